@@ -1,9 +1,9 @@
 /**
- * `GET /config_dump`: what the proxy serves, as it serves it, and what it does not. Lists are in the order in which the
- * proxy uses them, or sorted by key where it uses none. No secret is in it: keys, passwords and the values of headers
- * that carry credentials read `<redacted>`.
+ * `GET /config_dump`: what the proxy serves, and what it does not. Lists are in the order in which the proxy uses them, or
+ * sorted by key where it uses none. Keys, passwords and the values of headers that carry credentials are replaced by
+ * `<redacted>`.
  *
- * `docs/config-dump.schema.json` is made from this file (`npx vitest run admin-api -u` writes it).
+ * `docs/config-dump.schema.json` is generated from this file (`npx vitest run admin-api -u`).
  */
 import * as z from "zod";
 import { conditionSchema, count, type Immutable, objectName, problemSchema, timestamp } from "./shape.ts";
@@ -19,7 +19,7 @@ const milliseconds = z.number().min(0);
 
 const version = z.object({
   name: z.literal("gateway-proxy"),
-  version: z.string().describe("Of the proxy, as in package.json."),
+  version: z.string().describe("Version of the proxy, as in package.json."),
   node: z.string(),
   platform: z.string().describe("`linux-x64`."),
   startedAt: timestamp,
@@ -30,41 +30,39 @@ const config = z.object({
   source: z.string().describe("The folder, or the cluster, that the resources come from."),
   settings: z
     .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
-    .describe("Settings of the process, by flag, as they are in effect."),
-  generation: count.describe("Counts the configurations that were put in force, from 1; the one that serves."),
-  servingSince: timestamp.optional().describe("When it was put in force."),
+    .describe("Effective settings of the process, by flag."),
+  generation: count.describe("Number of the current configuration. The first one is 1."),
+  servingSince: timestamp.optional().describe("When it became current."),
   workers: z
     .array(z.object({ worker: z.int().min(1), generation: count }))
-    .describe("The generation that each worker thread serves; the same in all but for a moment."),
+    .describe("The generation that each worker thread serves. They differ only for a moment after a change."),
   workerDeaths: z
     .array(z.object({ worker: z.int().min(1), count, lastAt: timestamp, lastCause: z.string() }))
     .default([])
-    .describe("Worker threads that ended unasked since the start; another takes the place of each after a second."),
-  problems: z
-    .array(problemSchema)
-    .describe("What is wrong with the resources as they are now; empty when all is well."),
+    .describe("Worker threads that failed since the start. Each is replaced after a second."),
+  problems: z.array(problemSchema).describe("Problems of the current resources; empty if there are none."),
   lastRejected: z
     .object({
       at: timestamp,
-      generation: count.describe("The generation that served on, or was made of what was sound."),
-      isCurrent: z.boolean().describe("Whether the resources are still like that."),
+      generation: count.describe("The generation that stayed current, or that was made of the valid resources."),
+      isCurrent: z.boolean().describe("Whether the resources still have these problems."),
       problems: z.array(problemSchema),
-      keptAtEarlierVersion: z.array(z.string()).describe("Resources of which the last good version stayed in force."),
+      keptAtEarlierVersion: z.array(z.string()).describe("Resources whose last valid version is still used."),
     })
     .optional()
-    .describe("The last set of resources that was not sound as a whole; absent where there was none since the start."),
+    .describe("The last set of resources with problems; absent if there was none since the start."),
   notServed: z
     .array(
       z.object({
         resource: z.string().describe("`Kind namespace/name`."),
-        of: z.string().optional().describe("Which part of it, or at which parent or target."),
+        of: z.string().optional().describe("The part of it, or the parent or target, that is not served."),
         reason: z
           .string()
           .describe("Reason of the condition, `Invalid` for text that cannot be read, or `NotReferenced`."),
         message: z.string(),
       }),
     )
-    .describe("Resources, and parts of them, that are there and are not served."),
+    .describe("Resources, and parts of them, that exist and are not served."),
 });
 
 const tls = z.object({
@@ -78,7 +76,7 @@ const tls = z.object({
   ),
   minVersion: z.string(),
   maxVersion: z.string(),
-  protocols: z.array(z.string()).describe("What ALPN offers, best first."),
+  protocols: z.array(z.string()).describe("The ALPN protocols, preferred first."),
   clientValidation: z.enum(["AllowValidOnly", "AllowInsecureFallback"]).optional(),
 });
 
@@ -87,17 +85,20 @@ const bind = z.object({
   address: z.string().optional().describe("Absent: the process's own listen address."),
   port: z.int(),
   isOpen: z.boolean(),
-  fault: z.string().optional().describe("Why it is not open."),
+  fault: z.string().optional().describe("Why the proxy does not listen on it."),
   listeners: z.array(
     z.object({
       key: listenerKey,
       name: z.string(),
       gateway: objectName,
       protocol: z.enum(["HTTP", "HTTPS"]),
-      hostname: z.string().optional().describe("Absent: every host."),
+      hostname: z.string().optional().describe("Absent: every host name."),
       tls: tls.optional(),
       routes: z.array(
-        z.object({ route: routeKey, hostnames: z.array(z.string()).describe("Empty: every host of the listener.") }),
+        z.object({
+          route: routeKey,
+          hostnames: z.array(z.string()).describe("Empty: every host name of the listener."),
+        }),
       ),
     }),
   ),
@@ -107,7 +108,7 @@ const gateway = z.object({ namespace: z.string(), name: z.string(), conditions: 
 
 const listener = z.object({
   gateway: objectName,
-  listenerSet: objectName.optional().describe("Where a ListenerSet declares it."),
+  listenerSet: objectName.optional().describe("The ListenerSet that declares it, if any."),
   name: z.string(),
   attachedRoutes: count,
   conditions: z.array(conditionSchema),
@@ -137,9 +138,9 @@ const filter = z
 
 const limitReference = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
-  target: z.string().describe("Where it is attached: `Gateway/default/web`, `HTTPRoute/default/chat#rule`."),
-  entry: count.optional().describe("Of a local limit: its place in the policy's list; absent for the global limit."),
-  mode: z.enum(["Enforce", "Shadow"]).describe("Shadow: it counts and never refuses."),
+  target: z.string().describe("What it is attached to: `Gateway/default/web`, `HTTPRoute/default/chat#rule`."),
+  entry: count.optional().describe("Index of a local limit in the policy's list; absent for the global limit."),
+  mode: z.enum(["Enforce", "Shadow"]).describe("Shadow: it counts and denies nothing."),
 });
 
 const rule = z.object({
@@ -152,37 +153,37 @@ const rule = z.object({
       backend: backendKey.optional(),
       weight: count,
       filters: z.array(filter),
-      fault: z.string().optional().describe("Why its share of the requests is answered with 500."),
+      fault: z.string().optional().describe("Why its share of the requests gets a 500 response."),
     }),
   ),
   timeouts: z.object({ requestMs: milliseconds.optional(), backendRequestMs: milliseconds.optional() }).optional(),
   retry: z.object({ codes: z.array(z.int()), attempts: z.int(), backoffMs: milliseconds }).optional(),
-  limits: z.array(limitReference).describe("Every limit that a request of this rule is under."),
+  limits: z.array(limitReference).describe("Every limit that applies to requests of this rule."),
   refusedPolicies: z
     .array(z.string())
     .default([])
-    .describe("Policies that cannot be read and close the rule, as `namespace/name`: it answers 503."),
+    .describe("Invalid policies, as `namespace/name`, because of which the rule responds with 503."),
 });
 
 const route = z.object({
   key: routeKey,
   namespace: z.string(),
   name: z.string(),
-  hostnames: z.array(z.string()).describe("Over all listeners; empty: every host."),
-  listeners: z.array(listenerKey).describe("Where it is served; empty: nowhere."),
+  hostnames: z.array(z.string()).describe("Of all listeners; empty: every host name."),
+  listeners: z.array(listenerKey).describe("Listeners that serve it; empty if none does."),
   parents: z.array(
     z.object({
       parent: z.string().describe("`Gateway namespace/name`, with `#section` and `:port` where it names them."),
       conditions: z.array(conditionSchema),
     }),
   ),
-  rules: z.array(rule).describe("Empty where it is served nowhere."),
+  rules: z.array(rule).describe("Empty if no listener serves it."),
 });
 
-/** One row of `proxyctl config backends`. Figures are sums, and averages weighted by requests, over all workers. */
+/** The state of an endpoint. Figures are sums over all workers; averages are weighted by requests. */
 export const endpointSchema = z.object({
   type: z.enum(["Service", "Backend"]),
-  name: z.string().describe("Of the Service or the Backend."),
+  name: z.string().describe("Name of the Service or the Backend."),
   namespace: z.string(),
   endpoint: z.string().describe("Name of the pod, or `backend`."),
   address: z.string().describe("`host:port`."),
@@ -190,17 +191,20 @@ export const endpointSchema = z.object({
     .number()
     .min(0)
     .max(1)
-    .describe("1 is fully healthy: recent calls were answered well; on the worst worker."),
-  requests: count.describe("Requests since the start, each once however often it was tried here."),
-  inFlight: count.describe("Calls that are under way or wait for a connection."),
+    .describe("From 0 to 1, fully healthy, by the responses to recent attempts; of the worst worker."),
+  requests: count.describe("Requests since the start; attempts at the same endpoint count once."),
+  inFlight: count.describe("Attempts in progress or in the pending queue."),
   latencyMs: milliseconds
     .optional()
-    .describe("Recent average until the head of the answer; absent before the first one."),
-  consecutiveFailures: count.describe("Calls in a row without an answer below 500; on the worst worker."),
-  timesEjected: count.describe("How often it was left out for failing, on all workers."),
-  ejectedForMs: milliseconds.optional().describe("Left out by some worker for so long still; absent when all use it."),
+    .describe("Recent average time to the head of the response; absent before the first one."),
+  consecutiveFailures: count.describe("Attempts in a row without a response below 500; of the worst worker."),
+  timesEjected: count.describe("Number of ejections, of all workers."),
+  ejectedForMs: milliseconds
+    .optional()
+    .describe("Longest remaining time of an ejection; absent if no worker has ejected it."),
   failsHealthChecks: z.boolean(),
 });
+/** The state of an endpoint. */
 export type EndpointState = Immutable<z.output<typeof endpointSchema>>;
 
 const backend = z.object({
@@ -209,7 +213,10 @@ const backend = z.object({
   namespace: z.string(),
   name: z.string(),
   protocol: z.enum(["http", "https"]),
-  serverName: z.string().optional().describe("Name that is sent and verified in TLS; absent: the endpoint's host."),
+  serverName: z
+    .string()
+    .optional()
+    .describe("Server name that is sent and verified in TLS; absent: the endpoint's host."),
   ai: z
     .object({
       provider: z.string(),
@@ -217,27 +224,25 @@ const backend = z.object({
       pathPrefix: z.string().optional(),
       credentials: z
         .enum(["secret", "passthrough"])
-        .describe("Whose key is sent: one of a Secret, or the client's own."),
+        .describe("Which API key is sent: that of a Secret, or the client's own."),
     })
     .optional(),
-  endpoints: z.array(endpointSchema).describe("Ready ones; without any the answer is 503."),
+  endpoints: z.array(endpointSchema).describe("Ready endpoints; without any the response is 503."),
 });
 
 const workload = z.object({
-  name: z.string().describe("Of the pod; of an address that a Backend names, its host."),
+  name: z.string().describe("Name of the pod; for an address of a Backend, its host."),
   namespace: z.string(),
   addresses: z.array(z.string()).describe("`host:port`."),
-  backends: z.array(backendKey).describe("Backends that it is an endpoint of."),
+  backends: z.array(backendKey).describe("Backends of which it is an endpoint."),
 });
 
 const service = z.object({
   namespace: z.string(),
   name: z.string(),
   ports: z.array(z.object({ name: z.string().optional(), port: z.int(), appProtocol: z.string().optional() })),
-  readyEndpoints: count.describe("Over all its slices and ports."),
-  backends: z
-    .array(backendKey)
-    .describe("Backends of the configuration that it stands behind; empty: no rule names it."),
+  readyEndpoints: count.describe("Of all its slices and ports."),
+  backends: z.array(backendKey).describe("Backends of the configuration that refer to it; empty if no rule does."),
 });
 
 const localEntry = z.object({
@@ -245,7 +250,7 @@ const localEntry = z.object({
   amount: count,
   burst: count,
   unit: z.enum(["Seconds", "Minutes", "Hours"]),
-  key: z.string().optional().describe("CEL; one counter per value."),
+  key: z.string().optional().describe("CEL expression; each value has its own counter."),
   mode: z.enum(["Enforce", "Shadow"]),
 });
 
@@ -268,32 +273,34 @@ const globalLimit = z.object({
 });
 
 const conflictWinner = z.object({
-  listener: listenerKey.describe("Where both rules are."),
-  hostname: z.string().optional().describe("Absent: every host of the listener."),
-  route: routeKey.optional().describe("Absent where another listener has the host."),
-  rule: z.string().optional().describe("Key of the rule that goes first."),
-  takenBy: listenerKey.optional().describe("The listener that has the host instead."),
+  listener: listenerKey.describe("The listener of both rules."),
+  hostname: z.string().optional().describe("Absent: every host name of the listener."),
+  route: routeKey.optional().describe("Absent if another listener has the host name."),
+  rule: z.string().optional().describe("Key of the rule that takes precedence."),
+  takenBy: listenerKey.optional().describe("The listener that has the host name instead."),
   decidedBy: z
     .enum(["OlderRoute", "NameOrder", "RuleOrder", "MoreSpecificHostname", "MoreSpecificListener"])
-    .describe("What puts the winner first."),
+    .describe("Why the winner takes precedence."),
   extent: z
     .enum(["Whole", "Overlap"])
-    .describe("Whole: it gets all requests of a match there. Overlap: those that it matches, too."),
+    .describe("Whole: it gets all requests of a match. Overlap: it gets those that both match."),
 });
 
 const conflicts = z.object({
   rules: z.array(
     z.object({
       route: routeKey,
-      rule: z.string().describe("Key of the rule that gets fewer requests than its matches say."),
-      isReachable: z.boolean().describe("False: no request can reach it, at any listener."),
+      rule: z.string().describe("Key of the rule that gets fewer requests than its matches select."),
+      isReachable: z.boolean().describe("False: no request can reach it on any listener."),
       winners: z.array(conflictWinner).describe("At most 4."),
       winnersLeftOut: count,
-      message: z.string().describe("All of it in a sentence."),
+      message: z.string().describe("The conflict in one sentence."),
     }),
   ),
-  leftOut: count.describe("Rules beyond the 500 that are listed."),
-  unexaminedHostnames: count.describe("Hostnames whose routes were not compared, as that would take too long."),
+  leftOut: count.describe("Number of further rules; at most 500 are listed."),
+  unexaminedHostnames: count.describe(
+    "Number of host names whose routes were not compared, since that would take too long.",
+  ),
 });
 
 const policy = z.object({
@@ -302,14 +309,15 @@ const policy = z.object({
   targets: z.array(
     z.object({
       target: z.string().describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section`."),
-      isAttached: z.boolean().describe("Whether requests there are under the policy."),
+      isAttached: z.boolean().describe("Whether the policy applies to requests of the target."),
       conditions: z.array(conditionSchema),
     }),
   ),
-  local: z.array(localEntry).describe("As written, in their order."),
-  global: globalLimit.optional().describe("As it is enforced; absent where it is nowhere."),
+  local: z.array(localEntry).describe("Local limits as written, in order."),
+  global: globalLimit.optional().describe("The global limit as enforced; absent if there is none."),
 });
 
+/** The response of `GET /config_dump`. */
 export const configDumpSchema = z.object({
   version,
   config,
@@ -317,24 +325,34 @@ export const configDumpSchema = z.object({
   gateways: z
     .array(gateway)
     .default([])
-    .describe("Every Gateway of ours, with its conditions as this process has them."),
+    .describe("Every Gateway of this proxy's class, with the conditions that this process computed."),
   listeners: z.array(listener).describe("Every listener that is declared, served or not."),
-  routes: z.array(route).describe("Every HTTPRoute that names a Gateway of ours, served or not."),
+  routes: z.array(route).describe("Every HTTPRoute with such a Gateway as parent, served or not."),
   conflicts: conflicts
     .default({ rules: [], leftOut: 0, unexaminedHostnames: 0 })
-    .describe("Rules that others go before though they match the same requests."),
-  backends: z.array(backend).describe("What rules and policies name, by key."),
+    .describe("Rules that match the same requests as rules with precedence over them."),
+  backends: z.array(backend).describe("Every backend that rules and policies name, sorted by key."),
   workloads: z.array(workload).describe("The endpoints of all backends, each once."),
-  services: z.array(service).describe("Every Service that is known."),
+  services: z.array(service).describe("Every known Service."),
   policies: z.array(policy).describe("Every ProxyPolicy, attached or not."),
 });
+/** The response of `GET /config_dump`. */
 export type ConfigDump = Immutable<z.output<typeof configDumpSchema>>;
+/** A socket address and its listeners. */
 export type DumpedBind = ConfigDump["binds"][number];
+/** A Gateway with its conditions. */
 export type DumpedGateway = ConfigDump["gateways"][number];
+/** A listener, served or not. */
 export type DumpedListener = ConfigDump["listeners"][number];
+/** An HTTPRoute, served or not. */
 export type DumpedRoute = ConfigDump["routes"][number];
+/** A rule of an HTTPRoute. */
 export type DumpedRule = DumpedRoute["rules"][number];
+/** A backend and its endpoints. */
 export type DumpedBackend = ConfigDump["backends"][number];
+/** An endpoint and the backends that it belongs to. */
 export type DumpedWorkload = ConfigDump["workloads"][number];
+/** A Kubernetes Service. */
 export type DumpedService = ConfigDump["services"][number];
+/** A ProxyPolicy, attached or not. */
 export type DumpedPolicy = ConfigDump["policies"][number];

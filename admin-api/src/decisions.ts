@@ -1,13 +1,13 @@
 /**
- * `GET /limits/decisions?id=<x-request-id>`: why a request was refused. Each worker remembers its last 1,024 refusals;
- * without `id` the answer holds all of them, the newest first.
+ * `GET /limits/decisions?id=<x-request-id>`: why a request was denied. Each worker keeps its last 1,024 denials; without
+ * `id` the response has all of them, the newest first.
  */
 import * as z from "zod";
 import { limitUnit } from "./limits.ts";
-import { count, type Immutable, shownText, timestamp } from "./shape.ts";
+import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 
-const refusal = {
-  requestId: z.string().describe("As in `x-request-id` of the answer."),
+const denial = {
+  requestId: z.string().describe("As in `x-request-id` of the response."),
   at: timestamp,
   worker: z.int().min(1),
   method: z.string(),
@@ -16,62 +16,70 @@ const refusal = {
   listener: z.string().optional(),
   route: z.string().optional(),
   rule: z.string().optional(),
-  policy: z.string().describe("`namespace/name` of the ProxyPolicy that refused."),
+  policy: z.string().describe("`namespace/name` of the ProxyPolicy that denied the request."),
   target: z
     .string()
     .describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` if it names one."),
   remedies: z
     .array(z.string())
-    .describe("Who or what can let the next request pass, one sentence each, the first comes by itself."),
+    .describe("What would allow the next request, one sentence each. The first happens without a change."),
 };
 
-/** A counter of this replica refused. */
+/** The counter of this replica that denied the request. */
 const counted = z.object({
-  entry: count.describe("The entry's place in the policy's list, from 0."),
+  entry: count.describe("Index of the entry in the policy's list, from 0."),
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
-  key: shownText.optional().describe("Value of the entry's `key`; absent for the one counter of all."),
-  used: count.describe("What the counter stood at; the request was not counted."),
-  limit: count.describe("Units at hand when full."),
+  key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
+  used: count.describe("Value of the counter; the denied request is not counted."),
+  limit: count.describe("Units per window, burst included."),
   windowStart: timestamp,
   windowEnd: timestamp,
 });
 
-export const localRefusalSchema = z.object({ kind: z.literal("local"), ...refusal, counter: counted });
+/** A denial by a local limit. */
+export const localDenialSchema = z.object({ kind: z.literal("local"), ...denial, counter: counted });
 
-export const globalRefusalSchema = z.object({
+/** A denial by a global limit. */
+export const globalDenialSchema = z.object({
   kind: z.literal("global"),
-  ...refusal,
+  ...denial,
   by: z
     .enum(["service", "cache", "fallback", "learned", "failureMode"])
     .describe(
-      "`service`: its answer to this request; `cache`: an earlier answer that still lasts; `fallback`, `learned`: a counter of this replica while the service is away; `failureMode`: Closed, and the service failed.",
+      "`service`: its response to this request; `cache`: an earlier response that is still valid; `fallback`, `learned`: a counter of this replica while the service is unavailable; `failureMode`: Closed, and the service failed.",
     ),
   service: z.string().describe("Key of the service's backend."),
   domain: z.string(),
   descriptors: z
     .array(
       z.object({
-        entries: z.array(z.object({ key: z.string(), value: shownText })),
-        code: z.enum(["OK", "OVER_LIMIT", "UNKNOWN"]).optional().describe("What the service said of it."),
+        entries: z.array(z.object({ key: z.string(), value: redactedText })),
+        code: z.enum(["OK", "OVER_LIMIT", "UNKNOWN"]).optional().describe("The code that the service returned for it."),
         limit: count.optional().describe("Units per window."),
         windowSeconds: count.optional(),
         remaining: count.optional(),
         resetSeconds: count.optional(),
       }),
     )
-    .describe("What the service was asked, or was to be asked, and what it said of each."),
-  counter: counted.optional().describe("With `by` fallback or learned."),
+    .describe("The descriptors of the request, and what the service returned for each."),
+  counter: counted.optional().describe("Present if `by` is fallback or learned."),
 });
 
-export const decisionSchema = z.discriminatedUnion("kind", [localRefusalSchema, globalRefusalSchema]);
+/** A denial, by `kind`. */
+export const decisionSchema = z.discriminatedUnion("kind", [localDenialSchema, globalDenialSchema]);
+/** A denial, by `kind`. */
 export type Decision = Immutable<z.output<typeof decisionSchema>>;
-export type LocalRefusal = Immutable<z.output<typeof localRefusalSchema>>;
-export type GlobalRefusal = Immutable<z.output<typeof globalRefusalSchema>>;
+/** A denial by a local limit. */
+export type LocalDenial = Immutable<z.output<typeof localDenialSchema>>;
+/** A denial by a global limit. */
+export type GlobalDenial = Immutable<z.output<typeof globalDenialSchema>>;
 
+/** The response of `GET /limits/decisions`. */
 export const decisionsSchema = z.object({
-  decisions: z.array(decisionSchema).describe("The newest first; empty where the id is not, or no longer, known."),
-  remembered: count.describe("Refusals that are remembered now, of all workers."),
-  capacity: count.describe("How many can be."),
+  decisions: z.array(decisionSchema).describe("The newest first; empty if the id is not, or no longer, known."),
+  remembered: count.describe("Number of denials that all workers keep now."),
+  capacity: count.describe("Maximum number of denials that can be kept."),
 });
+/** The response of `GET /limits/decisions`. */
 export type Decisions = Immutable<z.output<typeof decisionsSchema>>;

@@ -1,51 +1,52 @@
 /**
- * What all answers of the admin server are made of. Every shape is written once, as a zod schema: from it come the type
- * that the server fills in, the check at the door of whoever reads an answer, and the JSON Schema. Readers let pass
- * fields that they do not know, so that an older reader understands a newer server.
+ * The parts of all responses of the admin server. Each shape is written once, as a zod schema. From it come the type of
+ * the response, the validation in clients, and the JSON Schema. Clients ignore unknown fields, so that an older client
+ * understands a newer server.
  */
 import * as z from "zod";
 
-/** What a schema's output looks like to everyone: nobody changes an answer. */
+/** The output type of a schema, read-only at all levels. */
 export type Immutable<T> = T extends readonly (infer Item)[]
   ? readonly Immutable<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: Immutable<T[Key]> }
     : T;
 
-/** A whole number from 0 on. */
+/** A whole number, 0 or more. */
 export const count = z.int().min(0);
 
 /** Wall time in RFC 3339, UTC, with milliseconds. */
 export const timestamp = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
-/** A namespaced object. */
+/** The name of a namespaced object. */
 export const objectName = z.object({ namespace: z.string(), name: z.string() });
 
 /**
- * A text that a client chose and that may be a secret, such as the key of a limit. Of a secret only a fingerprint is
- * shown: `sha256:` with the first 8 hexadecimal digits of the SHA-256 of its first 64 bytes, then `…` and its last four
- * characters where it has at least 16. So an operator who knows a key finds it, and who does not know it learns nothing.
+ * A text that a client chose and that may be a secret, such as the key of a limit. A secret is shown as a fingerprint:
+ * `sha256:` with the first 8 hexadecimal digits of the SHA-256 of its first 64 bytes, then `…` and its last four
+ * characters if it has at least 16. So an operator who knows a key finds it, and one who does not learns nothing.
  */
-export const shownText = z
+export const redactedText = z
   .object({
-    text: z.string().describe("The text itself, at most 64 bytes of it; of a secret its fingerprint."),
+    text: z.string().describe("The first 64 bytes of the text, or the fingerprint of a secret."),
     isSecret: z.boolean().describe("Whether the text is a fingerprint."),
   })
-  .describe("A text of a client's, shown as a fingerprint where it may be a secret.");
-export type ShownText = Immutable<z.output<typeof shownText>>;
+  .describe("A text from a client, shown as a fingerprint if it may be a secret.");
+/** A text from a client, shown as a fingerprint if it may be a secret. */
+export type RedactedText = Immutable<z.output<typeof redactedText>>;
 
-/** What is wrong with some input. */
+/** One problem of the configuration. */
 export const problemSchema = z
   .object({
     message: z.string().describe("What was attempted, what was found and what is accepted."),
     resource: z.string().optional().describe("`Kind namespace/name`."),
-    path: z.string().optional().describe("The field, as `spec.traffic.rateLimit.local[0].unit`."),
+    path: z.string().optional().describe("The field, such as `spec.traffic.rateLimit.local[0].unit`."),
     location: z
       .object({ file: z.string(), line: z.int().min(1), column: z.int().min(1) })
       .optional()
-      .describe("Where its text stands, in file mode."),
+      .describe("Its position in the file, in file mode."),
   })
-  .describe("One fault of the configuration.");
+  .describe("One problem of the configuration.");
 
 /** A condition of a status (Kubernetes API conventions). */
 export const conditionSchema = z.object({
@@ -53,6 +54,7 @@ export const conditionSchema = z.object({
   status: z.enum(["True", "False", "Unknown"]),
   reason: z.string(),
   message: z.string(),
-  observedGeneration: count.optional().describe("Generation of the object that was judged; absent in file mode."),
+  observedGeneration: count.optional().describe("Generation of the object that was validated; absent in file mode."),
 });
+/** A condition of a status (Kubernetes API conventions). */
 export type Condition = Immutable<z.output<typeof conditionSchema>>;

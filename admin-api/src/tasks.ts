@@ -1,11 +1,11 @@
-/** `GET /debug/tasks`: what is under way in each thread, as a tree, oldest first at each level. */
+/** `GET /debug/tasks`: the tasks in progress in each thread, as a tree, oldest first at each level. */
 import * as z from "zod";
 import { count, type Immutable } from "./shape.ts";
 
 /**
- * `listener` holds `connection`s, they `request`s, they `upstreamCall`s and `globalCall`s; `watch` is of a source of
- * configuration; `timer` is what a thread will do later by itself; `trace`, `profile` and `scrape` are under way for
- * an operator.
+ * The kinds of tasks. A `listener` contains `connection`s, they `request`s, they `upstreamCall`s and `globalCall`s. A
+ * `watch` belongs to a source of configuration; a `timer` will fire later; a `trace`, `profile` or `scrape` runs for an
+ * operator.
  */
 export const taskKinds = [
   "listener",
@@ -20,17 +20,19 @@ export const taskKinds = [
   "profile",
 ] as const;
 
+/** One task and the tasks that it contains. */
 export interface Task {
   readonly kind: (typeof taskKinds)[number];
-  /** What of: `*:8080`, the client's address, `GET /v1/chat`, `10.0.0.7:8080`. Paths come without their query. */
+  /** Its object: `*:8080`, the client's address, `GET /v1/chat`, `10.0.0.7:8080`. Paths have no query. */
   readonly name: string;
-  /** Since it began, in milliseconds; absent where that means nothing. */
+  /** Time since it began, in milliseconds; absent if it has no beginning. */
   readonly ageMs?: number | undefined;
-  /** More to know, by name: the request id, what it waits for, how many there are. */
+  /** Further facts by name: the request id, what it waits for, how many there are. */
   readonly detail?: Readonly<Record<string, string | number | boolean>> | undefined;
   readonly children: readonly Task[];
 }
 
+/** A task and the tasks that it contains. */
 export const taskSchema: z.ZodType<Task> = z.lazy(() =>
   z.object({
     kind: z.enum(taskKinds),
@@ -41,14 +43,17 @@ export const taskSchema: z.ZodType<Task> = z.lazy(() =>
   }),
 );
 
+/** The response of `GET /debug/tasks`. */
 export const taskTreeSchema = z.object({
   threads: z.array(
     z.object({
       thread: z.string().describe("`main`, `worker 1`."),
       tasks: z.array(taskSchema),
-      leftOut: count.describe("Tasks beyond the first 1,000 of a thread."),
+      leftOut: count.describe("Number of tasks that are not listed; at most 1,000 per thread are."),
     }),
   ),
 });
+/** The response of `GET /debug/tasks`. */
 export type TaskTree = Immutable<z.output<typeof taskTreeSchema>>;
+/** The tasks of one thread. */
 export type ThreadTasks = TaskTree["threads"][number];

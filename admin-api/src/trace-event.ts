@@ -1,11 +1,12 @@
 /**
- * `GET /debug/trace`: server-sent events about one request. First the comment `: ready`, then one `data:` line of JSON
- * per event, `: keepalive` every second, and the end of the stream when the request has ended. Values of headers that
- * carry secrets read `<redacted>`.
+ * `GET /debug/trace`: server-sent events about one request. The stream starts with the comment `: ready`, has one `data:`
+ * line of JSON per event and `: keepalive` every second, and ends with the request. Values of headers that carry secrets
+ * are replaced by `<redacted>`.
  */
 import * as z from "zod";
-import { count, type Immutable, shownText } from "./shape.ts";
+import { count, type Immutable, redactedText } from "./shape.ts";
 
+/** Severities of trace events. */
 export const severities = ["success", "info", "warn", "error"] as const;
 
 const header = z.object({ name: z.string(), value: z.string() });
@@ -17,26 +18,28 @@ const requestStarted = z.object({
   method: z.string(),
   scheme: z.string(),
   authority: z.string(),
-  path: z.string().describe("As received; values of query parameters that carry secrets read `<redacted>`."),
+  path: z.string().describe("As received; values of secret query parameters are replaced by `<redacted>`."),
   httpVersion: z.string(),
   sourceAddress: z.string(),
-  headers: z.array(header).describe("As received, in their order."),
+  headers: z.array(header).describe("As received, in order."),
 });
 
 const routeSelection = z.object({
   type: z.literal("routeSelection"),
-  listener: z.string().optional().describe("Key of the listener of the request's host; absent for none."),
-  route: z.string().optional().describe("`namespace/name` of the HTTPRoute; absent where none matches."),
+  listener: z.string().optional().describe("Key of the listener of the request's host; absent if there is none."),
+  route: z.string().optional().describe("`namespace/name` of the HTTPRoute; absent if none matches."),
   rule: z.string().optional().describe("Key of the rule: `namespace/name/0`."),
-  match: z.string().optional().describe("The match that held, in words: `path prefix /v1, method POST`."),
-  evaluatedRoutes: z.array(z.string()).describe("Routes of the listener, as `namespace/name`, in their order."),
+  match: z.string().optional().describe("The match that selected the rule, as text: `path prefix /v1, method POST`."),
+  evaluatedRoutes: z.array(z.string()).describe("Routes of the listener, as `namespace/name`, in order."),
   passedOver: z
     .array(z.string())
     .optional()
     .describe(
-      "Other rules of the listener with the first of their conditions that does not hold, those first that nearly match: `default/chat/1: method is not POST`. At most 50; absent for none.",
+      "Other rules of the listener, each with its first condition that is not met, best matches first: `default/chat/1: method is not POST`. At most 50; absent if there are none.",
     ),
-  passedOverMore: count.optional().describe("Rules that are not listed in `passedOver`; absent for none."),
+  passedOverMore: count
+    .optional()
+    .describe("Number of rules that are not listed in `passedOver`; absent if there are none."),
 });
 
 const policySelection = z.object({
@@ -45,7 +48,7 @@ const policySelection = z.object({
     z.object({
       policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
       target: z.string(),
-      local: count.describe("Its local entries that apply."),
+      local: count.describe("Number of its local limits that apply."),
       global: z.boolean().describe("Whether it has a global limit that applies."),
     }),
   ),
@@ -58,17 +61,19 @@ const policy = z.object({
   target: z.string(),
   mode: z.enum(["Enforce", "Shadow"]),
   decision: z.enum(["allowed", "denied", "shadowDenied"]),
-  entry: count.optional().describe("Of a local limit: its place in the policy's list, from 0."),
+  entry: count.optional().describe("Index of a local limit in the policy's list, from 0."),
   counts: z.enum(["requests", "tokens"]).optional(),
-  key: shownText.optional(),
-  limit: count.optional().describe("Units at hand when full."),
+  key: redactedText.optional(),
+  limit: count.optional().describe("Units per window, burst included."),
   before: count.optional().describe("Units counted before this request."),
-  cost: count.optional().describe("Units that it cost; 0 where another entry refused, and for tokens, charged later."),
+  cost: count
+    .optional()
+    .describe("Units that it cost; 0 if another entry denied it, and for tokens, which are charged later."),
   after: count.optional(),
   by: z
     .enum(["service", "cache", "fallback", "learned", "failureMode", "none"])
     .optional()
-    .describe("Of a global limit: who decided."),
+    .describe("What decided on a global limit."),
   service: z.string().optional(),
 });
 
@@ -77,7 +82,7 @@ const backendCallStart = z.object({
   backend: z.string().describe("Key of the backend."),
   target: z.string().describe("`host:port` of the endpoint."),
   endpoint: z.string().describe("Its name: the pod, or `backend`."),
-  call: z.int().min(1).describe("Which call for this request, retries included."),
+  call: z.int().min(1).describe("Number of the attempt, from 1; retries are further attempts."),
 });
 
 const backendCallResult = z.object({
@@ -85,7 +90,7 @@ const backendCallResult = z.object({
   backend: z.string(),
   target: z.string(),
   call: z.int().min(1),
-  status: z.int().optional().describe("Absent where no answer came."),
+  status: z.int().optional().describe("Absent if there was no response."),
   headers: z.array(header).optional(),
   error: z.string().optional(),
 });
@@ -94,9 +99,12 @@ const llmUsage = z.object({
   type: z.literal("llmUsage"),
   inputTokens: count.optional(),
   outputTokens: count.optional(),
-  totalTokens: count.optional().describe("What budgets are charged; absent where nothing was counted."),
+  totalTokens: count.optional().describe("Tokens that are charged; absent if nothing was counted."),
   model: z.string().optional(),
-  estimated: z.boolean().optional().describe("A figure is bytes ÷ 4, because the upstream did not tell."),
+  estimated: z
+    .boolean()
+    .optional()
+    .describe("Whether a figure is estimated as bytes ÷ 4, since the upstream reported no usage."),
   uncounted: z
     .string()
     .optional()
@@ -105,13 +113,14 @@ const llmUsage = z.object({
 
 const requestFinished = z.object({
   type: z.literal("requestFinished"),
-  status: count.describe("0 when the client left before an answer began."),
-  reason: z.string().optional().describe("Why the proxy itself answered or gave up, such as RateLimited."),
+  status: count.describe("0 if the client closed the connection before a response began."),
+  reason: z.string().optional().describe("Reason of a local reply or an aborted request, such as RateLimited."),
   calls: count,
   requestBytes: count,
   responseBytes: count,
 });
 
+/** What happened, by `type`. */
 export const traceMessageSchema = z.discriminatedUnion("type", [
   requestStarted,
   routeSelection,
@@ -122,12 +131,15 @@ export const traceMessageSchema = z.discriminatedUnion("type", [
   llmUsage,
   requestFinished,
 ]);
+/** What happened, by `type`. */
 export type TraceMessage = Immutable<z.output<typeof traceMessageSchema>>;
 
+/** One event of `GET /debug/trace`. */
 export const traceEventSchema = z.object({
   eventStart: z.number().min(0).describe("Microseconds since the request began."),
-  eventEnd: z.number().min(0).describe("The same as `eventStart` for what takes no time."),
+  eventEnd: z.number().min(0).describe("Equal to `eventStart` for an event without duration."),
   severity: z.enum(severities),
   message: traceMessageSchema,
 });
+/** One event of `GET /debug/trace`. */
 export type TraceEvent = Immutable<z.output<typeof traceEventSchema>>;

@@ -1,4 +1,6 @@
-/** The proxy's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
+/**
+ * The command line of the proxy: reads the settings, starts, and stops at a signal. Only this file exits the process.
+ */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
@@ -28,16 +30,16 @@ async function run(settings: ProxySettings): Promise<void> {
   }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
   const log = logs.logger("proxy::lifecycle");
-  surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
-  // It ends the process all the same, and whoever started that starts it again.
-  process.on("uncaughtExceptionMonitor", (error) => log.error({ err: error }, "the main thread failed"));
+  surviveRejections(process, (error) => log.error({ err: error }, "a background task failed"));
+  // The exception ends the process all the same; a supervisor restarts it.
+  process.on("uncaughtExceptionMonitor", (error) => log.error({ err: error }, "uncaught exception in the main thread"));
   const running: { proxy?: Proxy } = {};
   let isStopping = false;
   const stop = async (cause: object): Promise<void> => {
     if (isStopping) return;
     isStopping = true;
     log.info(cause, "shutting down");
-    // Before the start is complete there is no client to wait for.
+    // During the start there is no client to wait for.
     log.info((await running.proxy?.stop()) ?? {}, "stopped");
     process.exit(0);
   };
@@ -45,7 +47,7 @@ async function run(settings: ProxySettings): Promise<void> {
   handleSignals(process, {
     shutDown: (signal) => void stop({ signal }),
     force(signal) {
-      log.warn({ signal }, "stopped at once by a second signal");
+      log.warn({ signal }, "stopped immediately by a second signal");
       process.exit(exitFailure);
     },
   });

@@ -1,9 +1,9 @@
-/** The controller's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
+/** The controller's command line: reads the settings, starts, and stops at a signal. Only this module ends the process. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
-import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
+import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import type { Problem } from "@gatewayproxy/runtime/problem";
@@ -15,7 +15,8 @@ import { type ControllerSettings, controllerSettings } from "./controller/settin
 import { findCluster } from "./kube/cluster.ts";
 import { ClusterConnection } from "./kube/connection.ts";
 
-const summary = "Runs the Gateways of a Kubernetes cluster: makes their proxies and writes every status.";
+const summary =
+  "Runs the Gateways of a Kubernetes cluster: deploys their proxies and writes the statuses of their resources.";
 const usage = "npm run controller -- --proxy-image IMAGE [OPTIONS]";
 
 const version = readVersion(new URL("../package.json", import.meta.url));
@@ -31,12 +32,12 @@ async function run(settings: ControllerSettings): Promise<void> {
   const cluster = await findCluster({ env: process.env });
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
   const log = logs.logger("controller::lifecycle");
-  surviveRejections(process, (error) => log.error({ err: error }, "a task failed and nobody waited for it"));
+  surviveRejections(process, (error) => log.error({ err: error }, "unhandled rejection of a promise"));
   const readiness = new Readiness(["resources"]);
   const metrics = new ControllerMetrics();
-  const taken = await openPages(settings, readiness, metrics);
-  if (!cluster.ok || taken.length > 0) {
-    fail("cannot start", [...(cluster.ok ? [] : cluster.problems), ...taken], exitFailure);
+  const pageProblems = await openPages(settings, readiness, metrics);
+  if (!cluster.ok || pageProblems.length > 0) {
+    fail("cannot start", [...(cluster.ok ? [] : cluster.problems), ...pageProblems], exitFailure);
     process.exit();
   }
   const { statsAddress, readinessAddress } = settings;
@@ -68,7 +69,7 @@ async function run(settings: ControllerSettings): Promise<void> {
   });
 }
 
-/** Resolves with those that cannot be opened. */
+/** Opens the servers for metrics and readiness. Resolves with a problem for each that cannot be opened. */
 async function openPages(
   { statsAddress, readinessAddress }: ControllerSettings,
   readiness: Readiness,
@@ -88,12 +89,12 @@ async function openPages(
   const readinessPage = openPageServer(readinessAddress, "/healthz/ready", renderReadiness, systemClock);
   const statsPage = openPageServer(statsAddress, "/metrics", renderStats, systemClock);
   const [ready, stats] = await Promise.allSettled([readinessPage, statsPage]);
-  return [...faultOf("--readiness-address", ready), ...faultOf("--stats-address", stats)];
+  return [...problemOf("--readiness-address", ready), ...problemOf("--stats-address", stats)];
 }
 
-function faultOf(setting: string, opened: PromiseSettledResult<unknown>): readonly Problem[] {
+function problemOf(setting: string, opened: PromiseSettledResult<unknown>): readonly Problem[] {
   if (opened.status === "fulfilled") return [];
-  return [{ path: setting, message: describeListenFault(opened.reason) }];
+  return [{ path: setting, message: describeListenError(opened.reason) }];
 }
 
 function proxyDefaults(settings: ControllerSettings) {

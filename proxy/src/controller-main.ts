@@ -1,4 +1,4 @@
-/** Entry of the controller: everything else is loaded after the engine knows what it compiled at an earlier start. */
+/** Entry point of the controller. Enables the compile cache before it loads any other module. */
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 
 reuseCompiledCode(process.env);

@@ -1,4 +1,4 @@
-/** Entry of the proxy: everything else is loaded after the engine knows how to allocate and what it compiled earlier. */
+/** Entry of the proxy. Loads everything else after V8's memory settings and compile cache are set. */
 import { allocateYoung } from "@gatewayproxy/runtime/allocation";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";

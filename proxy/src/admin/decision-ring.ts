@@ -1,27 +1,27 @@
 /**
- * The last refusals of a worker, each with what its limit stood at, for whoever comes with the `x-request-id` of a 429.
- * Kept as they were found, by reference; what they say is put into words only when someone asks.
+ * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429. Stored by
+ * reference; the descriptions are made on request.
  */
-import type { Decision, GlobalRefusal } from "@gatewayproxy/admin-api/decisions";
+import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import type { Denied } from "../policy/ratelimit/local-limiter.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { unitMs } from "../ir/limit.ts";
-import { isSecretExpression, isSecretName, shownText, shownValue } from "@gatewayproxy/runtime/redaction";
+import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
-/** Refusals that a worker remembers. */
+/** Number of denials that a worker stores. */
 export const decisionCapacity = 1_024;
 
-export interface DecisionQuestion {
+export interface DecisionQuery {
   /** Request id; absent: all. */
   readonly id: string | undefined;
 }
 
-export interface DecisionAnswer {
-  /** The newest first. */
+export interface DecisionResult {
+  /** Newest first. */
   readonly decisions: readonly Decision[];
   readonly remembered: number;
 }
@@ -29,7 +29,7 @@ export interface DecisionAnswer {
 interface Remembered {
   readonly record: RequestRecord;
   readonly denial: Denial;
-  /** Wall and monotonic time of the refusal. */
+  /** Wall time and monotonic time of the denial. */
   readonly atMs: number;
   readonly monotonicMs: number;
 }
@@ -39,7 +39,7 @@ export class DecisionRing {
   readonly #ring: Remembered[] = [];
   #next = 0;
 
-  /** @param worker its number, from 1. */
+  /** @param worker The worker's number, from 1. */
   constructor(worker: number) {
     this.#worker = worker;
   }
@@ -49,7 +49,7 @@ export class DecisionRing {
     this.#next = (this.#next + 1) % decisionCapacity;
   }
 
-  find({ id }: DecisionQuestion): DecisionAnswer {
+  find({ id }: DecisionQuery): DecisionResult {
     const newestFirst = [...this.#ring.slice(0, this.#next).reverse(), ...this.#ring.slice(this.#next).reverse()];
     const found = newestFirst.filter(({ record }) => id === undefined || record.requestId === id);
     return { decisions: found.map((each) => describe(each, this.#worker)), remembered: this.#ring.length };
@@ -63,9 +63,9 @@ function describe(remembered: Remembered, worker: number): Decision {
     requestId,
     at: iso(atMs),
     worker,
-    method: shownText(method),
-    authority: shownText(authority),
-    path: shownText(path.split("?", 1)[0] ?? ""),
+    method: redactText(method),
+    authority: redactText(authority),
+    path: redactText(path.split("?", 1)[0] ?? ""),
     ...(listener !== undefined && { listener }),
     ...(route !== undefined && { route }),
     ...(rule !== undefined && { rule }),
@@ -76,7 +76,7 @@ function describe(remembered: Remembered, worker: number): Decision {
   return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial.denied, counter) };
 }
 
-type Counter = NonNullable<GlobalRefusal["counter"]>;
+type Counter = NonNullable<GlobalDenial["counter"]>;
 
 function describeCounter({ limit, key, used, windowStartMs, state }: Denied, when: Remembered): Counter {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
@@ -85,7 +85,7 @@ function describeCounter({ limit, key, used, windowStartMs, state }: Denied, whe
     entry: limit.entry,
     counts: limit.counts,
     unit: limit.unit,
-    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     used,
     limit: state.limit,
     windowStart: iso(windowStart),
@@ -94,33 +94,35 @@ function describeCounter({ limit, key, used, windowStartMs, state }: Denied, whe
 }
 
 function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly string[] {
-  const back = limit.counts === "tokens" ? "the whole budget" : `${limit.amount} requests`;
+  const restored = limit.counts === "tokens" ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
   return [
-    `the end of the window at ${windowEnd} gives back ${back}${key === undefined ? "" : " to this key"}`,
-    `whoever may edit ProxyPolicy ${limit.policy} can raise ${field}, or set its mode to Shadow`,
+    `the end of the window at ${windowEnd} restores ${restored}${key === undefined ? "" : " of this key"}`,
+    `an editor of ProxyPolicy ${limit.policy} can raise ${field}, or set its mode to Shadow`,
   ];
 }
 
-function describeGlobal({ limit, refused }: Extract<Denial, { kind: "global" }>, when: Remembered) {
+function describeGlobal({ limit, decision }: Extract<Denial, { kind: "global" }>, when: Remembered) {
   const { policy, target, service, domain } = limit;
-  const { denied, answer } = refused.kind === "refused" ? refused : {};
+  const { denied, response } = decision.kind === "denied" ? decision : {};
   const counter = denied === undefined ? undefined : describeCounter(denied, when);
-  const descriptors = refused.descriptors.map((descriptor, at) => describeDescriptor(descriptor, answer?.statuses[at]));
-  const by = deciderOf(refused.by);
+  const descriptors = decision.descriptors.map((descriptor, at) =>
+    describeDescriptor(descriptor, response?.statuses[at]),
+  );
+  const by = deciderOf(decision.by);
   const remedies = globalRemedies(limit, by, counter);
   return { policy, target, by, service, domain, descriptors, ...(counter !== undefined && { counter }), remedies };
 }
 
-/** What passes a request decides about no refusal. */
-function deciderOf(by: GlobalDecider): GlobalRefusal["by"] {
+/** Returns the decider of a denial. `none` allows every request, so it does not occur. */
+function deciderOf(by: GlobalDecider): GlobalDenial["by"] {
   return by === "none" ? "failureMode" : by;
 }
 
 function describeDescriptor({ compiled, entries }: RequestDescriptor, status: DescriptorStatus | undefined) {
   const shown = entries.map(({ key, value }, at) => {
     const source = compiled.descriptor.entries[at]?.expression ?? "";
-    return { key, value: shownValue(value, isSecretName(key) || isSecretExpression(source)) };
+    return { key, value: redactValue(value, isSecretName(key) || isSecretExpression(source)) };
   });
   const { limit, code, remaining, resetMs } = status ?? {};
   return {
@@ -134,16 +136,16 @@ function describeDescriptor({ compiled, entries }: RequestDescriptor, status: De
 }
 
 function globalRemedies({ policy, service, domain }: GlobalLimit, by: string, counter: Counter | undefined) {
-  const edit = `whoever may edit ProxyPolicy ${policy} can change it`;
+  const edit = `an editor of ProxyPolicy ${policy} can change it`;
   if (by === "failureMode")
-    return [`the return of the rate limit service ${service}`, `${edit}: failureMode is Closed`];
+    return [`the recovery of the rate limit service ${service}`, `${edit}: failureMode is Closed`];
   if (counter !== undefined) {
-    const end = `the end of the window at ${counter.windowEnd}, or the return of the rate limit service ${service}`;
+    const end = `the end of the window at ${counter.windowEnd}, or the recovery of the rate limit service ${service}`;
     return [end, `${edit}: its fallback, or its mode`];
   }
   return [
-    `the end of the service's window, as x-ratelimit-reset of the answer says`,
-    `whoever runs the rate limit service ${service} can raise the limit of domain ${domain}`,
+    `the end of the service's window, as x-ratelimit-reset of the response says`,
+    `an operator of the rate limit service ${service} can raise the limit of domain ${domain}`,
   ];
 }
 

@@ -1,35 +1,35 @@
-/** What an endpoint of the admin server is: what it takes, and what it answers. How that goes over HTTP is `server.ts`'s. */
+/** An endpoint of the admin server: its parameters and its response. `server.ts` maps them to HTTP. */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** An endpoint and everything that the index and the checks need to know of it. */
+/** An endpoint, with its description for the index and for validation. */
 export interface AdminEndpoint {
   readonly path: string;
-  /** Parameters of the query, as the index shows them: `seconds=N`. Any other is refused. */
+  /** Query parameters as the index shows them: `seconds=N`. All others are rejected. */
   readonly query: readonly string[];
-  /** What it does, in one sentence. */
+  /** A summary in one sentence. */
   readonly summary: string;
-  /** By method; any other is answered with 405. */
+  /** Handlers by method; all other methods get a 405. */
   readonly methods: Readonly<Partial<Record<AdminMethod, AdminHandler>>>;
 }
 
 export const adminMethods = ["GET", "POST"] as const;
 export type AdminMethod = (typeof adminMethods)[number];
 
-export type AdminHandler = (request: AdminRequest) => AdminAnswer | Promise<AdminAnswer>;
+export type AdminHandler = (request: AdminRequest) => AdminResponse | Promise<AdminResponse>;
 
 export interface AdminRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** Aborts when the client has gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
-export type AdminAnswer =
+export type AdminResponse =
   | { readonly kind: "json"; readonly value: unknown }
-  /** `whenSent` is called when the client has all of it. */
+  /** `whenSent` is called when the whole response is sent. */
   | { readonly kind: "text"; readonly text: string; readonly contentType?: string; readonly whenSent?: () => void }
   | { readonly kind: "file"; readonly bytes: Buffer; readonly contentType: string; readonly name: string }
-  /** Of the web page. */
+  /** A file of the admin UI. */
   | {
       readonly kind: "asset";
       readonly bytes: Buffer;
@@ -37,26 +37,26 @@ export type AdminAnswer =
       readonly contentSecurityPolicy: string;
     }
   | { readonly kind: "events"; readonly send: (stream: EventSink, signal: AbortSignal) => Promise<void> }
-  | AdminRefusal;
+  | AdminError;
 
-/** Where server-sent events go. */
+/** The destination of server-sent events. */
 export interface EventSink {
   comment(text: string): void;
-  /** @param json one line. */
+  /** @param json One line. */
   data(json: string): void;
 }
 
-export interface AdminRefusal {
-  readonly kind: "refused";
+export interface AdminError {
+  readonly kind: "error";
   readonly status: 400 | 401 | 403 | 404 | 405 | 429 | 500 | 503;
-  /** What was asked and why it was refused. */
+  /** The request and the reason of the rejection. */
   readonly error: string;
-  /** What is accepted. */
+  /** Accepted values. */
   readonly hint: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A parameter or a state that does not allow an answer. */
-export function refuse(status: AdminRefusal["status"], error: string, hint: string): AdminRefusal {
-  return { kind: "refused", status, error, hint };
+/** Returns the response to a request that is rejected for its parameters or for the state of the proxy. */
+export function reject(status: AdminError["status"], error: string, hint: string): AdminError {
+  return { kind: "error", status, error, hint };
 }

@@ -1,11 +1,11 @@
-/** Server-sent events (HTML standard §9.2) on an answer whose head has been written. */
+/** Writes server-sent events (HTML standard §9.2) to a response whose head has been written. */
 import type { ServerResponse } from "node:http";
 import type { EventSink } from "./endpoint.ts";
 
-/** Bytes that a reader may be behind; whoever reads no events at all is let go. */
+/** Maximum unread bytes; a slower client is disconnected. */
 const maxBehindBytes = 16 * 1024 * 1024;
 
-/** Has `send` write events until it is done, then ends the answer. */
+/** Lets `send` write events until it is done, then ends the response. */
 export async function sendEvents(
   response: ServerResponse,
   send: (sink: EventSink, signal: AbortSignal) => Promise<void>,

@@ -1,22 +1,19 @@
-/** JSON in pieces, so that a large answer is neither made nor sent in one turn of the event loop. */
+/** Renders JSON in chunks, so that a large response does not block the event loop. */
 
-/** Characters of a piece, at least; the last one may be shorter. */
+/** Minimum characters of a chunk; the last one may be shorter. */
 const pieceLength = 16_384;
 
-/**
- * The text that `JSON.stringify(value, undefined, 2)` gives, and a line feed. The value is plain data: objects, lists and
- * what JSON has besides.
- */
+/** Yields the text of `JSON.stringify(value, undefined, 2)` and a line feed. The value must be plain JSON data. */
 export function* jsonPieces(value: unknown): Generator<string, undefined, undefined> {
   const out = { text: "" };
   yield* append(out, value, "\n");
   yield `${out.text}\n`;
 }
 
-/** @param lineStart line feed and indentation of the line on which the value begins. */
+/** @param lineStart The line feed and indentation of the line on which the value begins. */
 function* append(out: { text: string }, value: unknown, lineStart: string): Generator<string, undefined, undefined> {
   if (typeof value !== "object" || value === null) {
-    // Only items of lists come as undefined; JSON.stringify makes null of them.
+    // Undefined only occurs as an item of a list; JSON.stringify writes null for it.
     out.text += value === undefined ? "null" : JSON.stringify(value);
     return;
   }

@@ -8,19 +8,19 @@ const healthy: ServiceState = {
   sinceMs: Date.UTC(2026, 10, 21, 10),
   failuresInARow: 0,
   chargesBuffered: 0,
-  refusalsRemembered: 2,
+  denialsCached: 2,
   limitsLearned: 1,
 };
 
-test("what failed on one worker before another had an answer is over", () => {
+test("failures of a worker before another got a response do not count", () => {
   const failing = (minute: number, failuresInARow: number): ServiceState => ({
     ...healthy,
     lastError: { message: "away", atMs: Date.UTC(2026, 10, 21, 10, minute) },
     failuresInARow,
   });
-  const answered: ServiceState = { ...healthy, answeredMs: Date.UTC(2026, 10, 21, 10, 5) };
-  expect(mergeServices([[failing(4, 3)], [answered]])).toMatchObject([{ failuresInARow: 0 }]);
-  expect(mergeServices([[failing(6, 3)], [failing(7, 2)], [answered]])).toMatchObject([{ failuresInARow: 3 }]);
+  const responding: ServiceState = { ...healthy, respondedMs: Date.UTC(2026, 10, 21, 10, 5) };
+  expect(mergeServices([[failing(4, 3)], [responding]])).toMatchObject([{ failuresInARow: 0 }]);
+  expect(mergeServices([[failing(6, 3)], [failing(7, 2)], [responding]])).toMatchObject([{ failuresInARow: 3 }]);
 });
 
 function away(minute: number): ServiceState {
@@ -29,7 +29,7 @@ function away(minute: number): ServiceState {
   return { ...healthy, breaker: "open", sinceMs: atMs, cause: "away", lastError, failuresInARow: minute };
 }
 
-test("a service is away since its first worker has said so, with the newest error and the sums of all workers", () => {
+test("a service is unavailable since its first worker reported it, with the newest error and the sums of all workers", () => {
   expect(mergeServices([[healthy], [away(7)], [away(3)]])).toEqual([
     {
       service: "address/rl:8081",
@@ -41,13 +41,13 @@ test("a service is away since its first worker has said so, with the newest erro
       lastError: { message: "error 7", at: "2026-11-21T10:07:00.000Z" },
       failuresInARow: 7,
       chargesBuffered: 0,
-      refusalsRemembered: 6,
+      denialsCached: 6,
       limitsLearned: 3,
     },
   ]);
 });
 
-test("a service is back since its last worker has said so, and its last error stays known", () => {
+test("a service has recovered since its last worker reported it, and its last error stays known", () => {
   const { sinceMs, lastError } = away(9);
   const back: ServiceState = { ...healthy, sinceMs, ...(lastError !== undefined && { lastError }) };
   expect(mergeServices([[healthy, { ...healthy, service: "address/a:1" }], [back]])).toMatchObject([

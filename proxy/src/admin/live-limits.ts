@@ -1,4 +1,7 @@
-/** The counters of this replica under the names of their limits, and the rate limit services over all workers. Pure. */
+/**
+ * Names the counters of this replica by their limits, and merges the states of rate limit services of all workers. Pure
+ * functions.
+ */
 import type { LearnedLimit, LimitCounter, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
@@ -6,10 +9,14 @@ import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
 import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import { budgetOf } from "../policy/ratelimit/window.ts";
-import { isSecretExpression, isSecretName, shownValue } from "@gatewayproxy/runtime/redaction";
+import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
 
-/** Counters of limits that are in force, nearest to exhaustion first. @param labelOf as `CounterTable.labelOf`. */
+/**
+ * Returns the counters of current limits, nearest to exhaustion first.
+ *
+ * @param labelOf As `CounterTable.labelOf`.
+ */
 export function nameCounters(
   snapshot: Snapshot,
   counters: Iterable<LiveCounter>,
@@ -44,7 +51,7 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     counts,
     unit,
     mode,
-    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,
     burst,
     used,
@@ -53,14 +60,14 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
   };
 }
 
-/** A limit that a service has reported, without the secrets of its descriptor. */
+/** Returns a limit that a service has reported, without secrets of its descriptor. */
 export function nameLearned({ global, descriptor, values, requestsPerUnit, windowSeconds }: Learned): LearnedLimit {
   return {
     policy: global.policy,
     target: global.target,
     service: global.service,
     descriptor: descriptor.entries.map(({ key, expression }, at) => {
-      return { key, value: shownValue(values[at] ?? "", isSecretName(key) || isSecretExpression(expression)) };
+      return { key, value: redactValue(values[at] ?? "", isSecretName(key) || isSecretExpression(expression)) };
     }),
     counts: descriptor.counts,
     limit: requestsPerUnit,
@@ -68,12 +75,16 @@ export function nameLearned({ global, descriptor, values, requestsPerUnit, windo
   };
 }
 
-/** Each once, of whichever workers have heard of it. */
+/** Returns the distinct limits that the workers have learned. */
 export function mergeLearned(limits: readonly LearnedLimit[]): readonly LearnedLimit[] {
   return [...new Map(limits.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
 
-/** One row per service. @param workers what each worker says. */
+/**
+ * Returns one row per service.
+ *
+ * @param workers The states of each worker.
+ */
 export function mergeServices(workers: readonly (readonly ServiceState[])[]): readonly RateLimitService[] {
   const byService = Map.groupBy(workers.flat(), ({ service }) => service);
   return Array.from(byService, ([service, states]) => mergeService(service, states)).sort((a, b) =>
@@ -81,12 +92,13 @@ export function mergeServices(workers: readonly (readonly ServiceState[])[]): re
   );
 }
 
-/** @param states of at least one worker. */
+/** @param states Of at least one worker. */
 function mergeService(service: string, states: readonly ServiceState[]): RateLimitService {
   const open = states.filter(({ breaker }) => breaker === "open");
   const cause = open.find((state) => state.cause !== undefined)?.cause;
   const errors = states.flatMap(({ lastError }) => (lastError === undefined ? [] : [lastError]));
   const lastError = errors.toSorted((a, b) => b.atMs - a.atMs)[0];
+  const identity = states.find((state) => state.identity !== undefined)?.identity;
   const sum = (of: (state: ServiceState) => number): number => states.reduce((total, state) => total + of(state), 0);
   return {
     service,
@@ -96,21 +108,25 @@ function mergeService(service: string, states: readonly ServiceState[]): RateLim
     since: iso(sinceMs(states, open)),
     ...(cause !== undefined && { cause }),
     ...(lastError !== undefined && { lastError: { message: lastError.message, at: iso(lastError.atMs) } }),
-    failuresInARow: failuresSinceAnswer(states),
+    failuresInARow: failuresSinceResponse(states),
     chargesBuffered: sum(({ chargesBuffered }) => chargesBuffered),
-    refusalsRemembered: sum(({ refusalsRemembered }) => refusalsRemembered),
+    denialsCached: sum(({ denialsCached }) => denialsCached),
     limitsLearned: sum(({ limitsLearned }) => limitsLearned),
+    ...(identity !== undefined && { identity }),
   };
 }
 
-/** A worker that had failures and then nothing to ask does not know that the service has answered others since. */
-function failuresSinceAnswer(states: readonly ServiceState[]): number {
-  const answeredMs = Math.max(...states.map((state) => state.answeredMs ?? 0));
-  const failing = states.filter(({ lastError }) => lastError !== undefined && lastError.atMs > answeredMs);
+/**
+ * Returns the failures in a row since the last response to any worker. A worker without further calls does not notice
+ * later responses to others.
+ */
+function failuresSinceResponse(states: readonly ServiceState[]): number {
+  const respondedMs = Math.max(...states.map((state) => state.respondedMs ?? 0));
+  const failing = states.filter(({ lastError }) => lastError !== undefined && lastError.atMs > respondedMs);
   return Math.max(0, ...failing.map(({ failuresInARow }) => failuresInARow));
 }
 
-/** It is away since the first worker has said so, and back since the last has. */
+/** Returns when the service became unavailable for the first worker, or recovered for the last one. */
 function sinceMs(states: readonly ServiceState[], open: readonly ServiceState[]): number {
   return open.length > 0
     ? Math.min(...open.map((state) => state.sinceMs))

@@ -61,7 +61,7 @@ test("requests are added up by status, by reason and by route", () => {
   });
 });
 
-test("denials are told of the limits that refuse, or would, those that refuse most first", () => {
+test("denials are listed for limits that deny, or would, those with the most first", () => {
   const { denials } = readTraffic(
     snapshot({
       limitDecisions: [

@@ -1,18 +1,22 @@
-/** The traffic of all workers, read from what they count for the metrics. Pure. */
+/** Summarises the traffic of all workers from their metrics. Pure functions. */
 import type { Denial, Traffic, TrafficRoute } from "@gatewayproxy/admin-api/traffic";
 import type { MetricDeclaration, MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import { requestMetrics } from "../telemetry/metric-table.ts";
 
-/** More routes than anybody reads. */
+/** Maximum number of routes in the summary. */
 const maxRoutes = 50;
 
-/** @param snapshot of all threads, added up. */
+/**
+ * Returns the traffic since the start.
+ *
+ * @param snapshot The sum of all threads.
+ */
 export function readTraffic(snapshot: MetricsSnapshot): Omit<Traffic, "at" | "startedAt" | "uptimeSeconds"> {
   const requests = rowsOf(snapshot, requestMetrics.requests);
   const routes = readRoutes(snapshot);
   return {
     requests: sumOf(requests),
-    requestsUnderWay: sumOf(rowsOf(snapshot, requestMetrics.activeRequests)),
+    requestsInProgress: sumOf(rowsOf(snapshot, requestMetrics.activeRequests)),
     openConnections: sumOf(rowsOf(snapshot, requestMetrics.activeConnections)),
     statuses: countBy(requests, "code")
       .map(([code, count]) => ({ status: readNumber(code), requests: count }))
@@ -29,7 +33,7 @@ export function readTraffic(snapshot: MetricsSnapshot): Omit<Traffic, "at" | "st
   };
 }
 
-/** A series of a counter or a gauge, its labels by name. */
+/** A series of a counter or a gauge, with its labels by name. */
 interface Row {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
@@ -52,7 +56,7 @@ function countBy(rows: readonly Row[], label: string): readonly (readonly [strin
   return Array.from(groups, ([value, group]) => [value, sumOf(group)] as const);
 }
 
-/** Beyond 10,000 label sets a series reads `other` in every label; that counts as 0. */
+/** Returns a number; 0 for the label `other`, which a metric has beyond 10,000 label sets. */
 function readNumber(code: string): number {
   return Number.isNaN(Number(code)) ? 0 : Number(code);
 }
@@ -86,7 +90,7 @@ function readDenials(snapshot: MetricsSnapshot): readonly Denial[] {
     .sort((a, b) => b.denied - a.denied || b.shadowDenied - a.shadowDenied);
 }
 
-/** @param rows of one limit, by decision. */
+/** @param rows The series of one limit, by decision. */
 function readDenial(rows: readonly Row[]): Denial {
   const { policy = "", target = "", entry, counts } = rows[0]?.labels ?? {};
   const byDecision = new Map(countBy(rows, "decision"));

@@ -1,29 +1,29 @@
-/** Reads the parameters of a query, each with what it accepts. */
-import { type AdminRefusal, refuse } from "./endpoint.ts";
+/** Parses query parameters. The errors say what is accepted. */
+import { type AdminError, reject } from "./endpoint.ts";
 
-/** A whole number within bounds, both included; `fallback` where the parameter is absent. */
+/** Returns a whole number within inclusive bounds; `fallback` if the parameter is absent. */
 export function readInteger<Fallback>(
   query: URLSearchParams,
   name: string,
   { min, max, fallback }: { readonly min: number; readonly max: number; readonly fallback: Fallback },
-): number | Fallback | AdminRefusal {
+): number | Fallback | AdminError {
   const text = query.get(name);
   if (text === null) return fallback;
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-  const absent = typeof fallback === "number" ? `, ${fallback} where it is absent` : "";
+  const absent = typeof fallback === "number" ? `, ${fallback} if it is absent` : "";
   const hint = `${name} is a whole number from ${min} to ${max}${absent}`;
-  return refuse(400, `${name}=${text} is out of range or no whole number`, hint);
+  return reject(400, `${name}=${text} is out of range or not a whole number`, hint);
 }
 
-/** A parameter that the endpoint does not have, or that comes twice; undefined when there is none. */
-export function findUnknown(query: URLSearchParams, path: string, known: readonly string[]): AdminRefusal | undefined {
+/** Returns the error for an unknown or repeated parameter; undefined if there is none. */
+export function findUnknown(query: URLSearchParams, path: string, known: readonly string[]): AdminError | undefined {
   const names = known.map((parameter) => parameter.split("=", 1)[0] ?? "");
   const accepted = names.length === 0 ? `${path} takes no parameters` : `${path} takes ${known.join(" and ")}`;
   const seen = new Set<string>();
   for (const name of query.keys()) {
-    if (!names.includes(name)) return refuse(400, `parameter "${name}" is not known`, accepted);
-    if (seen.has(name)) return refuse(400, `parameter "${name}" is given twice`, accepted);
+    if (!names.includes(name)) return reject(400, `parameter "${name}" is not known`, accepted);
+    if (seen.has(name)) return reject(400, `parameter "${name}" is given twice`, accepted);
     seen.add(name);
   }
   return undefined;

@@ -1,59 +1,59 @@
 /**
- * The admin server over HTTP: checks who asks, finds the endpoint, and writes its answer. Every refusal is JSON
- * `{error, hint}`. What the endpoints do is theirs.
+ * The HTTP side of the admin server: checks access, finds the endpoint, and writes its response. Every error is JSON
+ * `{error, hint}`.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import type { AdminError } from "@gatewayproxy/admin-api/error";
-import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
+import type { AdminError as ErrorBody } from "@gatewayproxy/admin-api/error";
+import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
+import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import {
-  type AdminAnswer,
+  type AdminResponse,
   type AdminEndpoint,
   type AdminHandler,
   type AdminMethod,
   adminMethods,
-  refuse,
+  reject,
 } from "./endpoint.ts";
 import { sendEvents } from "./event-stream.ts";
-import { findIntrusion, findStranger, readToken } from "./guard.ts";
+import { checkOrigin, checkToken, readToken } from "./guard.ts";
 import { jsonPieces } from "./json-text.ts";
 import { findUnknown } from "./parameters.ts";
 
-/** Of pages that watch, and of tools. */
+/** Connections of open pages and of tools. */
 const maxConnections = 256;
 
 export interface AdminServerOptions {
   readonly address: SocketAddress | UnixAddress;
-  /** Every request must bring the token in this file; absent: none. */
+  /** Every request must contain the token in this file; absent: no token is required. */
   readonly tokenFile?: string;
-  /** Hosts to allow besides localhost and loopback addresses. */
+  /** Allowed hosts besides localhost and loopback addresses. */
   readonly hosts: readonly string[];
   readonly endpoints: readonly AdminEndpoint[];
   readonly log: Logger;
-  /** Answers paths below `/ui`; absent: they are 404. */
-  readonly files?: (path: string) => AdminAnswer | undefined;
+  /** Returns the file for a path below `/ui`; absent: such paths get a 404. */
+  readonly files?: (path: string) => AdminResponse | undefined;
 }
 
 export interface AdminServer {
-  /** Where it listens; tells what port 0 became. */
+  /** The listening address; the port is the real one if port 0 was requested. */
   readonly address: SocketAddress | UnixAddress;
-  /** Breaks off what is under way. */
+  /** Closes the server and all connections at once. */
   close(): Promise<void>;
 }
 
-/** Rejects when the address cannot be listened on, or the token cannot be read. */
+/** Opens the admin server. Rejects if the address cannot be listened on, or the token cannot be read. */
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
   if (options.tokenFile !== undefined) await readToken(options.tokenFile);
   const server = createServer(oneRequestAtATime((request, response) => void serve(options, request, response)));
-  const shares = new ConnectionShares(maxConnections);
-  server.on("connection", (socket: Socket) => shares.admit(socket));
-  server.on("clientError", refuseUnreadable);
+  const limit = new FairConnectionLimit(maxConnections);
+  server.on("connection", (socket: Socket) => limit.accept(socket));
+  server.on("clientError", rejectMalformed);
   return {
     address: await listen(server, options.address),
     close: () =>
@@ -68,7 +68,7 @@ async function listen(server: Server, address: AdminServer["address"]): Promise<
   if ("path" in address) await removeStaleSocket(address.path);
   const listening = once(server, "listening");
   if ("path" in address) {
-    // Only the owner may connect, from the first moment on: the socket's file is made within this call.
+    // Only the owner may connect, from the start: the socket's file is created within this call.
     const before = process.umask(0o177);
     server.listen(address.path);
     process.umask(before);
@@ -77,7 +77,7 @@ async function listen(server: Server, address: AdminServer["address"]): Promise<
   }
   server.listen(address);
   await listening;
-  const { address: host, port } = server.address() as AddressInfo; // a TCP server that listens has one
+  const { address: host, port } = server.address() as AddressInfo; // A listening TCP server has such an address.
   return { host, port };
 }
 
@@ -88,32 +88,41 @@ async function serve(options: AdminServerOptions, request: IncomingMessage, resp
   const gone = new AbortController();
   response.once("close", () => gone.abort());
   try {
-    const answered = await answer(options, request, gone.signal);
-    if (log.isLevelEnabled("debug")) logAnswer(log, request, answered);
-    await write(response, answered, gone.signal);
+    const result = await handle(options, request, gone.signal);
+    if (log.isLevelEnabled("debug")) logResponse(log, request, result);
+    await write(response, result, gone.signal);
   } catch (error) {
-    log.error({ err: error, path: shownPath(request.url ?? "") }, "an admin request failed");
+    log.error({ err: error, path: redactPath(request.url ?? "") }, "an admin request failed");
     if (response.headersSent) response.destroy();
-    else await write(response, refuse(500, "the answer could not be made", "the log says why"), gone.signal);
+    else
+      await write(
+        response,
+        reject(500, "the response could not be created", "the log contains the cause"),
+        gone.signal,
+      );
   }
 }
 
-function logAnswer(log: Logger, { method = "", url = "", socket, rawHeaders }: IncomingMessage, answered: AdminAnswer) {
-  const about = { source: socket.remoteAddress, method: shownText(method), path: shownPath(url) };
-  log.trace({ ...about, headers: shownHeaders(rawHeaders) }, "request head received");
-  const refusal = answered.kind === "refused" && { error: shownText(answered.error) };
-  log.debug({ ...about, status: answered.kind === "refused" ? answered.status : 200, ...refusal }, "request answered");
+function logResponse(
+  log: Logger,
+  { method = "", url = "", socket, rawHeaders }: IncomingMessage,
+  result: AdminResponse,
+) {
+  const about = { source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
+  log.trace({ ...about, headers: redactHeaders(rawHeaders) }, "request head received");
+  const error = result.kind === "error" && { error: redactText(result.error) };
+  log.debug({ ...about, status: result.kind === "error" ? result.status : 200, ...error }, "response sent");
 }
 
-async function answer(
+async function handle(
   { endpoints, hosts, files, tokenFile }: AdminServerOptions,
   { url = "/", method = "", headers }: IncomingMessage,
   signal: AbortSignal,
-): Promise<AdminAnswer> {
-  const intrusion = findIntrusion(headers, hosts, tokenFile !== undefined);
-  if (intrusion !== undefined) return intrusion;
-  const stranger = tokenFile === undefined ? undefined : await findStranger(headers, tokenFile);
-  if (stranger !== undefined) return stranger;
+): Promise<AdminResponse> {
+  const originError = checkOrigin(headers, hosts, tokenFile !== undefined);
+  if (originError !== undefined) return originError;
+  const tokenError = tokenFile === undefined ? undefined : await checkToken(headers, tokenFile);
+  if (tokenError !== undefined) return tokenError;
   const queryStart = url.indexOf("?");
   const path = queryStart === -1 ? url : url.slice(0, queryStart);
   const query = new URLSearchParams(queryStart === -1 ? "" : url.slice(queryStart));
@@ -124,52 +133,58 @@ async function answer(
   const handler = handlerOf(methods, method);
   if (handler === undefined) return methodNotAllowed(path, methods, method);
   if (hasBody(headers))
-    return refuse(400, `${path} with a body`, `parameters are in the query: ${describeQuery(endpoint)}`);
+    return reject(400, `${path} does not accept a body`, `use query parameters: ${describeQuery(endpoint)}`);
   if (endpoint === undefined) return handler({ query, headers, signal });
   return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
 }
 
-/** Whether a request announces a body of more than no bytes (RFC 9112 §6.3). */
+/** Returns whether a request has a body that is not empty (RFC 9112 §6.3). */
 function hasBody(headers: IncomingMessage["headers"]): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
 function describeQuery(endpoint: AdminEndpoint | undefined): string {
   return endpoint === undefined || endpoint.query.length === 0
-    ? "there are none"
+    ? "none"
     : endpoint.query.map((parameter) => `?${parameter}`).join(" or ");
 }
 
-/** HEAD is GET for a client that has gone: nothing is recorded for it, and Node sends no body (RFC 9110 §9.3.2). */
+/**
+ * HEAD is handled as a GET whose client has disconnected: nothing is recorded for it, and Node sends no body (RFC 9110
+ * §9.3.2).
+ */
 function handlerOf(methods: AdminEndpoint["methods"], method: string): AdminHandler | undefined {
   const { GET } = methods;
   if (method === "HEAD") return GET && ((request) => GET({ ...request, signal: AbortSignal.abort() }));
   return adminMethods.includes(method as AdminMethod) ? methods[method as AdminMethod] : undefined; // by the check
 }
 
-function notFound(path: string, paths: readonly string[]): AdminAnswer {
-  return refuse(404, `there is no ${path}`, `there are ${paths.join(", ")}`);
+function notFound(path: string, paths: readonly string[]): AdminResponse {
+  return reject(404, `path ${path} does not exist`, `available paths: ${paths.join(", ")}`);
 }
 
-function methodNotAllowed(path: string, methods: AdminEndpoint["methods"], method: string): AdminAnswer {
+function methodNotAllowed(path: string, methods: AdminEndpoint["methods"], method: string): AdminResponse {
   const allowed = Object.keys(methods)
     .flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]))
     .join(", ");
-  const refusal = refuse(405, `${path} does not take ${method}`, `${path} takes ${allowed}`);
-  return { ...refusal, headers: { allow: allowed } };
+  const error = reject(405, `${path} does not accept ${method}`, `${path} accepts ${allowed}`);
+  return { ...error, headers: { allow: allowed } };
 }
 
-/** What is needed of the socket of a request that could not be parsed. */
+/** The members of the socket that are used after a parse error. */
 interface ClientSocket {
   readonly writable: boolean;
   end(text: string): unknown;
   destroy(): unknown;
 }
 
-/** Answers what Node's parser refuses, in the form of every other refusal. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: ClientSocket): void {
-  const { status, reason } = unreadable[error.code ?? ""] ?? { status: "400 Bad Request", reason: "is no HTTP/1.1" };
-  const body = `${JSON.stringify({ error: `the request ${reason}`, hint: "GET / lists what there is" } satisfies AdminError)}\n`;
+/** Responds to a request that Node's parser rejects, in the same form as other errors. */
+function rejectMalformed(error: NodeJS.ErrnoException, socket: ClientSocket): void {
+  const { status, reason } = malformedReasons[error.code ?? ""] ?? {
+    status: "400 Bad Request",
+    reason: "is not valid HTTP/1.1",
+  };
+  const body = `${JSON.stringify({ error: `the request ${reason}`, hint: "GET / lists the endpoints" } satisfies ErrorBody)}\n`;
   const head = [
     `HTTP/1.1 ${status}`,
     ...Object.entries(commonHeaders).map(([name, value]) => `${name}: ${value}`),
@@ -179,49 +194,49 @@ function refuseUnreadable(error: NodeJS.ErrnoException, socket: ClientSocket): v
   else socket.destroy();
 }
 
-/** By the code of the error. */
-const unreadable: Readonly<Record<string, { readonly status: string; readonly reason: string }>> = {
+/** Status and reason by the code of the parse error. */
+const malformedReasons: Readonly<Record<string, { readonly status: string; readonly reason: string }>> = {
   HPE_HEADER_OVERFLOW: {
     status: "431 Request Header Fields Too Large",
     reason: `has a head of more than ${maxHeaderSize} bytes`,
   },
-  HPE_INVALID_METHOD: { status: "400 Bad Request", reason: "has a method that HTTP does not know" },
+  HPE_INVALID_METHOD: { status: "400 Bad Request", reason: "has an unknown method" },
   ERR_HTTP_REQUEST_TIMEOUT: { status: "408 Request Timeout", reason: "took too long to arrive" },
 };
 
-/** Characters of an error, which may repeat what was asked. */
+/** Maximum characters of an error, which may contain parts of the request. */
 const maxErrorLength = 500;
 
-/** For every answer: nothing is kept, guessed or framed. */
+/** Headers of every response: no caching, no content sniffing, no framing. */
 const commonHeaders = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",
   "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
 };
 
-async function write(response: ServerResponse, answered: AdminAnswer, signal: AbortSignal): Promise<void> {
-  switch (answered.kind) {
+async function write(response: ServerResponse, result: AdminResponse, signal: AbortSignal): Promise<void> {
+  switch (result.kind) {
     case "json":
-      return writeJson(response, 200, answered.value, {}, signal);
-    case "refused": {
-      const { status, error, hint, headers = {} } = answered;
+      return writeJson(response, 200, result.value, {}, signal);
+    case "error": {
+      const { status, error, hint, headers = {} } = result;
       const clipped = error.length > maxErrorLength ? `${error.slice(0, maxErrorLength)} …` : error;
-      return writeJson(response, status, { error: clipped, hint } satisfies AdminError, headers, signal);
+      return writeJson(response, status, { error: clipped, hint } satisfies ErrorBody, headers, signal);
     }
     case "text": {
-      const { text, contentType = "text/plain; charset=utf-8", whenSent = () => undefined } = answered;
+      const { text, contentType = "text/plain; charset=utf-8", whenSent = () => undefined } = result;
       response.writeHead(200, { ...commonHeaders, "content-type": contentType }).end(text, whenSent);
       return;
     }
     case "file": {
-      const { bytes, contentType, name } = answered;
+      const { bytes, contentType, name } = result;
       const disposition = `attachment; filename="${name}"`;
       response.writeHead(200, { ...commonHeaders, "content-type": contentType, "content-disposition": disposition });
       response.end(bytes);
       return;
     }
     case "asset": {
-      const { bytes, contentType, contentSecurityPolicy } = answered;
+      const { bytes, contentType, contentSecurityPolicy } = result;
       const headers = { "content-type": contentType, "content-security-policy": contentSecurityPolicy };
       response.writeHead(200, { ...commonHeaders, ...headers }).end(bytes);
       return;
@@ -232,11 +247,11 @@ async function write(response: ServerResponse, answered: AdminAnswer, signal: Ab
         response.end();
         return;
       }
-      return sendEvents(response, answered.send, signal);
+      return sendEvents(response, result.send, signal);
   }
 }
 
-/** In turns of the event loop, and at the pace of the client. */
+/** Writes JSON in chunks over several turns of the event loop, at the pace of the client. */
 async function writeJson(
   response: ServerResponse,
   status: number,
@@ -249,13 +264,13 @@ async function writeJson(
   for (const piece of jsonPieces(value)) {
     if (waiting !== "") {
       const isTaken = response.write(waiting);
-      // A client that has gone takes nothing more, and says so by the signal.
+      // A client that has disconnected is reported by the signal.
       await (isTaken ? nextTurn() : once(response, "drain", { signal }).catch(() => undefined));
       if (signal.aborted) return;
     }
     waiting = piece;
   }
-  // An answer of one piece has its length in the head.
+  // A response of one chunk has its length in the head.
   response.end(waiting);
 }
 

@@ -1,4 +1,4 @@
-/** The limits of a snapshot, each once, however many rules are under it. */
+/** The distinct limits of a snapshot. */
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { RouteRule, Snapshot } from "../ir/snapshot.ts";

@@ -20,8 +20,8 @@ test("the page is at /ui, its files are below", () => {
   expect(files("/ui/b.js")).toBeUndefined();
 });
 
-test("a page that was not built says how it is", () => {
+test("a page that was not built explains how to build it", () => {
   const files = readUiFiles(join(folder(), "dist"));
-  const hint = "npm run build:ui, then start the proxy again";
+  const hint = "run npm run build:ui, then restart the proxy";
   for (const path of ["/ui", "/ui/"]) expect(files(path)).toMatchObject({ status: 404, hint });
 });

@@ -1,7 +1,7 @@
-/** The web page: files that were built beforehand, read once, so that a path can never lead out of their folder. */
+/** The built files of the admin UI. All are read once at the start, so that no path can lead out of their folder. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
-import { type AdminAnswer, refuse } from "./endpoint.ts";
+import { type AdminResponse, reject } from "./endpoint.ts";
 
 const contentTypes: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
@@ -12,18 +12,19 @@ const contentTypes: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** Only what is served here runs, and it speaks to this server alone. */
+/** The page runs only its own scripts, and connects only to this server. */
 const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Answers `/ui` with `index.html` and `/ui/PATH` with the file there; nothing where the folder has no such file.
+ * Returns a function that finds `index.html` for `/ui` and the file for `/ui/PATH`; undefined if the folder has no such
+ * file.
  *
- * @param directory that the build wrote; where it is not there, `/ui` says how to build it.
+ * @param directory The output of the build; if it does not exist, `/ui` explains how to build it.
  */
-export function readUiFiles(directory: string): (path: string) => AdminAnswer | undefined {
-  const files = new Map<string, AdminAnswer>();
+export function readUiFiles(directory: string): (path: string) => AdminResponse | undefined {
+  const files = new Map<string, AdminResponse>();
   for (const file of listFiles(directory)) {
     const name = relative(directory, file).split(sep).join("/");
     const contentType = contentTypes[extname(file)] ?? "application/octet-stream";
@@ -35,7 +36,7 @@ export function readUiFiles(directory: string): (path: string) => AdminAnswer | 
   return (path) => (path === "/ui" || path === "/ui/" ? page : files.get(path));
 }
 
-const notBuilt = refuse(404, "the page has not been built", "npm run build:ui, then start the proxy again");
+const notBuilt = reject(404, "the page has not been built", "run npm run build:ui, then restart the proxy");
 
 function listFiles(directory: string): readonly string[] {
   if (!existsSync(directory)) return [];

@@ -17,12 +17,15 @@ function faultsOf(spec: object): readonly string[] {
 
 const validation = { hostname: "api.example.com", caCertificateRefs: [ca] };
 
-describe("the parser takes what the CRD takes", () => {
+describe("the parser accepts what the CRD accepts", () => {
   test.each([
     ["one target and one authority", {}],
     ["two ports of one Service", { targetRefs: ["a", "b"].map((sectionName) => ({ ...service, sectionName })) }],
     ["the system's authorities", { validation: { hostname: "a.example", wellKnownCACertificates: "System" } }],
-    ["authorities of somebody's own", { validation: { hostname: "a.example", wellKnownCACertificates: "a.b/c" } }],
+    [
+      "authorities with a domain-prefixed name",
+      { validation: { hostname: "a.example", wellKnownCACertificates: "a.b/c" } },
+    ],
     ["a URI", { validation: { ...validation, subjectAltNames: [{ type: "URI", uri: "spiffe://a/b" }] } }],
     ["options", { options: { "example.com/a": "b" } }],
   ])("%s", (_case, spec) => {
@@ -30,7 +33,7 @@ describe("the parser takes what the CRD takes", () => {
   });
 });
 
-describe("and refuses what the CRD refuses", () => {
+describe("and rejects what the CRD rejects", () => {
   test.each([
     ["no target", { targetRefs: [] }, "spec.targetRefs"],
     ["a target twice", { targetRefs: [service, service] }, "spec.targetRefs.1"],

@@ -1,4 +1,6 @@
-/** BackendTLSPolicy (Gateway API v1.6, standard channel): TLS to the servers of a Service, and whom to take them for. */
+/**
+ * BackendTLSPolicy (Gateway API v1.6, standard channel): TLS to the endpoints of a Service, and how they are verified.
+ */
 import * as z from "zod";
 import { namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
 import { gatewayGroup } from "./names.ts";
@@ -18,7 +20,7 @@ import {
 
 const targetRef = strictObject({ group, kind: kindName, name: targetName, sectionName: sectionName.optional() });
 
-/** Of two references to one object both name a section, and not the same one. */
+/** Two references to one object must both name a section, and different ones. */
 const targetRefs = list(targetRef, { min: 1, max: 16 }).superRefine((refs, context) => {
   refs.forEach((ref, index) => {
     const earlier = refs.slice(0, index).filter((other) => isSameObject(ref, other));
@@ -65,7 +67,7 @@ const subjectAltName = strictObject({
 
 const validation = strictObject({
   caCertificateRefs: list(strictObject({ group, kind: kindName, name: targetName }), { max: 8 }).default([]),
-  wellKnownCACertificates: text("System, or a name of somebody's own such as example.com/ours", {
+  wellKnownCACertificates: text("System, or a domain-prefixed name such as example.com/custom", {
     max: 253,
     pattern:
       /^(System|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$/,
@@ -79,6 +81,7 @@ const validation = strictObject({
   }
 });
 
+/** Schema of a BackendTLSPolicy. */
 export const backendTlsPolicySchema = strictResource({
   apiVersions: [`${gatewayGroup}/v1`],
   kind: "BackendTLSPolicy",
@@ -86,13 +89,16 @@ export const backendTlsPolicySchema = strictResource({
   spec: strictObject({ targetRefs, validation, options: textMap.default({}) }),
 });
 
-type SoundPolicy = Immutable<z.output<typeof backendTlsPolicySchema>>;
-export type BackendTlsValidation = SoundPolicy["spec"]["validation"];
-export type BackendTlsTargetRef = SoundPolicy["spec"]["targetRefs"][number];
+type ValidPolicy = Immutable<z.output<typeof backendTlsPolicySchema>>;
+/** `spec.validation` */
+export type BackendTlsValidation = ValidPolicy["spec"]["validation"];
+/** An item of `spec.targetRefs`. */
+export type BackendTlsTargetRef = ValidPolicy["spec"]["targetRefs"][number];
 
-export interface BackendTlsPolicy extends Omit<SoundPolicy, "spec"> {
-  readonly spec: Omit<SoundPolicy["spec"], "validation"> & {
-    /** Undefined of a policy that is refused: nobody knows whom to take its servers for. */
+/** A parsed BackendTLSPolicy. */
+export interface BackendTlsPolicy extends Omit<ValidPolicy, "spec"> {
+  readonly spec: Omit<ValidPolicy["spec"], "validation"> & {
+    /** Undefined for a rejected policy: how to verify the endpoints is unknown. */
     readonly validation: BackendTlsValidation | undefined;
   };
 }
@@ -110,14 +116,14 @@ const readableRefs = z
   .refine((refs) => refs.length > 0);
 
 /**
- * What is left of a policy that is refused: its targets. Were it forgotten as a whole, their servers would be called in
- * the clear. A target that is not sound itself counts as what it most likely means, its port left out if need be.
- * Undefined where the policy has no name, or names no target.
+ * Reads the remains of a rejected policy: its targets. Without them, their endpoints would be called in plain text. A
+ * target that is itself invalid counts as what it most likely means, if need be without its section. Undefined where
+ * the policy has no name or no target.
  */
-export const refusedTlsPolicy = remainsReader(
+export const rejectedTlsPolicy = remainsReader(
   "BackendTLSPolicy",
   z.object({
-    // Name and namespace tell whose Services are meant.
+    // Name and namespace identify the Services.
     metadata: readableMetadata,
     spec: z.object({ targetRefs: readableRefs }).transform((spec) => ({ ...spec, validation: undefined, options: {} })),
   }),

@@ -6,7 +6,7 @@ import { text } from "./schema.ts";
 /** Text that compiles as a CEL expression over a request. */
 export const celExpression = z
   .unknown()
-  // The API server cannot compile it: what does not compile is told by the policy's status.
+  // The API server cannot compile the expression, so errors in it are reported in the status of the policy.
   .meta({ type: "string", minLength: 1, maxLength: maxExpressionLength })
   .transform((value, context) => {
     if (typeof value !== "string" || value === "") {
@@ -19,22 +19,22 @@ export const celExpression = z
     return z.NEVER;
   });
 
-/** An expression that was read but may be wrong: then the rest of its resource can still be served. */
+/** An expression that may have errors. The rest of its resource can be served without it. */
 export interface CheckedExpression {
   readonly source: string;
-  /** What is wrong, each with its place in the source; empty when it is sound. */
-  readonly faults: readonly string[];
+  /** The errors with their positions in the source; empty for a valid expression. */
+  readonly errors: readonly string[];
 }
 
-/** Text that is meant as an expression for `use`; what is wrong with it is told by whoever serves it. */
+/** Text that should be an expression for `use`. Its errors are left to the caller to report. */
 export function checkedExpression(use: Use) {
   return text(accepted, { max: maxExpressionLength }).transform((source) => checkExpression(source, use));
 }
 
-/** Checks one text; never refuses it. */
+/** Checks an expression; never throws. */
 export function checkExpression(source: string, use: Use): CheckedExpression {
   const parsed = parseExpression(source, use);
-  return { source, faults: parsed.ok ? [] : parsed.problems.map(({ message }) => message) };
+  return { source, errors: parsed.ok ? [] : parsed.problems.map(({ message }) => message) };
 }
 
 const accepted = `a CEL expression of 1 to ${maxExpressionLength} characters`;

@@ -1,11 +1,12 @@
-/** EndpointSlice (discovery.k8s.io/v1): addresses behind a Service, and which of them are ready. */
+/** EndpointSlice (discovery.k8s.io/v1): the endpoints of a Service and their readiness. */
 import * as z from "zod";
 import { namespacedMetadata } from "./metadata.ts";
 import { anyText, type Immutable, portNumber } from "./schema.ts";
 
-/** Label that names the Service, in the slice's own namespace. */
+/** The label with the name of the Service, which is in the namespace of the slice. */
 export const serviceNameLabel = "kubernetes.io/service-name";
 
+/** Schema of an EndpointSlice. */
 export const endpointSliceSchema = z.object({
   apiVersion: z.literal("discovery.k8s.io/v1"),
   kind: z.literal("EndpointSlice"),
@@ -15,7 +16,7 @@ export const endpointSliceSchema = z.object({
     .array(
       z.object({
         addresses: z.array(anyText).min(1),
-        /** Unknown readiness counts as ready, says the API; unknown service as readiness. */
+        /** Unknown `ready` counts as true; unknown `serving` has the value of `ready` (API of EndpointSlice). */
         conditions: z
           .object({ ready: z.boolean().default(true), serving: z.boolean().optional() })
           .default({ ready: true }),
@@ -26,7 +27,7 @@ export const endpointSliceSchema = z.object({
   ports: z
     .array(
       z.object({
-        /** Empty for the one port of a Service that does not name it. */
+        /** Empty for the only port of a Service that does not name it. */
         name: anyText.default(""),
         port: portNumber.optional(),
         protocol: anyText.default("TCP"),
@@ -35,5 +36,7 @@ export const endpointSliceSchema = z.object({
     .default([]),
 });
 
+/** A parsed EndpointSlice. */
 export type EndpointSlice = Immutable<z.output<typeof endpointSliceSchema>>;
+/** An item of `endpoints`. */
 export type SliceEndpoint = EndpointSlice["endpoints"][number];

@@ -1,4 +1,4 @@
-/** GatewayClass (Gateway API v1.6): which controller serves the Gateways that name it. */
+/** GatewayClass (Gateway API v1.6): the controller of the Gateways that name the class. */
 import * as z from "zod";
 import {
   clusterMetadata,
@@ -14,10 +14,11 @@ const controllerName = text("a domain and path such as gatewayproxy.dev/controll
   pattern: /^[a-z0-9][-a-z0-9.]*\/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/,
 });
 
-/** What holds a class back that is to be deleted, and since when it is. */
+/** Finalizers and the time of deletion of a class that is to be deleted. */
 const finalizers = z.array(anyText).optional();
 const deletionTimestamp = anyText.optional();
 
+/** Schema of a GatewayClass. */
 export const gatewayClassSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "GatewayClass",
@@ -34,26 +35,27 @@ export const gatewayClassSchema = strictResource({
   }),
 });
 
-type SoundClass = Immutable<z.output<typeof gatewayClassSchema>>;
+type ValidGatewayClass = Immutable<z.output<typeof gatewayClassSchema>>;
 
-export interface GatewayClass extends Omit<SoundClass, "spec"> {
-  readonly spec: SoundClass["spec"] & {
-    /** Of a class that is refused: whose it is is known, what else it says is not. */
-    readonly isRefused?: true;
+/** A parsed GatewayClass. */
+export interface GatewayClass extends Omit<ValidGatewayClass, "spec"> {
+  readonly spec: ValidGatewayClass["spec"] & {
+    /** Set on a rejected class: its controller is known, its other fields are not. */
+    readonly isRejected?: true;
   };
 }
 
 /**
- * What is left of a class that is refused: whose it is. Were it forgotten as a whole, its Gateways would be nobody's.
- * Undefined where it has no name or no controller.
+ * Reads the remains of a rejected class: its controller. Without them, its Gateways would have no owner. Undefined
+ * where the class has no name or no controller.
  */
-export const refusedGatewayClass = remainsReader(
+export const rejectedGatewayClass = remainsReader(
   "GatewayClass",
   z.object({
     metadata: readableClusterMetadata.extend({
       finalizers: finalizers.catch(undefined),
       deletionTimestamp: deletionTimestamp.catch(undefined),
     }),
-    spec: z.object({ controllerName }).transform((spec) => ({ ...spec, isRefused: true as const })),
+    spec: z.object({ controllerName }).transform((spec) => ({ ...spec, isRejected: true as const })),
   }),
 );

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { faultsOf } from "./testing/faults.ts";
+import { errorsOf } from "./testing/errors.ts";
 
 const http = { name: "http", port: 80, protocol: "HTTP" };
 
@@ -21,7 +21,7 @@ describe("a listener", () => {
     ["a wildcard", { hostname: "*.example.com" }],
     ["TLS terminated", { protocol: "HTTPS", tls: terminate }],
     ["TLS passed through", { protocol: "TLS", tls: { mode: "Passthrough" } }],
-    ["a protocol of somebody's own", { protocol: "example.com/own" }],
+    ["a domain-prefixed protocol", { protocol: "example.com/own" }],
     [
       "routes of selected namespaces",
       {
@@ -31,7 +31,7 @@ describe("a listener", () => {
       },
     ],
   ])("may have %s", (_, parts) => {
-    expect(faultsOf(gateway([{ ...http, ...parts }]))).toEqual([]);
+    expect(errorsOf(gateway([{ ...http, ...parts }]))).toEqual([]);
   });
 
   test.each([
@@ -82,7 +82,7 @@ describe("a listener", () => {
       '.hostnames: unknown field "hostnames", accepted are name, hostname, port, protocol, tls, allowedRoutes; did you mean "hostname"?',
     ],
   ])("must not have %s", (_, parts, fault) => {
-    expect(faultsOf(gateway([{ ...http, ...parts }]))).toEqual([`spec.listeners[0]${fault}`]);
+    expect(errorsOf(gateway([{ ...http, ...parts }]))).toEqual([`spec.listeners[0]${fault}`]);
   });
 });
 
@@ -104,7 +104,7 @@ describe("a Gateway", () => {
     ],
     ["listeners of others", { allowedListeners: { namespaces: { from: "Same" } } }],
   ])("may have %s", (_, spec) => {
-    expect(faultsOf(gateway([http], spec))).toEqual([]);
+    expect(errorsOf(gateway([http], spec))).toEqual([]);
   });
 
   test.each([
@@ -143,6 +143,6 @@ describe("a Gateway", () => {
       "spec.gatewayClassName: missing, required is a name of 1 to 253 characters",
     ],
   ])("must not have %s", (_, listeners, spec, fault) => {
-    expect(faultsOf(gateway(listeners, spec))).toEqual([fault]);
+    expect(errorsOf(gateway(listeners, spec))).toEqual([fault]);
   });
 });

@@ -1,4 +1,6 @@
-/** Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners on addresses, and who may add more of them. */
+/**
+ * Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners, their addresses, and who may attach ListenerSets.
+ */
 import * as z from "zod";
 import { listeners, secretReference } from "./listener.ts";
 import { gatewayApiVersions, namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
@@ -74,6 +76,7 @@ const allowedListeners = strictObject({
   }).optional(),
 });
 
+/** Schema of a Gateway. */
 export const gatewaySchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "Gateway",
@@ -85,19 +88,20 @@ export const gatewaySchema = strictResource({
     infrastructure: infrastructure.optional(),
     allowedListeners: allowedListeners.optional(),
     tls: gatewayTls.optional(),
-    // Experimental channel; read so that it is reported and not refused.
+    // Experimental channel. The field is read so that the status reports it as unsupported instead of rejecting the
+    // Gateway.
     defaultScope: anyText.optional(),
   }),
 });
 
-/** Without listeners where it is refused (see `refusedGateway`). */
+/** A parsed Gateway; without listeners where only its remains are known (`rejectedGateway`). */
 export type Gateway = Immutable<z.output<typeof gatewaySchema>>;
 
 /**
- * What is left of a Gateway that is refused: that it is there, and its class. Were it forgotten as a whole, its routes
- * and policies would be told that it does not exist. Undefined where it has no name or no class.
+ * Reads the remains of a rejected Gateway: its name and class. Without them, its routes and policies would report that
+ * it does not exist. Undefined where it has no name or no class.
  */
-export const refusedGateway = remainsReader(
+export const rejectedGateway = remainsReader(
   "Gateway",
   z.object({
     metadata: readableMetadata,
@@ -105,5 +109,5 @@ export const refusedGateway = remainsReader(
   }),
 );
 
-/** How clients of one port are asked for certificates. */
+/** How client certificates are requested on one port. */
 export type FrontendTls = Immutable<z.output<typeof frontendTls>>;

@@ -1,7 +1,7 @@
 /**
- * `spec.traffic.rateLimit.global` of a ProxyPolicy: limits that a rate limit service counts for all replicas. A faulty
- * expression is a fault of the policy, so that its last sound version stays in force. In mode Shadow, which denies nothing,
- * it is let through with its faults: the rest is counted without it, and the status says so (`translate/global-limits.ts`).
+ * `spec.traffic.rateLimit.global` of a ProxyPolicy: limits that a rate limit service counts for all replicas. An
+ * invalid expression makes the whole policy invalid, so its last valid version stays in force. In mode Shadow, which
+ * denies nothing, the expression is left out instead, and the status reports it (`translate/global-limits.ts`).
  */
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
@@ -26,49 +26,55 @@ const descriptor = strictObject({
   unit: z
     .enum(["Requests", "Tokens"])
     .default("Requests")
-    .describe("What is counted. Tokens are charged when the answer has told its cost."),
+    .describe("Unit that is counted. Tokens are charged when the response reports its usage."),
   entries: list(
     strictObject({
       name: text("a name of 1 to 64 characters", { max: 64 }).describe(
-        "Key of the entry, as the service's configuration names it.",
+        "Key of the entry, as in the configuration of the rate limit service.",
       ),
       expression: checkedExpression({ phase: "body", gives: "text" }).describe(
-        "CEL expression over the request that gives the entry's value. Where it has none, or an empty one, the value is `-`.",
+        "CEL expression over the request that yields the value of the entry. An absent or empty value is sent as `-`.",
       ),
       ifAbsent: z
         .enum(["Limit", "Skip"])
         .default("Limit")
         .describe(
-          "What a request without the header, parameter or claim is: under the limit, with the value `-`, or with Skip not under the limit of this descriptor.",
+          "How to treat a request that lacks the header, query parameter or claim. Limit counts it with the value `-`. Skip leaves out this descriptor.",
         ),
     }),
     { min: 1, max: 16 },
-  ).describe("Entries of the descriptor, in the order in which the service's configuration nests them."),
-  // Of tokens it may ask for the response's usage, of requests it is needed before there is one.
+  ).describe(
+    "Entries of the descriptor, in the order in which the configuration of the rate limit service nests them.",
+  ),
+  // For Tokens the expression may use the response; for Requests it is evaluated before there is one.
   cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength })
     .optional()
-    .describe("CEL expression for what a request costs. Absent means 1, for Tokens the tokens of the answer."),
+    .describe(
+      "CEL expression for the cost of a request. Defaults to 1 for Requests, and to the tokens of the response for Tokens.",
+    ),
   limitOverride: strictObject({
-    requestsPerUnit: integer(0, maxInt32).describe("Amount that is admitted in each unit."),
+    requestsPerUnit: integer(0, maxInt32).describe("Amount that is allowed in each unit."),
     // The protocol has no week (envoy.type.v3.RateLimitUnit).
-    unit: z.enum(["Second", "Minute", "Hour", "Day", "Month", "Year"]).describe("Length of a window."),
+    unit: z.enum(["Second", "Minute", "Hour", "Day", "Month", "Year"]).describe("Length of the window."),
   })
     .optional()
-    .describe("A limit to apply in place of the one that the service is configured with."),
+    .describe("Limit that replaces the one in the configuration of the rate limit service."),
 }).transform(({ cost, ...rest }) => {
   const phase = rest.unit === "Tokens" ? "response" : "body";
   return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, gives: "number" }) };
 });
 
-/** Where the service is: a Service's port, or a Backend, which may ask for TLS. */
+/** A reference to the rate limit service: a port of a Service, or a Backend, which may configure TLS. */
 const serviceRef = strictObject({
-  group: group.default("").describe("Group of the service: empty for a Service, gatewayproxy.dev for a Backend."),
+  group: group.default("").describe("API group: empty for a Service, gatewayproxy.dev for a Backend."),
   kind: kindName.default("Service").describe("Service or Backend."),
   name: objectName.describe("Name of the Service or the Backend."),
   namespace: namespaceName
     .optional()
-    .describe("Its namespace. Absent means the policy's own; another needs a ReferenceGrant there."),
-  port: portNumber.optional().describe("Port of the Service; a Backend has its own."),
+    .describe(
+      "Namespace of the Service or Backend. Defaults to the namespace of the policy. Another namespace requires a ReferenceGrant in it.",
+    ),
+  port: portNumber.optional().describe("Port of the Service. Required for a Service; a Backend has a port of its own."),
 })
   .refine(({ kind, port }) => kind !== "Service" || port !== undefined, {
     path: ["port"],
@@ -94,7 +100,7 @@ const address = leaf<string>(
     maxLength: 261,
     pattern: addressPattern.source,
     ...publishRules({
-      // Evaluated whatever the pattern found.
+      // The API server evaluates the rule even where the pattern does not match.
       rule: "!self.matches(':[0-9]{1,5}$') || (int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535)",
       message: "accepted is a port from 1 to 65535",
     }),
@@ -112,7 +118,8 @@ const timeout = leaf<string>(
     maxLength: 64,
     pattern: durationPattern.source,
     ...publishRules({
-      // Evaluated whatever the pattern found; CEL's durations are Go's, of which ours are a part.
+      // The API server evaluates the rule even where the pattern does not match. CEL accepts Go's durations, a
+      // superset.
       rule: `!self.matches('${durationPattern.source}') || (duration(self) >= duration('1ms') && duration(self) <= duration('60s'))`,
       message: "accepted is a duration from 1ms to 60s",
     }),
@@ -127,53 +134,63 @@ function isWithin(value: number, least: number, most: number): boolean {
   return value >= least && value <= most;
 }
 
-/** @param fallback what a `fallback` entry is; the amount that a local entry has too. */
+/**
+ * Builds the schema.
+ *
+ * @param fallback the schema of a `fallback` entry.
+ */
 export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) {
   return strictObject({
     backendRef: serviceRef
       .optional()
       .describe(
-        "The rate limit service: a Service's port, or a Backend. Exactly one of backendRef and address is set.",
+        "Reference to the rate limit service: a port of a Service, or a Backend. Exactly one of backendRef and address must be set.",
       ),
-    address: address.optional().describe("Address of the rate limit service as host:port."),
+    address: address
+      .optional()
+      .describe("Address of the rate limit service as host:port. Exactly one of backendRef and address must be set."),
     domain: text("a domain of 1 to 256 characters", { max: 256 }).describe(
-      "Domain of the descriptors, as the service's configuration names it.",
+      "Domain of the descriptors, as in the configuration of the rate limit service.",
     ),
     timeout: timeout
       .default("100ms")
       .transform(durationMs)
-      .describe("How long a request waits for the service at most; then failureMode decides. From 1ms to 60s."),
+      .describe(
+        "Longest time that a request waits for the rate limit service, from 1ms to 60s. After it, failureMode decides.",
+      ),
     failureMode: z
       .enum(["Local", "Open", "Closed"])
       .default("Local")
       .describe(
-        "Who decides while the service is away. Local: counters of each replica, by `fallback` or by what the service reported last. Open admits, Closed refuses every request.",
+        "What decides while the rate limit service is unavailable. Local counts in each replica, with the limits of `fallback` or those that the service last reported. Open allows every request. Closed rejects every request with 503.",
       ),
     mode: z
       .enum(["Enforce", "Shadow"])
       .default("Enforce")
-      .describe("Enforce refuses what is over the limit with 429. Shadow only counts, logs and measures."),
+      .describe("Enforce denies requests over the limit with 429. Shadow counts and reports them, but denies nothing."),
     envoyRatelimitedHeader: z
       .enum(["FromService", "Always"])
       .default("Always")
       .describe(
-        "Whether a 429 that the service decides carries x-envoy-ratelimited: always, as behind Envoy, or only if the service sends it. No other response carries it.",
+        "Whether a 429 that the rate limit service decides has the header x-envoy-ratelimited. Always adds it, as Envoy does. FromService passes it only if the service sends it. No other response has the header.",
       ),
     hitsMode: z
       .enum(["Descriptor", "Request", "Kuadrant"])
       .default("Descriptor")
       .describe(
-        "Where the service reads a descriptor's cost: in the descriptor itself, as Envoy's does, in the call, or in calls of their own as Kuadrant's does.",
+        "Where the rate limit service reads the cost of a descriptor. Descriptor: in hits_addend of each descriptor, as the Envoy rate limit service does. Request: in hits_addend of the call. Kuadrant: in the separate methods of Kuadrant's Limitador.",
       ),
-    descriptors: list(descriptor, { min: 1, max: 16 }).describe("What is counted, for each request."),
+    descriptors: list(descriptor, { min: 1, max: 16 }).describe(
+      "Descriptors to send for each request. A request must be allowed by all of them.",
+    ),
     fallback: list(fallback, { min: 1, max: 16 })
       .optional()
-      .describe("Limits of each replica that failureMode Local applies while the service is away."),
+      .describe("Limits of each replica that failureMode Local applies while the rate limit service is unavailable."),
   })
     .refine(({ backendRef, address }) => (backendRef === undefined) !== (address === undefined), {
       error: "accepted is exactly one of backendRef and address",
     })
-    .superRefine(refuseFaultyExpressions)
+    .superRefine(rejectInvalidExpressions)
     .meta(
       publishRules({
         rule: "has(self.backendRef) != has(self.address)",
@@ -187,15 +204,18 @@ interface Descriptors {
   readonly descriptors: readonly z.output<typeof descriptor>[];
 }
 
-/** A request must pass every descriptor, so a faulty one is a fault of the whole policy; in mode Shadow none denies. */
-function refuseFaultyExpressions({ mode, descriptors }: Descriptors, context: z.core.$RefinementCtx): void {
+/**
+ * Rejects invalid expressions. A request must pass every descriptor, so an invalid one makes the whole policy invalid.
+ * In mode Shadow nothing is denied, and the descriptor is left out.
+ */
+function rejectInvalidExpressions({ mode, descriptors }: Descriptors, context: z.core.$RefinementCtx): void {
   if (mode === "Shadow") return;
   descriptors.forEach(({ entries, cost }, index) => {
-    const find = (faults: readonly string[], ...path: readonly (string | number)[]): void => {
-      for (const message of faults)
+    const report = (errors: readonly string[], ...path: readonly (string | number)[]): void => {
+      for (const message of errors)
         context.addIssue({ code: "custom", path: ["descriptors", index, ...path], message });
     };
-    entries.forEach(({ expression }, place) => find(expression.faults, "entries", place, "expression"));
-    find(cost?.faults ?? [], "cost");
+    entries.forEach(({ expression }, entry) => report(expression.errors, "entries", entry, "expression"));
+    report(cost?.errors ?? [], "cost");
   });
 }

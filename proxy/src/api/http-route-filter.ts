@@ -1,6 +1,6 @@
 /**
- * `HTTPRouteFilter` (Gateway API v1.6): what a rule or a backendRef does to its requests and responses. Every filter
- * that the API has is read; which of them are served is `translate/filters`' business.
+ * `HTTPRouteFilter` (Gateway API v1.6): changes of a rule or backendRef to its requests and responses. Every filter of
+ * the API is parsed; `translate/filters` decides which are supported.
  */
 import * as z from "zod";
 import {
@@ -24,12 +24,12 @@ const headerField = strictObject({
   name: headerName,
   value: leaf<string>(
     "a header value of 1 to 4096 characters, without control characters",
-    // RFC 9110 §5.5. The CRD does not look; a line break in a value would split the message.
+    // RFC 9110 §5.5. The CRD does not check it; a line break in a value would split the message.
     (value) => typeof value === "string" && /^[\t\x20-\x7e\x80-\xff]{1,4096}$/.test(value),
   ),
 });
 
-/** The CRD keeps these lists as maps by name, as written; that `A` and `a` are one header, translation sees. */
+/** The CRD compares these names case-sensitively. The translation finds that `A` and `a` are the same header. */
 const headerFields = list(headerField, { max: 16 })
   .refine((fields) => new Set(fields.map(({ name }) => name)).size === fields.length, {
     error: "a header is named twice",
@@ -42,7 +42,7 @@ const headerModifier = strictObject({
   remove: list(headerName, { max: 16 }).default([]),
 });
 
-/** The CRD does not look; a path that no request line can hold would fail every request of its rule. */
+/** The CRD does not check the path. One that is invalid in a request line would fail every request of its rule. */
 const replacement = text("a path of at most 1024 characters, percent-encoded and without query", {
   min: 0,
   max: 1024,
@@ -71,7 +71,7 @@ const requestRedirect = strictObject({
   ).default(302),
 });
 
-/** `BackendObjectReference`, without the weight and filters that a rule's backendRef has. */
+/** `BackendObjectReference`: a backendRef without weight and filters. */
 export const backendReference = {
   group: group.default(""),
   kind: kindName.default("Service"),
@@ -80,11 +80,12 @@ export const backendReference = {
   port: portNumber.optional(),
 };
 
-/** The CRD's rule on a reference to a Service. */
+/** Whether a reference to a Service has a port, as the CRD requires. */
 export function namesServicePort(reference: { group: string; kind: string; port?: number | undefined }): boolean {
   return reference.group !== "" || reference.kind !== "Service" || reference.port !== undefined;
 }
 
+/** The error for a reference without one. */
 export const missingServicePort = { error: "missing, required is the Service's port (1 to 65535)", path: ["port"] };
 
 const requestMirror = strictObject({
@@ -99,7 +100,7 @@ const requestMirror = strictObject({
   error: "percent and fraction must not both be set",
 });
 
-/** A list in which `*` stands for everything, and then alone. */
+/** A list in which `*` means everything and must be the only item. */
 function listOrWildcard<Item extends z.ZodType>(item: Item, max: number) {
   return list(item, { max }).refine((items) => items.length <= 1 || !items.some((value) => value === "*"), {
     error: `"*" must be the only item`,
@@ -135,32 +136,41 @@ const httpRouteFilter = z.discriminatedUnion("type", [
   strictObject({ type: z.literal("CORS"), cors }),
 ]);
 
-/** All may stand several times but these. */
+/** Filters that must not be repeated in one rule. */
 const singleFilters = ["CORS", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite"];
 
+/** `filters` of a rule or backendRef. */
 export const httpRouteFilters = list(httpRouteFilter, { max: 16 })
   .superRefine((filters, context) => {
     const seen = new Set<string>();
     filters.forEach(({ type }, index) => {
-      const message = repeatFault(type, seen);
+      const message = repeatError(type, seen);
       if (message !== undefined) context.addIssue({ code: "custom", path: [index, "type"], message });
       seen.add(type);
     });
   })
   .default([]);
 
-function repeatFault(type: string, seen: ReadonlySet<string>): string | undefined {
+function repeatError(type: string, seen: ReadonlySet<string>): string | undefined {
   if (seen.has(type) && singleFilters.includes(type)) return `filter ${type} must not be repeated`;
   const other = type === "URLRewrite" ? "RequestRedirect" : type === "RequestRedirect" ? "URLRewrite" : undefined;
   if (other !== undefined && seen.has(other)) return `filters ${type} and ${other} must not both be set`;
   return undefined;
 }
 
+/** A parsed filter. */
 export type HttpRouteFilter = Immutable<z.output<typeof httpRouteFilter>>;
+/** `requestHeaderModifier`, `responseHeaderModifier` */
 export type HeaderModifier = Immutable<z.output<typeof headerModifier>>;
+/** `urlRewrite` */
 export type UrlRewrite = Immutable<z.output<typeof urlRewrite>>;
+/** `requestRedirect` */
 export type RequestRedirect = Immutable<z.output<typeof requestRedirect>>;
+/** `requestMirror` */
 export type RequestMirror = Immutable<z.output<typeof requestMirror>>;
+/** `cors` */
 export type CorsFilter = Immutable<z.output<typeof cors>>;
+/** `path` of `urlRewrite` and `requestRedirect`. */
 export type PathModifier = Immutable<z.output<typeof pathModifier>>;
+/** A reference to a backend. */
 export type BackendReference = RequestMirror["backendRef"];

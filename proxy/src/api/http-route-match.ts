@@ -1,17 +1,17 @@
-/** `HTTPRouteMatch` (Gateway API v1.6): the conditions that a rule puts on a request. */
+/** `HTTPRouteMatch` (Gateway API v1.6): the conditions of a rule on a request. */
 import * as z from "zod";
-import { maxPatternSize, patternFault, patternSize, sizeFault } from "../regex/pattern.ts";
+import { maxPatternSize, patternError, patternSize, sizeError } from "../regex/pattern.ts";
 import { headerName, type Immutable, list, strictObject, text } from "./schema.ts";
 
 const pathMatch = strictObject({
   type: z.enum(["Exact", "PathPrefix", "RegularExpression"]).default("PathPrefix"),
   value: text("a path of at most 1024 characters", { min: 0, max: 1024 }).default("/"),
 }).superRefine(({ type, value }, context) => {
-  const fault = type === "RegularExpression" ? tooLarge(value) : pathFault(value);
-  if (fault !== undefined) context.addIssue({ code: "custom", path: ["value"], message: fault });
+  const error = type === "RegularExpression" ? tooLarge(value) : pathError(value);
+  if (error !== undefined) context.addIssue({ code: "custom", path: ["value"], message: error });
 });
 
-function pathFault(value: string): string | undefined {
+function pathError(value: string): string | undefined {
   const accepted = "accepted is an absolute path such as /v1/chat";
   if (!value.startsWith("/")) return `found ${JSON.stringify(value)}, ${accepted}`;
   for (const sequence of ["//", "/./", "/../", "%2f", "%2F", "#"]) {
@@ -25,15 +25,15 @@ function pathFault(value: string): string | undefined {
     : `found ${JSON.stringify(value)}, ${accepted}; other characters must be percent-encoded`;
 }
 
-/** The size only, which costs little to find: what RE2 says is asked when the size of the whole route is known. */
+/** Checks only the size, which is cheap. RE2 compiles the pattern once the size of the whole route is known. */
 function tooLarge(pattern: string): string | undefined {
-  const fault = sizeFault(pattern);
-  return fault === undefined ? undefined : refusal(pattern, fault);
+  const error = sizeError(pattern);
+  return error === undefined ? undefined : rejection(pattern, error);
 }
 
-function refusal(pattern: string, fault: string): string {
+function rejection(pattern: string, error: string): string {
   const shown = pattern.length > 80 ? `${pattern.slice(0, 80)}…` : pattern;
-  return `found ${JSON.stringify(shown)}, accepted is a regular expression of RE2 syntax (${fault})`;
+  return `found ${JSON.stringify(shown)}, accepted is a regular expression of RE2 syntax (${error})`;
 }
 
 /** A header or a query parameter. */
@@ -43,11 +43,12 @@ function valueMatch(maxValueLength: number) {
     name: headerName,
     value: text(`text of 1 to ${maxValueLength} characters`, { max: maxValueLength }),
   }).superRefine(({ type, value }, context) => {
-    const fault = type === "RegularExpression" ? tooLarge(value) : undefined;
-    if (fault !== undefined) context.addIssue({ code: "custom", path: ["value"], message: fault });
+    const error = type === "RegularExpression" ? tooLarge(value) : undefined;
+    if (error !== undefined) context.addIssue({ code: "custom", path: ["value"], message: error });
   });
 }
 
+/** Schema of a match. */
 export const httpRouteMatch = strictObject({
   path: pathMatch.default({ type: "PathPrefix", value: "/" }),
   headers: list(valueMatch(4096), { max: 16 }).default([]),
@@ -55,17 +56,17 @@ export const httpRouteMatch = strictObject({
   method: z.enum(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]).optional(),
 });
 
-/** Largest size of all regular expressions of a route together, as `patternSize` counts it. */
+/** The largest sum of the sizes of all regular expressions of a route, in units of `patternSize`. */
 export const maxRoutePatternSize = 4_000;
 
-/** Finds what is wrong with the regular expressions of a route: their size together first, then each by itself. */
+/** Checks the regular expressions of a route: first the sum of their sizes, then each one. */
 export const checkPatterns: z.core.CheckFn<readonly { readonly matches: readonly HttpRouteMatch[] }[]> = (context) => {
   const patterns = context.value.flatMap(({ matches }, rule) =>
     matches.flatMap((match, index) =>
       patternsOf(match).map(({ value, path }) => ({ value, path: [rule, "matches", index, ...path] })),
     ),
   );
-  // One that is too large by itself has been found already.
+  // Patterns that are too large by themselves are reported elsewhere.
   const sizes = patterns.map(({ value }) => patternSize(value)).filter((each) => each <= maxPatternSize);
   const size = sizes.reduce((sum, each) => sum + each, 0);
   if (size > maxRoutePatternSize) {
@@ -74,19 +75,20 @@ export const checkPatterns: z.core.CheckFn<readonly { readonly matches: readonly
     return;
   }
   for (const { value, path } of patterns) {
-    const fault = sizeFault(value) === undefined ? patternFault(value) : undefined;
-    if (fault === undefined) continue;
-    context.issues.push({ code: "custom", input: value, path, message: refusal(value, fault) });
+    const error = sizeError(value) === undefined ? patternError(value) : undefined;
+    if (error === undefined) continue;
+    context.issues.push({ code: "custom", input: value, path, message: rejection(value, error) });
   }
 };
 
 function patternsOf({ path, headers, queryParams }: HttpRouteMatch) {
-  const places = [
+  const patterns = [
     { ...path, path: ["path", "value"] },
     ...headers.map((header, index) => ({ ...header, path: ["headers", index, "value"] })),
     ...queryParams.map((parameter, index) => ({ ...parameter, path: ["queryParams", index, "value"] })),
   ];
-  return places.filter(({ type }) => type === "RegularExpression");
+  return patterns.filter(({ type }) => type === "RegularExpression");
 }
 
+/** A parsed match. */
 export type HttpRouteMatch = Immutable<z.output<typeof httpRouteMatch>>;

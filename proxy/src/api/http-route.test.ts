@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { faultsOf } from "./testing/faults.ts";
+import { errorsOf } from "./testing/errors.ts";
 
 const service = { name: "app", port: 80 };
 
@@ -13,7 +13,7 @@ function route(spec: object) {
 }
 
 function rule(...rules: readonly object[]) {
-  return faultsOf(route({ rules }));
+  return errorsOf(route({ rules }));
 }
 
 const path = (value: string, type = "PathPrefix") => ({ matches: [{ path: { type, value } }] });
@@ -86,9 +86,9 @@ describe("a match", () => {
     ["empty header value", { matches: [{ headers: [{ name: "a", value: "" }] }] }, "matches[0].headers[0].value"],
     ["type", path("/", "Prefix"), "matches[0].path.type"],
   ])("must not have a wrong %s", (_, faulty, field) => {
-    const faults = rule(faulty);
-    expect(faults).toHaveLength(1);
-    expect(faults[0]).toContain(`spec.rules[0].${field}: found `);
+    const errors = rule(faulty);
+    expect(errors).toHaveLength(1);
+    expect(errors[0]).toContain(`spec.rules[0].${field}: found `);
   });
 });
 
@@ -258,7 +258,7 @@ describe("a rule", () => {
     expect(rule(faulty)).toEqual([`spec.rules[0].${fault}`]);
   });
 
-  test("may let a call take longer than a request without timeout", () => {
+  test("may have a longer backend timeout than a request timeout of 0", () => {
     expect(rule({ timeouts: { request: "0s", backendRequest: "10s" } })).toEqual([]);
   });
 
@@ -293,12 +293,12 @@ describe("an HTTPRoute", () => {
       ["spec.parentRefs[1]: sectionName is required where the same parent is named twice"],
     ],
     ["parents of one name in two namespaces", [parent, { ...parent, namespace: "other" }], []],
-  ])("is judged by its parentRefs: %s", (_, parentRefs, faults) => {
-    expect(faultsOf(route({ parentRefs }))).toEqual(faults);
+  ])("is validated by its parentRefs: %s", (_, parentRefs, errors) => {
+    expect(errorsOf(route({ parentRefs }))).toEqual(errors);
   });
 
   test("must not have an empty list of rules", () => {
-    expect(faultsOf(route({ rules: [] }))).toEqual(["spec.rules: found 0 items, accepted are at least 1"]);
+    expect(errorsOf(route({ rules: [] }))).toEqual(["spec.rules: found 0 items, accepted are at least 1"]);
   });
 
   test("must not have two rules of one name", () => {

@@ -1,6 +1,6 @@
 /**
- * HTTPRoute (Gateway API v1.6, standard channel, with `retry` and `sessionPersistence` of the experimental one): which
- * requests of its parents' listeners go to which backends.
+ * HTTPRoute (Gateway API v1.6, standard channel, with `retry` and `sessionPersistence` of the experimental channel):
+ * routes requests of the listeners of its parents to backends.
  */
 import * as z from "zod";
 import { duration, durationMs } from "./duration.ts";
@@ -45,14 +45,14 @@ const parentRefs = list(parentRef, { max: 32 }).superRefine((refs, context) => {
     const parent = [ref.group, ref.kind, ref.namespace ?? "", ref.name].join("/");
     const section = ref.sectionName ?? "";
     const seen = sections.get(parent) ?? new Set();
-    const fault = parentFault(section, seen);
-    if (fault !== undefined) context.addIssue({ code: "custom", path: [index], message: fault });
+    const error = parentRefError(section, seen);
+    if (error !== undefined) context.addIssue({ code: "custom", path: [index], message: error });
     sections.set(parent, seen.add(section));
   });
 });
 
 /** The CRD's rules on several references to one parent. */
-function parentFault(section: string, seen: ReadonlySet<string>): string | undefined {
+function parentRefError(section: string, seen: ReadonlySet<string>): string | undefined {
   if (seen.has(section)) return "the same parent and sectionName is named twice";
   if (seen.size > 0 && (section === "" || seen.has(""))) {
     return "sectionName is required where the same parent is named twice";
@@ -144,6 +144,7 @@ const rules = list(rule, { min: 1, max: 16 })
   })
   .default([{ matches: [defaultMatch], filters: [], backendRefs: [] }]);
 
+/** Schema of an HTTPRoute. */
 export const httpRouteSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "HTTPRoute",
@@ -152,13 +153,18 @@ export const httpRouteSchema = strictResource({
     parentRefs: parentRefs.default([]),
     hostnames: list(hostname, { max: 16 }).default([]),
     rules,
-    // Experimental channel; read so that it is reported and not refused.
+    // Experimental channel. The field is read so that the status reports it as unsupported instead of rejecting the
+    // route.
     useDefaultGateways: anyText.optional(),
   }),
 });
 
+/** A parsed HTTPRoute. */
 export type HttpRoute = Immutable<z.output<typeof httpRouteSchema>>;
+/** An item of `spec.rules`. */
 export type HttpRouteRule = HttpRoute["spec"]["rules"][number];
+/** An item of `backendRefs` of a rule. */
 export type HttpBackendRef = HttpRouteRule["backendRefs"][number];
+/** An item of `spec.parentRefs`. */
 export type ParentRef = HttpRoute["spec"]["parentRefs"][number];
 export type { HttpRouteFilter, HttpRouteMatch };

@@ -1,21 +1,25 @@
-/** Tells in words what a schema found wrong with a value: what was found, what is accepted, what was probably meant. */
-import { redacted, shownText } from "@gatewayproxy/runtime/redaction";
+/**
+ * Messages for the issues of a schema: the value that was found, the values that are accepted, and the likely
+ * correction.
+ */
+import { redacted, redactText } from "@gatewayproxy/runtime/redaction";
 import { suggest } from "@gatewayproxy/runtime/suggest";
 import type * as z from "zod";
 
-/** A fault of one field. */
-export interface FieldFault {
-  /** From the resource's root: `["spec", "listeners", 0, "port"]`. */
+/** An error in one field. */
+export interface FieldError {
+  /** The path from the root of the resource: `["spec", "listeners", 0, "port"]`. */
   readonly path: FieldPath;
-  /** What was found and what is accepted; without the path. */
+  /** The message: what was found and what is accepted, without the path. */
   readonly message: string;
-  /** True where the field's name is the fault, not its value: that is what to point at. */
+  /** True where the name of the field is the error, not its value, so that locations point at the name. */
   readonly isUnknownField: boolean;
 }
 
+/** The names and indexes that lead to a field. */
 export type FieldPath = readonly (string | number)[];
 
-/** Writes a path as users read it: `spec.listeners[0].port`, `metadata.labels["app.kubernetes.io/name"]`. */
+/** Renders a path: `spec.listeners[0].port`, `metadata.labels["app.kubernetes.io/name"]`. */
 export function renderPath(path: FieldPath): string {
   let text = "";
   for (const part of path) {
@@ -26,15 +30,21 @@ export function renderPath(path: FieldPath): string {
   return text;
 }
 
-/** @param showsValues false for a kind that holds secrets: then only the type of what was found is told. */
-export function describeIssue(issue: z.core.$ZodIssue, showsValues: boolean): FieldFault {
-  // Symbols are no field names of JSON or YAML.
+/**
+ * Converts an issue of zod.
+ *
+ * @param showsValues false for a kind that holds secrets: the message then has only the type of the value.
+ */
+export function describeIssue(issue: z.core.$ZodIssue, showsValues: boolean): FieldError {
+  // JSON and YAML have no symbols as field names.
   const path = issue.path.filter((part) => typeof part !== "symbol");
   const isUnknownField = issue.code === "custom" && issue.params?.["unknownField"] !== undefined;
   return { path, message: messageOf(issue, path, showsValues && !mayBeCredential(path)), isUnknownField };
 }
 
-/** Whether a field is the value of a header or a query parameter, in a match or a filter. */
+/**
+ * Whether a field is the value of a header or query parameter, in a match or a filter. Such values may be credentials.
+ */
 function mayBeCredential(path: FieldPath): boolean {
   const holdsValues = (part: string | number) => /^(?:headers|queryParams|\w+HeaderModifier)$/.test(String(part));
   return path.at(-1) === "value" && path.some(holdsValues);
@@ -54,7 +64,7 @@ function messageOf(issue: z.core.$ZodIssue, path: FieldPath, showsValues: boolea
       return `found ${lengthOf(issue.input)}, accepted are at least ${issue.minimum}`;
     case "too_big":
       return `found ${lengthOf(issue.input)}, accepted are at most ${issue.maximum}`;
-    // No schema of ours raises these; zod's own words would still be true.
+    // The schemas of this package do not raise these; zod's message is correct.
     case "unrecognized_keys":
     case "invalid_format":
     case "invalid_key":
@@ -72,7 +82,9 @@ const typeNames: Readonly<Record<string, string>> = {
   string: "text",
 };
 
-/** Issues of `schema.ts` carry what they accept; rules across fields carry a whole sentence. */
+/**
+ * Issues of `schema.ts` have the accepted values as a parameter; rules across several fields have a complete message.
+ */
 function customMessage(issue: z.core.$ZodIssueCustom, path: FieldPath, showsValues: boolean): string {
   const fields: unknown = issue.params?.["unknownField"];
   if (Array.isArray(fields)) return unknownFieldMessage(String(path.at(-1)), fields.map(String));
@@ -111,14 +123,14 @@ function hint(found: string, accepted: readonly string[]): string {
 
 function describeValue(value: unknown): string {
   if (typeof value === "string") {
-    const shown = shownText(value);
+    const shown = redactText(value);
     return shown === redacted ? redacted : quote(shown);
   }
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return describeType(value);
 }
 
-/** What kind of value was found, without the value. */
+/** Describes the type of a value, without the value. */
 export function describeType(value: unknown): string {
   if (value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
@@ -132,7 +144,7 @@ const valueTypes: Readonly<Record<string, string>> = {
   object: "a map of fields",
 };
 
-/** As JSON writes it, so that blanks and control characters show; cut where it would no longer be read. */
+/** Quotes a text as JSON, so that blanks and control characters are visible, and cuts it after 80 characters. */
 function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

@@ -1,4 +1,4 @@
-/** ListenerSet (Gateway API v1.6): listeners that another team adds to a Gateway that allows it. */
+/** ListenerSet (Gateway API v1.6): listeners that another team attaches to a Gateway, where the Gateway allows it. */
 import * as z from "zod";
 import { listeners } from "./listener.ts";
 import { gatewayApiVersions, namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";
@@ -12,6 +12,7 @@ const parentRef = strictObject({
   name: targetName,
 });
 
+/** Schema of a ListenerSet. */
 export const listenerSetSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "ListenerSet",
@@ -19,11 +20,11 @@ export const listenerSetSchema = strictResource({
   spec: strictObject({ parentRef, listeners }),
 });
 
-/** Without listeners where it is refused (see `refusedListenerSet`). */
+/** A parsed ListenerSet; without listeners where only its remains are known (`rejectedListenerSet`). */
 export type ListenerSet = Immutable<z.output<typeof listenerSetSchema>>;
 
-/** What is left of a set that is refused: that it is there, and its Gateway. Undefined where it does not name one. */
-export const refusedListenerSet = remainsReader(
+/** Reads the remains of a rejected ListenerSet: its name and parent. Undefined where it does not name a parent. */
+export const rejectedListenerSet = remainsReader(
   "ListenerSet",
   z.object({
     metadata: readableMetadata,

@@ -1,4 +1,4 @@
-/** A listener as a Gateway and a ListenerSet declare it (Gateway API v1.6 `Listener`, `ListenerEntry`). */
+/** A listener of a Gateway or a ListenerSet (Gateway API v1.6 `Listener`, `ListenerEntry`). */
 import * as z from "zod";
 import { gatewayGroup } from "./names.ts";
 import {
@@ -49,7 +49,7 @@ const listener = strictObject({
   tls: listenerTls.optional(),
   allowedRoutes: allowedRoutes.default({ namespaces: { from: "Same" } }),
 }).superRefine((value, context) => {
-  for (const { path, message } of listenerFaults(value)) context.addIssue({ code: "custom", path: [path], message });
+  for (const { path, message } of listenerErrors(value)) context.addIssue({ code: "custom", path: [path], message });
 });
 
 interface ListenerTraits {
@@ -58,8 +58,8 @@ interface ListenerTraits {
   readonly tls?: { readonly mode: string } | undefined;
 }
 
-/** The CRD's rules on what goes with which protocol. */
-function* listenerFaults({ protocol, hostname, tls }: ListenerTraits): Iterable<{ path: string; message: string }> {
+/** The CRD's rules on the fields that each protocol allows and requires. */
+function* listenerErrors({ protocol, hostname, tls }: ListenerTraits): Iterable<{ path: string; message: string }> {
   if (tls !== undefined && ["HTTP", "TCP", "UDP"].includes(protocol)) {
     yield { path: "tls", message: `tls must not be set where protocol is ${protocol}` };
   }
@@ -89,7 +89,11 @@ export const listeners = list(listener, { min: 1, max: 64 }).superRefine((all, c
   });
 });
 
+/** An item of `listeners`. */
 export type Listener = Immutable<z.output<typeof listener>>;
+/** `tls` of a listener. */
 export type ListenerTls = Immutable<z.output<typeof listenerTls>>;
+/** A reference to a Secret. */
 export type SecretReference = Immutable<z.output<typeof secretReference>>;
+/** `allowedRoutes` of a listener. */
 export type AllowedRoutes = Listener["allowedRoutes"];

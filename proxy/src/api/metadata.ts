@@ -1,4 +1,4 @@
-/** What every Kubernetes object has around its `spec`. */
+/** The metadata and the outer fields of every Kubernetes object. */
 import * as z from "zod";
 import { defaultNamespace, gatewayGroup } from "./names.ts";
 import { anyText, integer, leaf, namespaceName, objectName, strictObject, textMap } from "./schema.ts";
@@ -8,17 +8,17 @@ const rfc3339 = leaf<string>(
   (value) => typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value)),
 );
 
-// Kubernetes has many more fields here, and none of them concerns us: they are dropped.
+// Kubernetes has many more fields here. The gateway uses none of them, and the parser drops them.
 const commonMetadata = {
   name: objectName,
   labels: textMap.default({}),
   generation: integer(0, Number.MAX_SAFE_INTEGER).optional(),
-  /** The object's own, unlike that of any other of its name before or after. */
+  /** Unique among all objects of the same name over time. */
   uid: anyText.optional(),
   creationTimestamp: rfc3339.optional(),
 };
 
-/** Metadata of an object that lives in a namespace. */
+/** Metadata of a namespaced object. */
 export const namespacedMetadata = z.object({
   ...commonMetadata,
   namespace: namespaceName.default(defaultNamespace),
@@ -34,16 +34,17 @@ const readable = {
   creationTimestamp: commonMetadata.creationTimestamp.catch(undefined),
 };
 
-/** Metadata of an object that is refused, where name and namespace at least are sound. */
+/** Metadata of a rejected object, where at least name and namespace are valid. */
 export const readableMetadata = namespacedMetadata.extend(readable);
 
-/** The same of an object of the whole cluster. */
+/** The same for an object of the whole cluster. */
 export const readableClusterMetadata = clusterMetadata.extend(readable);
 
 /**
- * How to read what is left of an object that is refused.
+ * Builds a reader for the remains of a rejected object.
  *
- * @param parts `metadata` and `spec`, as they stay in force; where they cannot be read either, nothing is left.
+ * @param parts the schema of the `metadata` and `spec` that stay in force. The reader returns undefined where they are
+ *   invalid too.
  */
 export function remainsReader<Kind extends string, Parts extends z.ZodType<object>>(kind: Kind, parts: Parts) {
   return (value: unknown) => {
@@ -53,9 +54,9 @@ export function remainsReader<Kind extends string, Parts extends z.ZodType<objec
 }
 
 /**
- * An object of the Gateway API or of ours: no unknown field, except in metadata and status.
+ * Schema of an object of the Gateway API or of this gateway: no unknown fields, except in metadata and status.
  *
- * @param apiVersions all that are read, the preferred one first.
+ * @param apiVersions the accepted versions, the preferred one first.
  */
 export function strictResource<Kind extends string, Metadata extends z.ZodType, Spec extends z.ZodType>(resource: {
   apiVersions: readonly [string, ...string[]];
@@ -72,5 +73,5 @@ export function strictResource<Kind extends string, Metadata extends z.ZodType, 
   });
 }
 
-/** Versions in which the Gateway API serves its stable kinds. */
+/** The versions of the stable kinds of the Gateway API. */
 export const gatewayApiVersions = [`${gatewayGroup}/v1`, `${gatewayGroup}/v1beta1`] as const;

@@ -1,16 +1,19 @@
-/** The names by which Kubernetes knows us and the groups whose resources we read; one constant each. */
+/** The names of this gateway in Kubernetes, and the API groups that it reads; one constant each. */
 
 /** API group of ProxyPolicy and Backend. */
 export const proxyGroup = "gatewayproxy.dev";
 
-/** API group of Gateway, HTTPRoute and their kin. */
+/** API group of Gateway, HTTPRoute and the other kinds of the Gateway API. */
 export const gatewayGroup = "gateway.networking.k8s.io";
 
-/** The GatewayClass that needs no resource of its own to be ours: file mode has none as a rule. */
+/** The GatewayClass that this controller owns without an object of that name, as in file mode. */
 export const gatewayClassName = "gateway-proxy";
 
-/** `spec.controllerName` of a GatewayClass that is ours, and the author of every status that we write. */
+/**
+ * `spec.controllerName` of the GatewayClasses that this controller owns, and the field manager of the statuses that it
+ * writes.
+ */
 export const controllerName = "gatewayproxy.dev/controller";
 
-/** Where a manifest without a namespace belongs, as `kubectl` has it. */
+/** The namespace of a manifest that names none, as for `kubectl`. */
 export const defaultNamespace = "default";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseResource } from "./parse-resource.ts";
 import { secretValue } from "./secret.ts";
-import { faultsOf } from "./testing/faults.ts";
+import { errorsOf } from "./testing/errors.ts";
 
 function object(apiVersion: string, kind: string, body: object, metadata: object = {}) {
   return { apiVersion, kind, metadata: { name: "x", ...metadata }, ...body };
@@ -29,7 +29,7 @@ describe("a Backend", () => {
     ],
     ["the client's credentials", { ai: { provider: { openai: {} }, auth: { passthrough: {} } } }],
   ])("may have %s", (_, spec) => {
-    expect(faultsOf(backend(spec))).toEqual([]);
+    expect(errorsOf(backend(spec))).toEqual([]);
   });
 
   test.each([
@@ -91,7 +91,7 @@ describe("a Backend", () => {
       'spec.ai.path: found "/v1?a=b", accepted is an absolute path such as /openai, without query',
     ],
   ])("must not have %s", (_, spec, fault) => {
-    expect(faultsOf(backend(spec))).toEqual([fault]);
+    expect(errorsOf(backend(spec))).toEqual([fault]);
   });
 });
 
@@ -100,11 +100,15 @@ describe("a ReferenceGrant", () => {
   const from = [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "a" }];
 
   test("names who may refer to what", () => {
-    expect(faultsOf(grant({ from, to: [{ group: "", kind: "Service" }] }))).toEqual([]);
+    expect(errorsOf(grant({ from, to: [{ group: "", kind: "Service" }] }))).toEqual([]);
   });
 
   test.each([
-    ["nobody", { from: [], to: [{ group: "", kind: "Service" }] }, "spec.from: found 0 items, accepted are at least 1"],
+    [
+      "an empty from",
+      { from: [], to: [{ group: "", kind: "Service" }] },
+      "spec.from: found 0 items, accepted are at least 1",
+    ],
     ["nothing", { from, to: [] }, "spec.to: found 0 items, accepted are at least 1"],
     [
       "a group left out",
@@ -112,7 +116,7 @@ describe("a ReferenceGrant", () => {
       "spec.to[0].group: missing, required is an API group such as gateway.networking.k8s.io, or empty",
     ],
   ])("must not name %s", (_, spec, fault) => {
-    expect(faultsOf(grant(spec))).toEqual([fault]);
+    expect(errorsOf(grant(spec))).toEqual([fault]);
   });
 });
 
@@ -144,7 +148,7 @@ describe("a core object", () => {
     ],
     ["a Secret", object("v1", "Secret", { type: "Opaque", immutable: true })],
   ])("%s may have fields that do not concern us", (_, value) => {
-    expect(faultsOf(value)).toEqual([]);
+    expect(errorsOf(value)).toEqual([]);
   });
 
   test.each([
@@ -171,15 +175,15 @@ describe("a core object", () => {
     [
       "a label",
       object("v1", "Namespace", {}, { labels: { a: true } }),
-      "metadata.labels.a: found true, accepted is text (quote it if it looks like a number or a truth value)",
+      "metadata.labels.a: found true, accepted is text (quote it if it looks like a number or a boolean)",
     ],
     [
       "a time",
       object("v1", "Namespace", {}, { creationTimestamp: "yesterday" }),
       'metadata.creationTimestamp: found "yesterday", accepted is a time such as 2026-01-31T12:00:00Z',
     ],
-  ])("is refused for %s", (_, value, fault) => {
-    expect(faultsOf(value)).toEqual([fault]);
+  ])("is rejected for %s", (_, value, fault) => {
+    expect(errorsOf(value)).toEqual([fault]);
   });
 });
 
@@ -213,15 +217,15 @@ describe("a Secret", () => {
     [
       "stringData",
       { stringData: { apiKey: ["sk-canary"] } },
-      "stringData.apiKey: found a list, accepted is text (quote it if it looks like a number or a truth value)",
+      "stringData.apiKey: found a list, accepted is text (quote it if it looks like a number or a boolean)",
     ],
     [
       "type",
       { type: 12345 },
-      "type: found a number, accepted is text (quote it if it looks like a number or a truth value)",
+      "type: found a number, accepted is text (quote it if it looks like a number or a boolean)",
     ],
   ])("never shows what stands in it when its %s is wrong", (_, body, fault) => {
-    expect(faultsOf(object("v1", "Secret", body))).toEqual([fault]);
+    expect(errorsOf(object("v1", "Secret", body))).toEqual([fault]);
   });
 });
 
@@ -230,38 +234,42 @@ describe("an object of another kind", () => {
     ["passed over", object("apps/v1", "Deployment", {}), "foreign"],
     ["passed over, though its kind has our kind's name", object("networking.istio.io/v1", "Gateway", {}), "foreign"],
     [
-      "told, where we know that we do not serve it",
+      "reported, where its kind is known and unsupported",
       object("gateway.networking.k8s.io/v1", "TLSRoute", {}),
-      "kind: kind TLSRoute is not served by this version; the resource is ignored",
+      "kind: kind TLSRoute is not supported by this version; the resource is ignored",
     ],
     [
-      "told, where its kind is misspelt",
+      "reported, where its kind is misspelt",
       object("gatewayproxy.dev/v1alpha1", "ProxyPolcy", {}),
       'kind: found "ProxyPolcy", accepted in group gatewayproxy.dev is one of Backend, ProxyPolicy; did you mean "ProxyPolicy"?',
     ],
     [
-      "told, where its group is misspelt",
+      "reported, where its group is misspelt",
       object("gateway.networking.k8s/v1", "HTTPRoute", { spec: {} }),
       'apiVersion: found "gateway.networking.k8s/v1", accepted for HTTPRoute is gateway.networking.k8s.io/v1 or gateway.networking.k8s.io/v1beta1',
     ],
     [
-      "told, where its version is none of ours",
+      "reported, where its version is not supported",
       object("gatewayproxy.dev/v1", "Backend", { spec: { static: { host: "a", port: 1 } } }),
       'apiVersion: found "gatewayproxy.dev/v1", accepted is "gatewayproxy.dev/v1alpha1"',
     ],
-    ["told, where it has no kind", { apiVersion: "v1" }, "kind: missing, required is a kind such as HTTPRoute"],
-    ["told, where it has no version", { kind: "Service" }, "apiVersion: missing, required is a version such as v1"],
-    ["told, where it is no object", ["a"], "found a list, accepted is a map with apiVersion, kind and metadata"],
+    ["reported, where it has no kind", { apiVersion: "v1" }, "kind: missing, required is a kind such as HTTPRoute"],
+    ["reported, where it has no version", { kind: "Service" }, "apiVersion: missing, required is a version such as v1"],
+    [
+      "reported, where it is not an object",
+      ["a"],
+      "found a list, accepted is a map with apiVersion, kind and metadata",
+    ],
   ])("is %s", (_, value, fault) => {
-    expect(faultsOf(value)).toEqual([fault]);
+    expect(errorsOf(value)).toEqual([fault]);
   });
 });
 
-test("a Secret of a million blanks is read in a moment", () => {
+test("a Secret of a million blanks is parsed in linear time", () => {
   const data = { key: `${" ".repeat(1_000_000)}!` };
   const before = process.cpuUsage();
   expect(parseResource(object("v1", "Secret", { data })).kind).toBe("rejected");
   const { user, system } = process.cpuUsage(before);
-  // Some 10 ms; with a pattern that begins anew at each blank it is minutes.
+  // Some 10 ms; a pattern that restarts at each blank takes minutes.
   expect(user + system).toBeLessThan(2_000_000);
 });

@@ -43,7 +43,7 @@ describe("parseManifests()", () => {
     expect(parsed.problems).toEqual([]);
   });
 
-  test("a document that is no map is told", () => {
+  test("a document that is not a map is reported", () => {
     expect(lines(parseManifests([{ path: "a.yaml", text: "hello\n" }]))).toEqual([
       "a.yaml:1:1: found text, accepted is a map with apiVersion, kind and metadata",
     ]);
@@ -129,18 +129,18 @@ describe("broken YAML", () => {
     ["a tab as indentation", "a:\n\tb: 1\n", 2],
     ["a field twice", "a: 1\nb: 2\na: 3\n", 3],
     ["an alias of nothing", "a: 1\nb: *missing\n", 2],
-  ])("%s is told with its line", (_, text, line) => {
+  ])("%s is reported with its line", (_, text, line) => {
     const parsed = parseManifests([{ path: "a.yaml", text }]);
     expect(lines(parsed)[0]).toMatch(new RegExp(`^a\\.yaml:${line}:\\d+: invalid YAML: `));
   });
 
-  test("hides none of the documents beside it", () => {
+  test("hides no other document of the file", () => {
     const parsed = parseManifests([file("a.yaml", namespace("a"), "x: [\n", namespace("b"))]);
     expect(contents(parsed)).toEqual(["a@1", "b@1"]);
     expect(parsed.problems).toHaveLength(1);
   });
 
-  test("a fault's message quotes none of the text, which may be a secret", () => {
+  test("an error message quotes none of the text, which may be a secret", () => {
     const text =
       "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  apiKey: sk-canary\n  apiKey: sk-canary\n bad: x\n";
     expect(lines(parseManifests([{ path: "a.yaml", text }])).join()).not.toContain("canary");
@@ -181,16 +181,16 @@ describe("broken YAML", () => {
   });
 });
 
-describe("a resource that is given twice", () => {
+describe("a resource that is declared twice", () => {
   test("is taken from the first file by path, and the problem names both places", () => {
     const parsed = parseManifests([file("b.yaml", namespace("a", "2")), file("a.yaml", namespace("a", "1"))]);
     expect(contents(parsed)).toEqual(["a@1"]);
     expect(lines(parsed)).toEqual([
-      "b.yaml:4:9 Namespace a: already given at a.yaml:4:9, which wins; this one is ignored",
+      "b.yaml:4:9 Namespace a: already declared at a.yaml:4:9; this declaration is ignored",
     ]);
   });
 
-  test("stays with the first even where that is bad, so that a fault does not change whose text counts", () => {
+  test("stays with the first even where that is invalid", () => {
     const before = parseManifests([file("a.yaml", namespace("a", "1")), file("b.yaml", namespace("a", "2"))]);
     const parsed = parseManifests([file("a.yaml", bad("a")), file("b.yaml", namespace("a", "2"))], before);
     expect(contents(parsed)).toEqual(["a@1"]);
@@ -198,7 +198,7 @@ describe("a resource that is given twice", () => {
   });
 });
 
-describe("the last good state", () => {
+describe("the previous version", () => {
   const before = parseManifests([file("a.yaml", namespace("a"), namespace("b")), file("dir/c.yaml", namespace("c"))]);
   const others = file("dir/c.yaml", namespace("c"));
 
@@ -265,17 +265,17 @@ describe("the last good state", () => {
     ],
     [
       "a file that cannot be read keeps its resources",
-      [{ path: "a.yaml", fault: "permission denied" }, others],
+      [{ path: "a.yaml", error: "permission denied" }, others],
       ["a@1", "b@1", "c@1"],
       ["Namespace a", "Namespace b"],
     ],
     [
       "a folder that cannot be read keeps the resources of its files",
-      [file("a.yaml", namespace("a")), { path: "dir", fault: "permission denied" }],
+      [file("a.yaml", namespace("a")), { path: "dir", error: "permission denied" }],
       ["a@1", "c@1"],
       ["Namespace c"],
     ],
-    ["a folder whose name only begins alike keeps nothing", [{ path: "di", fault: "permission denied" }], [], []],
+    ["a folder whose name only begins alike keeps nothing", [{ path: "di", error: "permission denied" }], [], []],
   ])("%s", (_, files, expected, kept) => {
     const parsed = parseManifests(files, before);
     expect(contents(parsed)).toEqual(expected);
@@ -284,7 +284,7 @@ describe("the last good state", () => {
     if (kept.length > 0) expect(parsed.problems.length).toBeGreaterThan(0);
   });
 
-  test("is kept for as long as the text stays bad", () => {
+  test("is kept as long as the text is invalid", () => {
     const first = parseManifests([file("a.yaml", bad("a"))], before);
     const second = parseManifests([file("a.yaml", "x: [")], first);
     expect(contents(second)).toEqual(["a@1"]);
@@ -293,7 +293,7 @@ describe("the last good state", () => {
     expect(third.kept).toEqual([]);
   });
 
-  test("a file whose text stays is not read again, and its place in the order counts anew", () => {
+  test("a file whose text stays is not read again, and its order among the files is computed again", () => {
     const first = parseManifests([file("b.yaml", namespace("a", "2"), bad("x"))]);
     const second = parseManifests(
       [file("a.yaml", namespace("a", "1")), file("b.yaml", namespace("a", "2"), bad("x"))],
@@ -301,7 +301,10 @@ describe("the last good state", () => {
     );
     expect(second.files.get("b.yaml")).toBe(first.files.get("b.yaml"));
     expect(contents(second)).toEqual(["a@1"]);
-    expect(lines(second)).toEqual([expect.stringContaining("b.yaml:4:9 Namespace a: already given"), ...lines(first)]);
+    expect(lines(second)).toEqual([
+      expect.stringContaining("b.yaml:4:9 Namespace a: already declared"),
+      ...lines(first),
+    ]);
   });
 
   test("is empty at first", () => {
@@ -311,7 +314,7 @@ describe("the last good state", () => {
   });
 });
 
-describe("a BackendTLSPolicy that is refused", () => {
+describe("a rejected BackendTLSPolicy", () => {
   const policy = (hostname: string) =>
     [
       "apiVersion: gateway.networking.k8s.io/v1",
@@ -323,19 +326,19 @@ describe("a BackendTLSPolicy that is refused", () => {
     ].join("\n");
   const sound = file("a.yaml", policy("good.example"));
   const faulty = file("a.yaml", policy("Bad.example"));
-  /** The host name of the policy in force; "refused" of one of which only the targets remain. */
+  /** The host name of the policy in force; "rejected" for one of which only the targets remain. */
   const state = ({ resources }: ParsedManifests) =>
-    resources.BackendTLSPolicy.map(({ spec }) => spec.validation?.hostname ?? "refused");
+    resources.BackendTLSPolicy.map(({ spec }) => spec.validation?.hostname ?? "rejected");
 
-  test("remains with its targets, and is not said to be kept", () => {
+  test("remains with its targets, and is not reported as kept", () => {
     const parsed = parseManifests([faulty]);
     expect(parsed.resources.BackendTLSPolicy[0]?.spec).toMatchObject({ targetRefs: [{ name: "s" }] });
-    expect([state(parsed), parsed.kept, parsed.problems.length]).toEqual([["refused"], [], 1]);
+    expect([state(parsed), parsed.kept, parsed.problems.length]).toEqual([["rejected"], [], 1]);
   });
 
   test.each([
-    ["remains while its text is bad", [faulty, faulty], ["refused"]],
-    ["remains while its file is no YAML", [faulty, file("a.yaml", "x: [")], ["refused"]],
+    ["remains while its text is bad", [faulty, faulty], ["rejected"]],
+    ["remains while its file is no YAML", [faulty, file("a.yaml", "x: [")], ["rejected"]],
     ["is in force once its text is good", [faulty, sound], ["good.example"]],
     ["stays as it last was good", [sound, faulty, faulty], ["good.example"]],
     ["goes with its text", [faulty, file("a.yaml")], []],

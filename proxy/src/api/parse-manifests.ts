@@ -1,62 +1,65 @@
 /**
- * Turns the texts of manifest files into the set of resources that is in force, and a problem for everything that is
- * wrong. One bad resource does not stop the others, and what was good before stays in force while its text is bad.
+ * Parses the texts of manifest files into the resources in force, and a problem for each error. An invalid resource
+ * does not affect the others, and its last valid version stays in force while its text is invalid.
  *
- * Whose text a bad one is, is known by kind, namespace and name. Where the fault hides that (broken YAML, a missing
- * name), any resource that the same file gave before and does not give now may be the one: they all stay.
+ * A resource is identified by kind, namespace and name. Where an error hides these (broken YAML, a missing name), the
+ * text may belong to any resource that the same file declared before and does not declare now: all of those stay in
+ * force.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { type ManifestEntry, readManifest } from "./read-manifest.ts";
 import { type Resource, type ResourceKey, type ResourceSet, resourceSet } from "./resource.ts";
 import type { Locate, ManifestFile, UnreadableFile } from "./yaml-text.ts";
 
 export type { ManifestFile, UnreadableFile };
 
-/** A resource that is in force, and the text that it came from. */
+/** A resource in force, and the text that it was read from. */
 export interface InForce {
   readonly resource: Resource;
-  /** Path of its file. */
+  /** Path of the file. */
   readonly file: string;
   readonly locate: Locate;
-  /** True where the text is bad and always was: this is what remains of it (see `parseResource`). */
-  readonly isRefused: boolean;
+  /** True where no valid version was ever read: only the remains of the object are in force (`remainsOf`). */
+  readonly isRejected: boolean;
 }
 
+/** The resources in force, by key. */
 export type InForceByKey = ReadonlyMap<ResourceKey, InForce>;
 
-/** A configuration: all its files taken together. */
+/** A configuration: the parsed content of all its files. */
 export interface ParsedManifests {
   readonly resources: ResourceSet;
   readonly problems: readonly Problem[];
-  /** Resources of which an earlier version is in force, because their text is bad now. */
+  /** Resources whose previous version is in force, since their current text is invalid. */
   readonly kept: readonly ResourceKey[];
-  /** What `resources` holds, by key. */
+  /** The resources of `resources` with their texts, by key. */
   readonly inForce: InForceByKey;
-  /** What each file was found to hold, by path; files whose text stays need not be read again. */
+  /** The content of each file, by path. A file whose text is unchanged is not parsed again. */
   readonly files: ReadonlyMap<string, ReadFile>;
 }
 
+/** The parsed entries of one file. */
 export interface ReadFile {
   readonly path: string;
-  /** Undefined where it could not be read. */
+  /** Undefined where the file cannot be read. */
   readonly text: string | undefined;
   readonly entries: readonly ManifestEntry[];
 }
 
 /**
- * Parses all files of a configuration. Files are taken by path; the first to name a resource wins. Never throws.
+ * Parses all files of a configuration, ordered by path. The first file that declares a resource wins. Never throws.
  *
- * @param before the configuration that was in force until now; none at start.
+ * @param before the previous configuration; absent at the start.
  */
 export function parseManifests(
   files: readonly (ManifestFile | UnreadableFile)[],
   before?: ParsedManifests,
 ): ParsedManifests {
-  return atOnce(parseManifestsInSteps(files, before));
+  return runToEnd(parseManifestsInSteps(files, before));
 }
 
-/** The same, in steps of one object each: a folder may hold thousands of them. */
+/** The same in steps of one object each, since a folder may hold thousands of objects. */
 export function* parseManifestsInSteps(
   files: readonly (ManifestFile | UnreadableFile)[],
   before?: ParsedManifests,
@@ -74,22 +77,22 @@ export function* parseManifestsInSteps(
 
 function* readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undefined): Steps<ReadFile> {
   const { path } = file;
-  if ("fault" in file) {
-    const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.fault}` };
+  if ("error" in file) {
+    const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.error}` };
     return { path, text: undefined, entries: [{ kind: "obscure", problems: [problem] }] };
   }
   return before?.text === file.text ? before : { path, text: file.text, entries: yield* readManifest(file) };
 }
 
-/** Takes files in their order; `keep` comes last. */
+/** Collects the entries of files, which are added in order; `keep` is called last. */
 class GatheredEntries {
   readonly inForce = new Map<ResourceKey, InForce>();
   readonly problems: Problem[] = [];
-  /** Where each resource was named first, good or bad. */
+  /** The location of the first declaration of each resource, valid or not. */
   readonly #named = new Map<ResourceKey, SourceLocation>();
-  /** Of resources that are bad now. */
+  /** Remains of resources that are invalid now. */
   readonly #remains = new Map<ResourceKey, InForce>();
-  /** Files, and folders, of which some text could not be told to be any resource's. */
+  /** Files and folders with text that cannot be assigned to a resource. */
   readonly #obscureFiles = new Set<string>();
 
   add({ path, entries }: ReadFile): void {
@@ -97,37 +100,41 @@ class GatheredEntries {
       if (entry.kind === "obscure") this.#obscureFiles.add(path);
       else if (!this.#claim(entry.key, entry.location)) continue;
       if (entry.kind === "resource") {
-        this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate, isRefused: false });
+        this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate, isRejected: false });
         continue;
       }
       this.problems.push(...entry.problems);
       if (entry.kind !== "rejected" || entry.remains === undefined) continue;
-      this.#remains.set(entry.key, { resource: entry.remains, file: path, locate: entry.locate, isRefused: true });
+      this.#remains.set(entry.key, { resource: entry.remains, file: path, locate: entry.locate, isRejected: true });
     }
   }
 
-  /** Lets stay what was good before and is bad now, else what remains of it; tells what stays. */
+  /**
+   * Keeps the previous version of each resource that is invalid now, or else its remains.
+   *
+   * @returns the keys whose previous version is kept.
+   */
   keep(before: InForceByKey): readonly ResourceKey[] {
     const kept: ResourceKey[] = [];
     for (const [key, earlier] of before) {
       if (this.inForce.has(key)) continue;
       if (!this.#named.has(key) && !this.#isObscure(earlier.file)) continue;
-      if (earlier.isRefused && this.#named.has(key)) continue;
+      if (earlier.isRejected && this.#named.has(key)) continue;
       this.inForce.set(key, earlier);
-      if (!earlier.isRefused) kept.push(key);
+      if (!earlier.isRejected) kept.push(key);
     }
     for (const [key, remains] of this.#remains) if (!this.inForce.has(key)) this.inForce.set(key, remains);
     return kept;
   }
 
-  /** False, with a problem, where an earlier text names the same resource. */
+  /** Claims the key for the first declaration; reports a problem and returns false for later ones. */
   #claim(key: ResourceKey, location: SourceLocation): boolean {
     const first = this.#named.get(key);
     if (first === undefined) {
       this.#named.set(key, location);
       return true;
     }
-    const message = `already given at ${first.file}:${first.line}:${first.column}, which wins; this one is ignored`;
+    const message = `already declared at ${first.file}:${first.line}:${first.column}; this declaration is ignored`;
     this.problems.push({ message, resource: key, location });
     return false;
   }

@@ -1,24 +1,25 @@
 /**
- * Reads one object as the YAML or the API server gives it: `unknown` in, a typed resource or all its faults out. What
- * every reader of resources shares; where the text stands is `parse-manifests.ts`' business.
+ * Parses one object from YAML or from the API server into a typed resource, or into all its errors. Locations in the
+ * text are added by `parse-manifests.ts`.
  */
 import { suggest } from "@gatewayproxy/runtime/suggest";
-import { describeIssue, describeType, type FieldFault } from "./issue.ts";
+import { describeIssue, describeType, type FieldError } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
 import { type Kind, kindNames, kinds, remainsOf, renderKey, type Resource, type ResourceKey } from "./resource.ts";
 
+/** The outcome of parsing one object. */
 export type ParsedResource =
   | { readonly kind: "resource"; readonly resource: Resource }
-  /** A kind that does not concern us, such as a Deployment. */
+  /** A kind that the gateway does not read, such as a Deployment. */
   | { readonly kind: "foreign" }
   | RejectedText;
 
 interface RejectedText {
   readonly kind: "rejected";
-  /** Absent where the faults hide whose text this is. */
+  /** Absent where the errors hide the identity of the object. */
   readonly key: ResourceKey | undefined;
-  readonly faults: readonly FieldFault[];
-  /** As `remainsOf` says. */
+  readonly errors: readonly FieldError[];
+  /** The remains of the object (`remainsOf`). */
   readonly remains: Resource | undefined;
 }
 
@@ -31,29 +32,32 @@ export function parseResource(value: unknown): ParsedResource {
   if (typeof apiVersion !== "string") return rejectAt(["apiVersion"], "missing, required is a version such as v1");
   if (typeof kind !== "string") return rejectAt(["kind"], "missing, required is a kind such as HTTPRoute");
   const known = kindNames.find((name) => name === kind && kinds[name].group === groupOf(apiVersion));
-  if (known === undefined) return judgeUnknownKind(apiVersion, kind, value);
+  if (known === undefined) return parseUnknownKind(apiVersion, kind, value);
 
   const parsed = kinds[known].schema.safeParse(withoutNulls(value), { reportInput: true });
   if (parsed.success) return { kind: "resource", resource: parsed.data };
-  const faults = parsed.error.issues.map((issue) => describeIssue(issue, known !== "Secret"));
-  return { kind: "rejected", key: identify(known, value), faults, remains: remainsOf[known]?.(withoutNulls(value)) };
+  const errors = parsed.error.issues.map((issue) => describeIssue(issue, known !== "Secret"));
+  return { kind: "rejected", key: identify(known, value), errors, remains: remainsOf[known]?.(withoutNulls(value)) };
 }
 
 type FieldMap = Readonly<Record<string, unknown>>;
 
-function rejectAt(path: FieldFault["path"], message: string): RejectedText {
-  const faults = [{ path, message, isUnknownField: false }];
-  return { kind: "rejected", key: undefined, faults, remains: undefined };
+function rejectAt(path: FieldError["path"], message: string): RejectedText {
+  const errors = [{ path, message, isUnknownField: false }];
+  return { kind: "rejected", key: undefined, errors, remains: undefined };
 }
 
-/** Kinds of the Gateway API that manifests may well hold; said aloud, because ignoring them changes what is served. */
-const unservedKinds = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
+/**
+ * Kinds of the Gateway API that the gateway does not support. They are reported, since ignoring them changes what is
+ * served.
+ */
+const unsupportedKinds = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
 
-/** Decides whether a kind that we do not read is somebody else's or a slip of the finger. */
-function judgeUnknownKind(apiVersion: string, kind: string, value: FieldMap): ParsedResource {
+/** Decides whether an unknown kind belongs to another API or is a typing error. */
+function parseUnknownKind(apiVersion: string, kind: string, value: FieldMap): ParsedResource {
   const group = groupOf(apiVersion);
-  if (group === gatewayGroup && unservedKinds.includes(kind)) {
-    const rejection = rejectAt(["kind"], `kind ${kind} is not served by this version; the resource is ignored`);
+  if (group === gatewayGroup && unsupportedKinds.includes(kind)) {
+    const rejection = rejectAt(["kind"], `kind ${kind} is not supported by this version; the resource is ignored`);
     return { ...rejection, key: identify(kind, value) };
   }
   if (group === gatewayGroup || group === proxyGroup) {
@@ -79,7 +83,7 @@ function groupOf(apiVersion: string): string {
   return apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
 }
 
-/** Whose text this is, as far as it can be read. */
+/** Returns the key of the object, as far as it can be read. */
 function identify(kind: string, value: FieldMap): ResourceKey | undefined {
   const { metadata } = value;
   if (!isMap(metadata) || typeof metadata["name"] !== "string") return undefined;
@@ -88,7 +92,7 @@ function identify(kind: string, value: FieldMap): ResourceKey | undefined {
   return renderKey(kind, isCluster ? undefined : namespace, metadata["name"]);
 }
 
-/** A copy without the fields that are null; null items of lists stay, and are refused. */
+/** Returns a copy without null fields. Null items of lists stay and are rejected by the schema. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isMap(value)) return value;

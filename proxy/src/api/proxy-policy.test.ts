@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseResource } from "./parse-resource.ts";
-import { faultsOf } from "./testing/faults.ts";
+import { errorsOf } from "./testing/errors.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
 const entry = { requests: 10, unit: "Minutes" };
@@ -24,7 +24,7 @@ describe("a local entry", () => {
     ["the largest amount", { requests: 2147483647, unit: "Hours", burst: 2147483647 }],
     ["a key and a mode", { tokens: 1, unit: "Hours", key: 'request.headers["x-api-key"]', mode: "Shadow" }],
   ])("may have %s", (_, local) => {
-    expect(faultsOf(policy({ local: [local] }))).toEqual([]);
+    expect(errorsOf(policy({ local: [local] }))).toEqual([]);
   });
 
   const integer = (min: number) => `an integer from ${min} to 2147483647`;
@@ -69,15 +69,15 @@ describe("a local entry", () => {
       ".key: found 5, accepted is a CEL expression of 1 to 1024 characters",
     ],
   ])("must not have %s", (_, local, fault) => {
-    expect(faultsOf(policy({ local: [local] }))).toEqual([`spec.traffic.rateLimit.local[0]${fault}`]);
+    expect(errorsOf(policy({ local: [local] }))).toEqual([`spec.traffic.rateLimit.local[0]${fault}`]);
   });
 
-  test("must not have a key that does not compile, and the fault says where in it", () => {
-    const [fault] = faultsOf(policy({ local: [{ ...entry, key: "request.heders.x" }] }));
+  test("must not have a key that does not compile, and the error has the position", () => {
+    const [fault] = errorsOf(policy({ local: [{ ...entry, key: "request.heders.x" }] }));
     expect(fault).toMatch(/^spec\.traffic\.rateLimit\.local\[0\]\.key: expression at column 1: /);
   });
 
-  test("is Enforce unless it says otherwise", () => {
+  test("is Enforce by default", () => {
     const parsed = parseResource(policy({}));
     if (parsed.kind !== "resource" || parsed.resource.kind !== "ProxyPolicy") return expect.unreachable();
     expect(parsed.resource.spec.traffic.rateLimit.local[0]?.mode).toBe("Enforce");
@@ -91,7 +91,7 @@ describe("a policy", () => {
     ["a section", { targetRefs: [{ ...target, sectionName: "first" }, target] }],
     ["a Gateway", { targetRefs: [{ ...target, kind: "Gateway" }, target] }],
   ])("may have %s", (_, parts) => {
-    expect(faultsOf(policy(parts))).toEqual([]);
+    expect(errorsOf(policy(parts))).toEqual([]);
   });
 
   test.each([
@@ -135,14 +135,14 @@ describe("a policy", () => {
       'spec.trafic: unknown field "trafic", accepted are targetRefs, traffic; did you mean "traffic"?',
     ],
   ])("must not have %s", (_, parts, fault) => {
-    expect(faultsOf(policy(parts))).toEqual([fault]);
+    expect(errorsOf(policy(parts))).toEqual([fault]);
   });
 
-  test("tells all its faults at once", () => {
-    const faults = faultsOf(
+  test("reports all its errors at once", () => {
+    const errors = errorsOf(
       policy({ targetRefs: [{ ...target, kind: "Pod" }], local: [{ unit: "Day" }, { requests: -1 }] }),
     );
-    expect(faults.map((fault) => fault.slice(0, fault.indexOf(":")))).toEqual([
+    expect(errors.map((fault) => fault.slice(0, fault.indexOf(":")))).toEqual([
       "spec.targetRefs[0].kind",
       "spec.traffic.rateLimit.local[0].unit",
       "spec.traffic.rateLimit.local[1].requests",
@@ -185,7 +185,7 @@ describe("a global limit", () => {
       },
     ],
   ])("may have %s", (_, parts) => {
-    expect(faultsOf(policy({ global: { ...global, ...parts } }))).toEqual([]);
+    expect(errorsOf(policy({ global: { ...global, ...parts } }))).toEqual([]);
   });
 
   test.each([
@@ -214,8 +214,8 @@ describe("a global limit", () => {
       ".fallback[0]: found neither, accepted is exactly one of requests and tokens",
     ],
   ])("must not have %s", (_, parts, fault) => {
-    const faults = faultsOf(policy({ global: { ...global, ...parts } }));
-    expect(faults).toHaveLength(1);
-    expect(faults[0]).toContain(`spec.traffic.rateLimit.global${fault}`);
+    const errors = errorsOf(policy({ global: { ...global, ...parts } }));
+    expect(errors).toHaveLength(1);
+    expect(errors[0]).toContain(`spec.traffic.rateLimit.global${fault}`);
   });
 });

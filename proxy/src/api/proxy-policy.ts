@@ -1,6 +1,6 @@
 /**
- * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of the HTTPRoutes and Gateways it names. The parser
- * accepts and refuses what the CRD accepts and refuses.
+ * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of HTTPRoutes and Gateways. The parser accepts and
+ * rejects the same objects as the CRD.
  */
 import * as z from "zod";
 import { celExpression } from "./cel.ts";
@@ -22,10 +22,12 @@ import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 const targetRef = strictObject({
   group: z.literal(gatewayGroup).describe("Group of the target."),
   kind: z.enum(["HTTPRoute", "Gateway"]).describe("Kind of the target."),
-  name: objectName.describe("Name of the target, in the policy's own namespace."),
+  name: objectName.describe("Name of the target, in the namespace of the policy."),
   sectionName: sectionName
     .optional()
-    .describe("One rule of the HTTPRoute, or one listener of the Gateway, by its name. Absent means all of it."),
+    .describe(
+      "Name of a rule of the HTTPRoute, or of a listener of the Gateway. Without it, the policy applies to the whole target.",
+    ),
 });
 
 const targetRefs = list(targetRef, { min: 1, max: 16 })
@@ -46,23 +48,23 @@ const targetRefs = list(targetRef, { min: 1, max: 16 })
     }),
   );
 
-/** An amount per window, of requests or of tokens; shared by `local` and `global.fallback`. */
+/** An amount of requests or tokens per window; shared by `local` and `global.fallback`. */
 const amount = {
   requests: integer(1, maxInt32)
     .optional()
-    .describe("Requests that are admitted in each window. Exactly one of requests and tokens is set."),
+    .describe("Requests that are allowed in each window. Exactly one of requests and tokens must be set."),
   tokens: integer(1, maxInt32)
     .optional()
     .describe(
-      "LLM tokens of each window, input and output together as the provider reports them. Requests are admitted while any remain; each is charged when its answer has told its cost.",
+      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests and tokens must be set.",
     ),
   unit: z
     .enum(["Seconds", "Minutes", "Hours"])
-    .describe("Length of a window: one second, minute or hour. It opens with the first request."),
+    .describe("Length of the window: one second, minute or hour. A window starts with the first request."),
   burst: integer(0, maxInt32)
     .optional()
     .describe(
-      "Requests that are admitted on top of `requests`, full at start; refilled by what a window leaves over. Together with requests only.",
+      "Requests that are allowed in addition to `requests`. The burst starts full, and unused requests of a window refill it. Only valid together with requests.",
     ),
 };
 
@@ -89,7 +91,7 @@ function checkAmount({ requests, tokens, burst }: Amount, context: z.core.$Refin
 const key = celExpression
   .optional()
   .describe(
-    "CEL expression over the request: each distinct value has a counter of its own, requests without a value share one. Absent means one counter for all.",
+    "CEL expression over the request. Each distinct value has its own counter, and requests without a value share one. Without it, one counter counts all requests.",
   );
 
 const localEntry = strictObject({
@@ -98,7 +100,7 @@ const localEntry = strictObject({
   mode: z
     .enum(["Enforce", "Shadow"])
     .default("Enforce")
-    .describe("Enforce refuses what is over the limit with 429. Shadow only counts, logs and measures."),
+    .describe("Enforce denies requests over the limit with 429. Shadow counts and reports them, but denies nothing."),
 })
   .superRefine(checkAmount)
   .meta(amountRules);
@@ -109,7 +111,9 @@ const fallbackEntry = strictObject({
   shareAcrossReplicas: z
     .boolean()
     .default(false)
-    .describe("The amounts are of all replicas together: each counts its share, rounded down, at least 1."),
+    .describe(
+      "Whether the amounts are for all replicas together. Each replica then counts with an equal share, rounded down to at least 1.",
+    ),
 })
   .superRefine(checkAmount)
   .meta(amountRules);
@@ -120,7 +124,7 @@ const rateLimit = strictObject({
   local: list(localEntry, { min: 1, max: 16 })
     .optional()
     .describe(
-      "Limits that each replica counts by itself. A request must pass all of them; refused, it counts in none.",
+      "Limits that each replica counts by itself. A request must be allowed by all of them; a denied request counts against none.",
     ),
   global: globalRateLimit(fallbackEntry)
     .optional()
@@ -128,12 +132,12 @@ const rateLimit = strictObject({
   refundOn: list(refundCause, { min: 0, max: 5 })
     .optional()
     .describe(
-      "Failures that give a request's unit back, in local and fallback. ConnectFailure: there is no endpoint, or no connection to it. Overload: no connection became free. In these no backend has seen the request, and they are the default. Reset: the backend broke off before its answer. Timeout: a timeout ended. BackendError: the backend answered with a 5xx. A client that can cause one of the last three has no limit while they are listed. A rate limit service keeps what it has counted.",
+      "Failures that refund a request, for limits in local and fallback. ConnectFailure: there is no endpoint, or no connection to it. Overload: no connection became free. In both cases no backend has received the request, and they are the default. Reset: the backend reset the stream or connection before its response. Timeout: a timeout expired. BackendError: the backend sent a 5xx response. A client that can cause one of the last three is not limited while it is listed. A rate limit service refunds nothing.",
     ),
   usageChunk: usageChunk
     .optional()
     .describe(
-      `${usageChunkMeaning} Of several policies the one nearest to the rule decides. Absent means what the Backend says, else Merge.`,
+      `${usageChunkMeaning} Of several policies, the most specific one decides. Defaults to the value of the Backend, or to Merge.`,
     ),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
@@ -142,41 +146,43 @@ const rateLimit = strictObject({
   .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
   .transform(({ local = [], global, refundOn, usageChunk }) => ({ local, global, refundOn, usageChunk }));
 
+/** Schema of a ProxyPolicy. */
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],
   kind: "ProxyPolicy",
   metadata: namespacedMetadata,
   spec: strictObject({
     targetRefs: targetRefs.describe(
-      "What is limited: HTTPRoutes and Gateways of the policy's namespace. Each has counters of its own. A Gateway's limit is a ceiling over all its routes together.",
+      "HTTPRoutes and Gateways to limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
     ),
     traffic: strictObject({
-      rateLimit: rateLimit.describe("How much of it is admitted."),
-    }).describe("What is done with the traffic of the targets."),
-  }).describe("Which traffic is limited, and how much of it is admitted."),
+      rateLimit: rateLimit.describe("Rate limits of the targets. At least one of local and global is required."),
+    }).describe("Rules for the traffic of the targets."),
+  }).describe("Targets and limits of the policy."),
 });
 
+/** A parsed ProxyPolicy. */
 export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema>> {
   /**
-   * Of a policy that is refused and of which no version was ever sound: what it would limit is unknown. Where no target
-   * could be read it has none, and may be about any HTTPRoute of its namespace.
+   * Set on a rejected policy without a valid version: its limits are unknown. Where no target could be read it has
+   * none, and may apply to any HTTPRoute of its namespace.
    */
-  readonly isRefused?: true;
+  readonly isRejected?: true;
 }
 
 const readableRef = z.object({
   group: z.literal(gatewayGroup).catch(gatewayGroup),
-  // A kind that is misspelt most likely means a route.
+  // A misspelt kind most likely means a route.
   kind: z.enum(["HTTPRoute", "Gateway"]).catch("HTTPRoute"),
   name: objectName,
-  // Without its section the whole target is meant.
+  // Without a valid section, the whole target is meant.
   sectionName: sectionName.optional().catch(undefined),
 });
 
 const readableRefs = z
   .array(z.unknown())
   .transform((refs) => refs.map((ref) => readableRef.safeParse(ref).data))
-  // One that cannot be read may be about anything, as if none could.
+  // A target that cannot be read may be any object, as if no target could be read.
   .transform((refs) => (refs.includes(undefined) ? [] : refs.flatMap((ref) => ref ?? [])));
 
 const remains = z.object({
@@ -194,8 +200,8 @@ const anything = z.unknown().optional();
 const shadowEntry = z.object({ mode: z.literal("Shadow") });
 
 /**
- * A policy that only counts: to close its targets would do what it was never to do. It has at least one entry, and
- * beside its entries no field that this version does not know, since such a field may be a limit.
+ * A policy in mode Shadow only, which must not close its targets. It has at least one entry, and beside its entries no
+ * field that this version does not know, since such a field may be a limit.
  */
 const shadowOnly = z.object({
   spec: z.strictObject({
@@ -213,14 +219,18 @@ const shadowOnly = z.object({
   }),
 });
 
-/** What is left of a policy that is refused: its targets. Undefined where it has no name, or would refuse nothing. */
-export function refusedProxyPolicy(value: unknown): ProxyPolicy | undefined {
+/** Reads the remains of a rejected policy: its targets. Undefined where it has no name, or would deny nothing. */
+export function rejectedProxyPolicy(value: unknown): ProxyPolicy | undefined {
   const read = remains.safeParse(value);
   if (!read.success || shadowOnly.safeParse(value).success) return undefined;
-  return { apiVersion: `${proxyGroup}/v1alpha1`, kind: "ProxyPolicy", ...read.data, isRefused: true };
+  return { apiVersion: `${proxyGroup}/v1alpha1`, kind: "ProxyPolicy", ...read.data, isRejected: true };
 }
 
+/** An item of `spec.targetRefs`. */
 export type PolicyTargetRef = ProxyPolicy["spec"]["targetRefs"][number];
+/** `spec.traffic.rateLimit.global` */
 export type GlobalRateLimit = NonNullable<ProxyPolicy["spec"]["traffic"]["rateLimit"]["global"]>;
+/** An item of `global.fallback`. */
 export type FallbackEntry = NonNullable<GlobalRateLimit["fallback"]>[number];
+/** An item of `local`. */
 export type LocalEntry = ProxyPolicy["spec"]["traffic"]["rateLimit"]["local"][number];

@@ -1,6 +1,6 @@
 /**
- * Reads the text of one manifest file: every resource in it, good or bad, with its place. Knows nothing of other files,
- * so that the outcome holds for as long as the text stays.
+ * Reads the text of one manifest file: every resource in it, valid or not, with its location. Independent of other
+ * files, so the result is valid as long as the text is unchanged.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -9,41 +9,42 @@ import { parseResource } from "./parse-resource.ts";
 import { type Resource, type ResourceKey, resourceKey } from "./resource.ts";
 import { type Locate, type ManifestFile, readYamlInSteps } from "./yaml-text.ts";
 
+/** One resource, or one invalid piece, of a file. */
 export type ManifestEntry =
   | {
       readonly kind: "resource";
       readonly key: ResourceKey;
       readonly resource: Resource;
-      /** Where its name stands. */
+      /** The location of its name. */
       readonly location: SourceLocation;
-      /** Where each of its fields stands. */
+      /** Locates its fields. */
       readonly locate: Locate;
     }
-  /** A resource with faults; whose it is, is known by its key. */
+  /** A resource with errors that can be identified by its key. */
   | {
       readonly kind: "rejected";
       readonly key: ResourceKey;
       readonly location: SourceLocation;
       readonly problems: readonly Problem[];
-      /** See `parseResource`. */
+      /** See `remainsOf`. */
       readonly remains: Resource | undefined;
       readonly locate: Locate;
     }
-  /** Text of which the faults hide whose it is: broken YAML, a missing name, a misspelt kind. */
+  /** Text whose resource cannot be identified: broken YAML, a missing name, a misspelt kind. */
   | { readonly kind: "obscure"; readonly problems: readonly Problem[] };
 
 /**
- * All entries in the order of the text, those of a List one by one; kinds that do not concern us are none. In steps of one
- * object. Never throws.
+ * Reads all entries in the order of the text; a List yields its items, and kinds that the gateway does not read are
+ * skipped. In steps of one object. Never throws.
  */
 export function* readManifest(file: ManifestFile): Steps<readonly ManifestEntry[]> {
   const entries: ManifestEntry[] = [];
   for (const document of readYamlInSteps(file)) {
-    if (document?.kind === "unreadable") entries.push({ kind: "obscure", problems: document.faults });
+    if (document?.kind === "unreadable") entries.push({ kind: "obscure", problems: document.errors });
     else if (document !== undefined) {
       const { value, locate } = document;
-      for (const { item, place } of itemsOf(value, locate)) {
-        for (const entry of readEntry(item, place)) entries.push(entry);
+      for (const { item, locate: locateItem } of itemsOf(value, locate)) {
+        for (const entry of readEntry(item, locateItem)) entries.push(entry);
         yield;
       }
     }
@@ -63,8 +64,8 @@ function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
       return [{ kind: "resource", key: resourceKey(resource), resource, location, locate }];
     }
     case "rejected": {
-      const { key, faults, remains } = parsed;
-      const problems = faults.map(({ path, message, isUnknownField }): Problem => {
+      const { key, errors, remains } = parsed;
+      const problems = errors.map(({ path, message, isUnknownField }): Problem => {
         const resource = key === undefined ? {} : { resource: key };
         const field = path.length === 0 ? {} : { path: renderPath(path) };
         return { message, ...resource, ...field, location: locate(path, isUnknownField) };
@@ -79,13 +80,13 @@ function below(locate: Locate, base: FieldPath): Locate {
   return (path, pointsAtName) => locate([...base, ...path], pointsAtName);
 }
 
-function* itemsOf(value: unknown, locate: Locate): Generator<{ readonly item: unknown; readonly place: Locate }> {
+function* itemsOf(value: unknown, locate: Locate): Generator<{ readonly item: unknown; readonly locate: Locate }> {
   const items = listItems(value);
-  if (items === undefined) yield { item: value, place: locate };
-  else for (const [index, item] of items.entries()) yield { item, place: below(locate, ["items", index]) };
+  if (items === undefined) yield { item: value, locate };
+  else for (const [index, item] of items.entries()) yield { item, locate: below(locate, ["items", index]) };
 }
 
-/** Items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */
+/** Returns the items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */
 function listItems(value: unknown): readonly unknown[] | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (!("kind" in value) || value.kind !== "List" || !("items" in value)) return undefined;

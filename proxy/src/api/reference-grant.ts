@@ -1,8 +1,9 @@
-/** ReferenceGrant (Gateway API v1.6): lets objects of other namespaces refer to objects of its own. */
+/** ReferenceGrant (Gateway API v1.6): permits references from other namespaces to objects of its own. */
 import type * as z from "zod";
 import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
 import { group, type Immutable, kindName, list, namespaceName, strictObject, targetName } from "./schema.ts";
 
+/** Schema of a ReferenceGrant. */
 export const referenceGrantSchema = strictResource({
   apiVersions: gatewayApiVersions,
   kind: "ReferenceGrant",
@@ -13,4 +14,5 @@ export const referenceGrantSchema = strictResource({
   }),
 });
 
+/** A parsed ReferenceGrant. */
 export type ReferenceGrant = Immutable<z.output<typeof referenceGrantSchema>>;

@@ -1,16 +1,20 @@
-/** An object of the API server that the parser refuses, as a whole or in part: its status must say so. */
+/** An object that the API server accepts and the parser rejects, in whole or in part. Its status reports that. */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
-import { type FieldFault, renderPath } from "./issue.ts";
+import { type FieldError, renderPath } from "./issue.ts";
 
+/** A rejected object, its errors, and what is in force instead. */
 export interface RejectedResource {
-  /** As the API server gives it. */
+  /** The object as the API server returned it. */
   readonly object: Readonly<Record<string, unknown>>;
-  readonly faults: readonly FieldFault[];
-  /** What is in force in its place: an earlier version, as much of this one as is sound, or what `remainsOf` leaves. */
-  readonly inForce: "nothing" | "lastSoundVersion" | "soundRules" | "remains";
+  readonly errors: readonly FieldError[];
+  /**
+   * The version in force: nothing, the last valid version, the valid rules of this version, or its remains
+   * (`remainsOf`).
+   */
+  readonly inForce: "nothing" | "lastValidVersion" | "validRules" | "remains";
 }
 
-/** The faults as one sentence of bounded length, for a condition. */
-export function renderFaults(faults: readonly FieldFault[]): string {
-  return joinSome(faults.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`)));
+/** Renders the errors as one text of bounded length, for a condition. */
+export function renderErrors(errors: readonly FieldError[]): string {
+  return joinSome(errors.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`)));
 }

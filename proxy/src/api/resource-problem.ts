@@ -1,6 +1,9 @@
-/** Problems that are found in parsed resources: the finder knows the field, only the text's reader knows the place. */
+/**
+ * Problems in parsed resources. The code that finds a problem knows the field; only the reader of the text knows its
+ * location.
+ */
 import type { Problem } from "@gatewayproxy/runtime/problem";
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldPath, renderPath } from "./issue.ts";
 import type { InForceByKey } from "./parse-manifests.ts";
 import type { ResourceKey } from "./resource.ts";
@@ -11,17 +14,17 @@ export interface ResourceProblem extends Problem {
   readonly fieldPath: FieldPath;
 }
 
-/** Builds a problem; `path` is the field path as people read it. */
+/** Builds a problem; its `path` is the rendered field path. */
 export function resourceProblem(resource: ResourceKey, fieldPath: FieldPath, message: string): ResourceProblem {
   return { message, resource, ...(fieldPath.length === 0 ? {} : { path: renderPath(fieldPath) }), fieldPath };
 }
 
-/** Adds to each problem where its field stands, as far as its resource came from a file. */
+/** Adds the location of the field to each problem whose resource came from a file. */
 export function locateProblems(problems: readonly ResourceProblem[], inForce: InForceByKey): readonly Problem[] {
-  return atOnce(locateProblemsInSteps(problems, inForce));
+  return runToEnd(locateProblemsInSteps(problems, inForce));
 }
 
-/** The same, in steps of one problem each: a text may have to be parsed again to tell where its fields stand. */
+/** The same in steps of one problem each, since a text may have to be parsed again to locate its fields. */
 export function* locateProblemsInSteps(
   problems: readonly ResourceProblem[],
   inForce: InForceByKey,

@@ -1,28 +1,28 @@
 /**
- * Building blocks of the resource schemas. Each leaf says in words what it accepts, so that `issue.ts` can tell users
- * what was found and what is accepted. Bounds and patterns follow the CRDs of the Gateway API (v1.6, standard
- * channel), so that a manifest is refused here exactly when `kubectl apply` refuses it.
+ * Building blocks of the resource schemas. Each leaf describes what it accepts, so that `issue.ts` can build messages
+ * with the value that was found and the values that are accepted. Bounds and patterns follow the CRDs of the Gateway
+ * API (v1.6, standard channel), so that a manifest is rejected here exactly when `kubectl apply` rejects it.
  */
 import * as z from "zod";
 
-/** What a schema's output looks like to everyone after the parser. */
+/** A deeply read-only view of the output of a schema. */
 export type Immutable<T> = T extends readonly (infer Item)[]
   ? readonly Immutable<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: Immutable<T[Key]> }
     : T;
 
-/** A map with these fields and no others; each unknown field is an issue of its own, at its own place. */
+/** Returns a schema for a map with these fields and no others. Each unknown field is an issue at its own path. */
 export function strictObject<Shape extends z.core.$ZodLooseShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
   const unknownField = z.custom<never>(() => false, { params: { unknownField: Object.keys(shape) } });
-  // zod's own strict object reports all unknown fields as one issue at the parent. The catch-all accepts nothing, so
+  // zod's own strict object reports all unknown fields as one issue of the parent. The catch-all accepts nothing, so
   // the outputs are the same; only its type differs.
   return z.object(shape).catchall(unknownField);
 }
 
 /**
- * What the API server is told of a schema whose rule is code here: JSON Schema keywords, and CEL rules of CRDs.
- * `scripts/generate-crds.ts` writes them down, so each stands next to the code that it must agree with.
+ * What the CRD publishes about a schema whose rule is code here: JSON Schema keywords and CEL rules.
+ * `scripts/generate-crds.ts` writes them, so that each is next to the code that it must agree with.
  */
 export interface Published {
   readonly type?: "string" | "integer";
@@ -40,15 +40,15 @@ export interface PublishedRule {
   readonly message: string;
 }
 
-/** CEL rules, for a schema's `meta`. */
+/** Returns CEL rules for the `meta` of a schema. */
 export function publishRules(...rules: readonly PublishedRule[]): { "x-kubernetes-validations": PublishedRule[] } {
   return { "x-kubernetes-validations": [...rules] };
 }
 
 /**
- * A leaf that `test` accepts; `accepted` completes the sentence "accepted is …".
+ * Returns a schema for the values that `test` accepts; `accepted` completes the sentence "accepted is …".
  *
- * @param published the same for the API server; needed where one of our own kinds has such a field.
+ * @param published the same rule for the CRD; required for fields of the kinds of this gateway.
  */
 export function leaf<T>(
   accepted: string,
@@ -58,7 +58,7 @@ export function leaf<T>(
   return z.custom<T>(test, { params: { accepted } }).meta({ ...published });
 }
 
-/** An integer within bounds, both included. */
+/** Returns a schema for an integer within bounds, both inclusive. */
 export function integer(min: number, max: number): z.ZodCustom<number, number> {
   return leaf<number>(
     `an integer from ${min} to ${max}`,
@@ -67,10 +67,13 @@ export function integer(min: number, max: number): z.ZodCustom<number, number> {
   );
 }
 
-/** Largest value of the API's `int32`. */
+/** The largest value of the API's `int32`. */
 export const maxInt32 = 2_147_483_647;
 
-/** Text of `min` to `max` characters that matches `pattern`; the length is checked first, so a pattern stays cheap. */
+/**
+ * Returns a schema for text of `min` to `max` characters that matches `pattern`. The length is checked first, which
+ * bounds the cost of the pattern.
+ */
 export function text(accepted: string, limits: TextLimits): z.ZodCustom<string, string> {
   const { min = 1, max, pattern } = limits;
   return leaf<string>(
@@ -85,6 +88,7 @@ export function text(accepted: string, limits: TextLimits): z.ZodCustom<string, 
   );
 }
 
+/** Bounds of a text, in characters. */
 export interface TextLimits {
   /** Default 1. */
   readonly min?: number;
@@ -93,7 +97,7 @@ export interface TextLimits {
 }
 
 /** Free text. */
-export const anyText = leaf<string>("text (quote it if it looks like a number or a truth value)", isString, {
+export const anyText = leaf<string>("text (quote it if it looks like a number or a boolean)", isString, {
   type: "string",
 });
 
@@ -108,7 +112,7 @@ export const objectName = text("a name of lower case letters, digits, '-' and '.
   pattern: new RegExp(`^${subdomain}$`),
 });
 
-/** Name of a reference's target; the API leaves its form to the target's kind. */
+/** The name of a reference's target. Its syntax depends on the kind of the target. */
 export const targetName = text("a name of 1 to 253 characters", { max: 253 });
 
 /** Name of a namespace. */
@@ -130,6 +134,7 @@ export const kindName = text("a kind such as Service", { max: 63, pattern: /^[a-
 /** Name of a listener or of a rule. */
 export const sectionName = objectName;
 
+/** A port number. */
 export const portNumber = integer(1, 65_535);
 
 /** A host name without wildcard. */
@@ -138,7 +143,7 @@ export const preciseHostname = text("a host name in lower case such as www.examp
   pattern: new RegExp(`^${subdomain}$`),
 });
 
-/** A host name, perhaps with a wildcard as its first label. */
+/** A host name, optionally with a wildcard as its first label. */
 export const hostname = text("a host name in lower case such as www.example.com or *.example.com", {
   max: 253,
   pattern: new RegExp(`^(\\*\\.)?${subdomain}$`),
@@ -150,7 +155,7 @@ export const headerName = text("a header name (letters, digits and !#$%&'*+-.^_`
   pattern: /^[A-Za-z0-9!#$%&'*+\-.^_`|~]+$/,
 });
 
-/** A list of at most `max` items (at least `min`, default 0). */
+/** Returns a schema for a list of at most `max` items (at least `min`, default 0). */
 export function list<Item extends z.ZodType>(item: Item, limits: { readonly min?: number; readonly max: number }) {
   return z
     .array(item)
@@ -158,7 +163,7 @@ export function list<Item extends z.ZodType>(item: Item, limits: { readonly min?
     .max(limits.max);
 }
 
-/** How the API selects namespaces by their labels. */
+/** A label selector for namespaces (`metav1.LabelSelector`). */
 export const labelSelector = strictObject({
   matchLabels: textMap.optional(),
   matchExpressions: z
@@ -172,9 +177,10 @@ export const labelSelector = strictObject({
     .optional(),
 });
 
+/** A parsed label selector. */
 export type LabelSelector = Immutable<z.output<typeof labelSelector>>;
 
-/** In characters, as the API server counts: one of them may be two of JavaScript's. */
+/** Compares the length in characters, as the API server counts; a character may be two UTF-16 units. */
 function isWithin(value: string, min: number, max: number): boolean {
   if (value.length < min) return false;
   return value.length <= max || (value.length <= 2 * max && Array.from(value).length <= max);

@@ -1,8 +1,9 @@
-/** Service (core v1): names the ports under which its EndpointSlices are reached. Other fields do not concern us. */
+/** Service (core v1): names the ports of its EndpointSlices. Other fields are not read. */
 import * as z from "zod";
 import { namespacedMetadata } from "./metadata.ts";
 import { anyText, type Immutable, portNumber, textMap } from "./schema.ts";
 
+/** Schema of a Service. */
 export const serviceSchema = z.object({
   apiVersion: z.literal("v1"),
   kind: z.literal("Service"),
@@ -10,7 +11,7 @@ export const serviceSchema = z.object({
   spec: z
     .object({
       type: z.enum(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]).default("ClusterIP"),
-      /** Labels of the pods that it sends to; absent where its endpoints are kept by others. */
+      /** Labels of its pods; absent where other controllers write its endpoints. */
       selector: textMap.optional(),
       ports: z
         .array(
@@ -27,5 +28,7 @@ export const serviceSchema = z.object({
     .default({ type: "ClusterIP", ports: [] }),
 });
 
+/** A parsed Service. */
 export type Service = Immutable<z.output<typeof serviceSchema>>;
+/** An item of `spec.ports`. */
 export type ServicePort = Service["spec"]["ports"][number];

@@ -1,60 +1,65 @@
 /**
- * Status as Kubernetes shows it and as file mode logs it: conditions with their reasons, as closed unions. Reasons are
- * the Gateway API's (v1.6); ProxyPolicy's are ours. Times are not known here: `status/conditions.ts` adds them.
+ * Statuses as Kubernetes shows them and file mode logs them: conditions with their reasons, as closed unions. Reasons
+ * are those of the Gateway API (v1.6), except where marked as specific to this gateway. Times are added by
+ * `status/conditions.ts`.
  */
 import type { ParentRef } from "./http-route.ts";
 
+/** A condition (`metav1.Condition`) without its time. */
 export interface Condition<Type extends string = string, Reason extends string = string> {
   readonly type: Type;
   readonly status: "True" | "False" | "Unknown";
   readonly reason: Reason;
-  /** One sentence for people; all faults of a kind in one. */
+  /** The message for users; it lists all problems of the reason. */
   readonly message: string;
-  /** `metadata.generation` of the object that was judged; absent in file mode. */
+  /** `metadata.generation` of the object that was validated; absent in file mode. */
   readonly observedGeneration?: number;
 }
 
-/** A union of conditions from the reasons of each type. */
+/** A union of conditions, built from the reasons of each type. */
 type ConditionsOf<Reasons extends Readonly<Record<string, string>>> = {
   [Type in keyof Reasons & string]: Condition<Type, Reasons[Type]>;
 }[keyof Reasons & string];
 
+/** Conditions of a GatewayClass. */
 export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "InvalidParameters" }>;
 
+/** Conditions of a Gateway. */
 export type GatewayCondition = ConditionsOf<{
   Accepted: "Accepted" | "Invalid" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
   Programmed:
     | "Programmed"
     | "Invalid"
     | "AddressNotUsable"
-    /** In a dump of a proxy: it could open none of its ports. */
+    /** In a dump of a proxy: none of its ports could be opened. */
     | "Pending"
     /** In a cluster: its Service has no address yet, or none of its pods is ready. */
     | "AddressNotAssigned"
     | "NoResources";
-  /** Present where the Gateway refers to a certificate for its backends. */
+  /** Present where the Gateway refers to a client certificate for its backends. */
   ResolvedRefs: "ResolvedRefs" | "InvalidClientCertificateRef" | "RefNotPermitted";
-  /** Present only when true: clients are taken whatever certificate they show. */
+  /** Present only when true: clients are accepted whatever certificate they present. */
   InsecureFrontendValidationMode: "ConfigurationChanged";
 }>;
 
+/** Conditions of a ListenerSet. */
 export type ListenerSetCondition = ConditionsOf<{
   Accepted: "Accepted" | "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid";
   Programmed: "Programmed" | "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
 }>;
 
-/** A listener that shares its port with another of the same host name, or of another protocol. */
+/** The reason of a conflict between two listeners of one port: the same host name, or different protocols. */
 export type ConflictReason = "HostnameConflict" | "ProtocolConflict";
 
-/** Why a listener is not accepted. */
-export type ListenerRefusal =
+/** Reasons for which a listener is not accepted. */
+export type ListenerRejection =
   | "PortUnavailable"
   | "UnsupportedProtocol"
   | "UnsupportedValue"
   | "NoValidCACertificate"
   | ConflictReason;
 
-/** Why something that a listener refers to cannot be used. */
+/** Reasons for which a reference of a listener is not resolved. */
 export type ListenerUnresolved =
   | "InvalidCertificateRef"
   | "InvalidCACertificateRef"
@@ -62,45 +67,56 @@ export type ListenerUnresolved =
   | "InvalidRouteKinds"
   | "RefNotPermitted";
 
+/** Conditions of a listener. */
 export type ListenerCondition = ConditionsOf<{
-  Accepted: "Accepted" | ListenerRefusal;
-  /** Pending: in a cluster, where its Gateway is not programmed; in a dump of a proxy, where its port could not be opened. */
+  Accepted: "Accepted" | ListenerRejection;
+  /** Pending: in a cluster, the Gateway is not programmed; in a dump of a proxy, the port could not be opened. */
   Programmed: "Programmed" | "Invalid" | "Pending" | ConflictReason;
   ResolvedRefs: "ResolvedRefs" | ListenerUnresolved;
   Conflicted: "NoConflicts" | ConflictReason;
-  /** Present only when true: another TLS listener of the port has some of its hosts. */
+  /** Present only when true: the host names of another TLS listener of the port overlap. */
   OverlappingTLSConfig: "OverlappingHostnames";
 }>;
 
-/** Why a route's parent does not take it. */
+/** Reasons for which a parent does not accept a route. */
 export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
-  /** Ours: the routes of a namespace are at more listeners than their share of what the proxies of the Gateway serve. */
+  /**
+   * Specific to this gateway: the routes of a namespace attach to more listeners than the namespace's share of what the
+   * proxies of the Gateway serve.
+   */
   | "TooManyAttachments"
-  /** Ours: they are at more listeners of all Gateways than their share of what the controller judges. */
+  /**
+   * Specific to this gateway: they attach to more listeners of all Gateways than the namespace's share of what the
+   * controller processes.
+   */
   | "TooManyAttachmentsInAll"
   | InvalidRuleReason;
 
-/** Why a rule of a route is not served. */
+/** Reasons for which a rule of a route is not served. */
 export type InvalidRuleReason = "UnsupportedValue" | "IncompatibleFilters";
 
-/** Why a rule's backend cannot be used; its share of the traffic is answered with 500. */
+/** Reasons for which a backend of a rule is not resolved. Its share of the traffic gets a 500 response. */
 export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "ForbiddenAddress";
 
+/** Conditions of a route at one parent. */
 export type RouteCondition = ConditionsOf<{
   Accepted: "Accepted" | NotAcceptedReason;
   ResolvedRefs: "ResolvedRefs" | UnresolvedReason;
   /** Present only when true: some rules are served and some are not. */
   PartiallyInvalid: "UnsupportedValue";
-  /** Ours; present only when true: no request can reach any rule of the route. */
+  /** Specific to this gateway; present only when true: no request can reach any rule of the route. */
   Shadowed: ConflictDecision;
-  /** Ours; present only when true: other rules get some requests that rules of the route match. */
+  /**
+   * Specific to this gateway; present only when true: other rules get some of the requests that rules of the route
+   * match.
+   */
   PartiallyShadowed: ConflictDecision;
 }>;
 
-/** What puts one rule before another that matches the same requests. */
+/** The criterion that gives one rule precedence over another that matches the same requests. */
 export type ConflictDecision =
   | "OlderRoute"
   | "NameOrder"
@@ -108,70 +124,80 @@ export type ConflictDecision =
   | "MoreSpecificHostname"
   | "MoreSpecificListener";
 
-/** Why a BackendTLSPolicy is not accepted. */
-export type BackendTlsRefusal = "Conflicted" | "TargetNotFound" | "NoValidCACertificate" | "Invalid";
+/** Reasons for which a BackendTLSPolicy is not accepted. */
+export type BackendTlsRejection = "Conflicted" | "TargetNotFound" | "NoValidCACertificate" | "Invalid";
 
-/** Why an authority that a BackendTLSPolicy refers to cannot be used. */
+/** Reasons for which a certificate authority reference of a BackendTLSPolicy is not resolved. */
 export type BackendTlsUnresolved = "InvalidCACertificateRef" | "InvalidKind";
 
+/** Conditions of a BackendTLSPolicy at one ancestor. */
 export type BackendTlsCondition = ConditionsOf<{
-  Accepted: "Accepted" | BackendTlsRefusal;
+  Accepted: "Accepted" | BackendTlsRejection;
   ResolvedRefs: "ResolvedRefs" | BackendTlsUnresolved;
 }>;
 
+/** Conditions of a ProxyPolicy at one target. */
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
   /** Shadowed: no request can reach the target. */
   Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
 }>;
 
+/** Conditions of a Backend. */
 export type BackendCondition = ConditionsOf<{
   Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" | "ForbiddenAddress";
 }>;
 
+/** Status of a GatewayClass. */
 export interface GatewayClassStatus {
   readonly name: string;
   readonly conditions: readonly GatewayClassCondition[];
 }
 
+/** Status of a Gateway. */
 export interface GatewayStatus {
   readonly namespace: string;
   readonly name: string;
   readonly conditions: readonly GatewayCondition[];
   readonly listeners: readonly ListenerStatus[];
-  /** ListenerSets that are accepted; absent where the Gateway allows none. */
+  /** The number of accepted ListenerSets; absent where the Gateway allows none. */
   readonly attachedListenerSets?: number;
 }
 
+/** Status of a ListenerSet. */
 export interface ListenerSetStatus {
   readonly namespace: string;
   readonly name: string;
   readonly conditions: readonly ListenerSetCondition[];
-  /** Empty where the set is not allowed to attach. */
+  /** Empty where the Gateway does not allow the set to attach. */
   readonly listeners: readonly ListenerStatus[];
 }
 
+/** Status of a listener of a Gateway or ListenerSet. */
 export interface ListenerStatus {
   readonly name: string;
   readonly supportedKinds: readonly { readonly group: string; readonly kind: string }[];
-  /** Routes that this listener has accepted. */
+  /** The number of routes that this listener has accepted. */
   readonly attachedRoutes: number;
   readonly conditions: readonly ListenerCondition[];
 }
 
+/** Status of an HTTPRoute. */
 export interface RouteStatus {
   readonly namespace: string;
   readonly name: string;
-  /** One per parentRef that names a Gateway of ours, or a ListenerSet of one. */
+  /** One per parentRef that names a Gateway of this controller, or a ListenerSet of one. */
   readonly parents: readonly ParentStatus[];
 }
 
+/** Status of a route at one parent (Gateway API `RouteParentStatus`). */
 export interface ParentStatus {
   readonly parentRef: ParentRef;
   readonly controllerName: string;
   readonly conditions: readonly RouteCondition[];
 }
 
+/** Status of a ProxyPolicy. */
 export interface PolicyStatus {
   readonly namespace: string;
   readonly name: string;
@@ -179,19 +205,22 @@ export interface PolicyStatus {
   readonly ancestors: readonly AncestorStatus[];
 }
 
+/** Status of a BackendTLSPolicy. */
 export interface BackendTlsPolicyStatus {
   readonly namespace: string;
   readonly name: string;
-  /** One per Gateway with a route to a Service of the policy's, sorted by namespace and name; at most 16. */
+  /** One per Gateway with a route to a Service of the policy, sorted by namespace and name; at most 16. */
   readonly ancestors: readonly AncestorStatus<BackendTlsCondition>[];
 }
 
+/** Status of a Backend. */
 export interface BackendStatus {
   readonly namespace: string;
   readonly name: string;
   readonly conditions: readonly BackendCondition[];
 }
 
+/** Status of a policy at one target (Gateway API `PolicyAncestorStatus`). */
 export interface AncestorStatus<C extends Condition = PolicyCondition> {
   readonly ancestorRef: {
     readonly group: string;
@@ -204,7 +233,7 @@ export interface AncestorStatus<C extends Condition = PolicyCondition> {
   readonly conditions: readonly C[];
 }
 
-/** Status of every object that is ours to judge, by kind; each list sorted by namespace and name. */
+/** Statuses of all objects of this controller, by kind, each list sorted by namespace and name. */
 export interface Statuses {
   readonly gatewayClasses: readonly GatewayClassStatus[];
   readonly gateways: readonly GatewayStatus[];

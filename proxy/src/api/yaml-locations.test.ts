@@ -28,7 +28,7 @@ const separators = fc.constantFrom(
   "\n\n---\n",
 );
 
-test("fields stand where they stood when the text was read", async () => {
+test("fields are located where they were when the text was parsed", async () => {
   const texts = fc.sample(
     fc
       .tuple(fc.constantFrom("", "\ufeff", "%YAML 1.2\n---\n", "# first\n"), fc.array(fc.tuple(documents, separators)))

@@ -1,42 +1,47 @@
 /**
- * Where the fields of a document stand in its text. The syntax tree of a document takes many times the memory of its text
- * and is asked for only where something is wrong. So it is not kept: it is parsed again when it is needed.
+ * Locates the fields of a document in its text. A syntax tree takes many times the memory of its text and is needed
+ * only where there is an error. It is not kept, but parsed again when it is needed.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Pair, parseAllDocuments } from "yaml";
 import type { FieldPath } from "./issue.ts";
 
 /**
- * Where a field stands; the place of the nearest field around it when it is absent. Points at a scalar's value, and at
- * the name of a field that holds more, or whenever `pointsAtName`.
+ * Returns the location of a field, or of the nearest enclosing field where it is absent. The location is that of a
+ * scalar value; for maps and lists, or with `pointsAtName`, that of the field's name.
  */
 export type Locate = (path: FieldPath, pointsAtName?: boolean) => SourceLocation;
 
-/** Pretty errors quote the text around the fault, which may be a secret. */
+/** Options of the `yaml` package. Its pretty errors quote the text around the error, which may be a secret. */
 export const yamlOptions = { merge: true, prettyErrors: false, uniqueKeys: false } as const;
 
+/** A parsed document of the `yaml` package. */
 export type YamlTree = Document.Parsed | Document;
 
-/** A piece of a file's text with one document. */
+/** The part of a file that contains one document. */
 export interface DocumentText {
   readonly file: string;
   /** The whole text of the file. */
   readonly text: string;
-  /** Where the piece begins, and where it ends. */
+  /** Offsets of the beginning and the end of the part. */
   readonly from: number;
   readonly to: number;
-  /** Of its beginning. */
+  /** The location of its beginning. */
   readonly location: SourceLocation;
 }
 
-interface PlacedTree {
+interface LocatedTree {
   readonly tree: YamlTree;
   readonly at: (offset: number) => SourceLocation;
 }
 
-/** @param tree what the whole file was parsed to, with the places of its offsets; used while it is there. */
-export function locateIn(document: DocumentText, placed: PlacedTree): Locate {
-  let known = new WeakRef(placed);
+/**
+ * Returns a function that locates fields.
+ *
+ * @param located the parsed document with a function for its offsets; used as long as it is not garbage-collected.
+ */
+export function locateIn(document: DocumentText, located: LocatedTree): Locate {
+  let known = new WeakRef(located);
   return (path, pointsAtName = false) => {
     let found = known.deref();
     if (found === undefined) {
@@ -48,10 +53,10 @@ export function locateIn(document: DocumentText, placed: PlacedTree): Locate {
   };
 }
 
-function parseAgain({ file, text, from, to, location: start }: DocumentText): PlacedTree {
+function parseAgain({ file, text, from, to, location: start }: DocumentText): LocatedTree {
   const piece = text.slice(from, to);
   const trees: readonly YamlTree[] = parseAllDocuments(piece, yamlOptions);
-  // What comes before a document, such as the end of the one before, may count as an empty one.
+  // Text before a document, such as the end of the previous one, may count as an empty document.
   const tree = trees.find(({ contents }) => contents !== null) ?? parseAllDocuments("null", yamlOptions)[0];
   if (tree === undefined) throw new Error(`${file} cannot be parsed again`);
   const lines = new TextLines(piece);
@@ -62,17 +67,20 @@ function parseAgain({ file, text, from, to, location: start }: DocumentText): Pl
   return { tree, at };
 }
 
-/** Lines of a text. The `yaml` package's own count is wrong behind a block scalar whose lines end with CR and LF. */
+/**
+ * Maps offsets of a text to lines and columns. The `yaml` package miscounts lines after a block scalar with CRLF line
+ * ends.
+ */
 export class TextLines {
   readonly #text: string;
-  /** Offset of each line. */
+  /** Offsets of the lines. */
   #starts: readonly number[] | undefined;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** Both from 1. */
+  /** Returns line and column, both from 1. */
   at(offset: number): { readonly line: number; readonly column: number } {
     this.#starts ??= lineStarts(this.#text);
     let low = 0;
@@ -92,7 +100,7 @@ function lineStarts(text: string): readonly number[] {
   return starts;
 }
 
-/** Offset of the deepest field on the path that exists. */
+/** Returns the offset of the deepest existing field on the path. */
 function offsetOf(document: YamlTree, path: FieldPath, pointsAtName: boolean): number | undefined {
   let node: unknown = document.contents;
   let offset: number | undefined;

@@ -5,7 +5,7 @@ import { readYaml } from "./yaml-text.ts";
 function valueOf(text: string): unknown {
   const [document] = readYaml({ path: "a.yaml", text });
   if (document === undefined) return undefined;
-  return document.kind === "read" ? document.value : document.faults.map(({ message }) => message);
+  return document.kind === "read" ? document.value : document.errors.map(({ message }) => message);
 }
 
 /** Texts of which each part costs a reader that is not careful as much as everything before it. */
@@ -55,25 +55,25 @@ test.each(Object.entries(repeated))("takes less than 100 ms for a bounded text o
   expect(Math.min(...times)).toBeLessThan(100 * slowness());
 });
 
-test("refuses a text with more tokens than asked for", () => {
+test("rejects a text with more tokens than allowed", () => {
   const text = repeat((index) => `k${index}: 1\n`, 2_000);
   expect(readYaml({ path: "a.yaml", text }, 500)).toEqual([
     {
       kind: "unreadable",
-      faults: [{ location: { file: "a.yaml", line: 1, column: 1 }, message: "text has more than 500 words and signs" }],
+      errors: [{ location: { file: "a.yaml", line: 1, column: 1 }, message: "text has more than 500 YAML tokens" }],
     },
   ]);
 });
 
 describe("maps", () => {
   test.each([["a: 1\nb: 2\na: 3\n"], ["{a: 1, b: 2, a: 3}"], ['1: x\n"1": y\n'], ["? a\n: 1\n? a\n: 2\n"]])(
-    "with the same key twice are refused: %j",
+    "with the same key twice are rejected: %j",
     (text) => {
       expect(valueOf(text)).toEqual(["invalid YAML: Map keys must be unique"]);
     },
   );
 
-  test("with a collection as a key are refused", () => {
+  test("with a collection as a key are rejected", () => {
     expect(valueOf("? [a]\n: 1\n")).toEqual(["invalid YAML: a key must be a text, not a collection"]);
   });
 
@@ -105,7 +105,7 @@ describe("aliases", () => {
   test.each([
     ["before its anchor", "[*a, &a 1]", "invalid YAML: Unresolved alias (the anchor must be set before the alias): a"],
     ["around itself", "&a [*a]", "text is nested deeper than 64 levels"],
-  ])("are refused %s", (_, text, message) => {
+  ])("are rejected %s", (_, text, message) => {
     expect(valueOf(text)).toEqual([message]);
   });
 

@@ -1,51 +1,54 @@
 /**
- * Reads YAML text (of which JSON is a part) into documents that remember where each field stands. One broken document
- * does not hide the others of its file.
+ * Reads YAML text, and so JSON, into documents that can locate their fields. A broken document does not hide the others
+ * of its file.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import { atOnce, type Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { Composer, type CST, isScalar, Lexer, Parser } from "yaml";
 import { type DocumentText, type Locate, locateIn, TextLines, yamlOptions, type YamlTree } from "./yaml-locations.ts";
-import { refusalByTokens } from "./yaml-tokens.ts";
+import { tokenError } from "./yaml-tokens.ts";
 import { maxDepth, tooDeep, UnusableNode, ValueReader } from "./yaml-values.ts";
 
 export type { Locate };
 
 /** A file of manifests. */
 export interface ManifestFile {
-  /** As users know it; shown in every problem. */
+  /** The path as users know it; shown in every problem. */
   readonly path: string;
   readonly text: string;
 }
 
-/** A file, or a folder with all its files, that cannot be read now. */
+/** A file, or a folder with all its files, that cannot be read at the moment. */
 export interface UnreadableFile {
   readonly path: string;
-  /** Why. */
-  readonly fault: string;
+  /** The reason. */
+  readonly error: string;
 }
 
+/** A document with its value, or with the errors for which it has none. */
 export type YamlDocument =
   | { readonly kind: "read"; readonly value: unknown; readonly locate: Locate }
-  | { readonly kind: "unreadable"; readonly faults: readonly YamlFault[] };
+  | { readonly kind: "unreadable"; readonly errors: readonly YamlError[] };
 
-export interface YamlFault {
+/** An error and its location. */
+export interface YamlError {
   readonly location: SourceLocation;
   readonly message: string;
 }
 
-/** Values that the aliases of a document may stand for together, so that a short text does not describe a huge tree. */
+/** The most values that all aliases of a document may expand to, so that a short text cannot describe a huge tree. */
 const maxAliased = 100_000;
 
 /**
- * All documents of a file, without the empty ones. Never throws. Takes time in proportion to the length of the text. So
- * keys, aliases and nesting are checked here and not by the `yaml` package, which compares each key with all others of its
- * map, looks for the anchor of each alias in the whole document, and takes exponential time for some nested texts.
+ * Reads all documents of a file, without the empty ones. Never throws. Takes time proportional to the length of the
+ * text: keys, aliases and nesting are checked here and not by the `yaml` package, which compares each key with all
+ * others of its map, searches the whole document for the anchor of each alias, and takes exponential time for some
+ * nested texts.
  *
- * @param maxTokens words and signs that the text may have, counted before anything else is done with it.
+ * @param maxTokens the most tokens that the text may have; they are counted before anything else.
  */
 export function readYaml(file: ManifestFile, maxTokens = Infinity): readonly YamlDocument[] {
-  return [...atOnce(collect(readYamlInSteps(file, maxTokens)))];
+  return [...runToEnd(collect(readYamlInSteps(file, maxTokens)))];
 }
 
 function* collect(documents: Generator<YamlDocument | undefined>): Steps<readonly YamlDocument[]> {
@@ -58,9 +61,9 @@ function* collect(documents: Generator<YamlDocument | undefined>): Steps<readonl
 }
 
 /**
- * The same, one document after the other: the syntax tree of one is dropped before the next one is read.
+ * The same, one document at a time: the syntax tree of one is released before the next is read.
  *
- * @yields undefined where the reading may be interrupted.
+ * @yields undefined where the work may be interrupted.
  */
 export function* readYamlInSteps(
   { path: file, text }: ManifestFile,
@@ -69,9 +72,9 @@ export function* readYamlInSteps(
   const lines = new TextLines(text);
   const at = (offset: number): SourceLocation => ({ file, ...lines.at(offset) });
   try {
-    const refusal = yield* refusalByTokens(text, maxTokens);
-    if (refusal !== undefined) {
-      yield unreadable(at(0), refusal);
+    const tooMany = yield* tokenError(text, maxTokens);
+    if (tooMany !== undefined) {
+      yield unreadable(at(0), tooMany);
       return;
     }
     const maxAliasedValues = Math.min(maxAliased, maxTokens);
@@ -83,9 +86,9 @@ export function* readYamlInSteps(
       }
     }
   } catch (error) {
-    // The parser recurses into nested collections.
-    const fault = error instanceof RangeError ? tooDeep : "invalid YAML: cannot be read";
-    yield unreadable(at(0), fault);
+    // The parser is recursive and may exceed the stack.
+    const message = error instanceof RangeError ? tooDeep : "invalid YAML: cannot be read";
+    yield unreadable(at(0), message);
   }
 }
 
@@ -93,10 +96,13 @@ interface FoundTree extends Pick<DocumentText, "from" | "to"> {
   readonly tree: YamlTree;
 }
 
-/** The syntax trees of a text, with the pieces that they were made of; undefined between pieces of the work. */
+/** Yields the syntax trees of a text with their ranges, and undefined between steps of the work. */
 function* treesOf(text: string): Generator<FoundTree | undefined, void, undefined> {
   const composer = new Composer(yamlOptions);
-  /** Where the next document begins, with its directives; and where those begin whose trees are not made yet. */
+  /**
+   * The offset of the next document including its directives, and the offsets of those whose trees are not composed
+   * yet.
+   */
   let next: number | undefined;
   const begun: number[] = [];
   const found = (tree: YamlTree): FoundTree => ({ tree, from: begun.shift() ?? 0, to: begun[0] ?? text.length });
@@ -105,7 +111,7 @@ function* treesOf(text: string): Generator<FoundTree | undefined, void, undefine
       yield;
       continue;
     }
-    // The mark of a document's end belongs to none.
+    // The end marker of a document belongs to no document.
     if (token.type !== "doc-end") next ??= "offset" in token ? token.offset : undefined;
     if (token.type === "document") {
       begun.push(next ?? token.offset);
@@ -117,10 +123,10 @@ function* treesOf(text: string): Generator<FoundTree | undefined, void, undefine
   for (const tree of composer.end()) yield found(tree);
 }
 
-/** Reading so many takes well below a millisecond. */
+/** Lexemes per step, which take well below a millisecond. */
 const lexemesPerStep = 500;
 
-/** What `Parser.parse` gives; undefined between pieces of the work. */
+/** The tokens of `Parser.parse`; undefined between steps of the work. */
 function* tokensOf(text: string): Generator<CST.Token | undefined, void, undefined> {
   const parser = new Parser();
   let count = 0;
@@ -137,9 +143,9 @@ function readDocument(
   at: (offset: number) => SourceLocation,
   maxAliasedValues: number,
 ): YamlDocument | undefined {
-  // What the parser makes of the text behind its first fault is mostly faults that are none.
-  const [fault] = tree.errors;
-  if (fault !== undefined) return unreadable(at(fault.pos[0]), `invalid YAML: ${fault.message}`);
+  // Only the first error is reported: those after it are mostly its consequences.
+  const [error] = tree.errors;
+  if (error !== undefined) return unreadable(at(error.pos[0]), `invalid YAML: ${error.message}`);
   const { contents } = tree;
   if (contents === null || (isScalar(contents) && contents.value === null)) return undefined;
   const start = contents.range?.[0] ?? 0;
@@ -153,5 +159,5 @@ function readDocument(
 }
 
 function unreadable(location: SourceLocation, message: string): YamlDocument {
-  return { kind: "unreadable", faults: [{ location, message }] };
+  return { kind: "unreadable", errors: [{ location, message }] };
 }

@@ -1,19 +1,20 @@
-/** A first look at YAML text, by its tokens alone: whether it is safe to parse. */
+/** Checks YAML text by its tokens alone, before it is parsed. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { Lexer } from "yaml";
 import { maxDepth, tooDeep } from "./yaml-values.ts";
 
-/** Twice the depth, since not every sign that may open a collection does. */
+/** Twice the depth, since not every indicator that may open a collection does. */
 const maxOpenTokens = 2 * maxDepth;
 
-/** Looking at so many takes well below a millisecond. */
+/** Tokens per step, which take well below a millisecond. */
 const tokensPerStep = 1_000;
 
 /**
- * Why a text is not parsed: it has too many tokens, or may be nested so deeply that parsing it takes exponential time.
- * What passes nests at most `maxOpenTokens` levels; whatever nests up to `maxDepth` levels passes.
+ * Returns the reason for which a text must not be parsed: it has too many tokens, or may be nested so deeply that
+ * parsing takes exponential time. An accepted text nests at most `maxOpenTokens` levels; every text of up to `maxDepth`
+ * levels is accepted.
  */
-export function* refusalByTokens(text: string, maxTokens: number): Steps<string | undefined> {
+export function* tokenError(text: string, maxTokens: number): Steps<string | undefined> {
   /** Columns of the lines around the current one, ascending. */
   const columns: number[] = [];
   let column = 0;
@@ -25,7 +26,7 @@ export function* refusalByTokens(text: string, maxTokens: number): Steps<string 
   let count = 0;
   for (const token of new Lexer().lex(text)) {
     if (++count % tokensPerStep === 0) yield;
-    if (count > maxTokens) return `text has more than ${maxTokens} words and signs`;
+    if (count > maxTokens) return `text has more than ${maxTokens} YAML tokens`;
     if (isContent) {
       isContent = false;
       continue;
@@ -50,7 +51,7 @@ export function* refusalByTokens(text: string, maxTokens: number): Steps<string 
     else if (first === "]" || first === "}") flow = Math.max(0, flow - 1);
     else if (token === "-" || token === "?" || token === ":") indicators++;
     else if (first === "," && flow > 0) indicators = 0;
-    // What follows is a text, whatever it looks like.
+    // The next token is a scalar, whatever it looks like.
     else if (first === "\u001f") isContent = true;
     if (columns.length + indicators + flow > maxOpenTokens) return tooDeep;
   }

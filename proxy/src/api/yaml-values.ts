@@ -1,12 +1,13 @@
-/** The plain values of YAML nodes: maps, lists and scalars, with aliases resolved within bounds. */
+/** Converts YAML nodes to plain values: maps, lists and scalars, with aliases resolved within bounds. */
 import { type Alias, isAlias, isMap, isNode, isScalar, isSeq, type Pair } from "yaml";
 
-/** Nesting that a document may have; far more than any resource has. */
+/** The deepest nesting of a document, far more than any resource has. */
 export const maxDepth = 64;
 
+/** The message for a text that is nested deeper. */
 export const tooDeep = `text is nested deeper than ${maxDepth} levels`;
 
-/** A node that has no value here. */
+/** Thrown for a node that cannot be converted. */
 export class UnusableNode extends Error {
   readonly offset: number | undefined;
 
@@ -18,19 +19,19 @@ export class UnusableNode extends Error {
 
 interface ReadValue {
   readonly value: unknown;
-  /** Values in it, itself included, those of aliases as often as they are used. */
+  /** The number of values in it, including itself; those of aliases count each time. */
   readonly count: number;
-  /** Levels of collections in it. */
+  /** The levels of nested collections in it. */
   readonly depth: number;
-  /** Of a map. */
+  /** The fields of a map. */
   readonly fields?: ReadonlyMap<string, ReadValue>;
-  /** Of a list. */
+  /** The items of a list. */
   readonly items?: readonly ReadValue[];
 }
 
-/** Makes plain values of the nodes of one document. An alias gives the very value of its anchor. */
+/** Converts the nodes of one document. An alias yields the same object as its anchor. */
 export class ValueReader {
-  /** By anchor; undefined while the value is being read. */
+  /** Values by anchor; undefined while the value is being read. */
   readonly #anchored = new Map<string, ReadValue | undefined>();
   readonly #maxAliasedValues: number;
   #aliased = 0;
@@ -61,7 +62,7 @@ export class ValueReader {
       throw new UnusableNode(message, alias);
     }
     const read = this.#anchored.get(alias.source);
-    // The value of an alias to a node around itself has no end.
+    // An alias to a node that contains it would never end.
     if (read === undefined || read.depth > levels) throw new UnusableNode(tooDeep, alias);
     this.#spend(read.count, alias);
     return read;
@@ -83,7 +84,7 @@ export class ValueReader {
     const own = new Set<string>();
     for (const { key, value: node } of items) {
       if (isMergeKey(key)) {
-        // Fields of the map itself win, then those of the map that is merged first.
+        // Fields of the map itself win, then those of the map that is merged first (YAML 1.1 merge keys).
         for (const [name, field] of this.#mergedFields(node, levels)) if (!fields.has(name)) fields.set(name, field);
         continue;
       }
@@ -100,7 +101,7 @@ export class ValueReader {
     return { value, fields, ...measureOf([...fields.values()]) };
   }
 
-  /** Of the map, or of several, that a merge key names. */
+  /** Returns the fields of the map, or of the list of maps, that a merge key names. */
   #mergedFields(node: unknown, levels: number): readonly (readonly [string, ReadValue])[] {
     const read = this.read(node, levels);
     return (read.items ?? [read]).flatMap(({ fields }) => {

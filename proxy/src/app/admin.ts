@@ -1,7 +1,4 @@
-/**
- * The endpoints of the admin server, each put together with the parts of the process that it speaks of. An endpoint knows
- * how to ask and to answer; here it is given whom to ask.
- */
+/** Creates the endpoints of the admin server and connects each to the parts of the process that it reads. */
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
@@ -38,7 +35,7 @@ import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
-/** What operators may ask about. */
+/** The parts of the process that the endpoints read. */
 export interface AdminParts {
   readonly settings: ProxySettings;
   readonly logs: Logs;
@@ -49,11 +46,11 @@ export interface AdminParts {
   readonly counterBytes: number;
   readonly configuration: Configuration;
   readonly watches: TraceWatches;
-  /** Begins the shutdown. */
+  /** Starts the shutdown. */
   readonly quit: () => void;
 }
 
-/** Every endpoint; of their order is the index. */
+/** Returns all endpoints; the index lists them in this order. */
 export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
   const { clock, pool, logs, watches, quit } = parts;
   const profiler = new Profiler(clock, () => pool.threads);
@@ -84,28 +81,28 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
   };
   return configDumpEndpoint(async () => {
     const [generations, endpoints] = await Promise.all([
-      pool.ask("generation", undefined),
-      pool.ask("endpoints", undefined),
+      pool.query("generation", undefined),
+      pool.query("endpoints", undefined),
     ]);
     return {
       process: facts,
       configuration: configuration.state(),
       workerDeaths: pool.deaths,
-      workers: generations.map(({ worker, answer }) => ({ worker, generation: answer })),
-      endpoints: endpoints.flatMap(({ answer }) => answer),
+      workers: generations.map(({ worker, result: result }) => ({ worker, generation: result })),
+      endpoints: endpoints.flatMap(({ result: result }) => result),
     };
   });
 }
 
-/** Where the resources come from. */
+/** Returns the source of the resources. */
 function sourceName({ configDir }: ProxySettings): string {
   return configDir ?? "the Kubernetes API";
 }
 
-/** Every setting that has a value, as one would type it. */
+/** Returns every setting with a value, as a user writes it. */
 function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
   const entries = Object.entries(settings).flatMap(([name, value]) => {
-    // The settings are named as their declarations are.
+    // The settings have the names of their declarations.
     const { flag, kind }: { flag: string; kind: SettingKind<unknown> } = proxySettings[name as keyof ProxySettings];
     if (value === undefined) return [];
     const isPlain = kind.render === undefined && typeof value !== "object";
@@ -123,7 +120,7 @@ function logLevels(logs: Logs, pool: WorkerPool): Parameters<typeof loggingEndpo
       const text = renderLogFilter(filter);
       logs.setFilter(filter);
       pool.setLogFilter(text);
-      await pool.ask("setLogFilter", text);
+      await pool.query("setLogFilter", text);
     },
   };
 }
@@ -140,8 +137,8 @@ async function collectTraffic({ pool, clock }: AdminParts, startedMs: number): P
 
 async function collectLimits({ pool, counters, clock, configuration }: AdminParts, max: number): Promise<Limits> {
   const [services, learned] = await Promise.all([
-    pool.ask("rateLimitServices", undefined),
-    pool.ask("learnedLimits", max),
+    pool.query("rateLimitServices", undefined),
+    pool.query("learnedLimits", max),
   ]);
   const { snapshot } = configuration.state();
   const open = counters.entries(clock.monotonicMs());
@@ -150,24 +147,24 @@ async function collectLimits({ pool, counters, clock, configuration }: AdminPart
     at: new Date(clock.nowMs()).toISOString(),
     counters: named.slice(0, max),
     countersLeftOut: Math.max(0, named.length - max),
-    services: mergeServices(services.map(({ answer }) => answer)),
-    learned: mergeLearned(learned.flatMap(({ answer }) => answer)).slice(0, max),
+    services: mergeServices(services.map(({ result: result }) => result)),
+    learned: mergeLearned(learned.flatMap(({ result: result }) => result)).slice(0, max),
   };
 }
 
 async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<Decisions> {
-  const workers = await pool.ask("decisions", { id });
-  const decisions = workers.flatMap(({ answer }) => answer.decisions);
+  const workers = await pool.query("decisions", { id });
+  const decisions = workers.flatMap(({ result: result }) => result.decisions);
   return {
     decisions: decisions.sort((a, b) => (a.at < b.at ? 1 : -1)),
-    remembered: workers.reduce((sum, { answer }) => sum + answer.remembered, 0),
+    remembered: workers.reduce((sum, { result: result }) => sum + result.remembered, 0),
     capacity: workers.length * decisionCapacity,
   };
 }
 
 async function collectHeap(pool: WorkerPool): Promise<readonly ThreadProfile[]> {
-  const workers = await pool.ask("heapSamples", undefined);
-  const threads = workers.map(({ worker, answer }) => ({ thread: `worker ${worker}`, json: answer }));
+  const workers = await pool.query("heapSamples", undefined);
+  const threads = workers.map(({ worker, result: result }) => ({ thread: `worker ${worker}`, json: result }));
   return [{ thread: "main", json: readHeapSamples() }, ...threads];
 }
 
@@ -175,7 +172,7 @@ async function collectTasks(
   { pool, watches, clock, settings }: AdminParts,
   { runningSinceMs }: Profiler,
 ): Promise<TaskTree> {
-  const workers = await pool.ask("tasks", undefined);
+  const workers = await pool.query("tasks", undefined);
   const nowMs = clock.nowMs();
   const traces = watches.list().map(({ sinceMs, expression = "any request" }): Task => {
     return { kind: "trace", name: expression, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
@@ -184,14 +181,16 @@ async function collectTasks(
   const profiles = (runningSinceMs === undefined ? [] : [runningSinceMs]).map((sinceMs): Task => {
     return { kind: "profile", name: "cpu", ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
-  return { threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ answer }) => answer)] };
+  return {
+    threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ result: result }) => result)],
+  };
 }
 
 async function collectMemory({ pool, counters, counterBytes, clock }: AdminParts): Promise<Memory> {
-  const workers = await pool.ask("memory", undefined);
+  const workers = await pool.query("memory", undefined);
   return {
     process: readProcessMemory(),
-    threads: [readThreadMemory("main"), ...workers.map(({ answer }) => answer)],
+    threads: [readThreadMemory("main"), ...workers.map(({ result: result }) => result)],
     counters: {
       bytes: counterBytes,
       capacity: counters.capacity,

@@ -1,23 +1,23 @@
-/** What the proxy would say of a set of manifests, without serving them: the same parser, the same translation. */
+/** Validates a set of manifests as the proxy does, without serving them: with the same parser and translation. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests } from "../api/parse-manifests.ts";
 import { locateProblems, resourceProblem } from "../api/resource-problem.ts";
 import { translate } from "../translate/translate.ts";
 
 export interface CheckedManifests {
-  /** Resources without a fault in their text. */
+  /** Number of resources with valid content. */
   readonly resources: number;
-  /** With their places; those of the texts first. */
+  /** With their places; problems of the text come first. */
   readonly problems: readonly Problem[];
-  /** Problems that resources beside these manifests may solve: they name what is not here. */
+  /** Problems with references to objects outside of these manifests, which may exist elsewhere. */
   readonly unseen: readonly Problem[];
-  /** Rules that others go before: what is written is served, and probably not meant. */
+  /** Rules that others take precedence over: they are valid, but probably not intended. */
   readonly conflicts: readonly Problem[];
-  /** Conflicts beyond them. */
+  /** Number of further conflicts. */
   readonly conflictsLeftOut: number;
 }
 
-/** Never throws. `references: false` looks at each text by itself and not at what they say of each other. */
+/** Never throws. `references: false` validates each manifest by itself, without references between them. */
 export function checkManifests(
   files: readonly ManifestFile[],
   { references }: { readonly references: boolean },
@@ -29,21 +29,21 @@ export function checkManifests(
     resourceProblem(`HTTPRoute ${route}`, fieldPath, message),
   );
   const unseen = unseenAmong(found);
-  const sound = [...inForce.values()].filter(({ isRefused }) => !isRefused);
-  const ours = [...problems, ...found.filter((problem) => !unseen.includes(problem))];
+  const valid = [...inForce.values()].filter(({ isRejected: isRejected }) => !isRejected);
+  const others = [...problems, ...found.filter((problem) => !unseen.includes(problem))];
   return {
-    resources: sound.length,
-    problems: ours,
+    resources: valid.length,
+    problems: others,
     unseen,
     conflicts: locateProblems(conflicts, inForce),
     conflictsLeftOut: translation?.conflicts.leftOut ?? 0,
   };
 }
 
-/** How the translation says that what a reference names, or the grant that permits it, is not there. */
+/** Messages of the translation about a missing object or grant. */
 const missing = /\bdoes not exist\b|\bno ReferenceGrant there permits it\b/;
-/** What it says of others when something is missing: listeners without a certificate, routes without a Gateway. */
-const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bis accepted by no Gateway of ours\b/;
+/** Messages about consequences of a missing object: listeners without a certificate, routes without a Gateway. */
+const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bis accepted by no Gateway of others\b/;
 
 function unseenAmong(problems: readonly Problem[]): readonly Problem[] {
   const some = problems.filter(({ message }) => missing.test(message));

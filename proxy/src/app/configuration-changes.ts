@@ -1,12 +1,12 @@
-/** What is new in a configuration, in numbers and names, for the log. */
+/** Summarises the differences between two snapshots in numbers and names, for the log. */
 import { isDeepStrictEqual } from "node:util";
 import type { Snapshot } from "../ir/snapshot.ts";
 import { bindName } from "../server/data-plane.ts";
 
-/** Names that one field lists. */
+/** Maximum names in one field. */
 const maxNames = 10;
 
-/** By kind of what is served: what came, went and changed. */
+/** Returns the added, removed and changed names of listeners, routes and backends. */
 export function snapshotChanges(before: Snapshot, after: Snapshot): object {
   return {
     generation: after.generation,
@@ -24,7 +24,7 @@ function listenersOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
   );
 }
 
-/** At the first of their listeners. */
+/** Routes by key; one that several listeners have is compared at the first. */
 function routesOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
   const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
   return new Map(routes.toReversed().map((route) => [route.key, route]));
@@ -35,8 +35,8 @@ function changes(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string
   const removed = [...before.keys()].filter((key) => !after.has(key));
   const changed = [...after].filter(([key, value]) => before.has(key) && !isDeepStrictEqual(before.get(key), value));
   const found = { added, removed, changed: changed.map(([key]) => key) };
-  const told = Object.entries(found).filter(([, names]) => names.length > 0);
-  return told.length === 0 ? undefined : Object.fromEntries(told.map(([what, names]) => [what, namesOf(names)]));
+  const present = Object.entries(found).filter(([, names]) => names.length > 0);
+  return present.length === 0 ? undefined : Object.fromEntries(present.map(([what, names]) => [what, namesOf(names)]));
 }
 
 function namesOf(names: readonly string[]): readonly string[] {

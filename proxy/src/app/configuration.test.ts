@@ -58,7 +58,7 @@ function configuring(...ports: readonly number[]) {
     // The whole of every wait.
     random: () => 1,
     repeatsProblems: false,
-    onTaken,
+    onApplied: onTaken,
   });
   const errors = () => lines.filter((line) => line.startsWith("error"));
   return { configuration, clock, occupied, lines, errors, serve, onServed, onTaken };
@@ -67,25 +67,25 @@ function configuring(...ports: readonly number[]) {
 describe("a set of resources", () => {
   const faulty = (message: string) => ({ ...gateway(80), problems: [{ message }] });
 
-  test("counts as rejected when something new is wrong in it, not for what was wrong before", async () => {
+  test("is rejected for new problems, not for those of the previous set", async () => {
     const { configuration, onTaken } = configuring();
     for (const each of [gateway(80), faulty("a"), faulty("a"), faulty("b"), gateway(80)]) {
-      await configuration.take(each);
+      await configuration.apply(each);
     }
     expect(onTaken.mock.calls).toEqual([
-      [1, "sound"],
+      [1, "valid"],
       [1, "rejected"],
-      [1, "faultyAsBefore"],
+      [1, "invalidAsBefore"],
       [1, "rejected"],
-      [1, "sound"],
+      [1, "valid"],
     ]);
   });
 });
 
 describe("an address that cannot be opened", () => {
-  test("is tried again without any change, later each time", async () => {
+  test("is retried without a change, with growing pauses", async () => {
     const { configuration, clock, serve } = configuring(80);
-    await configuration.take(gateway(80, 8080));
+    await configuration.apply(gateway(80, 8080));
     for (const [attempt, waitMs] of [200, 400, 800].entries()) {
       clock.advance(waitMs - 1);
       expect(serve).toHaveBeenCalledTimes(attempt + 1);
@@ -95,9 +95,9 @@ describe("an address that cannot be opened", () => {
     }
   });
 
-  test("is told once, and once more when it is open", async () => {
+  test("is logged once, and once more when it is open", async () => {
     const { configuration, clock, occupied, errors, lines, serve, onServed } = configuring(80);
-    await configuration.take(gateway(80, 8080));
+    await configuration.apply(gateway(80, 8080));
     clock.advance(200);
     await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
     expect(serve).toHaveBeenCalledTimes(2);
@@ -105,21 +105,21 @@ describe("an address that cannot be opened", () => {
     occupied.clear();
     clock.advance(400);
     await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 2, failures: [] }));
-    expect(lines).toContain("info listens now");
+    expect(lines).toContain("info listening");
     expect(configuration.state()).toMatchObject({ failures: [], snapshot: { generation: 1 } });
     expect(clock.pendingTimers).toBe(0);
   });
 
   test("is in the state for operators as long as it is closed", async () => {
     const { configuration, onServed } = configuring(80);
-    await configuration.take(gateway(80, 8080));
+    await configuration.apply(gateway(80, 8080));
     expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [taken(80)] });
     expect(configuration.state().failures).toEqual([taken(80)]);
   });
 
   test("leaves its listener unprogrammed until it is open, and its Gateway while none is", async () => {
     const { configuration, clock, occupied } = configuring(80, 8080);
-    await configuration.take(gateway(80, 8080));
+    await configuration.apply(gateway(80, 8080));
     const programmed = () => {
       const [status] = configuration.state().statuses.gateways;
       const all = [status, ...(status?.listeners ?? [])].map((each) =>
@@ -147,31 +147,31 @@ describe("an address that cannot be opened", () => {
     await vi.waitFor(() => expect(programmed()[1]).toBe("True listener is programmed"));
   });
 
-  test("is not tried again once no listener wants it", async () => {
+  test("is not retried once no listener uses it", async () => {
     const { configuration, clock, lines } = configuring(80);
-    await configuration.take(gateway(80, 8080));
-    await configuration.take(gateway(8080));
+    await configuration.apply(gateway(80, 8080));
+    await configuration.apply(gateway(8080));
     expect(clock.pendingTimers).toBe(0);
-    expect(lines).not.toContain("info listens now");
+    expect(lines).not.toContain("info listening");
   });
 
-  test("is told and tried again as well when a worker loses one that was open", async () => {
+  test("is logged and retried when a worker loses one that was open", async () => {
     const { configuration, clock, occupied, errors, lines, onServed } = configuring();
-    await configuration.take(gateway(80));
+    await configuration.apply(gateway(80));
     occupied.add(80);
-    await configuration.openAgain();
+    await configuration.reopen();
     expect(configuration.state().failures).toEqual([taken(80)]);
     expect(onServed).toHaveBeenLastCalledWith({ openBinds: 0, failures: [taken(80)] });
     expect(errors()).toHaveLength(1);
     occupied.clear();
     clock.advance(200);
     await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
-    expect(lines).toContain("info listens now");
+    expect(lines).toContain("info listening");
   });
 
-  test("is tried again soon once it has been open", async () => {
+  test("is retried soon after it has been open", async () => {
     const { configuration, clock, occupied, onServed } = configuring(80);
-    await configuration.take(gateway(80));
+    await configuration.apply(gateway(80));
     for (const waitMs of [200, 400]) {
       await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
       if (waitMs === 400) occupied.clear();
@@ -179,16 +179,16 @@ describe("an address that cannot be opened", () => {
     }
     await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
     occupied.add(80);
-    await configuration.openAgain();
+    await configuration.reopen();
     occupied.clear();
     clock.advance(200);
     await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
     expect(onServed).toHaveBeenCalledTimes(5);
   });
 
-  test("is not tried again after the end", async () => {
+  test("is not retried after `close`", async () => {
     const { configuration, clock, serve } = configuring(80);
-    await configuration.take(gateway(80));
+    await configuration.apply(gateway(80));
     configuration.close();
     clock.advance(60_000);
     expect(serve).toHaveBeenCalledTimes(1);

@@ -1,17 +1,17 @@
 /**
- * From resources to what is served: translates each new set, numbers the snapshot, has the workers serve it, and logs
- * what an operator must know: every problem, every condition that changed, every address that could not be opened. Such
- * an address is tried again by itself: whoever holds it gives no sign when he leaves it.
+ * Applies sets of resources: translates each, numbers the snapshot, has the workers serve it, and logs every problem,
+ * every condition that changed, and every address that could not be opened. Opening such an address is retried, since
+ * there is no event when another process releases it.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
-import { Backoff } from "@gatewayproxy/runtime/retry";
-import { inTurns } from "@gatewayproxy/runtime/steps";
+import { Backoff } from "@gatewayproxy/runtime/backoff";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
-import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import { objectCounts, renderKey, type ResourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { fieldsOf, textOf } from "../kube/object.ts";
 import { locateProblemsInSteps } from "../api/resource-problem.ts";
@@ -31,16 +31,16 @@ import type { RouteConflicts } from "../translate/route-conflicts.ts";
 import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
 import { isSameFrame, type PackedSnapshot, packSnapshot } from "./snapshot-parts.ts";
 
-/** A set of resources as a source gives it. */
+/** A set of resources from a source. */
 export interface SourcedResources {
   readonly resources: ResourceSet;
-  /** What the source has found wrong. */
+  /** Problems that the source found. */
   readonly problems: readonly Problem[];
-  /** Resources of which an earlier version is in force, because theirs is bad now. */
+  /** Resources whose previous version is in use, because the current one is invalid. */
   readonly kept: readonly ResourceKey[];
-  /** Resources that are refused and have a status all the same; absent: none. */
+  /** Rejected resources that get a status; absent: none. */
   readonly rejected?: readonly RejectedResource[];
-  /** Where they came from, as far as that can be told. */
+  /** The origin of each resource, as far as known. */
   readonly inForce: InForceByKey;
   readonly options?: Omit<TranslateOptions, "before" | "refuseAddress">;
 }
@@ -51,41 +51,44 @@ export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPol
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
   /**
-   * Whether a problem that stays is told again with each set: to an editor of files who has just saved, not of a
-   * cluster that changes all the time.
+   * Whether a problem is logged again with each set. True for files, whose editor has just saved them; false for a
+   * cluster, which changes all the time.
    */
   readonly repeatsProblems: boolean;
-  /** As `TranslateOptions.refuseAddress`; absent: nothing is refused. */
+  /** As `TranslateOptions.refuseAddress`; absent: accepts every address. */
   readonly refuseAddress?: TranslateOptions["refuseAddress"];
-  /** The IP address at which Gateways listen that name none; absent: every address of the machine. */
+  /** The IP address of Gateways without addresses; absent: every address of the machine. */
   readonly listenAddress?: string | undefined;
-  /** Serves a snapshot; resolves with the binds that could not be opened. */
+  /** Serves a snapshot. Resolves with the binds that could not be opened. */
   readonly serve: (snapshot: PackedSnapshot) => Promise<readonly BindFailure[]>;
-  /** Called when an attempt to open what is to be served is over. */
+  /** Called after each attempt to open the binds. */
   readonly onServed: (served: Served) => void;
-  /** Called with each set of resources that was taken, whether or not it changed what is served. */
-  readonly onTaken: (generation: number, soundness: Soundness) => void;
+  /** Called with each applied set of resources, whether or not it changes the snapshot. */
+  readonly onApplied: (generation: number, validity: Validity) => void;
 }
 
-/** Which listening addresses are open. */
+/** The numbers of open and failed binds. */
 export interface Served {
   readonly openBinds: number;
-  /** The others. */
+  /** Binds that could not be opened. */
   readonly failures: readonly BindFailure[];
 }
 
 /**
- * Whether something is wrong in a set of resources: `rejected` where it was not in the set before. A cluster gives a set
- * with each change of anything, and what somebody got wrong once is no news each time.
+ * The validity of a set of resources.
+ * - `valid`: it has no problem.
+ * - `rejected`: it has a problem that the previous set did not have.
+ * - `invalidAsBefore`: it has only problems of the previous set, which are no news. A cluster delivers a set with each
+ * change of any object.
  */
-export type Soundness = "sound" | "rejected" | "faultyAsBefore";
+export type Validity = "valid" | "rejected" | "invalidAsBefore";
 
-/** What became of a set of resources. */
-export interface Taken extends Served {
+/** The result of applying a set of resources. */
+export interface Applied extends Served {
   readonly problems: readonly Problem[];
 }
 
-/** Of one kind, for one set of resources; the rest is counted. */
+/** Maximum log lines of one kind for one set of resources; the others are counted. */
 const maxLines = 20;
 
 function conflictLine({ route, message }: RouteConflicts["found"][number]): string {
@@ -99,9 +102,9 @@ function objectName(object: RejectedResource["object"]): string {
 
 export class Configuration {
   readonly #options: ConfigurationOptions;
-  /** As translation has them. */
+  /** The statuses of the translation. */
   #translated: Statuses | undefined;
-  /** The same with what became of the listeners. */
+  /** The statuses with the state of the binds. */
   #statuses: Statuses | undefined;
   #credentials: SoundCredentials = noCredentials;
   #resources: ResourceSet = resourceSet([]);
@@ -110,10 +113,10 @@ export class Configuration {
   #servingSinceMs: number | undefined;
   #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
-  /** The same, as workers get it. */
+  /** The current snapshot in the form that is sent to workers. */
   #packed: PackedSnapshot = { frame: { generation: 0, binds: [], backends: [] }, parts: new Map() };
   #failures: readonly BindFailure[] = [];
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
   #isClosed = false;
@@ -121,26 +124,26 @@ export class Configuration {
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
-    this.#backoff = new Backoff(options.random);
+    this.#backoff = new Backoff({ random: options.random });
   }
 
-  /** Takes one set after the other, in the order of the calls; resolves when this one is in force. */
-  take(sourced: SourcedResources): Promise<Taken> {
-    return this.#inTurn(() => this.#take(sourced));
+  /** Applies a set of resources. Sets are applied in the order of the calls. Resolves when this one is in use. */
+  apply(sourced: SourcedResources): Promise<Applied> {
+    return this.#inTurn(() => this.#apply(sourced));
   }
 
-  /** Opens what some worker does not listen on any more, now and, where that fails, later. */
-  openAgain(): Promise<void> {
+  /** Opens the binds that a worker does not listen on any more; retries on failure. */
+  reopen(): Promise<void> {
     return this.#inTurn(() => this.#serveAgain());
   }
 
-  /** Opens no address any more. */
+  /** Stops opening addresses. */
   close(): void {
     this.#isClosed = true;
     this.#retry?.cancel();
   }
 
-  /** What was last made of the resources, for operators. */
+  /** Returns the result of the last set of resources, for operators. */
   state(): ConfigurationState {
     return {
       snapshot: this.#current,
@@ -154,8 +157,8 @@ export class Configuration {
     };
   }
 
-  async #take(sourced: SourcedResources): Promise<Taken> {
-    const { log, clock, refuseAddress, refusedPolicies, pathRules, listenAddress, onServed, onTaken } = this.#options;
+  async #apply(sourced: SourcedResources): Promise<Applied> {
+    const { log, clock, refuseAddress, refusedPolicies, pathRules, listenAddress, onServed } = this.#options;
     const options = {
       ...sourced.options,
       environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
@@ -165,11 +168,11 @@ export class Configuration {
       before: this.#credentials,
     };
     const startMs = clock.monotonicMs();
-    const { value: translation, culprits } = await inTurns(
+    const { value: translation, culprits } = await runInSlices(
       contained(sourced.resources, (resources) => translateInSteps(resources, options)),
     );
-    for (const { object, faults } of culprits.slice(0, maxLines)) {
-      log.error({ object: objectName(object), problem: renderFaults(faults) }, "cannot translate an object");
+    for (const { object, errors } of culprits.slice(0, maxLines)) {
+      log.error({ object: objectName(object), problem: renderErrors(errors) }, "cannot translate an object");
     }
     const { binds, backends, problems: found } = translation;
     if (log.isLevelEnabled("debug")) {
@@ -177,10 +180,10 @@ export class Configuration {
       log.debug({ objects: objectCounts(sourced.resources), durationMs }, "objects translated");
     }
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
-    const located = await inTurns(locateProblemsInSteps(found, sourced.inForce));
+    const located = await runInSlices(locateProblemsInSteps(found, sourced.inForce));
     const problems = [...sourced.problems, ...located];
-    const hasNews = this.#tell(problems, sourced.kept);
-    this.#tellConflicts(translation.conflicts);
+    const hasNews = this.#logProblems(problems, sourced.kept);
+    this.#logConflicts(translation.conflicts);
     this.#translated = statuses;
     this.#credentials = translation.credentials;
     this.#resources = sourced.resources;
@@ -188,7 +191,7 @@ export class Configuration {
     this.#conflicts = translation.conflicts;
 
     const next = { generation: this.#current.generation + 1, binds, backends };
-    const packed = await inTurns(packSnapshot(next));
+    const packed = await runInSlices(packSnapshot(next));
     if (!isSameFrame(packed.frame, this.#packed.frame)) {
       if (log.isLevelEnabled("debug")) log.debug(snapshotChanges(this.#current, next), "configuration changes");
       this.#current = next;
@@ -199,27 +202,30 @@ export class Configuration {
       log.info({ generation: this.#current.generation, binds: binds.length }, "configuration in force");
       onServed(this.#served());
     } else {
-      log.debug({ generation: this.#current.generation }, "nothing changes that is served");
-      await this.#tellStatuses();
+      log.debug({ generation: this.#current.generation }, "the snapshot is unchanged");
+      await this.#logStatuses();
     }
     if (problems.length > 0) {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
     }
-    onTaken(this.#current.generation, problems.length === 0 ? "sound" : hasNews ? "rejected" : "faultyAsBefore");
+    this.#options.onApplied(
+      this.#current.generation,
+      problems.length === 0 ? "valid" : hasNews ? "rejected" : "invalidAsBefore",
+    );
     return { ...this.#served(), problems };
   }
 
-  /** Serves what is current; what cannot be opened is tried again, later each time. */
+  /** Serves the current snapshot. Binds that cannot be opened are retried with growing pauses. */
   async #serve(): Promise<void> {
     const { clock, serve } = this.#options;
     this.#retry?.cancel();
     const before = this.#failures;
     this.#failures = await serve(this.#packed);
-    this.#tellFailures(before);
-    await this.#tellStatuses();
+    this.#logBindFailures(before);
+    await this.#logStatuses();
     if (this.#failures.length === 0) this.#backoff.reset();
-    else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.openAgain());
+    else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.reopen());
   }
 
   async #serveAgain(): Promise<void> {
@@ -232,49 +238,54 @@ export class Configuration {
     return { openBinds: this.#current.binds.length - this.#failures.length, failures: this.#failures };
   }
 
-  /** One thing after the other, in the order of the calls. */
+  /** Runs actions one after the other, in the order of the calls. */
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(action);
-    // One that fails must not keep the next from its turn.
+    // A failed action must not block the next one.
     this.#turn = done.catch(() => undefined);
     return done;
   }
 
-  async #tellStatuses(): Promise<void> {
+  async #logStatuses(): Promise<void> {
     if (this.#translated === undefined) return;
     const opened = withUnopened(this.#translated, this.#current.binds, this.#failures);
-    const statuses = { ...opened, proxyPolicies: await inTurns(withPending(opened.proxyPolicies, opened)) };
-    const lines = await inTurns(changedStatusLines(statuses, this.#statuses));
-    if (this.#statuses === undefined) this.#tellSummary(lines);
-    else this.#tellChanges(lines);
+    const statuses = { ...opened, proxyPolicies: await runInSlices(withPending(opened.proxyPolicies, opened)) };
+    const lines = await runInSlices(changedStatusLines(statuses, this.#statuses));
+    if (this.#statuses === undefined) this.#logSummary(lines);
+    else this.#logChanges(lines);
     this.#statuses = statuses;
   }
 
-  /** At the start: how many objects there are, and each that is not fine. */
-  #tellSummary(lines: readonly StatusLine[]): void {
+  /** Logs the summary after the start: the number of objects, and each one with a failing condition. */
+  #logSummary(lines: readonly StatusLine[]): void {
     const { log } = this.#options;
     const { objects, faulty } = summaryOf(lines);
-    log.info({ objects, ...(faulty.length > 0 && { notFine: faulty.length }) }, "objects judged");
+    log.info({ objects, ...(faulty.length > 0 && { notFine: faulty.length }) }, "objects validated");
     for (const { resource, conditions } of faulty.slice(0, maxLines)) {
-      log.warn({ resource, conditions }, "object is not fine");
+      log.warn({ resource, conditions }, "object has conditions that need attention");
     }
-    this.#tellRest(faulty.length);
+    this.#logRest(faulty.length);
     for (const line of lines) log.debug(line, "condition");
   }
 
-  #tellChanges(lines: readonly StatusLine[]): void {
+  #logChanges(lines: readonly StatusLine[]): void {
     for (const line of lines.slice(0, maxLines)) this.#options.log.info(line, "condition");
-    this.#tellRest(lines.length);
+    this.#logRest(lines.length);
     for (const line of lines.slice(maxLines)) this.#options.log.debug(line, "condition");
   }
 
-  /** @param count of lines of which `maxLines` were written. */
-  #tellRest(count: number): void {
-    if (count > maxLines) this.#options.log.info({ more: count - maxLines }, "and more; /config_dump has them");
+  /**
+   * Logs how many lines were left out.
+   *
+   * @param count Lines, of which `maxLines` were written.
+   */
+  #logRest(count: number): void {
+    if (count > maxLines)
+      this.#options.log.info({ more: count - maxLines }, "more lines were left out; /config_dump has them");
   }
 
-  /** What has changed since the last attempt. */
-  #tellFailures(before: readonly BindFailure[]): void {
+  /** Logs the changes since the last attempt. */
+  #logBindFailures(before: readonly BindFailure[]): void {
     const { log } = this.#options;
     const stillWanted = ({ address, port }: BindFailure) =>
       this.#current.binds.some((bind) => bind.address === address && bind.port === port);
@@ -286,12 +297,12 @@ export class Configuration {
     }
     for (const { address, port } of before.filter(stillWanted)) {
       const fails = this.#failures.some((other) => other.address === address && other.port === port);
-      if (!fails) log.info({ address, port }, "listens now");
+      if (!fails) log.info({ address, port }, "listening");
     }
   }
 
-  /** A line for each rule that others go before, and one for the rest of them. */
-  #tellConflicts({ found, leftOut, unexaminedHostnames }: RouteConflicts): void {
+  /** Logs a line for each rule that other rules take precedence over, and one for the rest. */
+  #logConflicts({ found, leftOut, unexaminedHostnames }: RouteConflicts): void {
     const { log, repeatsProblems } = this.#options;
     const before = new Set(repeatsProblems ? [] : this.#conflicts.found.map(conflictLine));
     const news = found.filter((conflict) => !before.has(conflictLine(conflict)));
@@ -303,26 +314,26 @@ export class Configuration {
     if (unexaminedHostnames > 0 && unexaminedHostnames !== this.#conflicts.unexaminedHostnames) {
       log.warn(
         { hostnames: unexaminedHostnames },
-        "too many matches at too many hostnames; conflicts there are not known",
+        "conflicts between routes were not computed for all hostnames: there are too many matches",
       );
     }
   }
 
-  /** @returns whether there was a problem to tell */
-  #tell(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
+  /** @returns whether there was a new problem. */
+  #logProblems(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
     const { log, repeatsProblems } = this.#options;
-    const told = repeatsProblems ? new Set<string>() : this.#told;
-    const news = problems.filter((problem) => !told.has(renderProblem(problem)));
+    const reported = repeatsProblems ? new Set<string>() : this.#reported;
+    const news = problems.filter((problem) => !reported.has(renderProblem(problem)));
     for (const problem of news.slice(0, maxLines)) {
-      log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "wrong configuration");
+      log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "invalid configuration");
     }
-    this.#tellRest(news.length);
-    const newlyKept = kept.filter((resource) => !told.has(resource));
+    this.#logRest(news.length);
+    const newlyKept = kept.filter((resource) => !reported.has(resource));
     for (const resource of newlyKept.slice(0, maxLines)) {
-      log.warn({ resource }, "its last good version stays in force");
+      log.warn({ resource }, "its previous valid version stays in use");
     }
-    this.#tellRest(newlyKept.length);
-    this.#told = new Set([...problems.map(renderProblem), ...kept]);
+    this.#logRest(newlyKept.length);
+    this.#reported = new Set([...problems.map(renderProblem), ...kept]);
     return news.length > 0;
   }
 }

@@ -1,7 +1,7 @@
-/** Kubernetes mode: the cluster's resources as the source of configuration, cut down to the Gateway that is served. */
+/** Kubernetes mode: the source of configuration is the cluster's resources, reduced to the served Gateway. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
-import { ownPorts } from "@gatewayproxy/runtime/page-settings";
+import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { findCluster } from "../kube/cluster.ts";
@@ -16,18 +16,18 @@ import type { ResourceSet } from "../api/resource.ts";
 import type { SourcedResources } from "./configuration.ts";
 
 export interface KubernetesOptions {
-  /** KUBECONFIG and what a pod is told of its cluster. */
+  /** KUBECONFIG and the variables that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly logs: Logs;
   readonly clock: Clock;
-  /** Undefined serves every Gateway of our class in this process, as in file mode. */
+  /** Undefined: every Gateway of this class, as in file mode. */
   readonly gateway: GatewayName | undefined;
-  /** Ports at which this process serves operators; no listener can have one. */
+  /** Ports of this process for operators, which no listener can use. */
   readonly ownPorts: readonly number[];
   readonly publish: (sourced: SourcedResources) => void;
 }
 
-/** Begins to watch the cluster. Fails when no cluster is known; one that cannot be reached is waited for. */
+/** Starts to watch the cluster. Fails if no cluster is configured; one that cannot be reached is retried. */
 export async function openKubernetes(options: KubernetesOptions): Promise<Result<{ close(): Promise<void> }>> {
   const { env, logs, clock, gateway, publish } = options;
   const own = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
@@ -65,14 +65,16 @@ function* selectFor(gateway: GatewayName | undefined, resources: ResourceSet): S
   return { ...value, rejected: culprits };
 }
 
-/** One Gateway has this pod for itself; several share it. */
+/**
+ * Returns the options of the translation. A pod of one Gateway reserves more ports than a process that serves several.
+ */
 function translateOptions(
   resources: ResourceSet,
   gateway: GatewayName | undefined,
   own: ReadonlyMap<number, string>,
 ): TranslateOptions {
   if (gateway === undefined) return { environment: { ...hostEnvironment, reservedPorts: own } };
-  // The controller knows the default ports alone.
+  // The controller only knows the default ports.
   const reservedPorts = new Map([...ownPorts, ...own]);
   return { readyReplicas: readyReplicas(resources, gateway), environment: clusterEnvironment({ reservedPorts }) };
 }

@@ -1,9 +1,9 @@
 /**
- * The limits of a set of manifests, to be asked about requests that were made elsewhere or are made up: parsed,
- * translated, routed and counted by the very code that serves, with the time as the caller says.
+ * The limits of a set of manifests, applied to recorded or invented requests. Requests are matched and counted by the
+ * code of the proxy, at times that the caller sets.
  *
- * A policy may come without what it is attached to. Gateways and routes that are missing are then stood in for, as the
- * requests and the policies name them, so that one file can be tried against a log.
+ * A policy may lack its targets. Placeholders replace missing Gateways and routes, as the requests and policies name
+ * them, so that a single file can be tried against a log.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -17,7 +17,7 @@ import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { RouteRule } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { CounterTable, defaultCounters } from "../policy/ratelimit/counter-table.ts";
-import { type GlobalAdmission, GlobalLimiter, type GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
+import { type GlobalResult, GlobalLimiter, type GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import type { UnaryClient } from "../policy/ratelimit/global/grpc/unary-client.ts";
 import { silentObserver } from "../policy/ratelimit/global/observer.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
@@ -25,28 +25,28 @@ import { BudgetExceeded } from "../regex/work-budget.ts";
 import { compileRoutes, type RequestHead, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 import { translate } from "../translate/translate.ts";
-import { type ServedBy, standIns } from "./stand-ins.ts";
+import { type ServedBy, placeholders } from "./placeholders.ts";
 
-/** A request, and as far as it is known by what it was served. */
+/** A request, and what served it as far as known. */
 export interface ReplayRequest extends ServedBy {
   readonly view: Omit<RequestView, "route" | "gateway">;
 }
 
-/** What the limits say of a request. */
+/** The decision on a replayed request. */
 export interface Replayed {
-  readonly isAdmitted: boolean;
+  readonly isAllowed: boolean;
   readonly decisions: readonly LimitDecision[];
-  /** Empty where the local limits refused: the service is not asked then. */
+  /** Empty if the local limits denied: the service is not called then. */
   readonly globalDecisions: readonly GlobalDecision[];
-  /** Charges what the answer to an admitted request has cost, when it ended. */
+  /** Charges the usage of the response to an allowed request, at the time when it ended. */
   readonly charge: (usage: TokenUsage, nowMs: number) => void;
 }
 
 /** The rate limit services behind global limits. */
 export interface ReplayServices {
-  /** Whether there is anything that could count this limit. */
+  /** Returns whether a service can count this limit. */
   readonly knows: (limit: GlobalLimit) => boolean;
-  /** A service with these limits on it, which answers every call at once, at the time of `clock`. */
+  /** Opens a service with these limits, which responds to every call at once, at the time of `clock`. */
   readonly open: (limits: readonly GlobalLimit[], clock: Clock) => UnaryClient;
 }
 
@@ -55,11 +55,11 @@ interface CompiledLimits {
   readonly route: string;
   readonly gateway: string;
   readonly limits: LimitSet;
-  /** Absent where no global limit applies, or none that a service knows. */
+  /** Absent if no global limit applies that a service knows. */
   readonly globalLimits: GlobalLimitSet | undefined;
 }
 
-/** The time of the request that is being replayed. Nothing waits: a service answers at once, so no timer is ever due. */
+/** A clock that stands at the time of the replayed request. Services respond at once, so no timer expires. */
 class ReplayClock implements Clock {
   timeMs = 0;
 
@@ -81,19 +81,19 @@ class ReplayClock implements Clock {
 }
 
 export class LimitReplay {
-  /** Every local entry that some rule is under, by policy and place. */
+  /** All local limits of all rules, sorted by policy and index. */
   readonly limits: readonly LocalLimit[];
-  /** Every global limit that is replayed, sorted alike. */
+  /** All global limits that are replayed, sorted by id. */
   readonly globalLimits: readonly GlobalLimit[];
-  /** Those that are not, since no service knows them. */
+  /** Global limits that are not replayed, since no service knows them. */
   readonly globalLimitsLeftOut: readonly GlobalLimit[];
-  /** What is wrong with the manifests and does not hinder; such as a policy without target. */
+  /** Problems of the manifests that do not prevent a replay, such as a policy without a target. */
   readonly problems: readonly Problem[];
   readonly #byKey: ReadonlyMap<string, CompiledLimits>;
   readonly #indexes: readonly RouteIndex<CompiledLimits>[];
   readonly #clock = new ReplayClock();
 
-  /** Fails only where the text of a manifest is wrong. */
+  /** Fails only if a manifest cannot be parsed. */
   static open(
     files: readonly ManifestFile[],
     served: Iterable<ServedBy>,
@@ -101,12 +101,12 @@ export class LimitReplay {
   ): Result<LimitReplay> {
     const given = parseManifests(files);
     if (given.problems.length > 0) return { ok: false, problems: given.problems };
-    const standing = standIns(given.resources, served);
-    const parsed = standing.length === 0 ? given : parseManifests([...files, ...standing]);
-    return { ok: true, value: new LimitReplay(parsed, new Set(standing.map(({ path }) => path)), services) };
+    const added = placeholders(given.resources, served);
+    const parsed = added.length === 0 ? given : parseManifests([...files, ...added]);
+    return { ok: true, value: new LimitReplay(parsed, new Set(added.map(({ path }) => path)), services) };
   }
 
-  private constructor(parsed: ParsedManifests, standInPaths: ReadonlySet<string>, services: ReplayServices) {
+  private constructor(parsed: ParsedManifests, placeholderPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
     const counters = new CounterTable(createCounterMemory(defaultCounters), 1);
     const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -126,7 +126,7 @@ export class LimitReplay {
         for (const rule of rules) {
           const compiled = compile(`${gateway.namespace}/${gateway.name}`, route, rule);
           byKey.set(keyOf(listener, rule.key), compiled);
-          // A log of another Gateway's still names the rule.
+          // Logs of another Gateway still name the rule.
           if (!byKey.has(rule.key)) byKey.set(rule.key, compiled);
         }
       }
@@ -136,11 +136,15 @@ export class LimitReplay {
     );
     this.#byKey = byKey;
     this.limits = distinct([...byKey.values()].flatMap(({ rule }) => rule.limits));
-    const ours = locateProblems(problems, parsed.inForce);
-    this.problems = ours.filter(({ location }) => location === undefined || !standInPaths.has(location.file));
+    const located = locateProblems(problems, parsed.inForce);
+    this.problems = located.filter(({ location }) => location === undefined || !placeholderPaths.has(location.file));
   }
 
-  /** Undefined for a request that no rule serves. `nowMs` must not go back. */
+  /**
+   * Decides one request; undefined if no rule matches.
+   *
+   * @param nowMs Must not decrease.
+   */
   admit(request: ReplayRequest, nowMs: number): Replayed | undefined {
     const found = this.#find(request);
     if (found === undefined) return undefined;
@@ -149,18 +153,18 @@ export class LimitReplay {
     this.#clock.timeMs = nowMs;
     const local = limits.admit(view, nowMs);
     const { decisions } = local;
-    if (local.kind === "denied") return { isAdmitted: false, decisions, globalDecisions: [], charge: () => undefined };
-    const global = globalLimits === undefined ? undefined : admitGlobally(globalLimits, view);
-    const isAdmitted = global === undefined || global.kind === "allowed";
-    if (!isAdmitted) local.lease.refund(nowMs);
+    if (local.kind === "denied") return { isAllowed: false, decisions, globalDecisions: [], charge: () => undefined };
+    const global = globalLimits === undefined ? undefined : decideGlobally(globalLimits, view);
+    const isAllowed = global === undefined || global.kind === "allowed";
+    if (!isAllowed) local.reservation.refund(nowMs);
     return {
-      isAdmitted,
+      isAllowed,
       decisions,
       globalDecisions: global?.decisions ?? [],
       charge: (usage, endMs) => {
         this.#clock.timeMs = endMs;
-        local.lease.charge(usage.total, endMs);
-        if (global?.kind === "allowed") global.pass.charge(usage);
+        local.reservation.charge(usage.total, endMs);
+        if (global?.kind === "allowed") global.reservation.charge(usage);
       },
     };
   }
@@ -190,15 +194,15 @@ export class LimitReplay {
     if (path === undefined) return undefined;
     const head = { method: view.method, path, authority: view.authority, rawHeaders: view.rawHeaders };
     for (const index of this.#indexes) {
-      const match = findAffordable(index, head);
+      const match = findWithinBudget(index, head);
       if (match !== undefined) return match.compiled;
     }
     return undefined;
   }
 }
 
-/** A request that is too costly to match was refused by the proxy, and counted nowhere. */
-function findAffordable<T>(index: RouteIndex<T>, head: RequestHead): RouteMatch<T> | undefined {
+/** Returns undefined for a request that takes too much work to match: the proxy rejected it and counted it nowhere. */
+function findWithinBudget<T>(index: RouteIndex<T>, head: RequestHead): RouteMatch<T> | undefined {
   try {
     return index.find(head);
   } catch (error) {
@@ -207,18 +211,18 @@ function findAffordable<T>(index: RouteIndex<T>, head: RequestHead): RouteMatch<
   }
 }
 
-function admitGlobally(limits: GlobalLimitSet, view: RequestView): GlobalAdmission {
-  let answer: GlobalAdmission | undefined;
-  limits.admit(view, (admission) => {
-    answer = admission;
+function decideGlobally(limits: GlobalLimitSet, view: RequestView): GlobalResult {
+  let result: GlobalResult | undefined;
+  limits.admit(view, (decided) => {
+    result = decided;
   });
-  if (answer === undefined) throw new Error("a service of the replay did not answer at once");
-  return answer;
+  if (result === undefined) throw new Error("a service of the replay did not respond at once");
+  return result;
 }
 
 type CompileLimits = (gateway: string, route: string, rule: RouteRule) => CompiledLimits;
 
-/** Compiles each rule of a Gateway once, so that all that count by it share counters of one decision. */
+/** Compiles each rule of a Gateway once, so that its users share one set of counters. */
 function memoised(compile: CompileLimits): CompileLimits {
   const known = new Map<string, Map<RouteRule, CompiledLimits>>();
   return (gateway, route, rule) => {
@@ -234,7 +238,7 @@ function keyOf(listener: string, rule: string): string {
   return `${listener} ${rule}`;
 }
 
-/** One of each counter, sorted as people look for them. */
+/** Returns one limit per counter, sorted by policy, index and target. */
 function distinct(limits: readonly LocalLimit[]): readonly LocalLimit[] {
   const byCounter = new Map(limits.map((limit) => [limit.counter, limit]));
   const order = ({ policy, entry, target }: LocalLimit): string => `${policy} ${String(entry).padStart(3)} ${target}`;

@@ -1,37 +1,38 @@
-/** How the memory that a process may take is shared out, where no setting says otherwise. */
+/** The default distribution of the memory that a process may use. */
 import { defaultBodyMemoryBytes } from "../server/body-budget.ts";
 import { defaultClientBytes } from "../server/client-connections.ts";
 
 const mib = 1024 * 1024;
 
-/** What a worker takes under load besides request bodies: heap, code, and what it has for clients. */
+/** Memory of a worker under load without request bodies: heap, code, and client connections. */
 export const bytesPerWorker = 192 * mib;
-/** Of that, at least, for connections of clients and their headers. */
+/** The least part of it for connections of clients and their headers. */
 const minClientBytes = 96 * mib;
-/** Of the main thread, with configuration and counters. */
+/** Memory of the main thread, with configuration and counters. */
 export const mainBytes = 128 * mib;
-/** Bodies have at most this part of a limit, and not less than one LLM request may take. */
+/** The greatest part of a limit for bodies, and their least memory, which one LLM request may need. */
 const bodyPart = 1 / 4;
 const minBodyBytes = 32 * mib;
 
-/** A limit beyond it is none: kernels tell an absent one as a number of this kind. */
+/** A higher limit counts as no limit: kernels report an absent one as such a number. */
 const maxLimit = 2 ** 50;
 const minWorkerHeapMib = 128;
 
 export interface MemoryPlan {
   readonly workers: number;
   readonly bodyBytes: number;
-  /** For connections of clients and their headers, of all workers. */
+  /** For connections of clients and their headers, of all workers together. */
   readonly clientBytes: number;
 }
 
 /**
- * MiB that the heap of one worker may take: an equal part of what the main thread and bodies leave of `limit`. V8 would otherwise let
- * each heap grow to half of the limit before it collects all garbage. A worker that needs more is replaced, and the other
- * workers go on serving, where the kernel would kill the process with all of them. Undefined where there is no limit.
+ * Returns the maximum heap of one worker in MiB: an equal part of what the main thread and bodies leave of `limit`;
+ * undefined without a limit. V8 would otherwise let each heap grow to half of the limit before a full garbage
+ * collection. A worker that needs more is replaced while the others serve; the kernel would kill the process with all
+ * of them.
  *
- * @param limit as for `memoryPlan`.
- * @param bodyBytes that request bodies may take of all workers; they are outside of the heaps.
+ * @param limit As for `memoryPlan`.
+ * @param bodyBytes The bytes of request bodies of all workers, which are outside of the heaps.
  */
 export function workerHeapMib(workers: number, limit: number, bodyBytes: number): number | undefined {
   if (limit <= 0 || limit > maxLimit) return undefined;
@@ -39,10 +40,10 @@ export function workerHeapMib(workers: number, limit: number, bodyBytes: number)
 }
 
 /**
- * Workers and memory of a process that is told nothing of them. Together with the main thread they stay below `limit`, where
- * that is enough for one worker (352 MiB).
+ * Returns the defaults for workers and memory. Together with the main thread they stay below `limit`, if that is enough
+ * for one worker (352 MiB).
  *
- * @param limit bytes that the process may take; 0, or more than any machine has, where there is no limit.
+ * @param limit Bytes that the process may use; 0, or more than any machine has, means no limit.
  */
 export function memoryPlan(cpus: number, limit: number): MemoryPlan {
   if (limit <= 0) {
@@ -51,7 +52,7 @@ export function memoryPlan(cpus: number, limit: number): MemoryPlan {
   const share = Math.floor((limit * bodyPart) / mib) * mib;
   const bodyBytes = Math.min(defaultBodyMemoryBytes, Math.max(minBodyBytes, share));
   const left = limit - mainBytes;
-  // Of a small limit one worker gets its part first.
+  // With a small limit the memory of one worker comes first.
   const fitting = Math.max(minBodyBytes, Math.min(bodyBytes, Math.floor((left - bytesPerWorker) / mib) * mib));
   const workers = Math.max(1, Math.min(cpus, Math.floor((left - fitting) / bytesPerWorker)));
   const spare = Math.floor((left - fitting) / workers - bytesPerWorker);

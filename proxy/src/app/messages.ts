@@ -1,11 +1,11 @@
-/** What the main thread and a worker say to each other. Plain data: it crosses threads by structured clone. */
+/** Messages between the main thread and a worker. Plain data, sent by structured clone. */
 import type { LearnedLimit } from "@gatewayproxy/admin-api/limits";
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { ThreadTasks } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { AddressRules } from "@gatewayproxy/runtime/address-rules";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
-import type { DecisionAnswer, DecisionQuestion } from "../admin/decision-ring.ts";
+import type { DecisionResult, DecisionQuery } from "../admin/decision-ring.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import type { ClientMemory } from "../server/client-connections.ts";
@@ -16,9 +16,9 @@ import type { EndpointState } from "../upstream/endpoint-state.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 
-/** Given to a worker at its start. */
+/** Start data of a worker. */
 export interface WorkerStart {
-  /** From 1; also the owner of the locks that it holds in the counters. */
+  /** From 1; also the owner of the locks that the worker holds in the counters. */
   readonly worker: number;
   readonly counters: SharedArrayBuffer;
   /** Made by `createBodyMemory`. */
@@ -30,10 +30,10 @@ export interface WorkerStart {
   readonly streamIdleTimeoutMs: number;
   readonly contendedStreamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;
-  /** Where nothing connects to. */
+  /** Addresses to which no connection is opened. */
   readonly addresses: AddressRules;
   readonly abandonedAnswers: AbandonedAnswerSettings;
-  /** False for a worker alone. */
+  /** False for a single worker. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;
   /** Protocols that a request may switch to. */
@@ -44,7 +44,7 @@ export interface WorkerStart {
   readonly accessLog: AccessLogMode;
 }
 
-/** What a worker is asked by name, with what, and what it answers. A new question is one line here and one in worker.ts. */
+/** The queries of a worker by name, with argument and result. A new query needs one line here and one in worker.ts. */
 export interface WorkerQueries {
   readonly metrics: Query<undefined, MetricsSnapshot>;
   /** A filter in the syntax of RUST_LOG. */
@@ -52,75 +52,82 @@ export interface WorkerQueries {
   readonly memory: Query<undefined, ThreadMemory>;
   /** As `readHeapSamples`. */
   readonly heapSamples: Query<undefined, string>;
-  /** The generation that it serves. */
+  /** The generation of the snapshot that it serves. */
   readonly generation: Query<undefined, number>;
-  /** To watch for a request. The answer comes when the worker does. */
+  /** Watches for a request. The result is sent when the watch is active. */
   readonly watch: Query<WatchOrder, undefined>;
-  /** Not to watch any more; the number of the watch. */
+  /** Ends a watch, by its number. */
   readonly unwatch: Query<number, undefined>;
   readonly tasks: Query<undefined, ThreadTasks>;
-  readonly decisions: Query<DecisionQuestion, DecisionAnswer>;
-  /** At most so many. */
+  readonly decisions: Query<DecisionQuery, DecisionResult>;
+  /** The argument is the maximum number. */
   readonly learnedLimits: Query<number, readonly LearnedLimit[]>;
   readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
   readonly endpoints: Query<undefined, readonly EndpointState[]>;
 }
 
-interface Query<Ask, Answer> {
-  readonly ask: Ask;
-  readonly answer: Answer;
+interface Query<Argument, Result> {
+  readonly argument: Argument;
+  readonly result: Result;
 }
 
 export interface WatchOrder {
   readonly id: number;
   /** Shared by all workers; as `TraceWatch.claim`. */
   readonly claim: Int32Array;
-  /** A sound condition in CEL; absent: any request. */
+  /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
 }
 
 export type QueryName = keyof WorkerQueries;
-export type AskOf<Name extends QueryName> = WorkerQueries[Name]["ask"];
-export type AnswerOf<Name extends QueryName> = WorkerQueries[Name]["answer"];
+export type ArgumentOf<Name extends QueryName> = WorkerQueries[Name]["argument"];
+export type ResultOf<Name extends QueryName> = WorkerQueries[Name]["result"];
 
-/** How a worker answers each question. */
-export type QueryAnswers = { readonly [Name in QueryName]: (ask: AskOf<Name>) => AnswerOf<Name> };
+/** The functions of a worker that handle each query. */
+export type QueryHandlers = {
+  readonly [Name in QueryName]: (argument: ArgumentOf<Name>) => ResultOf<Name>;
+};
 
-/** One question on its way; `id` is the asker's and comes back with the answer, as that of `apply` does. */
+/** One query. `id` is chosen by the sender and returned with the result, as that of `apply` is. */
 export type QueryMessage<Name extends QueryName = QueryName> = {
-  readonly [N in Name]: { readonly kind: "query"; readonly id: number; readonly name: N; readonly ask: AskOf<N> };
+  readonly [N in Name]: {
+    readonly kind: "query";
+    readonly id: number;
+    readonly name: N;
+    readonly argument: ArgumentOf<N>;
+  };
 }[Name];
 
-/** Answers one question. */
-export function answerQuery<Name extends QueryName>(
-  answers: QueryAnswers,
-  { name, ask }: { readonly name: Name; readonly ask: AskOf<Name> },
-): AnswerOf<Name> {
-  return answers[name](ask);
+/** Calls the handler of a query. */
+export function handleQuery<Name extends QueryName>(
+  handlers: QueryHandlers,
+  { name, argument }: { readonly name: Name; readonly argument: ArgumentOf<Name> },
+): ResultOf<Name> {
+  return handlers[name](argument);
 }
 
 export type ToWorker =
-  /** Parts of the snapshot that comes next. */
+  /** Parts of the next snapshot. */
   | { readonly kind: "parts"; readonly parts: PartBatch }
-  /** Serve a snapshot of which all parts have come. */
+  /** Serve a snapshot whose parts have all been sent. */
   | {
       readonly kind: "apply";
       readonly id: number;
       readonly frame: SnapshotFrame;
-      /** Parts that it does not name any more. */
+      /** Parts that no snapshot names any more. */
       readonly gone: readonly PartKey[];
     }
   | QueryMessage
-  /** Ask clients to leave, and go on serving. */
+  /** Ask clients to close their connections, and continue to serve. */
   | { readonly kind: "leave" }
-  /** Finish what is under way, then exit. */
+  /** Finish the requests in progress, then exit. */
   | { readonly kind: "drain" };
 
 export type FromWorker =
-  /** Answers `apply`, when every bind listens or has failed. */
+  /** The result of `apply`, sent when every bind listens or has failed. */
   | { readonly kind: "applied"; readonly id: number; readonly failures: readonly BindFailure[] }
-  /** Of the query's own type. */
-  | { readonly kind: "answer"; readonly id: number; readonly answer: unknown }
-  /** Of a request that is watched; undefined when it has ended. */
+  /** The result of a query, of the query's own type. */
+  | { readonly kind: "result"; readonly id: number; readonly result: unknown }
+  /** An event of a watched request; undefined when it has ended. */
   | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }
   | { readonly kind: "drained" };

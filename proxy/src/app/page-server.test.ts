@@ -20,13 +20,13 @@ async function start() {
   return { url: `http://${host}:${port}`, open, rendered: () => rendered };
 }
 
-test("a connection gets one answer after the other", async () => {
+test("a connection gets one response after the other", async () => {
   const { url } = await start();
   expect(await (await fetch(`${url}/page`)).text()).toBe("1\n");
   expect(await (await fetch(`${url}/page`)).text()).toBe("2\n");
 });
 
-test("requests that do not wait for an answer end their connection, after one rendering", async () => {
+test("pipelined requests end their connection, after one rendering", async () => {
   const { url, open, rendered } = await start();
   const socket = await open();
   socket.resume();
@@ -37,7 +37,7 @@ test("requests that do not wait for an answer end their connection, after one re
   expect((await fetch(`${url}/page`)).status).toBe(200);
 });
 
-test("a client that opens connections without end displaces its own, and others are answered", async () => {
+test("a client that opens connections without end replaces its own, and others get responses", async () => {
   const { url, open } = await start();
   const held = await Promise.all(Array.from({ length: 300 }, () => open()));
   const own = held.map((socket) =>
@@ -47,7 +47,7 @@ test("a client that opens connections without end displaces its own, and others 
     ),
   );
   await Promise.race(own);
-  // All are of one address here, so that a further one of it is refused; without them it is taken.
+  // All are of one address here, so a further one is rejected; without them it is accepted.
   for (const socket of held) socket.destroy();
   await Promise.all(own);
   await expect.poll(() => fetch(`${url}/page`).then(({ status }) => status)).toBe(200);

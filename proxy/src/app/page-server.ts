@@ -1,19 +1,19 @@
-/** The two small HTTP servers beside the data path: metrics for Prometheus and readiness for a probe. */
+/** HTTP servers of one page each, beside the data path: metrics for Prometheus and readiness for a probe. */
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { ConnectionShares } from "@gatewayproxy/runtime/connection-shares";
+import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
 import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
-import { paced } from "@gatewayproxy/runtime/paced";
+import { throttle } from "@gatewayproxy/runtime/throttle";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 
-/** Scrapers and probes have one each. */
+/** Scrapers and probes use one connection each. */
 const maxConnections = 256;
-/** Whoever connects sends a request of a few lines. */
+/** A client must send its request, which is a few lines, within this time. */
 const requestTimeoutMs = 10_000;
 
 export interface PageServer {
-  /** Where it listens; tells what port 0 became. */
+  /** The listening address; the port is the real one if port 0 was requested. */
   readonly address: SocketAddress;
   close(): Promise<void>;
 }
@@ -25,9 +25,10 @@ export interface Page {
 }
 
 /**
- * Serves one page by GET and HEAD: another path is 404 and names the right one, another method 405 (RFC 9110 §15.5.6). All
- * who ask share the renderings, which take a quarter of the thread at most: its other work does not wait for clients.
- * Rejects with Node's error when the address cannot be listened on.
+ * Serves one page by GET and HEAD. Another path gets a 404 that names the right one, another method a 405 (RFC 9110
+ * §15.5.6). Concurrent requests share renderings, which use at most a quarter of the thread's time.
+ *
+ * @throws Node's error if the address cannot be listened on.
  */
 export async function openPageServer(
   address: SocketAddress,
@@ -35,7 +36,7 @@ export async function openPageServer(
   render: () => Promise<Page>,
   clock: Clock,
 ): Promise<PageServer> {
-  const renderPaced = paced(render, clock);
+  const renderPaced = throttle(render, clock);
   const serve: RequestListener = (request, response) => {
     const pathname = (request.url ?? "").split("?", 1)[0];
     if (pathname !== path) {
@@ -45,16 +46,16 @@ export async function openPageServer(
     } else {
       renderPaced().then(
         (page) => response.writeHead(page.status, { "content-type": page.contentType }).end(page.body),
-        () => response.writeHead(500, { "content-type": "text/plain" }).end("could not be rendered\n"),
+        () => response.writeHead(500, { "content-type": "text/plain" }).end("the page could not be rendered\n"),
       );
     }
   };
   const timeouts = { headersTimeout: requestTimeoutMs, requestTimeout: requestTimeoutMs };
   const server = createServer({ ...timeouts, connectionsCheckingInterval: requestTimeoutMs }, oneRequestAtATime(serve));
-  const shares = new ConnectionShares(maxConnections);
-  server.on("connection", (socket: Socket) => shares.admit(socket));
+  const limit = new FairConnectionLimit(maxConnections);
+  server.on("connection", (socket: Socket) => limit.accept(socket));
   await listen(server, address);
-  const { address: host, port } = server.address() as AddressInfo; // a TCP server that listens has one
+  const { address: host, port } = server.address() as AddressInfo; // A listening TCP server has such an address.
   return { address: { host, port }, close: () => close(server) };
 }
 

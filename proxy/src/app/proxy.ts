@@ -1,6 +1,6 @@
 /**
- * The whole process put together: what reads configuration, the workers that serve it, what tells metrics and
- * readiness, and the way down. Everything that knows everything is here.
+ * The proxy process: the source of configuration, the workers that serve it, the servers for operators, and the
+ * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
@@ -8,7 +8,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
-import { describeListenFault } from "@gatewayproxy/runtime/listen-fault";
+import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
@@ -20,14 +20,14 @@ import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { bindName } from "../server/data-plane.ts";
 import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
 import { clientMemoryOf } from "../server/client-connections.ts";
-import { judgeFolder, openDirectorySource } from "../source/directory.ts";
+import { checkFolder, openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
-import { Configuration, type Served, type Soundness, type SourcedResources, type Taken } from "./configuration.ts";
+import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
 import { openKubernetes } from "./kubernetes.ts";
 import { workerHeapMib } from "./memory-plan.ts";
 import { openPageServer, type Page } from "./page-server.ts";
@@ -37,18 +37,21 @@ import { WorkerPool } from "./worker-pool.ts";
 
 export interface ProxyOptions {
   readonly settings: ProxySettings;
-  /** What a cluster is known by: KUBECONFIG, and what a pod is told of its own. */
+  /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly logs: Logs;
   readonly clock: Clock;
-  /** An operator has asked for the shutdown. */
+  /** Called when an operator requests the shutdown. */
   readonly onQuit: () => void;
 }
 
-/** Where the web page's files are, once they are built. */
+/** The built files of the admin UI. */
 const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.url));
 
-/** Of the main thread, which only reads the counters and frees the locks of the dead; beyond any worker's number. */
+/**
+ * The lock owner of the main thread, which reads counters and releases locks of dead workers; higher than any worker's
+ * number.
+ */
 const mainOwner = 1_000_000;
 
 export class Proxy {
@@ -63,11 +66,11 @@ export class Proxy {
   readonly #bodies: BodyBudget;
   readonly #configuration: Configuration;
   #hasServed = false;
-  /** Where the servers for operators listen. */
+  /** Listening addresses of the servers for operators. */
   readonly #own: SocketAddress[] = [];
-  /** Judges backends; knows all when those servers have opened. */
+  /** Checks the addresses of backends; complete when the servers for operators have opened. */
   #addresses = new AddressGuard(unrestricted);
-  /** How to undo what has been started, the last first. */
+  /** Shutdown steps of everything that was started, run in reverse order. */
   readonly #undo: ShutdownStep[] = [];
 
   private constructor(options: ProxyOptions) {
@@ -108,7 +111,7 @@ export class Proxy {
         this.#metrics.workerRestarted();
         this.#watches.workerDied(worker);
       },
-      onUnopened: () => void this.#configuration.openAgain(),
+      onUnopened: () => void this.#configuration.reopen(),
       waiting: () => this.#watches.waiting(),
       onTraced: (watch, event) => this.#watches.take(watch, event),
     });
@@ -117,39 +120,39 @@ export class Proxy {
       log: logs.logger("proxy::config"),
       clock,
       random: Math.random,
-      refuseAddress: (host, port) => this.#addresses.refusalOfHost(host, port),
+      refuseAddress: (host, port) => this.#addresses.denialReasonOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
       listenAddress: settings.listenAddress,
       pathRules: requestRules(settings).path,
       repeatsProblems: !settings.kubernetes,
       serve: (snapshot) => this.#pool.apply(snapshot),
-      onServed: (served) => this.#takeServed(served),
-      onTaken: (generation, soundness) => this.#taken(generation, soundness),
+      onServed: (served) => this.#onServed(served),
+      onApplied: (generation, validity) => this.#onApplied(generation, validity),
     });
     this.#undo.push({ name: "stop opening addresses", run: () => this.#configuration.close() });
   }
 
   /**
-   * Starts everything. With a folder it serves when it resolves, and fails when the folder has nothing to serve; a
-   * cluster is waited for, and readiness tells when it serves. Fails when an address is taken; what had been started is
-   * then stopped again.
+   * Starts the process. A folder is served when this resolves; an error if it has nothing to serve. A cluster may be
+   * unavailable at first; readiness reports when it is served. Fails if an address is in use. On failure everything is
+   * stopped again.
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
-    const taken = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
-    const problems = taken.length > 0 ? [...taken, ...(await proxy.#judgeSource())] : await proxy.#serve();
+    const failures = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
+    const problems = failures.length > 0 ? [...failures, ...(await proxy.#validateSource())] : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.#shutDown([]);
     return { ok: false, problems };
   }
 
   /**
-   * Not ready and asking clients to leave, for the drain delay; then no new connections, and the end of what is under way.
-   * All within the drain timeout.
+   * Shuts down: withdraws readiness and asks clients to close their connections for the drain delay, then accepts no
+   * new connections and finishes requests in progress, all within the drain timeout.
    */
   stop(): Promise<ShutdownOutcome> {
     this.#readiness.withdraw("shutting down");
-    return this.#shutDown([{ name: "ask clients to leave", run: (signal) => this.#leave(signal) }]);
+    return this.#shutDown([{ name: "ask clients to close connections", run: (signal) => this.#leave(signal) }]);
   }
 
   #leave(signal: AbortSignal): Promise<void> {
@@ -165,7 +168,7 @@ export class Proxy {
     });
   }
 
-  /** @param before what comes ahead of undoing the start. */
+  /** @param before Steps ahead of the reverse of the start. */
   #shutDown(before: readonly ShutdownStep[]): Promise<ShutdownOutcome> {
     const { settings, clock, logs } = this.#options;
     const log = logs.logger("proxy::lifecycle");
@@ -173,8 +176,8 @@ export class Proxy {
       steps: [...before, ...this.#undo.toReversed()],
       deadlineMs: settings.drainTimeout,
       clock,
-      onStep: (step, durationMs) => log.debug({ step, durationMs }, "step of the shutdown ended"),
-      onError: (step, error) => log.error({ step, err: error }, "a step of the shutdown failed"),
+      onStep: (step, durationMs) => log.debug({ step, durationMs }, "shutdown step ended"),
+      onError: (step, error) => log.error({ step, err: error }, "shutdown step failed"),
     });
   }
 
@@ -227,7 +230,7 @@ export class Proxy {
     });
   }
 
-  /** Servers for operators close last: whoever watches the way down wants to see it. */
+  /** Opens a server for operators. These close last, so that the shutdown can be observed. */
   async #openServer(
     setting: string,
     name: string,
@@ -241,17 +244,17 @@ export class Proxy {
       this.#options.logs.logger("proxy::lifecycle").debug({ setting, server: name, address }, "server opened");
       return [];
     } catch (error) {
-      return [{ path: setting, message: describeListenFault(error) }];
+      return [{ path: setting, message: describeListenError(error) }];
     }
   }
 
-  /** What is wrong with the folder, where it is not opened any more: everything that is wrong is told at once. */
-  async #judgeSource(): Promise<readonly Problem[]> {
+  /** Validates the folder when the start has failed already, to report all problems at once. */
+  async #validateSource(): Promise<readonly Problem[]> {
     const { configDir } = this.#options.settings;
-    return configDir === undefined ? [] : await judgeFolder(configDir);
+    return configDir === undefined ? [] : await checkFolder(configDir);
   }
 
-  /** Starts the workers, which must know where they may not connect to before they serve anything. */
+  /** Starts the workers, which need the address rules before they serve. */
   async #serve(): Promise<readonly Problem[]> {
     const rules = addressRules(this.#options.settings, this.#own);
     this.#addresses = new AddressGuard(rules);
@@ -264,13 +267,13 @@ export class Proxy {
     return configDir === undefined ? await this.#openCluster() : await this.#openFolder(configDir);
   }
 
-  /** Waits for nothing: what the cluster does not have yet, it may have later. */
+  /** Does not wait for the cluster, whose objects may come later. */
   async #openCluster(): Promise<readonly Problem[]> {
     const { settings, env, logs, clock } = this.#options;
     const log = logs.logger("proxy::config");
     const publish = (sourced: SourcedResources): void => {
-      this.#configuration.take(sourced).catch((error: unknown) => {
-        log.error({ err: error }, "cannot take the configuration; the last one stays in force");
+      this.#configuration.apply(sourced).catch((error: unknown) => {
+        log.error({ err: error }, "cannot apply the configuration; the previous one stays in use");
       });
     };
     const opened = await openKubernetes({
@@ -284,14 +287,14 @@ export class Proxy {
   }
 
   async #openFolder(directory: string): Promise<readonly Problem[]> {
-    let first: Promise<Taken> | undefined;
+    let first: Promise<Applied> | undefined;
     const opened = await openDirectorySource({
       directory,
       clock: this.#options.clock,
       onFailure: (error) =>
-        this.#options.logs.logger("proxy::config").error({ err: error }, "cannot read the folder; it is tried again"),
+        this.#options.logs.logger("proxy::config").error({ err: error }, "cannot read the folder; retrying"),
       publish: (manifests) => {
-        const taken = this.#configuration.take(manifests);
+        const taken = this.#configuration.apply(manifests);
         first ??= taken;
       },
     });
@@ -301,7 +304,7 @@ export class Proxy {
     return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : [];
   }
 
-  #takeServed({ openBinds }: Served): void {
+  #onServed({ openBinds }: Served): void {
     if (openBinds === 0 || this.#hasServed) return;
     this.#hasServed = true;
     this.#readiness.meet("configuration");
@@ -309,15 +312,15 @@ export class Proxy {
     logs.logger("proxy::lifecycle").info({ configDir: settings.configDir, workers: settings.workers }, "ready");
   }
 
-  #taken(generation: number, soundness: Soundness): void {
+  #onApplied(generation: number, validity: Validity): void {
     this.#metrics.configServes(generation);
-    if (soundness === "sound") this.#metrics.configAccepted(this.#options.clock.nowMs());
-    if (soundness === "rejected") this.#metrics.configRejected();
+    if (validity === "valid") this.#metrics.configAccepted(this.#options.clock.nowMs());
+    if (validity === "rejected") this.#metrics.configRejected();
   }
 
   #readinessPage(): Promise<Page> {
     const status = this.#readiness.isReady ? 200 : 503;
-    // One address that is taken must not take the others out of service.
+    // An address in use must not make the other listeners unready.
     const closed = this.#configuration
       .state()
       .failures.map(
@@ -329,11 +332,13 @@ export class Proxy {
     return Promise.resolve({ status, contentType: "text/plain", body });
   }
 
-  /** A policy that cannot be read must not take the routes of others out of service. */
+  /** A policy that cannot be read must not make the routes of others unready. */
   #describeRefusedPolicies(): readonly string[] {
     const { resources } = this.#configuration.state();
     const consequence =
-      this.#options.settings.refusedPolicies === "Closed" ? "its targets answer 503" : "its targets are not limited";
+      this.#options.settings.refusedPolicies === "Closed"
+        ? "its targets respond with 503"
+        : "its targets are not limited";
     return resources.ProxyPolicy.filter(isUnreadable).map(
       ({ metadata: { namespace, name } }) => `ProxyPolicy ${namespace}/${name} cannot be read; ${consequence}`,
     );
@@ -342,14 +347,14 @@ export class Proxy {
   async #metricsPage(): Promise<Page> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
-    this.#metrics.bodiesHeld(this.#bodies.heldBytes);
+    this.#metrics.bodyMemory(this.#bodies.heldBytes);
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
 }
 
-/** What the settings say of reading requests. */
+/** Returns the rules for parsing requests. */
 function requestRules(settings: ProxySettings): RequestRules {
   return {
     irregularNames: settings.irregularHeaderNames,
@@ -363,12 +368,12 @@ function requestRules(settings: ProxySettings): RequestRules {
   };
 }
 
-/** A folder of manifests is the operator's own; what a cluster's tenants write must not reach this machine. */
+/** Returns the rules on addresses. Folders belong to the operator; a cluster's tenants must not reach this machine. */
 function addressRules({ kubernetes, allowBackendAddress }: ProxySettings, own: readonly SocketAddress[]): AddressRules {
-  return { own, refusesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
+  return { own, deniesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
 }
 
-/** What the settings say of answers whose clients have left. */
+/** Returns the settings of responses whose clients have disconnected. */
 function abandonedAnswers(settings: ProxySettings): AbandonedAnswerSettings {
   return {
     timeoutMs: settings.abandonedAnswerTimeout,
@@ -377,7 +382,7 @@ function abandonedAnswers(settings: ProxySettings): AbandonedAnswerSettings {
   };
 }
 
-/** What the settings say of backends. */
+/** Returns the settings of upstreams. */
 function upstreamSettings(settings: ProxySettings): UpstreamSettings {
   const { healthCheckInterval: intervalMs, healthCheckTimeout: timeoutMs, healthCheckPath: path } = settings;
   return {
@@ -390,9 +395,9 @@ function upstreamSettings(settings: ProxySettings): UpstreamSettings {
   };
 }
 
-/** Everything that kept a first configuration from being served. */
-function nothingToServe(directory: string, taken: Taken | undefined): readonly Problem[] {
+/** Returns all problems that prevented the first configuration from being served. */
+function nothingToServe(directory: string, taken: Applied | undefined): readonly Problem[] {
   const failures = (taken?.failures ?? []).map(({ message }) => ({ message }));
-  const summary = `nothing to serve in ${JSON.stringify(directory)}: it takes a Gateway of class gateway-proxy with a listener that can be opened`;
+  const summary = `nothing to serve in ${JSON.stringify(directory)}: expected a Gateway of class gateway-proxy with a listener that can be opened`;
   return [...(taken?.problems ?? []), ...failures, { message: summary }];
 }

@@ -8,7 +8,7 @@ import { proxySettings, settingConflicts } from "./settings.ts";
 
 const page = fileURLToPath(new URL("../../../docs/settings.md", import.meta.url));
 
-test("docs/settings.md shows this table, no more and no less (`npx vitest -u` writes it)", async () => {
+test("docs/settings.md equals this table (`npx vitest -u` writes it)", async () => {
   const table = renderSettingsTable(proxySettings);
   await expect(withSection(readFileSync(page, "utf8"), "settings", table)).toMatchFileSnapshot(page);
 });
@@ -23,7 +23,7 @@ test("no two settings share a flag or an environment variable", () => {
   expect(new Set(all.map(({ env }) => env)).size).toBe(all.length);
 });
 
-test("settings that do not go together are told all at once", () => {
+test("all conflicts between settings are reported at once", () => {
   const argv = ["--gateway", "default/web", "--admin-address", "0.0.0.0:15000"];
   const read = readSettings(proxySettings, { argv, env: {} });
   if (read.kind !== "values") throw new Error(JSON.stringify(read));

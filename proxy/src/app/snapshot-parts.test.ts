@@ -1,9 +1,9 @@
 /** A snapshot in parts is the snapshot that it was, and what has not changed is the same object. */
 import { readdirSync, readFileSync } from "node:fs";
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
-import type { Snapshot } from "../ir/snapshot.ts";
+import type { Backend, ListenerTls, Snapshot } from "../ir/snapshot.ts";
 import { bindOf, listenerOf, matchOf, prefix, routeOf, ruleOf } from "../routing/testing/builders.ts";
 import { translate } from "../translate/translate.ts";
 import {
@@ -29,16 +29,16 @@ class Receiver {
     }
     this.#parts.forget([...this.#known].filter((key) => !parts.has(key)));
     this.#known = new Set(parts.keys());
-    return { snapshot: atOnce(this.#parts.assemble(frame)), sent };
+    return { snapshot: runToEnd(this.#parts.assemble(frame)), sent };
   }
 }
 
-const pack = (snapshot: Snapshot): PackedSnapshot => atOnce(packSnapshot(snapshot));
+const pack = (snapshot: Snapshot): PackedSnapshot => runToEnd(packSnapshot(snapshot));
 
 const scenarios = new URL("../translate/testdata/", import.meta.url);
 const files = readdirSync(scenarios).filter((name) => name.endsWith(".in.yaml"));
 
-test("every scenario of translation arrives as it was made", () => {
+test("every snapshot of the translation's test data arrives unchanged", () => {
   expect(files.length).toBeGreaterThan(50);
   // One worker, so that parts of one scenario are forgotten or used again in the next.
   const receiver = new Receiver();
@@ -71,13 +71,50 @@ test("rules that have not changed are not sent again, and stay the same object",
   expect(sent).toBe(3);
 });
 
-test("a snapshot is the same whatever its generation, and another one for any change", () => {
+test("authorities and certificates that are named several times are one part, and one object", () => {
+  const pem = "-----BEGIN CERTIFICATE-----\n".padEnd(100_000, "x");
+  const clientCertificate = { chain: pem, privateKey: { secret: "key" } };
+  const backends = Array.from({ length: 100 }, (_, at): Backend => {
+    // A list of its own for each, as translation makes them.
+    const tls = { authorities: [pem], clientCertificate, hostname: `${at}.test` };
+    return { key: `Backend/default/${at}`, kind: "Backend", namespace: "default", name: `${at}`, endpoints: [], tls };
+  });
+  const tls = (): ListenerTls => {
+    const certificate = { source: "default/cert", hostnames: [], ...clientCertificate };
+    const clientValidation = { authorities: [pem], mode: "AllowValidOnly" } as const;
+    const versions = { minVersion: "TLSv1.2", maxVersion: "TLSv1.3", protocols: ["h2"] } as const;
+    return { certificates: [certificate], clientValidation, ...versions };
+  };
+  const listeners = ["a", "b"].map((name) => ({ ...listenerOf({ name, routes: [] }), tls: tls() }));
+  const snapshot = {
+    generation: 1,
+    binds: [bindOf(listeners)],
+    backends: Object.fromEntries(backends.map((each) => [each.key, each])),
+  };
+  const packed = pack(snapshot);
+  const length = [...packed.parts.values()].reduce((sum, text) => sum + text.length, 0);
+  // The text, a client's certificate and a listener's certificate.
+  expect(length).toBeLessThan(3.5 * pem.length);
+  const receiver = new Receiver();
+  const { snapshot: received } = receiver.take(packed);
+  expect(received).toEqual(snapshot);
+  const [first, ...others] = Object.values(received.backends);
+  expect(others.filter((each) => each.tls?.authorities !== first?.tls?.authorities)).toEqual([]);
+  expect(others.filter((each) => each.tls?.clientCertificate !== first?.tls?.clientCertificate)).toEqual([]);
+  const [a, b] = received.binds[0]?.listeners ?? [];
+  expect(a?.tls?.certificates[0]).toBe(b?.tls?.certificates[0]);
+  const again = receiver.take(pack({ ...snapshot, generation: 2 })).snapshot;
+  expect(Object.values(again.backends)[0]).toBe(first);
+  expect(again.binds[0]?.listeners[0]?.tls).toBe(a?.tls);
+});
+
+test("snapshots are equal if only the generation differs", () => {
   const frame = (...names: readonly string[]) => pack(snapshotOf(1, ...names)).frame;
   expect(isSameFrame(frame("r", "s"), pack(snapshotOf(2, "r", "s")).frame)).toBe(true);
   expect(isSameFrame(frame("r", "s"), frame("s", "r"))).toBe(false);
   expect(isSameFrame(frame("r"), frame("s"))).toBe(false);
 });
 
-test("a part that has not come is an error, not a snapshot without it", () => {
-  expect(() => atOnce(new ReceivedParts().assemble(pack(snapshotOf(1, "r")).frame))).toThrow("has not come");
+test("a missing part is an error, not a snapshot without it", () => {
+  expect(() => runToEnd(new ReceivedParts().assemble(pack(snapshotOf(1, "r")).frame))).toThrow("is missing");
 });

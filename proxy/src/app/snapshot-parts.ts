@@ -1,12 +1,24 @@
 /**
- * How a snapshot reaches the workers: as a frame and its parts. A part is the JSON text of something that is the same for
- * many (the rules of a route, a list of limits, a listener, a backend), named by its hash. So a snapshot crosses threads in
- * pieces of which none holds an event loop for long, parts that a worker has are not sent again, and what is equal is one
- * object in the worker: what was compiled of it is found again by identity.
+ * Sends a snapshot to the workers as a frame and its parts. A part is the JSON text of a value that many places share (the
+ * rules of a route, a list of limits, a listener, a backend, a certificate, the PEM text of authorities), named by its
+ * hash. A snapshot crosses threads in parts that are short enough for the event loop. A part that a worker has is not
+ * sent again. Equal values are one object in the worker, so the worker finds what it compiled from a value by identity.
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type { Backend, Bind, Listener, Route, RouteRule, Snapshot } from "../ir/snapshot.ts";
+import type {
+  Backend,
+  Bind,
+  Certificate,
+  ClientCertificate,
+  ClientValidation,
+  Listener,
+  ListenerTls,
+  Route,
+  RouteRule,
+  Snapshot,
+  UpstreamTls,
+} from "../ir/snapshot.ts";
 
 /** The hash of a part's text. */
 export type PartKey = string;
@@ -29,8 +41,23 @@ export interface PackedSnapshot {
   readonly parts: ReadonlyMap<PartKey, string>;
 }
 
-interface PackedListener extends Omit<Listener, "routes"> {
+interface PackedListener extends Omit<Listener, "routes" | "tls"> {
   readonly routes: readonly PackedRoute[];
+  readonly tls?: PackedListenerTls;
+}
+
+interface PackedListenerTls extends Omit<ListenerTls, "certificates" | "clientValidation"> {
+  readonly certificates: readonly PartKey[];
+  readonly clientValidation?: Omit<ClientValidation, "authorities"> & { readonly authorities: PartKey };
+}
+
+interface PackedBackend extends Omit<Backend, "tls"> {
+  readonly tls?: PackedUpstreamTls;
+}
+
+interface PackedUpstreamTls extends Omit<UpstreamTls, "authorities" | "clientCertificate"> {
+  readonly authorities?: PartKey;
+  readonly clientCertificate?: PartKey;
 }
 
 interface PackedRoute extends Omit<Route, "rules"> {
@@ -53,7 +80,7 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
   }
   const backendKeys: PartKey[] = [];
   for (const backend of Object.values(backends)) {
-    backendKeys.push(packer.part(backend));
+    backendKeys.push(packer.backend(backend));
     yield;
   }
   return { frame: { generation, binds: frameBinds, backends: backendKeys }, parts: packer.parts };
@@ -67,22 +94,61 @@ export function isSameFrame(a: SnapshotFrame, b: SnapshotFrame): boolean {
 class Packer {
   readonly parts = new Map<PartKey, string>();
   /** By what they were made of: translation gives the same lists to many. */
-  readonly #known = new Map<object, PartKey>();
+  readonly #known = new Map<object | string, PartKey>();
 
-  part(value: object): PartKey {
+  #part(value: object | string): PartKey {
     const text = JSON.stringify(value);
     const key = hash("sha256", text, "base64");
     if (!this.parts.has(key)) this.parts.set(key, text);
     return key;
   }
 
-  *listener({ routes, ...listener }: Listener): Steps<PartKey> {
+  /** The part of a value that many places share. */
+  #shared(value: object | string): PartKey {
+    const known = this.#known.get(value) ?? this.#part(value);
+    this.#known.set(value, known);
+    return known;
+  }
+
+  /** A part that names the part of each text: the same text belongs to many lists. */
+  #texts(texts: readonly string[]): PartKey {
+    return this.#part(texts.map((text) => this.#shared(text)));
+  }
+
+  backend({ tls, ...backend }: Backend): PartKey {
+    if (tls === undefined) return this.#part(backend satisfies PackedBackend);
+    const { authorities, clientCertificate, ...rest } = tls;
+    return this.#part({
+      ...backend,
+      tls: {
+        ...rest,
+        ...(authorities !== undefined && { authorities: this.#texts(authorities) }),
+        ...(clientCertificate !== undefined && { clientCertificate: this.#shared(clientCertificate) }),
+      },
+    } satisfies PackedBackend);
+  }
+
+  *listener({ routes, tls, ...listener }: Listener): Steps<PartKey> {
     const packed: PackedRoute[] = [];
     for (const { rules, ...route } of routes) {
       packed.push({ ...route, rules: this.#rules(rules) });
       yield;
     }
-    return this.part({ ...listener, routes: packed } satisfies PackedListener);
+    return this.#part({
+      ...listener,
+      ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
+      routes: packed,
+    } satisfies PackedListener);
+  }
+
+  #listenerTls({ certificates, clientValidation, ...tls }: ListenerTls): PackedListenerTls {
+    return {
+      ...tls,
+      certificates: certificates.map((certificate) => this.#shared(certificate)),
+      ...(clientValidation !== undefined && {
+        clientValidation: { ...clientValidation, authorities: this.#texts(clientValidation.authorities) },
+      }),
+    };
   }
 
   #rules(rules: Route["rules"]): PartKey {
@@ -91,19 +157,13 @@ class Packer {
     const packed = rules.map(({ limits, globalLimits, ...rule }): PackedRule => {
       return {
         ...rule,
-        limits: this.#list(limits),
-        ...(globalLimits !== undefined && { globalLimits: this.#list(globalLimits) }),
+        limits: this.#shared(limits),
+        ...(globalLimits !== undefined && { globalLimits: this.#shared(globalLimits) }),
       };
     });
-    const key = this.part(packed);
+    const key = this.#part(packed);
     this.#known.set(rules, key);
     return key;
-  }
-
-  #list(list: readonly object[]): PartKey {
-    const known = this.#known.get(list) ?? this.part(list);
-    this.#known.set(list, known);
-    return known;
   }
 }
 
@@ -129,11 +189,11 @@ export function* batchesOf({ parts }: PackedSnapshot, known: ReadonlySet<PartKey
   if (batch.length > 0) yield batch;
 }
 
-/** The parts that a worker has. The main thread says which ones come and which ones go, so that both know the same. */
+/** The parts that a worker has. The main thread says which parts come and which go, so both sides agree. */
 export class ReceivedParts {
   readonly #values = new Map<PartKey, unknown>();
-  /** Rules with their limits, for as long as their part is there. */
-  readonly #rules = new Map<PartKey, Route["rules"]>();
+  /** Values made of several parts, for as long as the part that names the others is there. */
+  readonly #assembled = new Map<PartKey, unknown>();
 
   take(batch: PartBatch): void {
     for (const [key, text] of batch) this.#values.set(key, JSON.parse(text));
@@ -142,11 +202,11 @@ export class ReceivedParts {
   forget(keys: readonly PartKey[]): void {
     for (const key of keys) {
       this.#values.delete(key);
-      this.#rules.delete(key);
+      this.#assembled.delete(key);
     }
   }
 
-  /** Puts a snapshot together, in steps of one route each. Fails where one of its parts has not come. */
+  /** Assembles a snapshot, in steps of one route each. Throws if a part is missing. */
   *assemble({ generation, binds, backends: keys }: SnapshotFrame): Steps<Snapshot> {
     const assembled: Bind[] = [];
     for (const { listeners, ...bind } of binds) {
@@ -154,42 +214,80 @@ export class ReceivedParts {
       for (const key of listeners) ofBind.push(yield* this.#listener(key));
       assembled.push({ ...bind, listeners: ofBind });
     }
-    const backends = keys.map((key) => this.#part(key) as Backend);
+    const backends = keys.map((key) => this.#backend(key));
     return { generation, binds: assembled, backends: Object.fromEntries(backends.map((each) => [each.key, each])) };
   }
 
-  /** A part. What it is follows from where it is named, as `packSnapshot` has put it there. */
+  /** The value of a part. Its type follows from the place that names it, as `packSnapshot` has packed it. */
   #part(key: PartKey): unknown {
     const value = this.#values.get(key);
-    if (value === undefined) throw new Error(`part ${key} of the snapshot has not come`);
+    if (value === undefined) throw new Error(`part ${key} of the snapshot is missing`);
+    return value;
+  }
+
+  /** Makes a value of a part and the parts that it names. The same part gives the same object, which is compiled once. */
+  #assembledOf<Value>(key: PartKey, make: () => Value): Value {
+    const known = this.#assembled.get(key);
+    // A key is the hash of a part that is assembled in one way.
+    if (known !== undefined) return known as Value;
+    const value = make();
+    this.#assembled.set(key, value);
     return value;
   }
 
   *#listener(key: PartKey): Steps<Listener> {
-    const { routes: packed, ...listener } = this.#part(key) as PackedListener;
+    const { routes: packed, tls, ...listener } = this.#part(key) as PackedListener;
     const routes: Route[] = [];
     for (const { rules, ...route } of packed) {
-      routes.push({ ...route, rules: this.#rulesOf(rules) });
+      routes.push({ ...route, rules: this.#rules(rules) });
       yield;
     }
-    return { ...listener, routes };
+    if (tls === undefined) return { ...listener, routes };
+    return { ...listener, tls: this.#assembledOf(key, () => this.#listenerTls(tls)), routes };
   }
 
-  /** The same object for the same rules, so that nothing is compiled again that has not changed. */
-  #rulesOf(key: PartKey): Route["rules"] {
-    const known = this.#rules.get(key);
-    if (known !== undefined) return known;
-    const packed = this.#part(key) as readonly PackedRule[];
-    const rules = packed.map(({ limits, globalLimits, ...rule }): RouteRule => {
-      return {
-        ...rule,
-        limits: this.#part(limits) as RouteRule["limits"],
-        ...(globalLimits !== undefined && {
-          globalLimits: this.#part(globalLimits) as NonNullable<RouteRule["globalLimits"]>,
-        }),
-      };
-    });
-    this.#rules.set(key, rules);
-    return rules;
+  #listenerTls({ certificates, clientValidation, ...tls }: PackedListenerTls): ListenerTls {
+    return {
+      ...tls,
+      certificates: certificates.map((key) => this.#part(key) as Certificate),
+      ...(clientValidation !== undefined && {
+        clientValidation: { ...clientValidation, authorities: this.#texts(clientValidation.authorities) },
+      }),
+    };
+  }
+
+  #backend(key: PartKey): Backend {
+    const { tls, ...backend } = this.#part(key) as PackedBackend;
+    return this.#assembledOf(key, () => ({ ...backend, ...(tls !== undefined && { tls: this.#upstreamTls(tls) }) }));
+  }
+
+  #upstreamTls({ authorities, clientCertificate, ...tls }: PackedUpstreamTls): UpstreamTls {
+    return {
+      ...tls,
+      ...(authorities !== undefined && { authorities: this.#texts(authorities) }),
+      ...(clientCertificate !== undefined && {
+        clientCertificate: this.#part(clientCertificate) as ClientCertificate,
+      }),
+    };
+  }
+
+  #texts(key: PartKey): readonly string[] {
+    return this.#assembledOf(key, () =>
+      (this.#part(key) as readonly PartKey[]).map((text) => this.#part(text) as string),
+    );
+  }
+
+  #rules(key: PartKey): Route["rules"] {
+    return this.#assembledOf(key, () =>
+      (this.#part(key) as readonly PackedRule[]).map(({ limits, globalLimits, ...rule }): RouteRule => {
+        return {
+          ...rule,
+          limits: this.#part(limits) as RouteRule["limits"],
+          ...(globalLimits !== undefined && {
+            globalLimits: this.#part(globalLimits) as NonNullable<RouteRule["globalLimits"]>,
+          }),
+        };
+      }),
+    );
   }
 }

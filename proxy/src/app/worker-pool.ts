@@ -1,7 +1,7 @@
 /**
- * The worker threads as the main thread sees them: gives every one the same snapshot, asks them all,
- * and puts a new one in the place of one that dies. A worker that dies takes its connections along, nothing else: the
- * counters are in shared memory, and the locks that it may have held are freed here.
+ * The worker threads, controlled by the main thread: sends the same snapshot to each, sends queries to all, and
+ * replaces a worker that dies. A dead worker's connections are lost, and nothing else: the counters are in shared
+ * memory, and its locks are released here.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
@@ -16,8 +16,8 @@ import type { BodyBudget } from "../server/body-budget.ts";
 import { type BindFailure, bindName } from "../server/data-plane.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import type {
-  AnswerOf,
-  AskOf,
+  ResultOf,
+  ArgumentOf,
   FromWorker,
   QueryMessage,
   QueryName,
@@ -31,36 +31,36 @@ import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.t
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
-  /** MiB of the heap of a worker; undefined: as V8 decides. */
+  /** Maximum heap of a worker in MiB; undefined: V8's default. */
   readonly heapMib: number | undefined;
-  /** What each worker starts with, but for its number and what is known only when the pool opens. */
+  /** Start data of each worker, without its number and what is known only when the pool opens. */
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   readonly counters: CounterTable;
   readonly bodies: BodyBudget;
   readonly clock: Clock;
   readonly log: Logger;
-  /** A worker died, and another will take its place. */
+  /** Called when a worker died and will be replaced. */
   readonly onRestart: (worker: number) => void;
-  /** That other could not open every bind; `apply` tells which, and tries again. */
+  /** Called when the replacement could not open every bind; `apply` reports which, and retries. */
   readonly onUnopened: () => void;
-  /** Those who wait for a request, of whom a worker that starts is told. */
+  /** The active watches, sent to a worker when it starts. */
   readonly waiting: () => readonly WatchOrder[];
-  /** Hears of a request that is watched. */
+  /** Called with each event of a watched request. */
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
 }
 
-/** How a worker ended unasked. */
+/** The unexpected ends of a worker. */
 export interface WorkerDeaths {
   /** Its number, from 1. */
   readonly worker: number;
-  /** How often, since the start. */
+  /** Number of ends since the process started. */
   readonly count: number;
-  /** The last time, wall time in ms, and what it was of. */
+  /** The last end, in milliseconds since the epoch, and its cause. */
   readonly lastMs: number;
   readonly lastCause: string;
 }
 
-/** A worker that dies at once is not started again at once. */
+/** Delay before a dead worker is replaced. */
 const restartDelayMs = 1_000;
 
 export class WorkerPool {
@@ -81,13 +81,19 @@ export class WorkerPool {
     this.#logFilter = options.start.logFilter;
   }
 
-  /** Starts the workers; to be called once, before `apply`. @param addresses where nothing connects to. */
+  /**
+   * Starts the workers. Must be called once, before `apply`.
+   *
+   * @param addresses Rules on the addresses to which no connection is opened.
+   */
   open(addresses: AddressRules): void {
     this.#addresses = addresses;
     for (let worker = 1; worker <= this.#options.workers; worker++) this.#start(worker);
   }
 
-  /** Resolves when every worker serves `snapshot`, with the binds that some worker could not open, each once. */
+  /**
+   * Applies a snapshot. Resolves when every worker serves it, with the binds that a worker could not open, each once.
+   */
   async apply({ frame, parts }: PackedSnapshot): Promise<readonly BindFailure[]> {
     const taken = await this.#ports.take(frame.binds);
     const others = new Set(taken.map(bindName));
@@ -111,51 +117,57 @@ export class WorkerPool {
     return failures;
   }
 
-  /** Asks every worker; without the answer of one that dies meanwhile. In the order of their numbers. */
-  async ask<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<readonly WorkerAnswer<AnswerOf<Name>>[]> {
-    this.#options.log.trace({ question: name, workers: this.#workers.size }, "workers asked");
-    const answers = await Promise.all(
-      Array.from(this.#workers, async ([worker, thread]) => ({ worker, answer: await thread.query(name, ask) })),
+  /**
+   * Sends a query to every worker. Returns the results in the order of the workers' numbers, without those of workers
+   * that die meanwhile.
+   */
+  async query<Name extends QueryName>(
+    name: Name,
+    argument: ArgumentOf<Name>,
+  ): Promise<readonly WorkerResult<ResultOf<Name>>[]> {
+    this.#options.log.trace({ query: name, workers: this.#workers.size }, "workers queried");
+    const results = await Promise.all(
+      Array.from(this.#workers, async ([worker, thread]) => ({ worker, result: await thread.query(name, argument) })),
     );
-    return answers
-      .filter((each): each is WorkerAnswer<AnswerOf<Name>> => each.answer !== gone)
+    return results
+      .filter((each): each is WorkerResult<ResultOf<Name>> => each.result !== gone)
       .sort((a, b) => a.worker - b.worker);
   }
 
-  /** What the workers have counted, those included that have died, as they were last asked. */
+  /** Returns the metrics of the workers. Those of dead workers are included as of the last query. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
-    const answers = await this.ask("metrics", undefined);
-    for (const { worker, answer } of answers) this.#totals.heard(worker, answer);
-    return [...answers.map(({ answer }) => answer), ...this.#totals.ofEnded];
+    const results = await this.query("metrics", undefined);
+    for (const { worker, result: response } of results) this.#totals.record(worker, response);
+    return [...results.map(({ result: response }) => response), ...this.#totals.retired];
   }
 
-  /** Has workers that are started from now on log by another filter; those that run are asked to by `setLogFilter`. */
+  /** Sets the log filter of workers that start from now on; for running ones the query `setLogFilter` does. */
   setLogFilter(filter: string): void {
     this.#logFilter = filter;
   }
 
-  /** The threads that run, by number. */
+  /** The running threads, by number. */
   get threads(): readonly Worker[] {
     return [...this.#workers].sort(([a], [b]) => a - b).map(([, { thread }]) => thread);
   }
 
-  /** Of the workers that died, running again or not; in the order of their first deaths. */
+  /** The deaths of workers, running again or not, in the order of their first deaths. */
   get deaths(): readonly WorkerDeaths[] {
     return [...this.#deaths.values()];
   }
 
-  /** Workers that are running. */
+  /** The number of running workers. */
   get size(): number {
     return this.#workers.size;
   }
 
-  /** Has every worker ask its clients to leave; all go on serving. */
+  /** Has every worker ask its clients to close their connections; all continue to serve. */
   leave(): void {
     this.#isLeaving = true;
     for (const worker of this.#workers.values()) worker.leave();
   }
 
-  /** Resolves when every worker has finished what was under way; at `signal` they are stopped instead. */
+  /** Resolves when every worker has finished its requests in progress; at `signal` they are stopped instead. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
     await Promise.all(Array.from(this.#workers.values(), (worker) => worker.drain(signal)));
@@ -165,16 +177,16 @@ export class WorkerPool {
     const { log, clock, counters, bodies, onRestart, onTraced, onUnopened, waiting } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
-      this.#totals.ended(number);
+      this.#totals.retire(number);
       counters.releaseLocksOf(number);
       bodies.releaseOf(number);
       if (this.#isDraining) return;
-      log.error({ worker: number, err: cause }, "worker died; another takes its place");
+      log.error({ worker: number, err: cause }, "worker died; it is replaced");
       this.#deaths.set(number, {
         worker: number,
         count: (this.#deaths.get(number)?.count ?? 0) + 1,
         lastMs: clock.nowMs(),
-        lastCause: cause instanceof Error ? cause.message : "it ended by itself",
+        lastCause: cause instanceof Error ? cause.message : "it exited",
       });
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
@@ -183,7 +195,7 @@ export class WorkerPool {
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
-    // Before it serves, so that none of its requests is missed.
+    // Before it serves, so that no request is missed.
     for (const order of waiting()) void thread.query("watch", order);
     if (this.#snapshot === undefined) return;
     void this.#applyTo(number, thread, this.#snapshot).then((failures) => {
@@ -197,28 +209,28 @@ export class WorkerPool {
   }
 }
 
-/** What one worker has answered. */
-export interface WorkerAnswer<Answer> {
+/** The result of a query to one worker. */
+export interface WorkerResult<Result> {
   /** Its number, from 1. */
   readonly worker: number;
-  readonly answer: Answer;
+  readonly result: Result;
 }
 
-/** In place of the answer of a worker that died. */
-const gone = Symbol("the worker is gone");
+/** The result of a query to a worker that died. */
+const gone = Symbol("the worker has ended");
 
 interface ThreadEvents {
-  /** Called once if the thread ends unasked. */
+  /** Called once if the thread ends unexpectedly. */
   readonly onDeath: (cause: unknown) => void;
   readonly onTraced: WorkerPoolOptions["onTraced"];
 }
 
-/** One thread and the answers that are awaited from it. */
+/** One thread and its pending queries. */
 class WorkerThread {
   readonly thread: Worker;
   readonly #awaited = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
-  /** Of the last snapshot that was sent. */
+  /** The parts of the last snapshot that was sent. */
   #parts: ReadonlySet<PartKey> = new Set();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
@@ -240,19 +252,19 @@ class WorkerThread {
       if (this.#isGone) return;
       this.#isGone = true;
       onDeath(cause);
-      this.#answerAll();
+      this.#resolveAll();
     });
   }
 
   async apply(snapshot: PackedSnapshot): Promise<readonly BindFailure[]> {
-    // One after the other: what the worker has depends on what was sent before.
+    // One after the other: the parts to send depend on those sent before.
     const sent = this.#sent.then(() => this.#send(snapshot));
     this.#sent = sent;
-    const message = await (await sent).answer;
+    const message = await (await sent).response;
     return message.kind === "applied" ? message.failures : [];
   }
 
-  async #send(snapshot: PackedSnapshot): Promise<{ readonly answer: Promise<FromWorker> }> {
+  async #send(snapshot: PackedSnapshot): Promise<{ readonly response: Promise<FromWorker> }> {
     const known = this.#parts;
     this.#parts = new Set(snapshot.parts.keys());
     for (const parts of batchesOf(snapshot, known)) {
@@ -261,15 +273,15 @@ class WorkerThread {
     }
     const gone = [...known].filter((key) => !snapshot.parts.has(key));
     const id = this.#requests++;
-    return { answer: this.#ask(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, gone }) };
+    return { response: this.#request(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, gone }) };
   }
 
-  async query<Name extends QueryName>(name: Name, ask: AskOf<Name>): Promise<AnswerOf<Name> | typeof gone> {
+  async query<Name extends QueryName>(name: Name, argument: ArgumentOf<Name>): Promise<ResultOf<Name> | typeof gone> {
     const id = this.#requests++;
-    // A generic name cannot be told to be one of the union's, of which it is.
-    const message = await this.#ask(`answer ${id}`, { kind: "query", id, name, ask } as QueryMessage);
-    // The worker answers each query with its own type (QueryAnswers).
-    return message.kind === "answer" ? (message.answer as AnswerOf<Name>) : gone;
+    // TypeScript cannot check that a generic name and its argument form a member of the union.
+    const message = await this.#request(`result ${id}`, { kind: "query", id, name, argument } as QueryMessage);
+    // The worker returns each query's own result type (QueryHandlers).
+    return message.kind === "result" ? (message.result as ResultOf<Name>) : gone;
   }
 
   leave(): void {
@@ -277,19 +289,22 @@ class WorkerThread {
   }
 
   async drain(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#answerAll();
+    const stop = (): void => this.#resolveAll();
     signal.addEventListener("abort", stop, { once: true });
-    await this.#ask("drained", { kind: "drain" });
+    await this.#request("drained", { kind: "drain" });
     this.#isGone = true;
     await this.thread.terminate();
   }
 
-  /** A thread that is gone answers `drained` to everything, so that nobody waits for it. */
-  #ask(answer: string, message: ToWorker): Promise<FromWorker> {
+  /**
+   * Sends a message and resolves with its response. All requests to an ended thread resolve with `drained`, so that no
+   * caller waits for it.
+   */
+  #request(response: string, message: ToWorker): Promise<FromWorker> {
     return new Promise((resolve) => {
-      this.#awaited.set(answer, resolve);
+      this.#awaited.set(response, resolve);
       this.#post(message);
-      if (this.#isGone) this.#answerAll();
+      if (this.#isGone) this.#resolveAll();
     });
   }
 
@@ -302,23 +317,23 @@ class WorkerThread {
       this.#onTraced(message.watch, message.event);
       return;
     }
-    const answer = answerOf(message);
-    this.#awaited.get(answer)?.(message);
-    this.#awaited.delete(answer);
+    const response = responseKey(message);
+    this.#awaited.get(response)?.(message);
+    this.#awaited.delete(response);
   }
 
-  #answerAll(): void {
+  #resolveAll(): void {
     for (const resolve of this.#awaited.values()) resolve({ kind: "drained" });
     this.#awaited.clear();
   }
 }
 
-function answerOf(message: Exclude<FromWorker, { kind: "traced" }>): string {
+function responseKey(message: Exclude<FromWorker, { kind: "traced" }>): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.id}`;
-    case "answer":
-      return `answer ${message.id}`;
+    case "result":
+      return `result ${message.id}`;
     case "drained":
       return "drained";
   }

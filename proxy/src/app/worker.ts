@@ -1,4 +1,4 @@
-/** Entry of a worker thread: one data plane on its own event loop, driven by messages of the main thread. */
+/** Entry of a worker thread: one data plane on its own event loop, controlled by messages of the main thread. */
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
@@ -12,7 +12,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { inTurns } from "@gatewayproxy/runtime/steps";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
 import { DecisionRing } from "../admin/decision-ring.ts";
@@ -28,7 +28,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceWatch } from "../telemetry/trace/tracer.ts";
-import { answerQuery, type FromWorker, type QueryAnswers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
 startHeapSampling();
@@ -38,7 +38,7 @@ const start = workerData as WorkerStart;
 
 const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
-const say = (message: FromWorker): void => main.postMessage(message);
+const send = (message: FromWorker): void => main.postMessage(message);
 
 const filter = readLogFilter(start.logFilter);
 const metrics = new RequestMetrics();
@@ -52,7 +52,7 @@ const logs = new Logs({
 const log = logs.logger("proxy::server");
 const globalLimitMetrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));
 const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
-/** Of lines of requests and connections, which come with every one of them and so go where those of the access log go. */
+/** Logs of requests and connections: frequent lines, which are batched like those of the access log. */
 const requestLogs = new Logs({
   filter,
   clock: systemClock,
@@ -73,20 +73,20 @@ const logAccess = createAccessLog({
   clock: systemClock,
 });
 
-/** A flood of connections must not be a flood of lines. */
+/** Bounds the number of lines: a flood of connections must not cause a flood of lines. */
 const shedLines = new LineLimit(systemClock, 1);
-const faultLines = new LineLimit(systemClock, 5);
+const errorLines = new LineLimit(systemClock, 5);
 
-function faulted(err: unknown, place: FaultPlace | "task", record?: RequestRecord): void {
-  metrics.faulted(place);
-  faultLines.tell((omitted) => {
-    log.error({ err, place, requestId: record?.requestId, omitted }, "something failed inside the proxy");
+function reportError(err: unknown, place: FaultPlace | "task", record?: RequestRecord): void {
+  metrics.internalError(place);
+  errorLines.log((omitted) => {
+    log.error({ err, place, requestId: record?.requestId, omitted }, "internal error of the proxy");
   });
 }
 
 const decisions = new DecisionRing(start.worker);
-/** Between workers: the keys of rate limit services that are back after an absence. */
-const servicesBack = new BroadcastChannel("rate limit services that are back");
+/** Notifies the other workers of rate limit services that have recovered, by key. */
+const recoveredServices = new BroadcastChannel("recovered rate limit services");
 const dataPlane = new DataPlane({
   worker: start.worker,
   requestLog,
@@ -106,7 +106,7 @@ const dataPlane = new DataPlane({
   addresses: new AddressGuard(start.addresses),
   abandonedAnswers: start.abandonedAnswers,
   globalLimits: globalLimitMetrics,
-  onRateLimitServiceBack: (service) => servicesBack.postMessage(service),
+  onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
   reusePort: start.reusePort,
   expectsProxyHeader: start.expectsProxyHeader,
   upgradeProtocols: start.upgradeProtocols,
@@ -116,7 +116,7 @@ const dataPlane = new DataPlane({
     connectionClosed: (bind) => metrics.connectionClosed(bind),
     connectionShed(reason, client) {
       metrics.connectionShed(reason);
-      shedLines.tell((omitted) => {
+      shedLines.log((omitted) => {
         const fields = { reason, client, omitted };
         if (reason === "timeout")
           log.warn(fields, "closed a connection: a header block or trailers did not end in time");
@@ -133,20 +133,20 @@ const dataPlane = new DataPlane({
     },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },
-  faulted,
+  faulted: reportError,
 });
 
-// Only workers write to it, as above.
-servicesBack.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
+// Only workers write to it.
+recoveredServices.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
 
-// A task that nobody waits for has failed; what it was about ends, and the others go on. An exception outside of any
-// promise ends the thread, and WorkerPool starts another one.
-surviveRejections(process, (error) => faulted(error, "task"));
+// A rejected promise without a handler ends only its own task. An exception outside of any promise ends the thread, and
+// WorkerPool replaces it.
+surviveRejections(process, (error) => reportError(error, "task"));
 
 let generation = 0;
 const parts = new ReceivedParts();
 
-const answers: QueryAnswers = {
+const handlers: QueryHandlers = {
   metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
   setLogFilter(text) {
     const read = readLogFilter(text);
@@ -158,14 +158,14 @@ const answers: QueryAnswers = {
   heapSamples: () => readHeapSamples(),
   generation: () => generation,
   watch: ({ id, claim, expression }) => {
-    const sink = (event: TraceEvent | undefined): void => say({ kind: "traced", watch: id, event });
+    const sink = (event: TraceEvent | undefined): void => send({ kind: "traced", watch: id, event });
     dataPlane.tracer.add({ id, claim, matches: conditionOf(expression), sink });
   },
   unwatch(id) {
     dataPlane.tracer.remove(id);
   },
   tasks: () => threadTasks(`worker ${start.worker}`, [...dataPlane.tasks(), ...serviceTasks()]),
-  decisions: (question) => decisions.find(question),
+  decisions: (query) => decisions.find(query),
   learnedLimits: (max) => dataPlane.learnedLimits(max).map(nameLearned),
   rateLimitServices: () => dataPlane.rateLimitServices(),
   endpoints: () => dataPlane.endpoints(),
@@ -177,34 +177,34 @@ function serviceTasks(): readonly Task[] {
   });
 }
 
-/** Whether a request meets a condition in CEL, which the main thread has found sound. */
+/** Returns a predicate for a CEL condition, which the main thread has validated. */
 function conditionOf(source: string | undefined): TraceWatch["matches"] {
   if (source === undefined) return undefined;
   const parsed = parseExpression(source, { phase: "head", gives: "condition" });
-  if (!parsed.ok) throw new Error(`the main thread gave a condition that does not parse: ${source}`);
+  if (!parsed.ok) throw new Error(`the main thread sent an invalid condition: ${source}`);
   return (view) => parsed.value.evaluate(view) === "true";
 }
 
 function readLogFilter(text: string): LogFilter {
   const parsed = parseLogFilter(text);
-  if (!parsed.ok) throw new Error(`the main thread gave a log filter that does not parse: ${text}`);
+  if (!parsed.ok) throw new Error(`the main thread sent an invalid log filter: ${text}`);
   return parsed.value;
 }
 
 type Order = Exclude<ToWorker, { kind: "query" }>;
 
-async function carryOut(order: Order): Promise<void> {
+async function execute(order: Order): Promise<void> {
   switch (order.kind) {
     case "parts":
-      // Several batches may arrive at once; each is read in a turn of its own.
+      // Several batches may arrive at once; each is parsed in its own turn of the event loop.
       await nextTurn();
       parts.take(order.parts);
       return;
     case "apply": {
       parts.forget(order.gone);
-      const failures = await dataPlane.apply(await inTurns(parts.assemble(order.frame)));
+      const failures = await dataPlane.apply(await runInSlices(parts.assemble(order.frame)));
       generation = order.frame.generation;
-      say({ kind: "applied", id: order.id, failures });
+      send({ kind: "applied", id: order.id, failures });
       return;
     }
     case "leave":
@@ -213,24 +213,24 @@ async function carryOut(order: Order): Promise<void> {
     case "drain":
       await dataPlane.drain();
       await accessLines.flush();
-      say({ kind: "drained" });
+      send({ kind: "drained" });
       return;
   }
 }
 
-/** An order that fails must not hold up those after it, nor whoever waits for it. */
-function abandonOrder(order: Order, error: unknown): void {
-  log.error({ err: error, order: order.kind }, "an order of the main thread has failed");
+/** Reports an order that failed. Later orders and the sender must not wait for it. */
+function reportFailedOrder(order: Order, error: unknown): void {
+  log.error({ err: error, order: order.kind }, "an order of the main thread failed");
   const message = `worker ${start.worker} cannot apply the configuration: ${String(error)}`;
   if (order.kind === "apply")
-    say({ kind: "applied", id: order.id, failures: [{ address: undefined, port: 0, message }] });
-  if (order.kind === "drain") say({ kind: "drained" });
+    send({ kind: "applied", id: order.id, failures: [{ address: undefined, port: 0, message }] });
+  if (order.kind === "drain") send({ kind: "drained" });
 }
 
-// Orders are carried out one after the other: snapshots must not overtake each other. Questions do not wait for them, so
-// that one who watches a worker drain gets answers.
-let carriedOut = Promise.resolve();
+// Orders are executed one after the other: snapshots must not overtake each other. Queries do not wait for orders, so
+// that they work while a worker drains.
+let executed = Promise.resolve();
 main.on("message", (message: ToWorker) => {
-  if (message.kind === "query") say({ kind: "answer", id: message.id, answer: answerQuery(answers, message) });
-  else carriedOut = carriedOut.then(() => carryOut(message)).catch((error: unknown) => abandonOrder(message, error));
+  if (message.kind === "query") send({ kind: "result", id: message.id, result: handleQuery(handlers, message) });
+  else executed = executed.then(() => execute(message)).catch((error: unknown) => reportFailedOrder(message, error));
 });

@@ -13,7 +13,7 @@ import type {
   Expr_Comprehension,
   Expr_Select,
 } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
-import { patternFault, patternSize } from "../regex/pattern.ts";
+import { patternError, patternSize } from "../regex/pattern.ts";
 import { environment } from "./environment.ts";
 import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
 
@@ -279,7 +279,7 @@ class Checker {
       this.#find(expr, `${found}, accepted is at most ${maxPatternSize}; counted repetitions multiply`);
       return;
     }
-    const fault = patternFault(source);
+    const fault = patternError(source);
     if (fault !== undefined) this.#find(expr, fault);
   }
 

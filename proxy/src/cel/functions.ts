@@ -13,7 +13,7 @@ import {
   type CelValue,
   listType,
 } from "@bufbuild/cel";
-import { patternFault, patternFor, patternSize } from "../regex/pattern.ts";
+import { patternError, patternFor, patternSize } from "../regex/pattern.ts";
 import { evaluationBudget } from "./cost.ts";
 
 const { BOOL, INT, STRING, DYN } = CelScalar;
@@ -84,7 +84,7 @@ const unitsOfCompiling = 400;
 
 function matches(this: string, source: string): boolean {
   evaluationBudget.spend(unitsOfCompiling * patternSize(source));
-  const fault = patternFault(source);
+  const fault = patternError(source);
   if (fault !== undefined) throw new Error(fault);
   return matchesConstant.call(this, source);
 }

@@ -1,14 +1,14 @@
-/** Where a request comes from when proxies of ours stand in front: each adds the address of its peer to X-Forwarded-For. */
+/** The client address behind trusted proxies, each of which appends the address of its peer to X-Forwarded-For. */
 import { shortAddress } from "@gatewayproxy/runtime/ip-address";
 import { isName } from "./hop-by-hop.ts";
 
 /**
- * The address that the farthest trusted proxy has seen, in its one spelling. What stands in the field beyond that is
- * hearsay. A field that is shorter than it should be names the farthest address that it has. The peer's address stands in
- * for a field that is missing and for a member that is no address (`unknown`).
+ * Returns the address that the farthest trusted proxy has seen, in normalized form. Members before it in the field are
+ * not trusted. Where the field has fewer members than trusted hops, the first one is used. The peer's address replaces
+ * a missing field, and a member that is not an address (`unknown`).
  *
- * @param peer address of the connection's other end.
- * @param trustedHops proxies between the client and us that are trusted; 0 trusts nothing that is said.
+ * @param peer address of the other end of the connection.
+ * @param trustedHops trusted proxies between the client and the gateway; with 0 the field is ignored.
  */
 export function clientAddress(rawHeaders: readonly string[], peer: string, trustedHops: number): string {
   if (trustedHops === 0) return peer;
@@ -25,7 +25,7 @@ export function clientAddress(rawHeaders: readonly string[], peer: string, trust
   return addressIn(addresses.at(-Math.min(trustedHops, addresses.length)) ?? "") ?? peer;
 }
 
-/** The address of a member, which some proxies write with a port, in brackets or in quotes (`"[2001:db8::1]:4711"`). */
+/** Parses a member, which some proxies write with a port, in brackets or in quotes (`"[2001:db8::1]:4711"`). */
 function addressIn(member: string): string | undefined {
   const [, inBrackets, withPort] = /^"?(?:\[([^\]]*)\](?::\d*)?|([\d.]+):\d+)"?$/.exec(member) ?? [];
   return shortAddress(inBrackets ?? withPort ?? member.replaceAll('"', ""));

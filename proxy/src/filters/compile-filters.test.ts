@@ -7,17 +7,17 @@ function requestSet(name: string, value: string): Filter {
 }
 
 describe("compileFilters", () => {
-  test("compiles no filters to no work", () => {
+  test("compiles an empty list to an empty result", () => {
     expect(compileFilters([])).toEqual({});
   });
 
   test("keeps request and response edits apart", () => {
     const response: Filter = { kind: "ResponseHeaderModifier", set: [], add: [{ name: "b", value: "2" }], remove: [] };
     const { editRequest, editResponse } = compileFilters([requestSet("a", "1"), response]);
-    const [request, answer]: [string[], string[]] = [[], []];
-    editRequest?.(request);
-    editResponse?.(answer);
-    expect([request, answer]).toEqual([
+    const [requestHeaders, responseHeaders]: [string[], string[]] = [[], []];
+    editRequest?.(requestHeaders);
+    editResponse?.(responseHeaders);
+    expect([requestHeaders, responseHeaders]).toEqual([
       ["a", "1"],
       ["b", "2"],
     ]);
@@ -37,7 +37,7 @@ describe("compileFilters", () => {
     });
   });
 
-  test("takes setting the host header for a rewrite of the authority", () => {
+  test("treats setting the host header as a rewrite of the authority", () => {
     expect(compileFilters([requestSet("host", "other.example.com")])).toEqual({ hostname: "other.example.com" });
   });
 });

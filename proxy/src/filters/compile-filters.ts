@@ -1,12 +1,11 @@
 /**
- * Compiles the filters of a rule, together with those of the chosen backend reference, to what the server applies: the
- * authority and path to send, one edit of the request's and one of the response's headers, where to redirect, whom to
- * show a copy.
+ * Compiles the filters of a rule and of the selected backendRef: authority and path to send, one edit of the request
+ * headers and one of the response headers, the redirect, and the mirrors.
  */
 import type { Cors, Filter, HeaderEdits, Mirror, PathRewrite, Redirect } from "../ir/filter.ts";
 import { compileHeaderEdits, type HeaderEditor } from "./header-edits.ts";
 
-/** Each part is absent when no filter asks for it. */
+/** The compiled filters. A part is absent where no filter has it. */
 export interface CompiledFilters {
   /** Replaces the authority that is sent upstream. */
   readonly hostname?: string;
@@ -14,15 +13,16 @@ export interface CompiledFilters {
   readonly path?: PathRewrite;
   readonly editRequest?: HeaderEditor;
   readonly editResponse?: HeaderEditor;
-  /** For `redirectLocation`; nothing is forwarded then. */
+  /** For `redirectLocation`; the request is then not forwarded. */
   readonly redirect?: Redirect;
   readonly mirrors?: readonly Mirror[];
   readonly cors?: Cors;
 }
 
 /**
- * `filters` in the order to apply: the rule's, then the backend reference's. The last rewrite of a part counts. Setting
- * the `host` header is a rewrite of the authority; adding to it or removing it has no effect, for a request has one host.
+ * Compiles filters in order: those of the rule, then those of the backendRef. The last rewrite of a part wins. Setting
+ * the `host` header is a rewrite of the authority; adding to it or removing it has no effect, since a request has one
+ * host.
  */
 export function compileFilters(filters: readonly Filter[]): CompiledFilters {
   const compiled: { -readonly [Part in keyof CompiledFilters]: CompiledFilters[Part] } = {};

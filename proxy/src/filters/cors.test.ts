@@ -14,7 +14,7 @@ function allows(cors: Cors, origin: string): boolean {
 }
 
 describe("readPreflight", () => {
-  test("reads the question whatever the case of its fields", () => {
+  test("parses fields in any case", () => {
     const headers = [...asked, "ACCESS-CONTROL-REQUEST-HEADERS", "x-a"];
     expect(readPreflight("OPTIONS", headers)).toEqual({ origin: "https://a.example", method: "PUT", headers: "x-a" });
   });
@@ -74,7 +74,7 @@ describe("origins", () => {
   });
 });
 
-test("a backend's own permission is replaced, whatever its case, and its other fields stay", () => {
+test("CORS fields of the backend are replaced, in any case, and its other fields stay", () => {
   const headers = [
     "Access-Control-Allow-Origin",
     "*",
@@ -93,7 +93,7 @@ test("a backend's own permission is replaced, whatever its case, and its other f
   ]);
 });
 
-test("an answer that is the same for all origins does not vary by them", () => {
+test("a response that is the same for all origins does not vary by origin", () => {
   const headers: string[] = [];
   setCorsHeaders({ origins: { kind: "any" }, allowCredentials: false, maxAgeSeconds: 5 }, [], headers);
   expect(headers).toEqual([]);

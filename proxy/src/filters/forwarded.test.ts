@@ -19,25 +19,25 @@ function forwarded(rawHeaders: readonly string[]): string[] {
 }
 
 describe("forwardRequestHeaders", () => {
-  test("passes ordinary fields on as they came, in order", () => {
+  test("forwards ordinary fields unchanged and in order", () => {
     const raw = ["Accept", "*/*", "X-A", "1", "Content-Length", "5", "cookie", "a=1", "Authorization", "Bearer x"];
     expect(forwarded(raw).slice(2, 2 + raw.length)).toEqual(raw);
   });
 
-  test("says where the request came from", () => {
+  test("adds the origin of the request", () => {
     expect(forwarded([])).toEqual([
       ...["host", "backend.internal", "x-forwarded-for", "192.0.2.7", "x-forwarded-proto", "http"],
       ...["x-forwarded-host", "shop.example.com:8080", "x-request-id", "id-1"],
     ]);
   });
 
-  test("appends the peer to what the client says of hops before it, in one field", () => {
+  test("appends the peer to the client's x-forwarded-for, in one field", () => {
     const headers = forwarded(["X-Forwarded-For", "198.51.100.1, 10.0.0.1"]);
     expect(valuesOf(headers, "x-forwarded-for")).toEqual(["198.51.100.1, 10.0.0.1, 192.0.2.7"]);
     expect(valuesOf(forwarded(["X-Forwarded-For", ""]), "x-forwarded-for")).toEqual(["192.0.2.7"]);
   });
 
-  test("believes no client about its scheme, host or id beyond what the server took", () => {
+  test("does not trust the client's claims on scheme and host", () => {
     const headers = forwarded(["X-Forwarded-Proto", "https", "X-Forwarded-Host", "evil", "X-Request-Id", "other"]);
     expect(valuesOf(headers, "x-forwarded-proto")).toEqual(["http"]);
     expect(valuesOf(headers, "x-forwarded-host")).toEqual(["shop.example.com:8080"]);
@@ -63,13 +63,13 @@ describe("forwardRequestHeaders", () => {
     expect(valuesOf(forwarded([name, "x"]), name)).toEqual([]);
   });
 
-  test("passes on of TE that the client takes trailers", () => {
+  test("forwards only trailers of TE", () => {
     expect(valuesOf(forwarded(["TE", "gzip, trailers"]), "te")).toEqual(["trailers"]);
   });
 });
 
 describe("requestIdOf", () => {
-  test("keeps the client's id so that its logs and ours can be joined", () => {
+  test("keeps the client's id so that the logs of both can be joined", () => {
     expect(requestIdOf(["a", "1", "X-Request-ID", "4bf92f35-77b3"], () => "new")).toBe("4bf92f35-77b3");
   });
 

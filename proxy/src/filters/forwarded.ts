@@ -1,32 +1,34 @@
 /**
- * The header section of the upstream request: what the client sent, without what was meant for its connection to us,
- * plus where the request came from. Built in one pass, because headers are the main variable cost of a request.
+ * Builds the header section of the upstream request: the client's fields without those of its connection, plus the
+ * origin of the request. It is built in one pass, since headers are the main variable cost of a request (`npm run
+ * bench`).
  *
- * Trust: there are no trusted hops, so nothing that a client says about its origin is believed.
- * - `x-forwarded-for`: the peer's address is appended; the last member is therefore always true, the others are hearsay.
- * - `x-forwarded-proto` and `x-forwarded-host`: written anew from the connection and the request's authority; a
- *   client's `https` over plain text would otherwise pass for the truth.
- * - `x-request-id`: the client's, if it is a sensible token, so that its logs and ours can be joined; else a new one.
- * - `via` is not sent: origin servers switch compression off when they see it.
+ * Trust: there are no trusted hops, so nothing that a client claims about its origin is trusted.
+ * - `x-forwarded-for`: the peer's address is appended; only the last member is trustworthy.
+ * - `x-forwarded-proto` and `x-forwarded-host`: replaced by the scheme of the connection and the request's authority.
+ * - `x-request-id`: that of the client where it is a valid id, so that the logs of both can be joined; otherwise a new
+ *   one.
+ * - `via` is not sent: origin servers disable compression when they see it.
  */
-import { shownText } from "@gatewayproxy/runtime/redaction";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import { acceptsTrailers, isHopByHop, isName } from "./hop-by-hop.ts";
 
+/** The origin of a request. */
 export interface RequestOrigin {
   /** The `host` to send; differs from `authority` when a filter rewrites it. */
   readonly host: string;
-  /** The authority that the client asked for. */
+  /** The authority of the client's request. */
   readonly authority: string;
   /** Scheme of the client's connection: `http` or `https`. */
   readonly scheme: string;
   /** Peer address of the client's connection. */
   readonly sourceAddress: string;
-  /** As `requestIdOf` found it. */
+  /** The result of `requestIdOf`. */
   readonly requestId: string;
 }
 
 /**
- * Names and values in turn, owned by the caller; `host` is the first.
+ * Returns names and values in turn, owned by the caller; `host` is the first.
  *
  * @param rawHeaders each name once, without those that `Connection` names.
  */
@@ -58,7 +60,7 @@ export function forwardRequestHeaders(rawHeaders: readonly string[], origin: Req
 
 type Treatment = "pass" | "drop" | "te" | "forwardedFor";
 
-/** By length first: most names are decided without comparing a character. */
+/** Compares the length first, which decides most names without comparing a character. */
 function treatmentOf(name: string): Treatment {
   switch (name.length) {
     case 2:
@@ -66,10 +68,10 @@ function treatmentOf(name: string): Treatment {
     case 4:
       return isName(name, "host") ? "drop" : "pass";
     case 6:
-      // The server answers `Expect: 100-continue` itself (RFC 9110 §10.1.1).
+      // The server itself responds to `Expect: 100-continue` (RFC 9110 §10.1.1).
       return isName(name, "expect") ? "drop" : "pass";
     case 8:
-      // Written anew behind the filters (`loop.ts`).
+      // Added again after the filters (`loop.ts`).
       return isName(name, "cdn-loop") ? "drop" : "pass";
     case 12:
       return isName(name, "x-request-id") ? "drop" : "pass";
@@ -80,25 +82,25 @@ function treatmentOf(name: string): Treatment {
     case 17:
       return isName(name, "x-forwarded-proto") || isHopByHop(name) ? "drop" : "pass";
     case 14:
-      // Beside `Upgrade: h2c`, which is hop-by-hop (RFC 9113 §3.1 has retired both).
+      // Belongs to `Upgrade: h2c`, which is hop-by-hop (RFC 9113 §3.1 removed both).
       return isName(name, "http2-settings") ? "drop" : "pass";
     default:
-      // Pseudo-header fields of HTTP/2 (`:path`) say again what the request line says.
+      // Pseudo-header fields of HTTP/2 (`:path`) repeat the request line.
       return name.charCodeAt(0) === 0x3a || isHopByHop(name) ? "drop" : "pass";
   }
 }
 
-/** 1 to 128 visible characters that need no quoting anywhere: what tracing systems use as ids. */
-const SENSIBLE_ID = /^[\w\-.:/+=@]{1,128}$/;
+/** 1 to 128 visible characters that need no quoting anywhere, as tracing systems use for ids. */
+const VALID_ID = /^[\w\-.:/+=@]{1,128}$/;
 
-/** The request's own `x-request-id` when it is a sensible one, else a new one from `createId`. */
+/** Returns the request's `x-request-id` where it is valid, otherwise a new one from `createId`. */
 export function requestIdOf(rawHeaders: readonly string[], createId: () => string): string {
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
     if (name?.length !== 12 || !isName(name, "x-request-id")) continue;
     const id = rawHeaders[at + 1] ?? "";
-    // It is logged and sent on, which a credential in the wrong place must not be.
-    if (SENSIBLE_ID.test(id) && shownText(id) === id) return id;
+    // The id is logged and forwarded, so it must not be a credential.
+    if (VALID_ID.test(id) && redactText(id) === id) return id;
   }
   return createId();
 }

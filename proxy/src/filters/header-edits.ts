@@ -1,12 +1,12 @@
-/** Header edits of a rule (Gateway API `HTTPHeaderFilter`), compiled to one pass over a flat header array. */
+/** Compiles header edits of a rule (Gateway API `HTTPHeaderFilter`) to one pass over a flat header array. */
 import type { HeaderEdits } from "../ir/filter.ts";
 
-/** Edits names and values in turn, in place. The caller owns the array. */
+/** Edits an array of names and values in place. The caller owns the array. */
 export type HeaderEditor = (headers: string[]) => void;
 
 /**
- * Fields that frame a message or belong to one connection (RFC 9112 §6, RFC 9110 §7.6.1). The proxy writes them itself;
- * an edit of one would let a rule disagree with the body that follows, so it has no effect.
+ * Fields of message framing or of one connection (RFC 9112 §6, RFC 9110 §7.6.1). The proxy writes them itself. An edit
+ * of one could contradict the body that follows, so it has no effect.
  */
 const FRAMING = new Set([
   "connection",
@@ -20,9 +20,10 @@ const FRAMING = new Set([
 ]);
 
 /**
- * Returns `undefined` when there is nothing to do. Names compare without case; `set` replaces all fields of the name by
- * one, `remove` takes what is there by then. `add` appends `,value` to the field of a request, which has one line per
- * name; on a response it appends a line, which is the same (RFC 9110 §5.3) and right for `set-cookie` too.
+ * Compiles edits; undefined where there is nothing to do. Names are case-insensitive. `set` replaces all fields of the
+ * name by one, and `remove` removes those present at that point. `add` appends `,value` to the field of a request,
+ * which has one line per name. On a response it appends a line, which is equivalent (RFC 9110 §5.3) and also correct
+ * for `set-cookie`.
  */
 export function compileHeaderEdits(edits: HeaderEdits, message: "request" | "response"): HeaderEditor | undefined {
   const removed = new Set(edits.remove);
@@ -38,7 +39,10 @@ export function compileHeaderEdits(edits: HeaderEdits, message: "request" | "res
   };
 }
 
-/** Replaces the fields of every name in `fields` by those of `fields`. Both are flat; names of `fields` in lower case. */
+/**
+ * Replaces the fields of every name in `fields` by those of `fields`. Both are flat; names of `fields` are in lower
+ * case.
+ */
 export function replaceFields(headers: string[], fields: readonly string[]): void {
   dropFields(headers, new Set(fields.filter((_, at) => at % 2 === 0)));
   joinFields(headers, fields);
@@ -48,18 +52,22 @@ function addFields(headers: string[], fields: readonly string[]): void {
   headers.push(...fields);
 }
 
-/** Adds each value to the line that the name has, or a line where it has none. */
+/** Appends each value to the line of its name, or adds a line where there is none. */
 function joinFields(headers: string[], fields: readonly string[]): void {
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";
     const value = fields[at + 1] ?? "";
-    const place = headers.findIndex((field, index) => index % 2 === 0 && field.toLowerCase() === name);
-    if (place === -1) headers.push(name, value);
-    else headers[place + 1] = joinedValue(name, headers[place + 1] ?? "", value);
+    const index = headers.findIndex((field, at) => at % 2 === 0 && field.toLowerCase() === name);
+    if (index === -1) headers.push(name, value);
+    else headers[index + 1] = joinedValue(name, headers[index + 1] ?? "", value);
   }
 }
 
-/** Two lines of one name as one value (RFC 9110 §5.3; RFC 9113 §8.2.3 for cookies). @param name lower case */
+/**
+ * Joins two lines of one name (RFC 9110 §5.3; RFC 9113 §8.2.3 for cookies).
+ *
+ * @param name lower case
+ */
 export function joinedValue(name: string, first: string, second: string): string {
   return first + (name === "cookie" ? "; " : ",") + second;
 }

@@ -1,6 +1,6 @@
 /**
- * Header fields that are meant for one connection and must not be forwarded (RFC 9110 §7.6.1): a fixed few, and those
- * that the message's own `Connection` field names.
+ * Hop-by-hop header fields, which must not be forwarded (RFC 9110 §7.6.1): a fixed set, and those that the message's
+ * `Connection` field names.
  */
 
 /** Compares a field name with a lower-case one of the same length. */
@@ -9,8 +9,8 @@ export function isName(name: string, lowerCase: string): boolean {
 }
 
 /**
- * Whether a field is never forwarded as it stands, whatever `Connection` says. `TE` counts among them; whether it says
- * `trailers` is for the caller to see. A length decides most names without comparing a character.
+ * Whether a field is never forwarded unchanged, whatever `Connection` names. This includes `TE`; the caller checks
+ * whether it has `trailers`. The length decides most names without comparing a character.
  */
 export function isHopByHop(name: string): boolean {
   switch (name.length) {
@@ -30,9 +30,9 @@ export function isHopByHop(name: string): boolean {
 }
 
 /**
- * The fields that `Connection` names beyond the fixed ones, lower case; `undefined` when there are none, as in nearly
- * every message (`keep-alive`, `close`). Fields that say what the message is, and those that tell its origin, are never
- * among them: a client must not be able to take away what a trusted proxy in front of us has written.
+ * Returns the fields that `Connection` names beyond the fixed set, in lower case; undefined where there are none, as in
+ * nearly every message (`keep-alive`, `close`). Fields of message framing and of the request's origin are never among
+ * them: a client must not be able to remove fields that a trusted proxy has written.
  */
 export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<string> | undefined {
   let options: Set<string> | undefined;
@@ -40,7 +40,7 @@ export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<st
     const name = rawHeaders[at];
     if (name?.length !== 10 || !isName(name, "connection")) continue;
     const value = rawHeaders[at + 1] ?? "";
-    // What nearly all clients send is not taken apart.
+    // The values of nearly all clients need no parsing.
     if (value === "keep-alive" || value === "close") continue;
     for (const part of value.split(",")) {
       const option = part.trim().toLowerCase();
@@ -61,7 +61,7 @@ function isOrdinaryOption(option: string): boolean {
   return isKept.has(option);
 }
 
-/** Whether a `TE` field says that the client takes trailers; its other members are about one connection's coding. */
+/** Whether a `TE` field accepts trailers; its other members concern the coding of one connection. */
 export function acceptsTrailers(te: string): boolean {
   return te.split(",").some((part) => part.trim().toLowerCase() === "trailers");
 }

@@ -1,27 +1,27 @@
-/** Where a RequestRedirect leads: the `Location` of its answer (Gateway API `HTTPRequestRedirectFilter`). */
+/** Computes the `Location` of a redirect (Gateway API `HTTPRequestRedirectFilter`). */
 import type { Redirect } from "../ir/filter.ts";
 import type { Match } from "../ir/match.ts";
 import { rewritePath } from "./url-rewrite.ts";
 
-/** What the client asked for, and where. */
+/** The request to redirect. */
 export interface RedirectedRequest {
   readonly scheme: string;
-  /** Host with an optional port; empty when the client named none. */
+  /** Host with an optional port; empty where the client sent none. */
   readonly authority: string;
   /** Normalised path with its query. */
   readonly path: string;
-  /** The match that held for it. */
+  /** The match that the request met. */
   readonly match: Match;
-  /** Port of the listener, as the Gateway names it. */
+  /** Port of the listener in the Gateway. */
   readonly listenerPort: number;
 }
 
 const wellKnownPorts: Readonly<Record<string, number>> = { http: 80, https: 443 };
 
 /**
- * An absolute URL. The port is the filter's, else the well-known one of the filter's scheme, else the listener's, and is
- * left out where the scheme implies it. Where no host is known the result is a path, which the client resolves itself
- * (RFC 9110 §10.2.2); the query is kept in every case.
+ * Returns an absolute URL. The port is that of the filter, else the well-known one of the filter's scheme, else that of
+ * the listener. It is left out where the scheme implies it. Without a known host the result is a path, which the client
+ * resolves (RFC 9110 §10.2.2). The query is always kept.
  */
 export function redirectLocation(redirect: Redirect, request: RedirectedRequest): string {
   const { match, listenerPort } = request;
@@ -34,7 +34,7 @@ export function redirectLocation(redirect: Redirect, request: RedirectedRequest)
   return `${scheme}://${host}${port === undefined || port === impliedPort ? "" : `:${port}`}${path}`;
 }
 
-/** The host of an authority; an IPv6 address keeps its brackets. */
+/** Returns the host of an authority; an IPv6 address keeps its brackets. */
 function withoutPort(authority: string): string {
   const colon = authority.lastIndexOf(":");
   return colon === -1 || authority.endsWith("]") ? authority : authority.slice(0, colon);

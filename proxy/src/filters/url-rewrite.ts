@@ -1,12 +1,12 @@
-/** Path rewriting (Gateway API `HTTPPathModifier`). The query is kept in every case. */
+/** Path rewriting (Gateway API `HTTPPathModifier`). The query is always kept. */
 import type { PathRewrite } from "../ir/filter.ts";
 import type { Match } from "../ir/match.ts";
 
 /**
- * Returns the target to send for `target`, a normalised path with its query that `match` (as routing returned it) holds
- * for. `ReplacePrefixMatch` follows the table in the API: slashes between the new prefix and the rest never double, a
- * trailing slash of the request stays, and an empty result is `/`. With a match that is not a prefix, which the API
- * forbids and translation refuses, the path stays.
+ * Returns the target to send for `target`, a normalized path with query that meets `match`. `ReplacePrefixMatch`
+ * follows the table of the API: slashes between the new prefix and the rest are not doubled, a trailing slash of the
+ * request is kept, and an empty result is `/`. With another type of match, which the API forbids and translation
+ * rejects, the path is unchanged.
  */
 export function rewritePath(rewrite: PathRewrite, match: Match, target: string): string {
   const queryStart = target.indexOf("?");
@@ -18,7 +18,8 @@ export function rewritePath(rewrite: PathRewrite, match: Match, target: string):
 function rewrittenPath(rewrite: PathRewrite, match: Match, path: string): string {
   if (rewrite.kind === "ReplaceFullPath") return rewrite.value;
   if (match.path.kind !== "PathPrefix") return path;
-  // Begins with a slash or is empty, since a prefix ends where a segment does; the prefix `/` ends before its slash.
+  // The rest begins with a slash or is empty, since a prefix ends at the end of a segment; prefix `/` ends before its
+  // slash.
   const rest = path.slice(withoutTrailingSlash(match.path.value).length);
   return withoutTrailingSlash(rewrite.value) + rest;
 }

@@ -1,12 +1,12 @@
-/** What the API server refuses, and when to ask it again. */
+/** Error responses of the API server, and when to retry. */
 import type { IncomingHttpHeaders } from "node:http";
 import { fieldsOf } from "./object.ts";
 
-/** An answer that is no success, or an event that ends a watch (`metav1.Status`). */
+/** An error response, or an event that ends a watch (`metav1.Status`). */
 export class ApiFailure extends Error {
-  /** HTTP status, or `code` of the Status. */
+  /** The HTTP status, or the `code` of the Status. */
   readonly status: number;
-  /** How long the server asks to be left alone. */
+  /** The `Retry-After` of the response, in ms. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, message: string, retryAfterMs?: number) {
@@ -17,14 +17,18 @@ export class ApiFailure extends Error {
   }
 }
 
-/** @param body the answer, parsed: a Status as a rule. */
+/**
+ * Builds the error for a response.
+ *
+ * @param body the parsed body, normally a Status.
+ */
 export function failureOf(status: number, headers: IncomingHttpHeaders, body: unknown): ApiFailure {
-  const message = textField(body, "message") ?? `the API server answered ${status}`;
+  const message = textField(body, "message") ?? `the API server responded with ${status}`;
   const seconds = Number(headers["retry-after"]);
   return new ApiFailure(status, message, Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined);
 }
 
-/** The failure that an event of type ERROR tells. */
+/** Builds the error for an event of type ERROR. */
 export function failureOfEvent(status: unknown): ApiFailure {
   const { code = 0 } = fieldsOf(status);
   return new ApiFailure(Number(code), textField(status, "message") ?? "the watch failed");

@@ -22,14 +22,14 @@ async function found(sources: Parameters<typeof findCluster>[0]): Promise<Cluste
 }
 
 describe("a pod", () => {
-  test("speaks to its own API server, with its token and the authority of its cluster", async () => {
+  test("uses its own API server, with its token and the certificate authority of its cluster", async () => {
     const { folder } = await serviceAccountFolder();
     const cluster = await found({ env: inPod, serviceAccount: folder });
     expect(cluster.server.href).toBe("https://10.0.0.1:6443/");
     expect(await cluster.credentials()).toEqual({ ca: "CA", headers: { authorization: "Bearer first" } });
   });
 
-  test("uses a new token, and a new authority, as soon as they are there", async () => {
+  test("uses a new token and a new certificate authority as soon as they are written", async () => {
     const { folder, write } = await serviceAccountFolder();
     const cluster = await found({ env: inPod, serviceAccount: folder });
     await write("token", "second");
@@ -39,13 +39,13 @@ describe("a pod", () => {
 
   test.each([
     ["an IPv6 address", { ...inPod, KUBERNETES_SERVICE_HOST: "fd00::1" }, "https://[fd00::1]:6443/"],
-    ["the port of https where it is told none", { KUBERNETES_SERVICE_HOST: "10.0.0.1" }, "https://10.0.0.1/"],
+    ["the port of https where none is set", { KUBERNETES_SERVICE_HOST: "10.0.0.1" }, "https://10.0.0.1/"],
   ])("finds its API server by %s", async (_, env, href) => {
     const { folder } = await serviceAccountFolder();
     expect((await found({ env, serviceAccount: folder })).server.href).toBe(href);
   });
 
-  test("without a service account is told which file is missing", async () => {
+  test("without a service account gets an error that names the missing file", async () => {
     const { folder } = await serviceAccountFolder({ "ca.crt": "CA" });
     const result = await findCluster({ env: inPod, serviceAccount: folder });
     if (result.ok) return expect.unreachable();
@@ -64,7 +64,7 @@ users: [{ name: u, user: { token: secret } }]
 contexts: [{ name: x, context: { cluster: c, user: u } }]
 `;
 
-  test("goes before the pod's own cluster, and gives its user's credentials", async () => {
+  test("takes precedence over the pod's own cluster, and has the credentials of its user", async () => {
     const { folder } = await serviceAccountFolder({ config: kubeconfig("x") });
     // The client library reads it by itself.
     vi.stubEnv("KUBECONFIG", join(folder, "config"));
@@ -74,7 +74,7 @@ contexts: [{ name: x, context: { cluster: c, user: u } }]
     expect((await cluster.credentials()).headers).toEqual({ Authorization: "Bearer secret" });
   });
 
-  test("that cannot be used is told by its name", async () => {
+  test("that cannot be used is named in the error", async () => {
     const { folder } = await serviceAccountFolder({ config: kubeconfig("missing") });
     // The client library reads it by itself.
     vi.stubEnv("KUBECONFIG", join(folder, "config"));

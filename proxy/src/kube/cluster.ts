@@ -1,7 +1,7 @@
 /**
- * Which API server, and as whom. In a pod that is three files of the service account, read by ourselves: the client
- * library costs 80 MiB of memory and most of a second at start, for its models of every resource of Kubernetes. It is
- * loaded where it is worth that, for kubeconfig files, of which it knows every kind of credentials.
+ * The API server and its credentials. In a pod they are three files of the service account, which are read here. The
+ * client library costs 80 MiB of memory and most of a second at the start, for its models of every Kubernetes resource.
+ * It is loaded only for kubeconfig files, since it supports every kind of credentials in them.
  */
 import { readFile } from "node:fs/promises";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -10,26 +10,28 @@ import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import type { Result } from "@gatewayproxy/runtime/problem";
 
+/** An API server. */
 export interface Cluster {
   readonly server: URL;
-  /** For the next request; tokens change. */
+  /** Returns the credentials for the next request, since tokens change. */
   credentials(): Promise<Credentials>;
 }
 
-/** Headers, certificates and, where a proxy is to be used, the agent of a request. */
+/** Headers, certificates and, where an HTTP proxy is configured, the agent of a request. */
 export interface Credentials extends Omit<RequestOptions, "headers"> {
   readonly headers?: OutgoingHttpHeaders;
 }
 
+/** Where to look for the cluster. */
 export interface ClusterSources {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where a pod finds its service account. */
+  /** The folder of the pod's service account. */
   readonly serviceAccount?: string;
 }
 
 const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** The cluster of KUBECONFIG; without it the one that this pod runs in; else that of ~/.kube/config. */
+/** Finds the cluster: that of KUBECONFIG, else that of the pod, else that of ~/.kube/config. */
 export async function findCluster({ env, serviceAccount }: ClusterSources): Promise<Result<Cluster>> {
   const { KUBECONFIG: files = "", KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = env;
   if (files !== "" || host === undefined) return await kubeconfigCluster(files);
@@ -54,7 +56,7 @@ async function podCluster(host: string, port: string, folder: string): Promise<R
 async function kubeconfigCluster(files: string): Promise<Result<Cluster>> {
   const source = files === "" ? "~/.kube/config" : `KUBECONFIG=${files}`;
   try {
-    // Not the package's index, which loads more still.
+    // The package's index would load more.
     const { KubeConfig } = await import("@kubernetes/client-node/dist/config.js");
     const config = new KubeConfig();
     config.loadFromDefault();
@@ -63,10 +65,10 @@ async function kubeconfigCluster(files: string): Promise<Result<Cluster>> {
     const credentials = async () => {
       const options: RequestOptions = {};
       await config.applyToHTTPSOptions(options);
-      // Its own agent keeps no connection; that is needed for a proxy on the way alone.
+      // Its agent keeps no connections; it is needed only for an HTTP proxy.
       if (cluster.proxyUrl === undefined) delete options.agent;
       const { headers, ...rest } = options;
-      // It sets headers by their names, never as a list.
+      // The library sets headers as an object, never as a list.
       return { ...rest, headers: Object.fromEntries(Object.entries(headers ?? {})) };
     };
     await credentials();

@@ -1,11 +1,12 @@
 /**
- * Requests to the API server, with the credentials of a cluster, over connections that are kept. Knows HTTP and JSON,
- * and nothing of resources.
+ * Requests to the API server with the credentials of a cluster, over persistent connections. This layer knows HTTP and
+ * JSON, but no resources.
  */
 import { Agent as HttpAgent, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Cluster } from "./cluster.ts";
 
+/** A request. */
 export interface ApiRequest {
   /** Default GET. */
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -17,32 +18,35 @@ export interface ApiRequest {
   /** Default `application/json`. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** Longest silence of the server, before the answer and within it. Default 30 s. */
+  /** Idle timeout: the longest time without data, before and within the response. Default 30 s. */
   readonly silenceMs?: number;
 }
 
+/** A response whose body is read by the caller. */
 export interface ApiResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** To be read to its end, or destroyed. */
+  /** The body, which the caller reads to its end or destroys. */
   readonly body: IncomingMessage;
 }
 
-export interface ApiAnswer {
+/** A response with its parsed body. */
+export interface ApiJsonResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Undefined where the answer is no JSON. */
+  /** Undefined where the body is not JSON. */
   readonly json: unknown;
 }
 
 const defaultSilenceMs = 30_000;
 
-/** Finds a dead peer in less than half a minute, where nothing is sent for minutes. */
+/** TCP keep-alive: detects a dead peer in less than half a minute on a connection that is idle for minutes. */
 const keepAliveMs = 15_000;
 
-/** Other programs' requests are told apart by it in the audit log. */
+/** Identifies the gateway in the audit log. */
 const userAgent = "gateway-proxy";
 
+/** Persistent connections to one API server. */
 export class ClusterConnection {
   readonly #cluster: Cluster;
   readonly #agent: HttpAgent | HttpsAgent;
@@ -53,7 +57,7 @@ export class ClusterConnection {
     this.#agent = cluster.server.protocol === "http:" ? new HttpAgent(options) : new HttpsAgent(options);
   }
 
-  /** Resolves with the head of the answer, whatever its status; rejects when there is none. */
+  /** Resolves with the head of the response, whatever its status; rejects where there is none. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     const { method = "GET", body, contentType = "application/json", signal, silenceMs = defaultSilenceMs } = request;
     const { headers = {}, ...credentials } = await this.#cluster.credentials();
@@ -75,7 +79,7 @@ export class ClusterConnection {
       });
       sent.once("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
       sent.setTimeout(silenceMs, () => {
-        sent.destroy(new Error(`the API server was silent for ${silenceMs / 1_000} s`));
+        sent.destroy(new Error(`the API server sent nothing for ${silenceMs / 1_000} s`));
       });
       sent.once("error", reject);
       sent.once("response", (response) => {
@@ -85,27 +89,27 @@ export class ClusterConnection {
     });
   }
 
-  /** Resolves with the whole answer, whatever its status; rejects when there is none, or it breaks off. */
-  async requestJson(request: ApiRequest): Promise<ApiAnswer> {
+  /** Resolves with the whole response, whatever its status; rejects where there is none or it is incomplete. */
+  async requestJson(request: ApiRequest): Promise<ApiJsonResponse> {
     const { status, headers, body } = await this.request(request);
     return { status, headers, json: parseJson(await readText(body)) };
   }
 
-  /** Ends connections that are not in use; whoever has a request under way aborts it. */
+  /** Closes idle connections; callers abort their requests in progress. */
   close(): void {
     this.#agent.destroy();
   }
 }
 
-/** The whole of a body, as text. */
+/** Reads a whole body as text. */
 export async function readText(body: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
-  // Without an encoding set, a message gives buffers.
+  // Without an encoding, a message yields buffers.
   for await (const chunk of body as AsyncIterable<Buffer>) chunks.push(chunk);
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Undefined for a text that is no JSON. */
+/** Parses JSON; undefined for invalid text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -114,7 +118,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The server may be behind a path, as Rancher's are. */
+/** Builds the URL. The server may have a path prefix, as with Rancher. */
 function urlOf(server: URL, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server.pathname.replace(/\/$/, "") + path, server);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);

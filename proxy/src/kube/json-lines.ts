@@ -1,10 +1,10 @@
 /**
- * Lines of a watch, each a JSON value. Split at line feeds alone: node:readline also splits at U+2028, which may stand
- * in any text of a resource.
+ * Lines of a watch, each a JSON value. They are split at line feeds only: node:readline also splits at U+2028, which
+ * may occur in any text of a resource.
  */
 const lineFeed = 0x0a;
 
-/** Gives each line parsed; throws for one that is no JSON, since to leave out an event would be to lose it. */
+/** Yields each parsed line. Throws for invalid JSON, since to skip an event would lose it. */
 export async function* readJsonLines(body: AsyncIterable<Buffer>): AsyncGenerator<unknown, void> {
   let pending: Buffer[] = [];
   for await (const chunk of body) {
@@ -17,5 +17,5 @@ export async function* readJsonLines(body: AsyncIterable<Buffer>): AsyncGenerato
     }
     if (start < chunk.length) pending.push(chunk.subarray(start));
   }
-  // What follows the last line feed was cut off: the event comes again with the next watch.
+  // An incomplete last line is dropped: the next watch delivers the event again.
 }

@@ -2,7 +2,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import { RepairLimit } from "./repair-limit.ts";
 
-test("a thing is put right five times a minute, whatever becomes of others", () => {
+test("a thing is corrected five times a minute, independently of others", () => {
   const clock = new FakeClock();
   const limit = new RepairLimit(clock);
   const take = (times: number, key = "a") => Array.from({ length: times }, () => limit.take(key));

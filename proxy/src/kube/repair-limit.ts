@@ -1,21 +1,22 @@
 /**
- * How often something is put right that somebody else keeps changing. Who changes it more often has a will of its own
- * (another controller, of another release perhaps), and neither of us would ever rest.
+ * A bound on repeated corrections of something that another writer keeps changing, such as a controller of another
+ * release. Without it, the two would never stop.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 
 const mostRepairs = { times: 5, withinMs: 60_000 };
 
+/** Allows five corrections of each thing in a minute. */
 export class RepairLimit {
   readonly #clock: Clock;
-  /** How often each thing was put right, since when (monotonic). */
+  /** The number of corrections of each thing, and the monotonic time of the first. */
   readonly #repairs = new Map<string, { readonly sinceMs: number; readonly times: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Whether a thing may be put right once more; counts it. */
+  /** Returns whether a thing may be corrected once more, and counts it. */
   take(key: string): boolean {
     const now = this.#clock.monotonicMs();
     for (const [each, { sinceMs }] of this.#repairs) {

@@ -40,10 +40,10 @@ async function watching(
   return { server, clock, watch, names: () => [...watch.objects.keys()] };
 }
 
-/** Answers the first list with `items` and opens the watch that follows. */
+/** Responds to the first list with `items` and opens the watch that follows. */
 async function synced(items: readonly object[] = [configMap("a", 1)]) {
   const all = await watching();
-  (await all.server.next()).answer(200, listOf(10, items));
+  (await all.server.next()).respond(200, listOf(10, items));
   const stream = await all.server.next();
   stream.open();
   return { ...all, stream };
@@ -60,10 +60,10 @@ describe("objects", () => {
     const { server, watch, names } = await watching();
     const first = await server.next();
     expect(first.url.searchParams.get("limit")).toBe("100");
-    first.answer(200, listOf(10, [configMap("a", 1)], "more"));
+    first.respond(200, listOf(10, [configMap("a", 1)], "more"));
     const second = await server.next();
     expect(second.url.searchParams.get("continue")).toBe("more");
-    second.answer(200, listOf(10, [configMap("b", 2)]));
+    second.respond(200, listOf(10, [configMap("b", 2)]));
     const stream = await server.next();
     expect(stream.url.searchParams.get("resourceVersion")).toBe("10");
     expect(watch.state).toEqual({ kind: "synced" });
@@ -85,7 +85,7 @@ describe("objects", () => {
     });
     const first = await server.next();
     setImmediate(count);
-    first.answer(
+    first.respond(
       200,
       listOf(
         10,
@@ -104,7 +104,7 @@ describe("objects", () => {
     expect(watch.objects.get("default/a")).toMatchObject({ apiVersion: "v1", kind: "ConfigMap" });
   });
 
-  test("come, change and go with the events", async () => {
+  test("are added, changed and removed by the events", async () => {
     const { stream, watch, names } = await synced();
     stream.send(added(configMap("b", 11)), { type: "MODIFIED", object: configMap("a", 12, { x: "new" }) });
     await vi.waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
@@ -113,7 +113,7 @@ describe("objects", () => {
     await vi.waitFor(() => expect(names()).toEqual(["default/b"]));
   });
 
-  test("arrive whole, however the events are cut and whatever stands in them", async () => {
+  test("arrive whole, however the events are split and whatever they contain", async () => {
     const { stream, watch } = await synced([]);
     const line = `${JSON.stringify(added(configMap("b", 11, { x: "one\u2028two" })))}\n`;
     stream.send(line.slice(0, 30));
@@ -121,7 +121,7 @@ describe("objects", () => {
     await vi.waitFor(() => expect(watch.objects.get("default/b")).toMatchObject({ data: { x: "one\u2028two" } }));
   });
 
-  test("are watched from the last version that was told when a watch ends or breaks off", async () => {
+  test("are watched from the last received version when a watch ends or is reset", async () => {
     const { server, clock, stream, names } = await synced();
     stream.send(bookmark(20));
     stream.end();
@@ -144,17 +144,17 @@ describe("objects", () => {
     const list = await nextOf(server, clock);
     expect([list.isWatch, names()]).toEqual([false, ["default/a", "default/b"]]);
     // The same version of another history.
-    list.answer(200, listOf(7, [{ ...configMap("a", 7), data: { x: "restored" } }]));
+    list.respond(200, listOf(7, [{ ...configMap("a", 7), data: { x: "restored" } }]));
     expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("7");
     expect(names()).toEqual(["default/a"]);
     expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
   });
 
-  test("are read again only where their version is another", async () => {
+  test("are parsed again only where their version changed", async () => {
     const { server, clock, stream, watch } = await synced([configMap("a", 1), configMap("b", 2)]);
     const before = new Map(watch.objects);
     stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
-    (await nextOf(server, clock)).answer(200, listOf(30, [configMap("a", 1), configMap("b", 25)]));
+    (await nextOf(server, clock)).respond(200, listOf(30, [configMap("a", 1), configMap("b", 25)]));
     await server.next();
     expect(watch.objects.get("default/a")).toBe(before.get("default/a"));
     expect(isObject(watch.objects.get("default/b")?.["metadata"])).toBe(true);
@@ -174,29 +174,29 @@ async function nextOf(server: ScriptedApiServer, clock: FakeClock) {
   return await next;
 }
 
-describe("what happened since a version that has expired (410 Gone)", () => {
-  test("is found by listing again, told by an event", async () => {
+describe("a change after a version that has expired (410 Gone)", () => {
+  test("is found by a new list, after an error event", async () => {
     const { server, clock, stream, names } = await synced([configMap("a", 1), configMap("b", 2)]);
     stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
     const list = await nextOf(server, clock);
     expect(list.isWatch).toBe(false);
-    list.answer(200, listOf(30, [configMap("b", 2), configMap("c", 3)]));
+    list.respond(200, listOf(30, [configMap("b", 2), configMap("c", 3)]));
     await server.next();
     expect(names()).toEqual(["default/b", "default/c"]);
   });
 
-  test("is found by listing again, told by the answer", async () => {
+  test("is found by a new list, after an error response", async () => {
     const { server, clock, stream } = await synced();
     stream.end();
-    (await nextOf(server, clock)).answer(410, { kind: "Status", code: 410, message: "too old" });
+    (await nextOf(server, clock)).respond(410, { kind: "Status", code: 410, message: "too old" });
     expect((await nextOf(server, clock)).isWatch).toBe(false);
   });
 });
 
 describe("an API server that", () => {
-  test("asks to be left alone (429) is left alone for so long", async () => {
+  test("asks for a pause (429) gets no request for that time", async () => {
     const { server, clock } = await watching();
-    (await server.next()).answer(429, { message: "too many requests" }, { "retry-after": "7" });
+    (await server.next()).respond(429, { message: "too many requests" }, { "retry-after": "7" });
     const next = server.next();
     let isHere = false;
     void next.then(() => (isHere = true));
@@ -222,48 +222,48 @@ describe("an API server that", () => {
     expect(server.waiting).toBe(0);
   });
 
-  test("sends garbage is asked again from the last version, so that no event is lost", async () => {
+  test("sends invalid data is watched again from the last version, so that no event is lost", async () => {
     const { server, clock, stream } = await synced();
     stream.send(bookmark(15), "{ this is no JSON\n");
     const again = await nextOf(server, clock);
     expect(again.url.searchParams.get("resourceVersion")).toBe("15");
   });
 
-  test("does not know the kind is asked again now and then", async () => {
+  test("does not know the kind is requested again from time to time", async () => {
     const { server, clock, watch, names } = await watching();
-    (await server.next()).answer(404, {});
+    (await server.next()).respond(404, {});
     await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
-    (await nextOf(server, clock)).answer(200, listOf(5, [configMap("a", 1)]));
+    (await nextOf(server, clock)).respond(200, listOf(5, [configMap("a", 1)]));
     await server.next();
     expect(watch.state).toEqual({ kind: "synced" });
     expect(names()).toEqual(["default/a"]);
   });
 
-  test("knows an older version of the kind is asked for that", async () => {
+  test("serves an older version of the kind is requested for that", async () => {
     const { server, watch } = await watching(["/apis/x/v1/things", "/apis/x/v1beta1/things"]);
-    (await server.next()).answer(404, {});
+    (await server.next()).respond(404, {});
     const older = await server.next();
     expect(older.url.pathname).toBe("/apis/x/v1beta1/things");
-    older.answer(200, listOf(5, []));
+    older.respond(200, listOf(5, []));
     expect((await server.next()).url.pathname).toBe("/apis/x/v1beta1/things");
     expect(watch.state).toEqual({ kind: "synced" });
   });
 
-  test("forgets a kind for a moment takes none of its objects away", async () => {
+  test("does not serve a kind for a moment loses none of its objects", async () => {
     const { server, clock, stream, watch, names } = await synced();
     stream.end();
-    (await nextOf(server, clock)).answer(404, {});
-    (await nextOf(server, clock)).answer(404, {});
+    (await nextOf(server, clock)).respond(404, {});
+    (await nextOf(server, clock)).respond(404, {});
     await settle();
     expect(names()).toEqual(["default/a"]);
-    (await nextOf(server, clock)).answer(404, {});
+    (await nextOf(server, clock)).respond(404, {});
     await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
     expect(names()).toEqual([]);
   });
 
-  test("does not permit it says why", async () => {
+  test("forbids it leaves its message in the state", async () => {
     const { server, watch } = await watching();
-    (await server.next()).answer(403, { message: 'configmaps is forbidden: User "x" cannot list' });
+    (await server.next()).respond(403, { message: 'configmaps is forbidden: User "x" cannot list' });
     await vi.waitFor(() =>
       expect(watch.state).toEqual({ kind: "forbidden", message: 'configmaps is forbidden: User "x" cannot list' }),
     );

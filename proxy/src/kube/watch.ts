@@ -1,21 +1,23 @@
 /**
- * All objects of one kind, or those that a selector names, kept up to date: lists them, then watches from there. Ours,
- * and not the client library's informer, since that one stops for good at any error but 410, does not heed Retry-After,
- * skips events that it cannot parse, and starts a watch anew after 30 s of quiet.
+ * Keeps all objects of one kind, or those that a selector names, up to date: lists them, then watches. The informer of
+ * the client library is not used: it stops for good at any error but 410, ignores Retry-After, skips events that it
+ * cannot parse, and restarts a watch after 30 s without data.
  *
- * What is known stays known while the API server is away: a gateway that forgets its routes is worse than one that
- * learns of changes late. Events are the API server's (Kubernetes API concepts, "Efficient detection of changes").
+ * Known objects stay while the API server is unavailable: a gateway that drops its routes is worse than one that sees
+ * changes late. Events are those of the Kubernetes API concepts, "Efficient detection of changes".
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { Backoff, pause } from "@gatewayproxy/runtime/retry";
-import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import { Backoff } from "@gatewayproxy/runtime/backoff";
+import { pause } from "@gatewayproxy/runtime/pause";
+import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
-import type { Lane, LaneMember } from "./lane.ts";
+import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
 import { fieldsOf, isObject, type KubeObject, objectKey, readList } from "./object.ts";
 
+/** Options of `watchObjects`. */
 export interface WatchOptions<T> {
   readonly connection: ClusterConnection;
   readonly clock: Clock;
@@ -25,51 +27,53 @@ export interface WatchOptions<T> {
   /** Path of the collection; several where the kind has several versions, the preferred one first. */
   readonly paths: readonly [string, ...string[]];
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
-  /** Bounds requests and watches together with others; without it a watch is held at all times. */
-  readonly lane?: Lane;
-  /** What to keep of an object; `before` is what was kept of its last version. */
+  /** Bounds requests and watches together with others; without it a watch is always open. */
+  readonly quota?: WatchQuota;
+  /** Converts an object; `before` is the converted previous version. */
   readonly read: (object: KubeObject, before: T | undefined) => T;
-  /** The objects or the state may have changed. */
+  /** Called when the objects or the state may have changed. */
   readonly onChange: () => void;
 }
 
+/** The state of a watch. After `synced`, failures do not change it, except to `absent`. */
 export type WatchState =
   /** Not listed yet. */
   | { readonly kind: "starting" }
   | { readonly kind: "synced" }
   /** The API server does not know the kind: its CustomResourceDefinition is missing. */
   | { readonly kind: "absent" }
-  /** We may not list or watch it. */
+  /** This process may not list or watch the kind. */
   | { readonly kind: "forbidden"; readonly message: string };
 
+/** A running watch. */
 export interface ObjectWatch<T> {
-  /** By `namespace/name`, or `name` for objects of the whole cluster. */
+  /** Objects by `namespace/name`, or by `name` for objects of the whole cluster. */
   readonly objects: ReadonlyMap<string, T>;
   readonly state: WatchState;
-  /** Nothing is called afterwards. */
+  /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
 
-/** Begins to watch; never fails, but tries again. */
+/** Starts to watch. Never fails, but retries. */
 export function watchObjects<T>(options: WatchOptions<T>): ObjectWatch<T> {
   const reflector = new Reflector(options);
   void reflector.run();
   return reflector;
 }
 
-/** Of what is not there: it takes an operator to change that. */
+/** The retry interval for a missing kind, which takes an operator to install. */
 const slowRetryMs = 10_000;
 
-/** A kind that was there is believed gone when it has been missing so often: at its start an API server knows few. */
+/** A kind that was served before counts as removed after so many 404s: a starting API server knows few kinds. */
 const missingTimes = 3;
 
-/** A watch that ends sooner has failed, whatever the server says, and must not be repeated at once. */
+/** A watch that ends sooner counts as failed, so that it is not repeated at once. */
 const shortWatchMs = 5_000;
 
-/** The server ends a watch after this time; connections then spread over its replicas anew. */
+/** The server ends a watch after a random time in this range, so that connections spread over its replicas again. */
 const watchSeconds = { least: 240, spread: 120 };
 
-/** Objects of one answer, which is parsed in one turn; an HTTPRoute with all that it may have is some 100 KB. */
+/** Objects of one page, which is parsed in one event-loop turn; an HTTPRoute of maximum size has some 100 KB. */
 const pageSize = "100";
 
 class Reflector<T> implements ObjectWatch<T> {
@@ -77,26 +81,26 @@ class Reflector<T> implements ObjectWatch<T> {
   readonly #backoff: Backoff;
   readonly #ended = new AbortController();
   readonly #objects = new Map<string, { readonly version: string; readonly value: T }>();
-  /** The same without versions. */
+  /** The same without versions, for callers. */
   readonly objects = new Map<string, T>();
   state: WatchState = { kind: "starting" };
-  /** Where to watch from; undefined where everything has to be listed first. */
+  /** The resource version from which to watch; undefined where everything must be listed first. */
   #version: string | undefined;
   #path = 0;
-  /** Whether an object has come or changed since the last list. */
+  /** Whether an object was added or changed since the last list. */
   #hasNews = false;
   #timesMissing = 0;
-  readonly #lane: LaneMember | undefined;
+  readonly #quota: WatchQuotaMember | undefined;
 
   constructor(options: WatchOptions<T>) {
     this.#options = options;
-    this.#backoff = new Backoff(options.random);
-    this.#lane = options.lane?.join();
+    this.#backoff = new Backoff({ random: options.random });
+    this.#quota = options.quota?.join();
   }
 
   close(): void {
     this.#ended.abort();
-    this.#lane?.leave();
+    this.#quota?.leave();
   }
 
   async run(): Promise<void> {
@@ -107,29 +111,29 @@ class Reflector<T> implements ObjectWatch<T> {
     }
   }
 
-  /** Lists where needed and watches until the watch ends; gives how long to wait then. */
+  /** Lists where needed, and watches until the watch ends. Returns how long to wait before the next attempt, in ms. */
   async #attempt(): Promise<number> {
     const { clock, log } = this.#options;
     const path = this.#currentPath();
     try {
       if (this.#version === undefined) {
-        await (this.#lane === undefined ? this.#list(path) : this.#lane.turn(() => this.#list(path)));
+        await (this.#quota === undefined ? this.#list(path) : this.#quota.withRequest(() => this.#list(path)));
       }
       const startMs = clock.monotonicMs();
-      if (this.#lane === undefined) await this.#watch(path);
-      else if (!(await this.#lane.watching(() => this.#watch(path)))) return this.#pollAfter(this.#lane.pollMs);
+      if (this.#quota === undefined) await this.#watch(path);
+      else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollAfter(this.#quota.pollMs);
       if (clock.monotonicMs() - startMs < shortWatchMs) return this.#backoff.next();
       this.#backoff.reset();
       return 0;
     } catch (error) {
       if (this.#ended.signal.aborted) return 0;
-      const waitMs = this.#judge(error);
-      log.debug({ path, err: error, waitMs }, "watch failed; it is tried again");
+      const waitMs = this.#handleFailure(error);
+      log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
   }
 
-  /** Has everything listed anew after a time, as others hold all watches. */
+  /** Schedules the next list, where all watches of the quota are in use. */
   #pollAfter(waitMs: number): number {
     this.#version = undefined;
     this.#backoff.reset();
@@ -141,31 +145,31 @@ class Reflector<T> implements ObjectWatch<T> {
     return paths[this.#path % paths.length] ?? paths[0];
   }
 
-  /** Decides what a failure means for what is known, and when to try again. */
-  #judge(error: unknown): number {
-    if (!(error instanceof ApiFailure)) return this.#told(error, this.#backoff.next());
+  /** Updates the state after a failure and returns how long to wait before the next attempt, in ms. */
+  #handleFailure(error: unknown): number {
+    if (!(error instanceof ApiFailure)) return this.#retryAfter(error, this.#backoff.next());
     switch (error.status) {
       case 410:
-        // Expired: what happened since is not told any more.
+        // The version has expired: later events are not available any more.
         this.#version = undefined;
         return this.#backoff.next();
       case 404:
         return this.#missing();
       case 401:
       case 403:
-        // What is known stays in force.
+        // Known objects stay in force.
         if (this.state.kind !== "synced") this.#enter({ kind: "forbidden", message: error.message });
-        // A role may be about to be written: soon at first.
-        return this.#told(error, this.#backoff.next());
+        // The role may be created soon, so the first retries are early.
+        return this.#retryAfter(error, this.#backoff.next());
       default:
-        return this.#told(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
+        return this.#retryAfter(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
     }
   }
 
-  /** Once for a row of failures. */
-  #told(error: unknown, waitMs: number): number {
+  /** Logs the first of a series of failures, and returns `waitMs`. */
+  #retryAfter(error: unknown, waitMs: number): number {
     if (this.#backoff.failures === 1) {
-      this.#options.log.warn({ path: this.#currentPath(), err: error }, "cannot watch; it is tried again");
+      this.#options.log.warn({ path: this.#currentPath(), err: error }, "cannot watch; trying again");
     }
     return waitMs;
   }
@@ -173,7 +177,7 @@ class Reflector<T> implements ObjectWatch<T> {
   #missing(): number {
     this.#version = undefined;
     this.#path++;
-    // Another version of the kind may be served.
+    // The API server may serve another version of the kind.
     if (this.#path % this.#options.paths.length !== 0) return 0;
     this.#timesMissing++;
     if (this.state.kind !== "synced" || this.#timesMissing >= missingTimes) {
@@ -201,15 +205,15 @@ class Reflector<T> implements ObjectWatch<T> {
     let next: string | undefined;
     let version = "";
     do {
-      const answer = await connection.requestJson({
+      const response = await connection.requestJson({
         path,
         query: { ...selector, limit: pageSize, continue: next },
         signal: this.#ended.signal,
       });
-      if (answer.status !== 200) throw failureOf(answer.status, answer.headers, answer.json);
-      const page = readList(answer.json);
-      // To read an object takes up to some milliseconds, and a page has hundreds.
-      for (const key of await inTurns(this.#putAll(page.items))) listed.add(key);
+      if (response.status !== 200) throw failureOf(response.status, response.headers, response.json);
+      const page = readList(response.json);
+      // To parse an object takes up to some milliseconds, and a page has a hundred.
+      for (const key of await runInSlices(this.#putAll(page.items))) listed.add(key);
       if (this.#ended.signal.aborted) return;
       version = page.version;
       next = page.next;
@@ -244,15 +248,15 @@ class Reflector<T> implements ObjectWatch<T> {
       throw error;
     });
     if (status !== 200) throw failureOf(status, headers, parseJson(await readText(body)));
-    this.#options.log.debug({ path, version: this.#version, seconds }, "watch began");
+    this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
     for await (const event of readJsonLines(body)) this.#take(event);
-    this.#options.log.debug({ path, version: this.#version }, "watch ended; it begins anew");
+    this.#options.log.debug({ path, version: this.#version }, "watch ended; a new one starts");
   }
 
   /**
-   * Has everything listed and read again. An API server that could not be reached may come back with an older state,
-   * restored from a backup: it would tell nothing of a watch from a version that it has not reached yet, and may give
-   * versions that are known to other contents.
+   * Has everything listed and parsed again. An API server that was unreachable may come back with an older state,
+   * restored from a backup. It would send no events for a watch from a version that it has not reached yet, and may
+   * assign known versions to other contents.
    */
   #forgetVersions(): void {
     this.#version = undefined;
@@ -260,10 +264,10 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   #take(event: unknown): void {
-    if (!isObject(event) || !isObject(event["object"])) throw new Error("an event of a watch has no object");
+    if (!isObject(event) || !isObject(event["object"])) throw new Error("an event of the watch has no object");
     const { type, object } = event;
     if (type === "ERROR") throw failureOfEvent(object);
-    // The server has answered with something: the way there and back is sound.
+    // The server has sent an event, so the connection works.
     this.#backoff.reset();
     const version = versionOf(object);
     if (version !== undefined) this.#version = version;
@@ -290,7 +294,7 @@ class Reflector<T> implements ObjectWatch<T> {
     const key = objectKey(object);
     const version = versionOf(object) ?? "";
     const before = this.#objects.get(key);
-    // A list gives again what is known.
+    // A list repeats known objects.
     if (before !== undefined && before.version === version && version !== "") return key;
     const value = this.#options.read(object, before?.value);
     this.#objects.set(key, { version, value });

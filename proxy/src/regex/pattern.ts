@@ -5,7 +5,7 @@
  */
 import { Automaton, type Anchoring } from "./automaton.ts";
 import { patternSize } from "./pattern-size.ts";
-import { compileProgram, syntaxFault } from "./program.ts";
+import { compileProgram, syntaxError } from "./program.ts";
 import type { WorkBudget } from "./work-budget.ts";
 
 export { patternSize } from "./pattern-size.ts";
@@ -27,23 +27,23 @@ export interface Pattern {
 }
 
 /** What is wrong with a pattern's size; undefined where it may be compiled. Linear in the text; never throws. */
-export function sizeFault(source: string): string | undefined {
+export function sizeError(source: string): string | undefined {
   const size = patternSize(source);
   if (size <= maxPatternSize) return undefined;
   return `its program has a size of ${size}, accepted is at most ${maxPatternSize}; counted repetitions multiply`;
 }
 
 /** What is wrong with a pattern: its size, or what RE2 finds. Undefined where it is sound. Never throws. */
-export function patternFault(source: string): string | undefined {
+export function patternError(source: string): string | undefined {
   const judged = faults.get(source);
   if (judged !== undefined) return judged.fault;
-  const fault = sizeFault(source) ?? syntaxFault(source);
+  const fault = sizeError(source) ?? syntaxError(source);
   faults.set(source, { fault });
   return fault;
 }
 
 /**
- * A pattern to be run; compiled at its first use. One text is one pattern. Throws at that use what `patternFault` finds,
+ * A pattern to be run; compiled at its first use. One text is one pattern. Throws at that use what `patternError` finds,
  * so the pattern is to be judged before.
  */
 export function patternFor(source: string, anchoring: Anchoring): Pattern {
@@ -66,7 +66,7 @@ export function patternFor(source: string, anchoring: Anchoring): Pattern {
 }
 
 function programOf(source: string) {
-  const fault = sizeFault(source);
+  const fault = sizeError(source);
   if (fault !== undefined) throw new Error(fault);
   return compileProgram(source);
 }

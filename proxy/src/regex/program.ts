@@ -43,7 +43,7 @@ export const place = {
 } as const;
 
 /** Why RE2 does not take a pattern; undefined where it does. Costs less than to compile it. Never throws. */
-export function syntaxFault(source: string): string | undefined {
+export function syntaxError(source: string): string | undefined {
   try {
     new RE2Set().add(source);
     return undefined;

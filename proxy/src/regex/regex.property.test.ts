@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
 import { Automaton } from "./automaton.ts";
-import { maxPatternSize, patternFault, patternFor } from "./pattern.ts";
+import { maxPatternSize, patternError, patternFor } from "./pattern.ts";
 import { patternSize } from "./pattern-size.ts";
-import { compileProgram, syntaxFault } from "./program.ts";
+import { compileProgram, syntaxError } from "./program.ts";
 import { BudgetExceeded, WorkBudget } from "./work-budget.ts";
 
 const atom = fc.constantFrom(
@@ -34,7 +34,7 @@ const plenty = () => new WorkBudget(10_000_000);
 test("an automaton answers as RE2 does", () => {
   fc.assert(
     fc.property(pattern, fc.array(text, { minLength: 1, maxLength: 6 }), (source, texts) => {
-      fc.pre(patternFault(source) === undefined);
+      fc.pre(patternError(source) === undefined);
       const reference = RE2JS.compile(source);
       // So few cells that states are forgotten all the time.
       const forgetful = new Automaton(compileProgram(source), "whole", 1);
@@ -51,7 +51,7 @@ test("an automaton answers as RE2 does", () => {
 test("a pattern never compiles to more than its size", () => {
   fc.assert(
     fc.property(pattern, (source) => {
-      fc.pre(syntaxFault(source) === undefined);
+      fc.pre(syntaxError(source) === undefined);
       const { length } = compileProgram(source).instructions;
       expect(patternSize(source)).toBeGreaterThanOrEqual(length);
     }),
@@ -83,7 +83,7 @@ describe("patterns that are refused before they are compiled", () => {
     ["a".repeat(1_001)],
     ["(".repeat(4_000)],
   ])("%s", (source) => {
-    expect(patternFault(source)).toMatch(/size of \d+, accepted is at most 1000/);
+    expect(patternError(source)).toMatch(/size of \d+, accepted is at most 1000/);
     expect(() => patternFor(source, "whole").test("a", plenty())).toThrow(/size of/);
   });
 });
@@ -96,7 +96,7 @@ test.each([
   ["[\\pL\\pN]{1,64}"],
   [Array.from({ length: 60 }, (_, at) => `tenant-${at}`).join("|")],
 ])("a pattern that people write is accepted: %s", (source) => {
-  expect(patternFault(source)).toBeUndefined();
+  expect(patternError(source)).toBeUndefined();
   expect(patternSize(source)).toBeLessThanOrEqual(maxPatternSize);
 });
 

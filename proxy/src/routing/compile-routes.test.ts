@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test, vi } from "vitest";
 import type { Match, PathMatch } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
@@ -61,7 +61,7 @@ describe("paths", () => {
     expect(ruleFor(index, { path })).toBe(route);
   });
 
-  test("answers nothing where no prefix is declared for the rest", () => {
+  test("finds nothing if no prefix is declared for the rest", () => {
     expect(ruleFor(indexOf({ foo: { path: prefix("/foo") } }), { path: "/bar" })).toBe("404");
   });
 
@@ -262,7 +262,7 @@ describe("the work of a search", () => {
     expect(unitsWith([own, ...others]) - unitsWith([own])).toBeLessThanOrEqual(4);
   });
 
-  test("suffices for 5,000 routes on one path, told apart by a header and a parameter", () => {
+  test("suffices for 5,000 routes on one path, distinguished by a header and a parameter", () => {
     const routes = Array.from({ length: 5_000 }, (_, at) =>
       routeOf(`r${at}`, {
         rules: [
@@ -484,8 +484,8 @@ describe("compiling many routes", () => {
     for (let at = 0; at < count; at++) {
       builder.add({ ...candidate, match: matchOf({ path: prefix(`/${at}`) }), rule: at });
     }
-    const index = atOnce(builder.build());
-    const [matches] = atOnce(index.select([[0]], new Pace(Infinity)));
+    const index = runToEnd(builder.build());
+    const [matches] = runToEnd(index.select([[0]], new Pace(Infinity)));
     const find = (path: string): number | undefined => {
       const head = { method: "GET", path, authority: "h", rawHeaders: [] };
       const reading = new RequestReading(head, new WorkBudget(maxMatchUnits));

@@ -7,7 +7,7 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
-import { atOnce, inTurns, type Steps, type TurnOptions } from "@gatewayproxy/runtime/steps";
+import { runToEnd, runInSlices, type Steps, type SliceOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
@@ -20,12 +20,12 @@ import { PreparedMatches, RouteSets, SharedRoutes } from "./shared-routes.ts";
 
 export type { RequestHead } from "./request-reading.ts";
 
-/** Where a request belongs. */
+/** The rule that a request matches. */
 export interface RouteMatch<T> {
   readonly listener: Listener;
   readonly route: Route;
   readonly rule: RouteRule;
-  /** What `compileRule` made of the rule. */
+  /** The result of `compileRule`. */
   readonly compiled: T;
   /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
   readonly match: Match;
@@ -46,13 +46,13 @@ export interface RouteIndex<T> {
   findListener(authority: string): Listener | undefined;
 }
 
-/** Makes what the caller wants to find with a rule; called once for each Gateway and list of rules. */
+/** Creates the value that `find` returns for a rule; called once for each Gateway and list of rules. */
 export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule) => T;
 
 /**
- * What finding the rule of one request may cost, regular expressions included: about a millisecond. A path of 16 KiB that
- * a pattern reads to its end costs some 16,000 units; 5,000 matches on one path, with a header and a query parameter each
- * of which only the last holds, some 15,000.
+ * Maximum work to find the rule of one request, regular expressions included: about a millisecond. A path of 16 KiB
+ * that a pattern reads to its end costs some 16,000 units; 5,000 matches on one path, with a header and a query
+ * parameter each of which only the last holds, some 15,000.
  */
 export const maxMatchUnits = 40_000;
 
@@ -62,13 +62,13 @@ export function compileRoutes<T>(
   compileRule: CompileRule<T>,
   pathRules: PathRules = defaultPathRules,
 ): RouteIndex<T> {
-  return indexOf(atOnce(compileInSteps([bind], compileRule, new PreparedMatches(pathRules))), bind);
+  return indexOf(runToEnd(compileInSteps([bind], compileRule, new PreparedMatches(pathRules))), bind);
 }
 
-/** What became of each bind: one that cannot be compiled does not affect the others. */
+/** The result for each bind: one that cannot be compiled does not affect the others. */
 export type CompiledBinds<T> = ReadonlyMap<Bind, { readonly index: RouteIndex<T> } | { readonly fault: unknown }>;
 
-/** @throws why the bind could not be compiled. */
+/** @throws the reason why the bind could not be compiled. */
 export function indexOf<T>(compiled: CompiledBinds<T>, bind: Bind): RouteIndex<T> {
   const found = compiled.get(bind);
   if (found === undefined) throw new Error(`port ${bind.port} is not one of those that were compiled`);
@@ -81,9 +81,9 @@ export function compileRoutesInTurns<T>(
   binds: readonly Bind[],
   compileRule: CompileRule<T>,
   prepared: PreparedMatches,
-  turns?: TurnOptions,
+  turns?: SliceOptions,
 ): Promise<CompiledBinds<T>> {
-  return inTurns(compileInSteps(binds, compileRule, prepared), turns);
+  return runInSlices(compileInSteps(binds, compileRule, prepared), turns);
 }
 
 /** In matches that are indexed: a tenth of a millisecond. */
@@ -153,7 +153,7 @@ function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathI
 /** A route at a listener. */
 interface ServedRoute<T> {
   readonly route: Route;
-  /** What was made of each of its rules. */
+  /** The compiled value of each of its rules. */
   readonly compiled: readonly T[];
 }
 

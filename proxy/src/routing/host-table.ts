@@ -6,7 +6,9 @@
 /** A DNS name has at most 253 characters (RFC 1035 §2.3.4); a longer host costs no wildcard look-ups. */
 const MAX_HOST_LENGTH = 253;
 
-/** The host of a request authority: lower case, without port and without the trailing dot of a full DNS name. */
+/**
+ * Returns the host of a request authority: lower case, without port and without the trailing dot of a full DNS name.
+ */
 export function hostOf(authority: string): string {
   const colon = authority.lastIndexOf(":");
   // Behind a `]` there is a port; a colon before it belongs to an IPv6 literal.
@@ -28,14 +30,14 @@ export class HostTable<T> {
     else setFirst(this.#exact, hostname, value);
   }
 
-  /** What is declared most specifically for the host of `authority`. */
+  /** Returns the most specific value declared for the host of `authority`. */
   find(authority: string): T | undefined {
     if (this.#exact.size === 0 && this.#wildcard.size === 0) return this.#any;
     const host = hostOf(authority);
     return this.#exact.get(host) ?? this.#findWildcard(host);
   }
 
-  /** What is declared next for the hosts that `hostname`, a member of this table, covers. */
+  /** Returns the next less specific value for the hosts that `hostname`, a member of this table, covers. */
   findLessSpecific(hostname: string | undefined): T | undefined {
     if (hostname === undefined) return undefined;
     return this.#findWildcard(hostname.startsWith("*.") ? hostname.slice(2) : hostname);

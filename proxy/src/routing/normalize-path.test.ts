@@ -62,7 +62,7 @@ describe("normalizePath", () => {
     ["dots behind an encoded backslash", "/public%5c.."],
     ["dots with a path parameter", "/public/..;/admin"],
     ["dots with an encoded path parameter", "/public/..%3b/admin"],
-  ])("refuses %s", (_, target) => {
+  ])("rejects %s", (_, target) => {
     expect(normalizePath(target)).toBeUndefined();
   });
 

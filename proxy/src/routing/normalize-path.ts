@@ -5,7 +5,7 @@
  * Percent-encoded characters that a path segment may hold as they are get decoded once (RFC 3986 §6.2.2.2, and beyond it
  * the delimiters of §3.3, which servers decode alike), other escapes get upper-case digits (§6.2.2.1), `.` and `..`
  * segments are removed (§5.2.4). `PathRules` decides about the spellings that some servers read one way and some another.
- * What two readers could take for different paths is refused rather than guessed at. The query is left byte for byte.
+ * A spelling that two servers could read as different paths is rejected. The query is left unchanged.
  */
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 
@@ -21,7 +21,7 @@ const UPPER_A = 0x41;
 const UPPER_Z = 0x5a;
 
 /**
- * Returns the normalised target (query included), or `undefined` when it must be answered with 400: it does not begin
+ * Returns the normalised target (query included), or `undefined` if it must be rejected with a 400: it does not begin
  * with `/`, or the path holds a broken escape, NUL, a fragment, an overlong UTF-8 sequence, bytes beyond ASCII that some
  * servers take for their escapes (HTTP/2 carries them), a spelling that `rules` rejects, or dots and separators in a
  * spelling that some servers read as `..` and others as data (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of
@@ -94,7 +94,7 @@ const SAFE = /[A-Za-z0-9\-._~!$&'()*,=:@]/;
 
 /** `undefined` when a `%` is not followed by two hexadecimal digits. */
 function decodeSafe(path: string): string | undefined {
-  // A lone `%` is refused and not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
+  // A lone `%` is rejected and not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
   if (BROKEN_ESCAPE.test(path)) return undefined;
   return path.replace(ESCAPE, (escape) => {
     const char = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
@@ -142,7 +142,7 @@ function withoutParameters(path: string): string {
 
 /** RFC 3986 §5.2.4 over a path whose empty segments are dropped first, so that `/a//../b` is `/b` for everybody. */
 function withoutDotSegments(path: string, repeatedSlashes: PathRules["repeatedSlashes"]): string {
-  // What is left of them stands beside no dot segment.
+  // The remaining ones are not next to a dot segment.
   if (repeatedSlashes === "keep" && path.includes("//")) return path;
   const kept: string[] = [];
   const segments = path.split("/");

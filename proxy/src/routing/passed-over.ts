@@ -1,8 +1,8 @@
 /**
- * Why rules of a listener do not get a request: for the log of single requests, which is off the request path. The rules
- * that fit best come first, since a rule for another host or path is seldom the one that somebody misses.
+ * Explains why rules of a listener do not match a request, for the log of single requests, which is off the request
+ * path. The rules that fit best come first, since a rule for another host or path is rarely the expected one.
  */
-import { shownNamed, shownPath } from "@gatewayproxy/runtime/redaction";
+import { redactNamed, redactPath } from "@gatewayproxy/runtime/redaction";
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
 import type { Listener, RouteRule } from "../ir/snapshot.ts";
 import { patternFor } from "../regex/pattern.ts";
@@ -13,24 +13,24 @@ import { normalizeMatch } from "./normalize-match.ts";
 import type { PathRules } from "./path-rules.ts";
 import { RequestReading } from "./request-reading.ts";
 
-/** A rule that does not get the request. */
+/** A rule that does not match the request. */
 interface PassedOver {
   /** Key of the rule. */
   readonly rule: string;
   /** The first condition that does not hold, in words: `method is not GET`. */
   readonly why: string;
-  /** Conditions that hold before it, as far as their order tells: the host, the path, the method, fields, parameters. */
+  /** The number of conditions that hold before it, in the order host, path, method, headers, query parameters. */
   readonly fit: number;
 }
 
-/** Rules that are looked at: the log must stay affordable with thousands of routes. */
+/** Maximum number of rules to compare, to bound the cost with thousands of routes. */
 const maxRules = 1_000;
 
 /**
- * The rules of the listener other than `chosen`, those first that nearly got the request.
+ * Returns the rules of the listener other than `chosen`, the best fitting first.
  *
- * @param chosen key of the rule that gets it; undefined for none.
- * @param max how many are told.
+ * @param chosen The key of the rule that matched; undefined for none.
+ * @param max Maximum number of rules.
  */
 export function passedOver(
   listener: Listener,
@@ -47,14 +47,14 @@ export function passedOver(
       if (rule.key === chosen) continue;
       count++;
       if (count > maxRules) continue;
-      const judged = servesHost(hostnames, head.authority)
-        ? judgeRule(rule, request, pathRules)
+      const fit = servesHost(hostnames, head.authority)
+        ? fitOfRule(rule, request, pathRules)
         : { why: `host is not ${hostnames.join(" or ")}`, fit: 0 };
-      found.push({ rule: rule.key, ...judged });
+      found.push({ rule: rule.key, ...fit });
     }
   }
-  const told = found.toSorted((a, b) => b.fit - a.fit).slice(0, max);
-  return { rules: told.map(({ rule, why }) => `${rule}: ${why}`), more: count - told.length };
+  const shown = found.toSorted((a, b) => b.fit - a.fit).slice(0, max);
+  return { rules: shown.map(({ rule, why }) => `${rule}: ${why}`), more: count - shown.length };
 }
 
 function servesHost(hostnames: readonly string[], authority: string): boolean {
@@ -64,34 +64,34 @@ function servesHost(hostnames: readonly string[], authority: string): boolean {
   return table.find(authority) === true;
 }
 
-type Judgement = Pick<PassedOver, "why" | "fit">;
+type RuleFit = Pick<PassedOver, "why" | "fit">;
 
-/** By the match that fits best. */
-function judgeRule({ matches }: RouteRule, request: RequestReading, pathRules: PathRules): Judgement {
+/** Returns the fit of the rule's best match. */
+function fitOfRule({ matches }: RouteRule, request: RequestReading, pathRules: PathRules): RuleFit {
   try {
-    const judged = matches.map((match) => judgeMatch(normalizeMatch(match, pathRules), request));
-    return judged.reduce((best, other) => (other.fit > best.fit ? other : best));
+    const fits = matches.map((match) => fitOfMatch(normalizeMatch(match, pathRules), request));
+    return fits.reduce((best, other) => (other.fit > best.fit ? other : best));
   } catch (error) {
-    if (error instanceof BudgetExceeded) return { why: "takes too long to tell", fit: 1 };
+    if (error instanceof BudgetExceeded) return { why: "takes too much work to match", fit: 1 };
     throw error;
   }
 }
 
-const all: Judgement = { why: "matches too, and another rule takes precedence", fit: Number.POSITIVE_INFINITY };
+const all: RuleFit = { why: "matches too, and another rule takes precedence", fit: Number.POSITIVE_INFINITY };
 
-function judgeMatch({ path, method, headers, query }: Match, request: RequestReading): Judgement {
+function fitOfMatch({ path, method, headers, query }: Match, request: RequestReading): RuleFit {
   const { budget, pathname } = request;
   if (!holdsPath(path, pathname, budget))
-    return { why: `path ${pathWords[path.kind]} ${shownPath(path.value)}`, fit: 1 };
+    return { why: `path ${pathWords[path.kind]} ${redactPath(path.value)}`, fit: 1 };
   if (method !== undefined && method !== request.method) return { why: `method is not ${method}`, fit: 2 };
   let fit = 3;
   for (const header of headers) {
-    const why = findFault("header", header, request.header(header.name), budget);
+    const why = findMismatch("header", header, request.header(header.name), budget);
     if (why !== undefined) return { why, fit };
     fit++;
   }
   for (const parameter of query) {
-    const why = findFault("query parameter", parameter, request.query(parameter.name), budget);
+    const why = findMismatch("query parameter", parameter, request.query(parameter.name), budget);
     if (why !== undefined) return { why, fit };
     fit++;
   }
@@ -111,14 +111,14 @@ function holdsPath({ kind, value }: PathMatch, pathname: string, budget: WorkBud
   }
 }
 
-function findFault(
+function findMismatch(
   what: string,
-  { kind, name, value: wanted }: ValueMatch,
+  { kind, name, value: expected }: ValueMatch,
   value: string | undefined,
   budget: WorkBudget,
 ): string | undefined {
   if (value === undefined) return `${what} ${name} is absent`;
-  const shown = shownNamed(name, wanted);
-  if (kind === "Exact") return value === wanted ? undefined : `${what} ${name} is not ${shown}`;
-  return patternFor(wanted, "whole").test(value, budget) ? undefined : `${what} ${name} does not match ${shown}`;
+  const shown = redactNamed(name, expected);
+  if (kind === "Exact") return value === expected ? undefined : `${what} ${name} is not ${shown}`;
+  return patternFor(expected, "whole").test(value, budget) ? undefined : `${what} ${name} does not match ${shown}`;
 }

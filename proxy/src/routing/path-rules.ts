@@ -1,4 +1,4 @@
-/** What the settings say about spellings of a path that servers read differently. */
+/** The settings for spellings of a path that servers read differently. */
 
 export const pathChoices = {
   /** `%2F` and `%5C`, which servers that decode before they route take for separators. */
@@ -14,9 +14,9 @@ export const pathChoices = {
 } as const;
 
 /**
- * `keep` takes the spelling for data, `reject` answers 400, `decode`, `strip`, `convert`, `merge` and `lower` give it the
+ * `keep` treats the spelling as data, `reject` responds with 400, `decode`, `strip`, `convert`, `merge` and `lower` give it the
  * form in which those servers read it. `consistent` keeps the spelling where every reading leads to the same rule and
- * the same limits, and answers 400 elsewhere.
+ * the same limits, and responds with 400 otherwise.
  */
 export type PathRules = { readonly [Choice in keyof typeof pathChoices]: (typeof pathChoices)[Choice][number] };
 

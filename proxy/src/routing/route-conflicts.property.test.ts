@@ -1,8 +1,8 @@
 /**
- * What is reported about conflicts against a search that asks the data path's own index: small worlds of listeners and
+ * Compares reported conflicts with a search in the data path's own index: small worlds of listeners and
  * routes, and every request that can make a difference in them.
  */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Match } from "../ir/match.ts";
@@ -145,7 +145,7 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
   fc.assert(
     fc.property(listeners, (all) => {
       const served = serveAll(all);
-      const { byListener, unexamined } = atOnce(
+      const { byListener, unexamined } = runToEnd(
         findRouteConflicts(
           all.map((listener) => ({ ...listener, sockets: ["80"] })),
           defaultPathRules,
@@ -157,18 +157,19 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
         for (const route of listener.routes) {
           const reach = byListener.get(listener.key)?.reachesOf(route.key);
           for (const [at, rule] of route.rules.entries()) {
-            const told: RuleReach = reach?.[at] ?? { isReachable: true, conflicts: [], leftOut: 0 };
-            for (const conflict of told.conflicts) checkConflict({ all, served }, listener, [route, rule], conflict);
-            if (!told.isReachable) seen.unreachable++;
-            seen.overlaps += told.conflicts.filter(({ extent }) => extent === "Overlap").length;
-            seen.byHostname += told.conflicts.filter(({ decidedBy }) => decidedBy === "Hostname").length;
-            seen.byListener += told.conflicts.filter(({ decidedBy }) => decidedBy === "Listener").length;
+            const reported: RuleReach = reach?.[at] ?? { isReachable: true, conflicts: [], leftOut: 0 };
+            for (const conflict of reported.conflicts)
+              checkConflict({ all, served }, listener, [route, rule], conflict);
+            if (!reported.isReachable) seen.unreachable++;
+            seen.overlaps += reported.conflicts.filter(({ extent }) => extent === "Overlap").length;
+            seen.byHostname += reported.conflicts.filter(({ decidedBy }) => decidedBy === "Hostname").length;
+            seen.byListener += reported.conflicts.filter(({ decidedBy }) => decidedBy === "Listener").length;
             // A route that another listener serves at the same hosts has lost nothing.
             const isElsewhere = all.some(
               (other) => other !== listener && other.routes.some(({ key }) => key === route.key),
             );
-            if (isElsewhere && told.isReachable) continue;
-            expect([route.key, at, told.isReachable]).toEqual([route.key, at, reached.has(rule)]);
+            if (isElsewhere && reported.isReachable) continue;
+            expect([route.key, at, reported.isReachable]).toEqual([route.key, at, reached.has(rule)]);
           }
         }
       }

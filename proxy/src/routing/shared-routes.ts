@@ -48,7 +48,7 @@ interface SharedRoute {
   readonly route: Route;
   /** Its place in the order of precedence among all routes. */
   place: number;
-  /** Why its matches cannot be prepared. */
+  /** The reason why its matches cannot be prepared. */
   fault: Error | undefined;
 }
 
@@ -71,7 +71,7 @@ export class SharedRoutes {
     return new SharedRoutes(yield* builder.build(), shared);
   }
 
-  /** @throws what made it impossible to prepare the route's matches. */
+  /** @throws the reason why the route's matches could not be prepared. */
   placeOf(route: Route): number {
     const shared = this.#shared.get(route);
     if (shared === undefined) throw new Error(`route ${route.key} is not one of those that were indexed`);
@@ -126,7 +126,7 @@ function sizeOf(patterns: readonly Pattern[]): number {
   return patterns.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** What cannot be prepared is left out; whoever has the route attached hears of it by `placeOf`. */
+/** Leaves out routes that cannot be prepared; `placeOf` throws the reason for the binds that use them. */
 function* addRoute(builder: PathIndexBuilder, shared: SharedRoute, prepared: PreparedMatches, pace: Pace): Steps<void> {
   const { route, place } = shared;
   for (const [rule, { matches }] of route.rules.entries()) {

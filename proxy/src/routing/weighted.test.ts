@@ -74,7 +74,7 @@ describe("Rotations", () => {
     expect(names.filter((name) => name === "1")).toHaveLength(1);
   });
 
-  test("start anew for other weights, and for another owner", () => {
+  test("start again for other weights, and for another owner", () => {
     const rotations = new Rotations();
     const first = rotations.of("default/r/0", [1, 1]);
     compileWeighted(refs(1, 1), first)();

@@ -8,13 +8,13 @@
 /** Returns the next choice; `undefined` when nothing may be chosen, because every weight is 0. */
 export type Picker<T> = () => T | undefined;
 
-/** How far a rotation has come: one counter per weight, in their order. Whoever picks moves it on. */
+/** The state of a rotation: one counter per weight, in their order. Each choice advances it. */
 export type Rotation = number[];
 
 /**
  * `weight` is a whole number from 0 to 1,000,000; what has weight 0 is never chosen.
  *
- * @param rotation where to go on, as `Rotations` keeps it; absent starts anew.
+ * @param rotation The state to continue from, of `Rotations`; absent: a new one.
  */
 export function compileWeighted<T extends { readonly weight: number }>(
   refs: readonly T[],
@@ -45,8 +45,8 @@ export function compileWeighted<T extends { readonly weight: number }>(
 }
 
 /**
- * Where every rotation stands, beside the snapshot and keyed by what it chooses for. Without it each new snapshot would
- * start every rule at its heaviest backend again, and a configuration that changes often would never come to the others.
+ * The states of all rotations, kept beside the snapshot by owner. Without it each new snapshot would start every rule
+ * at its heaviest backend again, and a configuration that changes often would never reach the others.
  */
 export class Rotations {
   #kept = new Map<string, Rotation>();
@@ -58,7 +58,7 @@ export class Rotations {
     this.#kept = new Map();
   }
 
-  /** The rotation of `owner` over these weights; other weights are another rotation, which starts anew. */
+  /** Returns the rotation of `owner` over these weights; other weights have a new rotation. */
   of(owner: string, weights: readonly number[]): Rotation {
     const key = `${owner} ${weights.join(":")}`;
     const rotation = this.#kept.get(key) ?? this.#previous.get(key) ?? weights.map(() => 0);

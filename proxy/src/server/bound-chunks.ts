@@ -3,7 +3,7 @@
  * hundred bytes more: 64 KiB of a body in chunks of one byte take some 50 MiB.
  */
 import type { Readable } from "node:stream";
-import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 
 /** Bytes that are gathered before the stream gets them as one chunk. */
 const gatheredBytes = 16 * 1024;
@@ -14,7 +14,7 @@ export function boundChunks(stream: Readable): void {
   if (bounded.has(stream)) return;
   bounded.add(stream);
   const push = stream.push.bind(stream);
-  const gathered = new KeptBytes();
+  const gathered = new ChunkBuffer();
   const flush = (): boolean => {
     const bytes = gathered.take();
     return bytes === undefined || push(bytes);

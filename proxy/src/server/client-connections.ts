@@ -55,7 +55,7 @@ const headLookMs = 100;
  * event loop, before any timer.
  */
 const arrivedPart = 1 / 8;
-/** The same while they could not. */
+/** Interval of the same count at any time, for sections that do not end. */
 const calmLookMs = 5_000;
 /** 100 streams of HTTP/2 and an incomplete head. */
 const mostHeadsPerConnection = 101;
@@ -79,7 +79,7 @@ const pingFrameBytes = 17;
 const unprovenBytes = 2 * 1024;
 /** Time for the acknowledgement of a PING while requests are in progress. */
 const pingGraceMs = 500;
-/** Less of an incomplete head is none: lengths of heads are known but for blanks. */
+/** Fewer bytes of an incomplete head are not counted: the length of a complete head is known only up to its white space. */
 const countedBytes = 1024;
 /** Part of the budget that requests may still use after some were dropped. */
 const keptPart = 7 / 8;
@@ -420,11 +420,9 @@ export class ClientConnections {
 
   /** Closes idle connections in a batch, so that not every new one causes a search. @returns whether the rest is within the budget. */
   #closeIdle(added: ClientConnection): boolean {
-    const { clock, requests } = this.#options;
-    const nowMs = clock.monotonicMs();
+    const nowMs = this.#options.clock.monotonicMs();
     if (nowMs < this.#nextIdleLookMs) return false;
-    const busy = new Set<Connection>();
-    for (const { connection } of requests()) busy.add(connection);
+    const busy = this.#busyConnections();
     const large = [...this.#holders.values()].filter(({ units }) => units * 2 >= this.#most);
     const idle = large
       .sort((a, b) => b.units - a.units)
@@ -437,6 +435,11 @@ export class ClientConnections {
     }
     this.#nextIdleLookMs = nowMs + idleLookMs;
     return this.#units <= this.#maxUnits;
+  }
+
+  /** Connections with a request that is not over. */
+  #busyConnections(): ReadonlySet<Connection> {
+    return new Set(Array.from(this.#options.requests(), ({ connection }) => connection));
   }
 
   /** The socket emits "close" later. */
@@ -541,8 +544,7 @@ export class ClientConnections {
 
   /** Connections without a request or an incomplete head. */
   #idleConnections(): HeldPart[] {
-    const busy = new Set<Connection>();
-    for (const { connection } of this.#options.requests()) busy.add(connection);
+    const busy = this.#busyConnections();
     const idle: HeldPart[] = [];
     for (const { client, connections } of this.#holders.values()) {
       for (const each of connections) {

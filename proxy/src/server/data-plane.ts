@@ -6,7 +6,7 @@ import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
-import { inTurns } from "@gatewayproxy/runtime/steps";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
@@ -59,7 +59,7 @@ import { LinkedSet } from "./linked-set.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import { defaultRequestRules, type RequestHead, type RequestRules } from "./request-head.ts";
-import { ambiguousPath, matchTooCostly, misdirected } from "./own-answers.ts";
+import { ambiguousPath, matchTooCostly, misdirected } from "./local-replies.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
@@ -221,11 +221,11 @@ export class DataPlane {
       log: options.upstreamLog ?? silentLogger,
     });
     const onFault = (error: unknown): void => options.faulted(error, "globalLimit");
-    const openClient = () => new Http2UnaryClient({ clock, random, addresses, onFault });
+    const openClient = () => new Http2UnaryClient({ clock, random, addresses, onError: onFault });
     this.#globalLimiter = new GlobalLimiter({
       ...{ clock, openClient, counters, observer: globalLimits },
-      onFault,
-      onServiceBack: options.onRateLimitServiceBack,
+      onError: onFault,
+      onServiceRecovered: options.onRateLimitServiceBack,
     });
   }
 
@@ -234,7 +234,7 @@ export class DataPlane {
    * they began with. Calls must not overlap.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const backends = await inTurns(this.#backends.reconcile(snapshot.backends));
+    const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
     this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
     const shared = {
@@ -294,7 +294,7 @@ export class DataPlane {
 
   /** Another worker has found that a rate limit service is back: this one asks it again, too. */
   rateLimitServiceIsBack(service: string): void {
-    this.#globalLimiter.serviceIsBack(service);
+    this.#globalLimiter.serviceRecovered(service);
   }
 
   /** The rate limit services of this worker, for operators. */
@@ -421,10 +421,10 @@ function direct({ routes, rules }: OpenBind, downstream: Downstream, exchange: E
   const match = findRule(routes, head, budget);
   const known = match === undefined || match === "tooCostly" ? undefined : match;
   const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
-  if (isMisdirected(routes, listener, connection)) exchange.refuse(misdirected, listener);
-  else if (match === "tooCostly") exchange.refuse(matchTooCostly, listener);
+  if (isMisdirected(routes, listener, connection)) exchange.reject(misdirected, listener);
+  else if (match === "tooCostly") exchange.reject(matchTooCostly, listener);
   else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path))
-    exchange.refuse(ambiguousPath, listener);
+    exchange.reject(ambiguousPath, listener);
   else exchange.serve(match, listener);
 }
 
@@ -514,7 +514,11 @@ function isMisdirected(routes: RouteIndex<CompiledRule>, listener: Listener | un
 }
 
 function isSameRule(a: ClientValidation | undefined, b: ClientValidation | undefined): boolean {
-  return a?.mode === b?.mode && a?.authorities === b?.authorities;
+  if (a?.mode !== b?.mode) return false;
+  if (a === undefined || b === undefined) return a === b;
+  // The same list is one object in a worker, for as long as snapshots name it (`ReceivedParts`).
+  if (a.authorities === b.authorities) return true;
+  return a.authorities.length === b.authorities.length && a.authorities.every((text, at) => text === b.authorities[at]);
 }
 
 /** Every global limit of a snapshot; one that several rules share comes several times. */

@@ -6,7 +6,7 @@
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
-import { shownText } from "@gatewayproxy/runtime/redaction";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { RequestView } from "../cel/request-view.ts";
 import { RequestWork } from "../cel/request-work.ts";
 import { preflightHeaders, readPreflight, setCorsHeaders } from "../filters/cors.ts";
@@ -33,7 +33,7 @@ import type { BackendTarget, CompiledRule, CompiledTarget, RedirectTarget } from
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { Forwarding } from "./forwarding.ts";
-import { LimitCheck, type LimitVerdict } from "./limit-check.ts";
+import { LimitCheck, type LimitCheckResult } from "./limit-check.ts";
 import type { Linked, LinkedSet } from "./linked-set.ts";
 import { LoggedDownstream } from "./logged-downstream.ts";
 import { type MirrorServices, mirrorRequest } from "./mirror.ts";
@@ -42,19 +42,19 @@ import {
   bodyMemoryFull,
   conflictingParameter,
   headMemoryFull,
-  internalFault,
+  internalError,
   invalidBackend,
   loopDetected,
   mirrorLoopDetected,
   noReadyEndpoint,
   originNotAllowed,
-  type OwnAnswer,
-  policyRefused,
+  type LocalReply,
+  policyRejected,
   routeNotFound,
   trailersTooLarge,
   uploadStalled,
   upstreamTimeout,
-} from "./own-answers.ts";
+} from "./local-replies.ts";
 import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { HeldRequest } from "./client-connections.ts";
@@ -148,7 +148,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       const detail = { backend: backend ?? "", call: calls };
       children.push({ kind: "upstreamCall", name: endpoint ?? "", ageMs: nowMs - callSinceMs, detail, children: [] });
     }
-    const name = `${shownText(method)} ${shownText(path.split("?", 1)[0] ?? "")}`;
+    const name = `${redactText(method)} ${redactText(path.split("?", 1)[0] ?? "")}`;
     const detail = { requestId, ...(route !== undefined && { route }), ...(status !== 0 && { status }) };
     return { kind: "request", name, ageMs: nowMs - this.#startMs, detail, children };
   }
@@ -168,10 +168,10 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   }
 
   /** Answers in the place of any rule. */
-  refuse(answer: OwnAnswer, listener: Listener | undefined): void {
+  reject(answer: LocalReply, listener: Listener | undefined): void {
     this.#record.listener = listener?.key;
     if (this.#services.tracer.isWatching) this.#beginTrace(undefined, listener);
-    this.#answer(answer);
+    this.#sendLocalReply(answer);
   }
 
   #beginTrace(match: RouteMatch<CompiledRule> | undefined, listener: Listener | undefined): void {
@@ -196,7 +196,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#services.faulted(error, this.#record);
     if (this.#isClosed) return;
     try {
-      this.#giveUp(internalFault);
+      this.#abort(internalError);
     } catch (failure) {
       // What cannot be written made the answer fail, and it would be part of this one too.
       this.#services.faulted(failure, this.#record);
@@ -204,9 +204,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     }
   }
 
-  #giveUp(answer: OwnAnswer): void {
-    if (this.#forwarding === undefined) this.#answer(answer);
-    else this.#forwarding.giveUp(answer);
+  #abort(answer: LocalReply): void {
+    if (this.#forwarding === undefined) this.#sendLocalReply(answer);
+    else this.#forwarding.abort(answer);
   }
 
   get client(): string {
@@ -252,19 +252,19 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   endForMemory(): void {
     if (this.#isClosed) return;
     this.connection.heads.countEndedForMemory(this.#services.clock.monotonicMs());
-    this.#endWith(headMemoryFull);
+    this.#endWithReply(headMemoryFull);
   }
 
   onTrailersRefused(): void {
-    if (!this.#isClosed) this.#endWith(trailersTooLarge);
+    if (!this.#isClosed) this.#endWithReply(trailersTooLarge);
   }
 
   /** Ends the request at any time: with `answer` unless one has begun. Never throws. */
-  #endWith(answer: OwnAnswer): void {
+  #endWithReply(answer: LocalReply): void {
     try {
       if (this.#record.status === 0) {
         this.#limitCheck?.abandon();
-        this.#giveUp(answer);
+        this.#abort(answer);
       } else {
         // The client does not get the answer for whose reason this takes the place.
         this.#record.reason = answer.reason;
@@ -286,7 +286,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   #endStalled(): void {
     if (this.#record.status === 0) {
-      this.#giveUp(this.#body?.waitsFor === "call" ? upstreamTimeout : uploadStalled);
+      this.#abort(this.#body?.waitsFor === "call" ? upstreamTimeout : uploadStalled);
       return;
     }
     this.#record.reason ??= "StreamIdleTimeout";
@@ -295,7 +295,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   #route(match: RouteMatch<CompiledRule> | undefined): void {
     if (match === undefined) {
-      this.#answer(routeNotFound);
+      this.#sendLocalReply(routeNotFound);
       return;
     }
     const rule = match.compiled;
@@ -304,12 +304,12 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#record.rule = rule.rule;
     const { path } = this.#downstream.head;
     if (match.isQueryAmbiguous || hasConflictingParameter(path, rule.queryNames)) {
-      this.#answer(conflictingParameter);
+      this.#sendLocalReply(conflictingParameter);
       return;
     }
     if (this.#answersPreflight(rule)) return;
     if (rule.isClosed) {
-      this.#answer(policyRefused);
+      this.#sendLocalReply(policyRejected);
       return;
     }
     if (rule.limits.isEmpty && rule.globalLimits === undefined) this.#direct(rule, match.match);
@@ -350,7 +350,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     const preflight = cors === undefined ? undefined : readPreflight(method, rawHeaders);
     if (cors === undefined || preflight === undefined) return false;
     const headers = preflightHeaders(cors, preflight);
-    if (headers === undefined) this.#answer(originNotAllowed);
+    if (headers === undefined) this.#sendLocalReply(originNotAllowed);
     else this.#respond(204, headers, "");
     return true;
   }
@@ -367,23 +367,23 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       guarded: (action) => this.#guarded(action),
     });
     this.#limitCheck = check;
-    check.run(rule, this.#viewOf(rule), (verdict) => {
-      if (verdict.kind === "admitted") this.#direct(rule, match, target);
-      else this.#decline(verdict);
+    check.run(rule, this.#viewOf(rule), (result) => {
+      if (result.kind === "allowed") this.#direct(rule, match, target);
+      else this.#deny(result);
     });
   }
 
   /** Answers where a limit lets the request go no further. */
-  #decline(verdict: Exclude<LimitVerdict, { kind: "admitted" }>): void {
-    if (verdict.denial !== undefined) this.#services.denied(this.#record, verdict.denial);
-    if (verdict.kind === "undecided") {
+  #deny(result: Exclude<LimitCheckResult, { kind: "allowed" }>): void {
+    if (result.denial !== undefined) this.#services.denied(this.#record, result.denial);
+    if (result.kind === "unavailable") {
       // The service was to decide, so no limit has admitted the request.
-      if (verdict.denial !== undefined) this.#limitCheck?.admitted?.refund();
-      this.#answer(verdict.answer);
+      if (result.denial !== undefined) this.#limitCheck?.reservation?.refund();
+      this.#sendLocalReply(result.answer);
       return;
     }
     this.#record.reason = "RateLimited";
-    this.#respondWithCors(429, verdict.headers, verdict.body);
+    this.#respondWithCors(429, result.headers, result.body);
   }
 
   /** What happens later than `serve` fails as well as what happens within it. */
@@ -421,7 +421,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       return;
     }
     const target = picked ?? rule.pick();
-    if (target === undefined || target.kind === "invalid") this.#answer(invalidBackend);
+    if (target === undefined || target.kind === "invalid") this.#sendLocalReply(invalidBackend);
     else if (target.kind === "redirect") this.#redirect(rule, target, match);
     else this.#forward(rule, target, match);
   }
@@ -430,7 +430,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     const { scheme, authority, path } = this.#downstream.head;
     const { listenerPort } = this.#services;
     const headers = ["location", redirectLocation(target.redirect, { scheme, authority, path, match, listenerPort })];
-    this.#limitCheck?.admitted?.setHeaders(headers);
+    this.#limitCheck?.reservation?.setHeaders(headers);
     this.#responseEditor(rule, target)?.(headers);
     this.#respond(target.redirect.statusCode, headers, "");
   }
@@ -439,15 +439,15 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#record.backend = target.backend.backend.key;
     const loop = loopField(this.#downstream.head.rawHeaders);
     if (isLoop(loop, rule.loopName)) {
-      this.#answer(loopDetected);
+      this.#sendLocalReply(loopDetected);
       return;
     }
     if (rule.mirrors && isMirrored(loop, rule.loopName)) {
-      this.#answer(mirrorLoopDetected);
+      this.#sendLocalReply(mirrorLoopDetected);
       return;
     }
     if (target.backend.pools.length === 0) {
-      this.#answer(noReadyEndpoint);
+      this.#sendLocalReply(noReadyEndpoint);
       return;
     }
     const { clock, random, abandonedAnswers } = this.#services;
@@ -463,12 +463,12 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       target,
       timeouts: rule.timeouts,
       retry: rule.retry,
-      admission: this.#limitCheck?.admitted,
+      admission: this.#limitCheck?.reservation,
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || countsTokens,
       tellsCharge: rule.limits.countsTokens,
       abandonedAnswers: countsTokens ? abandonedAnswers : undefined,
-      answer: (answer) => this.#answer(answer),
+      answer: (answer) => this.#sendLocalReply(answer),
       fault: (error) => this.fault(error),
     });
     this.#forwarding = forwarding;
@@ -477,7 +477,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     if (target.ai !== undefined || countsTokens) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.usageEdit);
-        else forwarding.refuse(prepared.answer);
+        else forwarding.reject(prepared.answer);
       });
       request.body?.countTokenIds();
       const usageChunk = rule.usageChunk ?? target.ai?.usageChunk ?? defaultUsageChunk;
@@ -486,7 +486,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     else {
       const send = this.#guarded<boolean>((isReady) => {
         if (isReady) forwarding.send(request, undefined);
-        else forwarding.refuse(bodyMemoryFull);
+        else forwarding.reject(bodyMemoryFull);
       });
       request.body.whenReady(request.headers, send);
     }
@@ -502,7 +502,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       sourceAddress: connection.sourceAddress,
       requestId: this.#record.requestId,
     });
-    this.#limitCheck?.admitted?.setBackendHeaders(headers);
+    this.#limitCheck?.reservation?.setBackendHeaders(headers);
     filters.editRequest?.(headers);
     headers.push("cdn-loop", loop);
     const path = filters.path === undefined ? head.path : rewritePath(filters.path, match, head.path);
@@ -529,9 +529,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     };
   }
 
-  #answer(answer: OwnAnswer): void {
+  #sendLocalReply(answer: LocalReply): void {
     this.#record.reason = answer.reason;
-    const admitted = this.#limitCheck?.admitted;
+    const admitted = this.#limitCheck?.reservation;
     const refund = this.#forwarding === undefined ? answer.refund : this.#forwarding.refundCause(answer);
     if (refund !== undefined) admitted?.refund(refund);
     const headers = ["content-type", "text/plain"];

@@ -12,7 +12,7 @@ import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
-import { shownHeaders, shownPath, shownText } from "@gatewayproxy/runtime/redaction";
+import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import { loggedHeaders } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
@@ -20,10 +20,16 @@ import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { AbandonedAnswers } from "./abandoned-answers.ts";
-import type { Admitted } from "./admission.ts";
+import type { RequestReservation } from "./request-reservation.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
-import { backendOverloaded, failureAnswer, noReadyEndpoint, type OwnAnswer, requestTimeout } from "./own-answers.ts";
+import {
+  backendOverloaded,
+  upstreamFailed,
+  noReadyEndpoint,
+  type LocalReply,
+  requestTimeout,
+} from "./local-replies.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { severityOfStatus } from "./trace-messages.ts";
@@ -43,7 +49,7 @@ export interface ForwardingOptions {
   readonly target: BackendTarget;
   readonly timeouts: Timeouts | undefined;
   readonly retry: RetryPolicy | undefined;
-  readonly admission: Admitted | undefined;
+  readonly admission: RequestReservation | undefined;
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
@@ -52,7 +58,7 @@ export interface ForwardingOptions {
   /** Where answers are read on for their usage when their clients have left; absent where no limit counts tokens. */
   readonly abandonedAnswers: AbandonedAnswers | undefined;
   /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
-  readonly answer: (answer: OwnAnswer) => void;
+  readonly answer: (answer: LocalReply) => void;
   /** Takes what failed inside the proxy later than its caller could see. */
   readonly fault: (error: unknown) => void;
 }
@@ -91,7 +97,7 @@ export class Forwarding implements RelayOwner {
     const requestMs = timeouts?.requestMs ?? 0;
     if (requestMs === 0) return;
     const remainingMs = startMs + requestMs - clock.monotonicMs();
-    this.#requestTimer = this.#later(Math.max(0, remainingMs), () => this.giveUp(requestTimeout));
+    this.#requestTimer = this.#later(Math.max(0, remainingMs), () => this.abort(requestTimeout));
   }
 
   /** As `setTimer`; what fails then ends this request only. */
@@ -120,7 +126,7 @@ export class Forwarding implements RelayOwner {
    * For what a policy may give the unit of a request back that ends with `answer`. What happened to an earlier call
    * decides where an endpoint got it: a backend that saw the request is not forgotten because the next one was away.
    */
-  refundCause(answer: OwnAnswer): RefundCause | undefined {
+  refundCause(answer: LocalReply): RefundCause | undefined {
     return this.#earlier === "none" ? undefined : (this.#earlier ?? answer.refund);
   }
 
@@ -136,8 +142,8 @@ export class Forwarding implements RelayOwner {
   }
 
   /** Answers in place of a call that must not be made. */
-  refuse(answer: OwnAnswer): void {
-    if (!this.#isOver) this.#answer(answer);
+  reject(answer: LocalReply): void {
+    if (!this.#isOver) this.#sendLocalReply(answer);
   }
 
   /** The client takes more of the answer. */
@@ -146,7 +152,7 @@ export class Forwarding implements RelayOwner {
   }
 
   /** Ends the request with `answer`; with nothing more than a reason where an answer has begun. */
-  giveUp(answer: OwnAnswer): void {
+  abort(answer: LocalReply): void {
     const isWorking = this.#isBackendWorking() || this.#hasWorked;
     this.stop();
     if (this.#relay?.cutOff(answer.reason) === true) return;
@@ -201,7 +207,7 @@ export class Forwarding implements RelayOwner {
 
   acceptsStatus(status: number, headers: readonly string[]): boolean {
     this.#options.trace?.emit(
-      { ...this.#callResult(), status, headers: shownHeaders(headers) },
+      { ...this.#callResult(), status, headers: redactHeaders(headers) },
       severityOfStatus(status),
       this.#callMs,
     );
@@ -226,7 +232,7 @@ export class Forwarding implements RelayOwner {
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#isOver) return;
     this.#options.trace?.emit({ ...this.#callResult(), error: failure.message }, "error", this.#callMs);
-    const { refund = "none" } = failureAnswer(failure);
+    const { refund = "none" } = upstreamFailed(failure);
     if (refund !== "ConnectFailure" && refund !== "Overload") this.#earlier = refund;
     this.#hasWorked ||= failure.kind === "timeout";
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
@@ -236,7 +242,7 @@ export class Forwarding implements RelayOwner {
     }
     // Who has waited in vain does not stand in line again; a forbidden address stays forbidden.
     else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain(failure.kind))
-      this.#answer(failureAnswer(failure));
+      this.#sendLocalReply(upstreamFailed(failure));
   }
 
   #callOnce(): void {
@@ -246,7 +252,7 @@ export class Forwarding implements RelayOwner {
     const pool = target.backend.pick(this.#tried, client, request.upgrade !== undefined);
     if (pool === "none" || pool === "overloaded") {
       this.#logUnpicked(pool);
-      this.#answer(pool === "none" ? noReadyEndpoint : backendOverloaded);
+      this.#sendLocalReply(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
     }
     const isRepeated = this.#tried.includes(pool);
@@ -291,7 +297,7 @@ export class Forwarding implements RelayOwner {
     if (!log.isTracing) return;
     const { method, path, headers } = request;
     log.trace(
-      { endpoint: address, call, method: shownText(method), path: shownPath(path), headers: loggedHeaders(headers) },
+      { endpoint: address, call, method: redactText(method), path: redactPath(path), headers: loggedHeaders(headers) },
       "request head sent",
     );
   }
@@ -373,7 +379,8 @@ export class Forwarding implements RelayOwner {
   #retry(): void {
     // More of the body may have come than is kept, while we waited.
     if (this.#mayReplayBody()) this.#callOnce();
-    else this.#answer(failureAnswer({ kind: "reset", message: "the request body is too long to be sent again" }));
+    else
+      this.#sendLocalReply(upstreamFailed({ kind: "reset", message: "the request body is too long to be sent again" }));
   }
 
   #mayReplayBody(): boolean {
@@ -402,7 +409,7 @@ export class Forwarding implements RelayOwner {
     relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" }, call);
   }
 
-  #answer(answer: OwnAnswer): void {
+  #sendLocalReply(answer: LocalReply): void {
     this.stop();
     // Once for all calls, as the client gets one answer at most.
     if (this.#hasWorked) this.#relay?.settle("cutShort", nothingMore);

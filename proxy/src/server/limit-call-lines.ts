@@ -1,26 +1,26 @@
 /** The calls to rate limit services that are made for one request, as its log tells them. */
-import { isSecretExpression, isSecretName, shownValue } from "@gatewayproxy/runtime/redaction";
+import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
-import type { RateLimitAnswer } from "../policy/ratelimit/global/messages.ts";
+import type { RateLimitResponse } from "../policy/ratelimit/global/messages.ts";
 import type { CallWatcher } from "../policy/ratelimit/global/call-watcher.ts";
 import type { RequestLogger } from "../telemetry/request-log.ts";
 
 export function callLines(log: RequestLogger): CallWatcher {
   return {
-    asked({ service, policy, domain }, { method, call, about }) {
+    called({ service, policy, domain }, { method, call, descriptors: about }) {
       if (!log.isTracing) return;
       log.trace(
         { service, policy, method, domain, descriptors: about.map(shownDescriptor), hits: call.hits },
         "rate limit service asked",
       );
     },
-    answered({ service, policy }, { method }, answer, durationMs) {
+    ended({ service, policy }, { method }, answer, durationMs) {
       const about = { service, policy, method, durationMs: Math.round(durationMs * 1_000) / 1_000 };
       if (answer.kind === "failed") {
         log.debug({ ...about, cause: answer.cause, error: answer.message }, "rate limit service failed");
         return;
       }
-      const { overallCode, statuses } = answer.answer;
+      const { overallCode, statuses } = answer.response;
       log.debug({ ...about, code: overallCode, limits: statuses.map(shownStatus) }, "rate limit service answered");
     },
   };
@@ -31,13 +31,13 @@ function shownDescriptor({ compiled, entries, hits }: RequestDescriptor): string
   const sources = compiled.descriptor.entries;
   const shown = entries.map(({ key, value }, at) => {
     const isSecret = isSecretName(key) || isSecretExpression(sources[at]?.expression ?? "");
-    return `${key}=${shownValue(value, isSecret).text}`;
+    return `${key}=${redactValue(value, isSecret).text}`;
   });
   return `${shown.join(", ")}${hits === 1 ? "" : ` ×${hits}`}`;
 }
 
 /** `OVER_LIMIT, 0 of 10 in 3600 s left, resets in 1200 ms`. */
-function shownStatus({ code, limit, remaining, resetMs }: RateLimitAnswer["statuses"][number]): string {
+function shownStatus({ code, limit, remaining, resetMs }: RateLimitResponse["statuses"][number]): string {
   if (limit === undefined) return `${code}, no limit`;
   const window = limit.windowSeconds === undefined ? "" : ` in ${limit.windowSeconds} s`;
   const reset = resetMs === undefined ? "" : `, resets in ${Math.round(resetMs)} ms`;

@@ -11,32 +11,32 @@ import { isWithoutModel, type LlmRequest, llmRequestNames, readLlmRequest } from
 import type { JsonReading } from "../llm/request-json.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
-import type { GlobalAdmission, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
-import type { Admission, Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { GlobalResult, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
+import type { LocalResult, Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
-import { Admitted } from "./admission.ts";
+import { RequestReservation } from "./request-reservation.ts";
 import { readBody } from "./body-reading.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
 import {
   bodyEncoded,
   costTooCostly,
-  limitUndecided,
+  limitUnavailable,
   limitValueTooLong,
-  type OwnAnswer,
-  uneditedAnswer,
-  unheldAnswer,
-} from "./own-answers.ts";
+  type LocalReply,
+  unreadableBody,
+  bodyNotBuffered,
+} from "./local-replies.ts";
 import type { RequestBody } from "./request-body.ts";
 import { callLines } from "./limit-call-lines.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
-export type LimitVerdict =
-  | { readonly kind: "admitted" }
+export type LimitCheckResult =
+  | { readonly kind: "allowed" }
   /** A limit is exhausted. */
-  | { readonly kind: "refused"; readonly denial: Denial; readonly headers: string[]; readonly body: string | Buffer }
+  | { readonly kind: "denied"; readonly denial: Denial; readonly headers: string[]; readonly body: string | Buffer }
   /** No limit could be asked, and the request must not pass unasked; `denial` where a service was to be. */
-  | { readonly kind: "undecided"; readonly denial: Denial | undefined; readonly answer: OwnAnswer };
+  | { readonly kind: "unavailable"; readonly denial: Denial | undefined; readonly answer: LocalReply };
 
 export interface LimitCheckOptions {
   readonly clock: Clock;
@@ -54,9 +54,9 @@ export interface LimitCheckOptions {
 export class LimitCheck {
   readonly #options: LimitCheckOptions;
   #askedMs: number | undefined;
-  #admitted: Admitted | undefined;
+  #reservation: RequestReservation | undefined;
   /** A rate limit service is to decide, and has not. */
-  #isUndecided = false;
+  #isPending = false;
   #isAbandoned = false;
 
   constructor(options: LimitCheckOptions) {
@@ -64,8 +64,8 @@ export class LimitCheck {
   }
 
   /** What the request holds of its limits; absent while none has let it pass. */
-  get admitted(): Admitted | undefined {
-    return this.#admitted;
+  get reservation(): RequestReservation | undefined {
+    return this.#reservation;
   }
 
   /** While the rate limit service decides: since when; monotonic. */
@@ -74,7 +74,7 @@ export class LimitCheck {
   }
 
   /** Calls `done` once, within this call where nothing has to be waited for; never after `abandon`. */
-  run(rule: CompiledRule, view: RequestView, done: (verdict: LimitVerdict) => void): void {
+  run(rule: CompiledRule, view: RequestView, done: (verdict: LimitCheckResult) => void): void {
     const { clock, record, trace } = this.#options;
     const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
     if (local !== undefined) {
@@ -83,25 +83,25 @@ export class LimitCheck {
     }
     if (local?.kind === "denied") {
       const { rawHeaders, body } = deniedResponse(local);
-      done({ kind: "refused", denial: { kind: "local", denied: local }, headers: [...rawHeaders], body });
+      done({ kind: "denied", denial: { kind: "local", denied: local }, headers: [...rawHeaders], body });
       return;
     }
-    this.#admitted = new Admitted(clock, local, undefined);
-    if (rule.globalLimits === undefined) done({ kind: "admitted" });
+    this.#reservation = new RequestReservation(clock, local, undefined);
+    if (rule.globalLimits === undefined) done({ kind: "allowed" });
     else this.#askGlobal(rule.globalLimits, view, local, done);
   }
 
   /** Nobody waits for the verdict any more: what the request has been counted for until now is given back. */
   abandon(): void {
     this.#isAbandoned = true;
-    if (this.#isUndecided) this.#admitted?.refund();
+    if (this.#isPending) this.#reservation?.refund();
   }
 
   #askGlobal(
     limits: GlobalLimitSet,
     view: RequestView,
     local: Allowed | undefined,
-    done: (verdict: LimitVerdict) => void,
+    done: (verdict: LimitCheckResult) => void,
   ): void {
     const { clock, guarded, takeBody } = this.#options;
     const { prescribedModel } = this.#options;
@@ -109,8 +109,8 @@ export class LimitCheck {
       prescribedModel === undefined ? llm : { ...llm, requestModel: prescribedModel };
     const startMs = clock.monotonicMs();
     this.#askedMs = startMs;
-    this.#isUndecided = true;
-    const refuse = (answer: OwnAnswer): void => done({ kind: "undecided", denial: undefined, answer });
+    this.#isPending = true;
+    const refuse = (answer: LocalReply): void => done({ kind: "unavailable", denial: undefined, answer });
     const ask = (asked: RequestView): void => {
       if (limits.costsTooMuch(asked)) {
         refuse(costTooCostly);
@@ -120,8 +120,8 @@ export class LimitCheck {
         asked,
         guarded((admission) => {
           this.#askedMs = undefined;
-          if (!this.#isAbandoned) done(this.#judge(admission, local, startMs));
-          else if (admission.kind === "allowed") admission.pass.refund();
+          if (!this.#isAbandoned) done(this.#conclude(admission, local, startMs));
+          else if (admission.kind === "allowed") admission.reservation.refund();
         }),
         this.#options.trace?.log && callLines(this.#options.trace.log.ratelimit),
       );
@@ -134,14 +134,14 @@ export class LimitCheck {
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {
-        if (whole === undefined) refuse(unheldAnswer(body));
+        if (whole === undefined) refuse(bodyNotBuffered(body));
         else if (isWithoutModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
         else {
           const ended = guarded<JsonReading>((reading) => {
             const llm = readLlmRequest(reading);
             // What cannot be read must not get past the limit.
             if (typeof llm !== "string") ask({ ...view, llm: withPrescribed(llm) });
-            else refuse(isEncoded(view) ? bodyEncoded : uneditedAnswer(llm));
+            else refuse(isEncoded(view) ? bodyEncoded : unreadableBody(llm));
           });
           readBody(body, whole, llmRequestNames, ended);
         }
@@ -149,25 +149,25 @@ export class LimitCheck {
     );
   }
 
-  #judge(admission: GlobalAdmission, local: Allowed | undefined, startMs: number): LimitVerdict {
+  #conclude(admission: GlobalResult, local: Allowed | undefined, startMs: number): LimitCheckResult {
     const { clock, record, trace } = this.#options;
-    this.#isUndecided = false;
+    this.#isPending = false;
     if (trace !== undefined) traceGlobal(trace, admission, startMs);
     record.globalDecisions = admission.decisions;
     switch (admission.kind) {
       case "allowed":
-        this.#admitted = new Admitted(clock, local, admission.pass);
-        return { kind: "admitted" };
-      case "undecided": {
-        const denial: Denial = { kind: "global", limit: admission.limit, refused: admission.refused };
-        return { kind: "undecided", denial, answer: limitUndecided };
+        this.#reservation = new RequestReservation(clock, local, admission.reservation);
+        return { kind: "allowed" };
+      case "unavailable": {
+        const denial: Denial = { kind: "global", limit: admission.limit, decision: admission.decision };
+        return { kind: "unavailable", denial, answer: limitUnavailable };
       }
       case "tooLong":
-        return { kind: "undecided", denial: undefined, answer: limitValueTooLong };
+        return { kind: "unavailable", denial: undefined, answer: limitValueTooLong };
       case "denied": {
-        const { limit, refused, headers, body } = admission;
-        this.#admitted?.refund();
-        return { kind: "refused", denial: { kind: "global", limit, refused }, headers: [...headers], body };
+        const { limit, decision, headers, body } = admission;
+        this.#reservation?.refund();
+        return { kind: "denied", denial: { kind: "global", limit, decision }, headers: [...headers], body };
       }
     }
   }
@@ -179,12 +179,12 @@ function isEncoded(view: RequestView): boolean {
   return (headerOf(view, "content-encoding")?.toLowerCase() ?? "identity") !== "identity";
 }
 
-function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: Admission): void {
+function traceLocal(trace: RequestTrace, rule: CompiledRule, view: RequestView, { kind }: LocalResult): void {
   for (const figures of rule.limits.figures(view)) {
-    trace.emit(localPolicy(figures, kind === "allowed"), figures.admits ? "success" : "warn");
+    trace.emit(localPolicy(figures, kind === "allowed"), figures.isAllowed ? "success" : "warn");
   }
 }
 
-function traceGlobal(trace: RequestTrace, { decisions }: GlobalAdmission, startMs: number): void {
+function traceGlobal(trace: RequestTrace, { decisions }: GlobalResult, startMs: number): void {
   for (const decision of decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), startMs);
 }

@@ -38,11 +38,11 @@ import {
   deferredWorkNotAllowed,
   endpointNotListed,
   otherModel,
-  type OwnAnswer,
-  unheldAnswer,
-  uneditedAnswer,
+  type LocalReply,
+  bodyNotBuffered,
+  unreadableBody,
   upgradeNotAllowed,
-} from "./own-answers.ts";
+} from "./local-replies.ts";
 import type { RequestBody } from "./request-body.ts";
 
 /** A request with what is sent as its body, from the first byte as often as it must be. */
@@ -60,7 +60,7 @@ export interface OutgoingRequest {
 /** Ready to be sent, or refused; `usageEdit`: the stream has an event that the client did not ask for. */
 export type ProviderRequest =
   | { readonly kind: "ready"; readonly request: OutgoingRequest; readonly usageEdit: UsageEdit | undefined }
-  | { readonly kind: "refused"; readonly answer: OwnAnswer };
+  | { readonly kind: "refused"; readonly answer: LocalReply };
 
 /** A backend that may be asked for the work of a model. */
 export interface ModelBackend {
@@ -145,7 +145,7 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   }
   body.keepUpTo(maxAiRequestBytes);
   body.collect((whole) => {
-    if (whole === undefined) done({ kind: "refused", answer: unheldAnswer(body) });
+    if (whole === undefined) done({ kind: "refused", answer: bodyNotBuffered(body) });
     // Nothing is said of a model where nothing is said, as when a batch is cancelled.
     else if (whole.length === 0 && !mayBeCompletions(path)) {
       done({ kind: "ready", request, usageEdit: undefined });
@@ -157,7 +157,7 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   });
 }
 
-function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequest): OwnAnswer | undefined {
+function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequest): LocalReply | undefined {
   const { upgrade, path, headers } = request;
   if (upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
   if (!mayGenerate(request) || isDeletion(request)) return undefined;
@@ -226,7 +226,7 @@ function withPreparedBody(
   whole: Buffer,
   prepared: AiRequest | Unedited,
 ): ProviderRequest {
-  if (typeof prepared === "string") return { kind: "refused", answer: uneditedAnswer(prepared) };
+  if (typeof prepared === "string") return { kind: "refused", answer: unreadableBody(prepared) };
   const { body, asksUsage } = prepared;
   if (ai === undefined && body === whole) return { kind: "ready", request, usageEdit: undefined };
   if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { uploadBrokenOff } from "../upstream/failure.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { boundChunks } from "./bound-chunks.ts";
-import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { TokenIds } from "../llm/token-ids.ts";
 
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
@@ -40,7 +40,7 @@ export class RequestBody {
   readonly #owner: BodySource["owner"];
   #isOutOfMemory = false;
   /** Everything that has come; absent once that was more than is kept. */
-  #kept: KeptBytes | undefined = new KeptBytes();
+  #kept: ChunkBuffer | undefined = new ChunkBuffer();
   #limitBytes = smallBodyBytes;
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
   /** Who gets what comes next. */
@@ -48,7 +48,7 @@ export class RequestBody {
   /** The reader has asked for more than it has got. */
   #isWanted = false;
   /** What has come for the reader before it asked. */
-  readonly #ahead = new KeptBytes();
+  readonly #ahead = new ChunkBuffer();
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
 
@@ -98,7 +98,7 @@ export class RequestBody {
 
   /** Holds `bytes` in the place of a body that has come whole. @returns false where there is no memory for them. */
   replaceBy(bytes: Buffer): boolean {
-    this.#kept = new KeptBytes();
+    this.#kept = new ChunkBuffer();
     this.#kept.push(bytes);
     this.#isOutOfMemory = !this.#share.growTo(this.#kept.memoryBytes);
     return !this.#isOutOfMemory;
@@ -234,7 +234,7 @@ export class RequestBody {
   }
 
   /** @returns whether there is room for it. */
-  #keep(kept: KeptBytes, chunk: Buffer): boolean {
+  #keep(kept: ChunkBuffer, chunk: Buffer): boolean {
     if (kept.length + chunk.length > this.#limitBytes) return false;
     kept.push(chunk);
     this.#isOutOfMemory = !this.#share.growTo(kept.memoryBytes);

@@ -23,7 +23,7 @@ import type { FailureReason, RequestRecord } from "../telemetry/request-record.t
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { AbandonedAnswer } from "./abandoned-answers.ts";
-import type { Admitted } from "./admission.ts";
+import type { RequestReservation } from "./request-reservation.ts";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Downstream } from "./downstream.ts";
 import { joinTunnel } from "./tunnel.ts";
@@ -32,7 +32,7 @@ export interface RelayOptions {
   readonly clock: Clock;
   readonly downstream: Downstream;
   readonly record: RequestRecord;
-  readonly admission: Admitted | undefined;
+  readonly admission: RequestReservation | undefined;
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the answer are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;

@@ -130,18 +130,34 @@ interface CompiledContext {
 
 type ContextOptions = ReturnType<typeof contextOptions>;
 
-/** One certificate each: of several, Node gives a connection that named its host the last alone. */
-function compileContext(tls: ListenerTls, certificate: Certificate): CompiledContext {
-  const options = contextOptions(tls, certificate);
-  return { options, context: createSecureContext(options) };
+/**
+ * Contexts by certificate, authorities and ciphers. Reading authorities takes up to some 10 ms and 1 MiB, so listeners
+ * with the same settings share a context.
+ */
+const contexts = new WeakMap<Certificate, WeakMap<readonly string[], Map<string, CompiledContext>>>();
+const noAuthorities: readonly string[] = [];
+
+/** A context has one certificate: of several, Node gives a connection that named its host the last alone. */
+function compileContext({ ciphers = tls12Ciphers, clientValidation }: ListenerTls, certificate: Certificate) {
+  const authorities = clientValidation === undefined ? noAuthorities : authoritiesOf(clientValidation);
+  const ofCertificate = contexts.get(certificate) ?? new WeakMap<readonly string[], Map<string, CompiledContext>>();
+  contexts.set(certificate, ofCertificate);
+  const ofAuthorities = ofCertificate.get(authorities) ?? new Map<string, CompiledContext>();
+  ofCertificate.set(authorities, ofAuthorities);
+  const known = ofAuthorities.get(ciphers);
+  if (known !== undefined) return known;
+  const options = contextOptions(ciphers, authorities, certificate);
+  const compiled = { options, context: createSecureContext(options) };
+  ofAuthorities.set(ciphers, compiled);
+  return compiled;
 }
 
-function contextOptions({ ciphers, clientValidation }: ListenerTls, { chain, privateKey }: Certificate) {
+function contextOptions(ciphers: string, authorities: readonly string[], { chain, privateKey }: Certificate) {
   return {
     cert: chain,
     key: privateKey.secret,
-    ...(clientValidation !== undefined && { ca: authoritiesOf(clientValidation) }),
-    ciphers: `${tls13Ciphers}:${ciphers ?? tls12Ciphers}`,
+    ca: [...authorities],
+    ciphers: `${tls13Ciphers}:${ciphers}`,
   };
 }
 
@@ -150,8 +166,8 @@ function contextOptions({ ciphers, clientValidation }: ListenerTls, { chain, pri
  * authority is let pass, while one with the name of a known authority and another's signature leaves an error behind in
  * OpenSSL, on which Node closes the connection.
  */
-function authoritiesOf({ authorities, mode }: ClientValidation): string | string[] {
-  return mode === "AllowValidOnly" ? authorities : [];
+function authoritiesOf({ authorities, mode }: ClientValidation): readonly string[] {
+  return mode === "AllowValidOnly" ? authorities : noAuthorities;
 }
 
 /** Forward secrecy and authenticated encryption; of the others HTTP/2 forbids most (RFC 9113 §9.2.2). */

@@ -7,11 +7,11 @@ import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import {
   isSecretExpression,
-  shownHeaders,
-  shownNamed,
-  shownPath,
-  shownText,
-  shownValue,
+  redactHeaders,
+  redactNamed,
+  redactPath,
+  redactText,
+  redactValue,
 } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Severity } from "../telemetry/trace/request-trace.ts";
@@ -24,13 +24,13 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
     type: "requestStarted",
     requestId,
     worker,
-    method: shownText(method),
+    method: redactText(method),
     scheme,
-    authority: shownText(authority),
-    path: shownPath(path),
+    authority: redactText(authority),
+    path: redactPath(path),
     httpVersion,
     sourceAddress,
-    headers: shownHeaders(rawHeaders),
+    headers: redactHeaders(rawHeaders),
   };
 }
 
@@ -59,9 +59,9 @@ const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression:
 /** `path prefix /v1, method POST, header x-team = blue`. */
 function describeMatch({ path, method, headers, query }: Match): string {
   const value = (kind: "header" | "query", { name, kind: how, value: wanted }: Match["headers"][number]): string =>
-    `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${shownNamed(name, wanted)}`;
+    `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${redactNamed(name, wanted)}`;
   return [
-    `${pathKinds[path.kind]} ${shownPath(path.value)}`,
+    `${pathKinds[path.kind]} ${redactPath(path.value)}`,
     ...(method === undefined ? [] : [`method ${method}`]),
     ...headers.map((header) => value("header", header)),
     ...query.map((parameter) => value("query", parameter)),
@@ -81,9 +81,9 @@ export function policySelection({ limits, globalLimits }: CompiledRule): TraceMe
   };
 }
 
-/** @param isAdmitted by all local entries: then those that count requests have counted this one. */
-export function localPolicy({ limit, key, capacity, used, admits }: EntryFigures, isAdmitted: boolean): TraceMessage {
-  const cost = isAdmitted && admits && limit.counts === "requests" ? 1 : 0;
+/** @param isCounted All local entries allowed the request, so those that count requests have counted it. */
+export function localPolicy({ limit, key, capacity, used, isAllowed }: EntryFigures, isCounted: boolean): TraceMessage {
+  const cost = isCounted && isAllowed && limit.counts === "requests" ? 1 : 0;
   const { policy, target, mode, entry, counts } = limit;
   return {
     type: "policy",
@@ -91,10 +91,10 @@ export function localPolicy({ limit, key, capacity, used, admits }: EntryFigures
     policy,
     target,
     mode,
-    decision: admits ? "allowed" : mode === "Enforce" ? "denied" : "shadowDenied",
+    decision: isAllowed ? "allowed" : mode === "Enforce" ? "denied" : "shadowDenied",
     entry,
     counts,
-    ...(key !== undefined && { key: shownValue(key, isSecretExpression(limit.key ?? "")) }),
+    ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,
     before: used - cost,
     cost,
@@ -120,7 +120,7 @@ export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | 
     ...(input !== undefined && { inputTokens: input }),
     ...(output !== undefined && { outputTokens: output }),
     totalTokens: total,
-    ...(model !== undefined && { model: shownText(model) }),
+    ...(model !== undefined && { model: redactText(model) }),
     estimated,
   };
 }

@@ -28,9 +28,9 @@ function setup() {
 describe("coalesce()", () => {
   test("acts once for a burst, when it has been quiet", () => {
     const { clock, coalescer, runs } = setup();
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(40);
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(49);
     expect(runs()).toBe(0);
     clock.advance(1);
@@ -42,7 +42,7 @@ describe("coalesce()", () => {
   test("acts in the middle of a burst that does not end", () => {
     const { clock, coalescer, runs } = setup();
     for (let elapsedMs = 0; elapsedMs < 200; elapsedMs += 40) {
-      coalescer.poke();
+      coalescer.trigger();
       expect(runs()).toBe(0);
       clock.advance(40);
     }
@@ -51,9 +51,9 @@ describe("coalesce()", () => {
 
   test("acts again after an action during which events came", async () => {
     const { clock, coalescer, finishAction, runs } = setup();
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(50);
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(1_000);
     expect(runs()).toBe(1);
     await finishAction();
@@ -66,9 +66,9 @@ describe("coalesce()", () => {
 
   test("does nothing once closed, and leaves no timer", async () => {
     const { clock, coalescer, runs } = setup();
-    coalescer.poke();
+    coalescer.trigger();
     await coalescer.close();
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(1_000);
     expect(runs()).toBe(0);
     expect(clock.pendingTimers).toBe(0);
@@ -76,9 +76,9 @@ describe("coalesce()", () => {
 
   test("close waits for the running action", async () => {
     const { clock, coalescer, finishAction } = setup();
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(50);
-    coalescer.poke();
+    coalescer.trigger();
     let isClosed = false;
     const closed = coalescer.close().then(() => {
       isClosed = true;
@@ -109,7 +109,7 @@ describe("coalesce()", () => {
     const settled = () => new Promise((resolve) => setImmediate(resolve));
     const onFailure = (_error: unknown, retryMs: number) => failures.push(retryMs);
     const coalescer = coalesce({ clock, quietMs: 0, maxMs: 0, action, onFailure });
-    coalescer.poke();
+    coalescer.trigger();
     for (const ms of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000]) {
       clock.advance(ms);
       await settled();
@@ -117,7 +117,7 @@ describe("coalesce()", () => {
       await settled();
     }
     expect(failures).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-    coalescer.poke();
+    coalescer.trigger();
     clock.advance(0);
     await settled();
     expect(runs).toBe(8);

@@ -1,32 +1,38 @@
 /**
- * Turns a burst of events into one action: an editor's save is several file events, a deployment dozens. Acts once it
- * has been quiet for a moment, and at the latest some time after the first event, so that no stream of events can hold
- * a change back for ever.
+ * Turns a burst of events into one action: an editor's save causes several file events, a deployment dozens. The action
+ * runs after a short time without events, and at the latest a fixed time after the first event, so that a constant
+ * stream of events cannot delay it forever.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
+/** Options of `coalesce`. */
 export interface CoalesceOptions {
   readonly clock: Clock;
-  /** How long it must have been quiet. */
+  /** Time without events before the action runs. */
   readonly quietMs: number;
-  /** How long the first event of a burst waits at most. */
+  /** Longest delay of the first event of a burst. */
   readonly maxMs: number;
-  /** Never runs twice at once. Where it throws or rejects it is run again: after 1 s, then later each time, up to 30 s. */
+  /**
+   * Never runs concurrently with itself. After an error it runs again: after 1 s at first, then later each time, up to
+   * 30 s.
+   */
   readonly action: () => Promise<void> | void;
-  /** Told of each such failure. */
+  /** Called for each such error. */
   readonly onFailure: (error: unknown, retryMs: number) => void;
 }
 
 const firstRetryMs = 1_000;
 const mostRetryMs = 30_000;
 
+/** Runs the action after bursts of events. */
 export interface Coalescer {
-  /** Asks for the action. An event during the action asks for another one after it. */
-  poke(): void;
-  /** Forgets what was asked for, and resolves when a running action has ended. No action begins afterwards. */
+  /** Requests the action. A call during the action requests another run after it. */
+  trigger(): void;
+  /** Cancels requested runs, and resolves when a running action has ended. No action starts afterwards. */
   close(): Promise<void>;
 }
 
+/** Creates a coalescer. */
 export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceOptions): Coalescer {
   let timer: Timer | undefined;
   let firstMs: number | undefined;
@@ -44,7 +50,7 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
 
   function act(): void {
     timer = undefined;
-    // The running action may have read too early; `firstMs` stays set and it is armed again afterwards.
+    // The running action may have read too early; `firstMs` stays set, so the timer is armed again after it.
     if (running !== undefined) return;
     firstMs = undefined;
     retry?.cancel();
@@ -67,7 +73,7 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
   }
 
   return {
-    poke() {
+    trigger() {
       if (!isClosed) arm();
     },
     async close() {

@@ -100,7 +100,7 @@ describe("openDirectorySource()", () => {
     expect(Math.min(...tookMs)).toBeLessThan(500);
   });
 
-  test("a file that is empty, as every file is while it is written, keeps what it held until it is deleted", async () => {
+  test("an emptied file keeps its previous content in force until it is written or deleted", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a"), "b.yaml": namespace("b"), "empty.yaml": "" });
     const { published, until, holds } = await open(folder);
     expect(published[0]?.problems).toEqual([]);
@@ -109,7 +109,9 @@ describe("openDirectorySource()", () => {
     const configuration = await emptied;
     expect(contents(configuration)).toEqual(["a@1", "b@1"]);
     expect(configuration.problems.map(renderProblem)).toEqual([
-      expect.stringMatching(/a\.yaml": it is empty; what it held stays until it is written or deleted$/),
+      expect.stringMatching(
+        /a\.yaml": it is empty; its previous content stays in force until it is written or deleted$/,
+      ),
     ]);
     const written = holds("a@2", "b@1");
     write(folder, "a.yaml", namespace("a", "2"));
@@ -159,7 +161,7 @@ describe("openDirectorySource()", () => {
     await changed;
   });
 
-  test("keeps the last good version of a resource that becomes bad, while the others go on", async () => {
+  test("keeps the previous version of a resource that becomes invalid, and updates the others", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a"), "b.yaml": namespace("b") });
     const { until, holds } = await open(folder);
     const broken = until((it) => it.problems.length > 0);
@@ -177,7 +179,7 @@ describe("openDirectorySource()", () => {
     expect((await changed).kept).toEqual([]);
   });
 
-  test("keeps what a folder held while it cannot be read, and goes on when it is back", async () => {
+  test("keeps the content of a folder that cannot be read, and continues when it is readable again", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a"), "sub/b.yaml": namespace("b") });
     const { until, holds } = await open(folder);
     const gone = until((it) => it.problems.length > 0);
@@ -192,7 +194,7 @@ describe("openDirectorySource()", () => {
     await back;
   });
 
-  test("keeps what a file held while it cannot be read", async () => {
+  test("keeps the content of a file that cannot be read", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a") });
     const { until } = await open(folder);
     const unreadable = until((it) => it.problems.length > 0);
@@ -202,24 +204,24 @@ describe("openDirectorySource()", () => {
     const configuration = await unreadable;
     expect(contents(configuration)).toEqual(["a@1"]);
     expect(configuration.problems.map(renderProblem)).toEqual([
-      `cannot read "${join(folder, "a.yaml")}": its links lead in a circle`,
+      `cannot read "${join(folder, "a.yaml")}": its symbolic links form a loop`,
     ]);
   });
 
-  test("ends a circle of links", async () => {
+  test("ends a loop of symbolic links", async () => {
     const folder = makeFolder({ "a.yaml": namespace("a") });
     symlinkSync(".", join(folder, "again"));
     const { published } = await open(folder);
     expect(published.map(contents)).toEqual([["a@1"]]);
   });
 
-  test("a first configuration of which nothing is valid holds nothing and says why", async () => {
+  test("a first configuration without anything valid is empty and has the problems", async () => {
     const { published } = await open(makeFolder({ "a.yaml": badNamespace }));
     expect(published[0]?.inForce.size).toBe(0);
     expect(published[0]?.problems).toHaveLength(1);
   });
 
-  test("an empty folder is a problem that says what is accepted", async () => {
+  test("an empty folder is a problem that names the accepted files", async () => {
     const folder = makeFolder({ "notes.txt": "" });
     const { published } = await open(folder);
     expect(published[0]?.inForce.size).toBe(0);
@@ -230,8 +232,8 @@ describe("openDirectorySource()", () => {
 
   test.each([
     ["does not exist", () => "/nonexistent/folder", "it does not exist"],
-    ["is a file", () => join(makeFolder({ "a.yaml": namespace("a") }), "a.yaml"), "it is no folder"],
-  ])("refuses to open a folder that %s", async (_, path, fault) => {
+    ["is a file", () => join(makeFolder({ "a.yaml": namespace("a") }), "a.yaml"), "it is not a folder"],
+  ])("fails to open a folder that %s", async (_, path, fault) => {
     const clock = new FakeClock();
     const directory = path();
     const publish = () => expect.unreachable("nothing can be published");

@@ -1,48 +1,50 @@
 /**
- * A folder of manifests as the source of configuration: publishes all of it at start and again after every change,
- * within half a second. What is bad keeps its last good version in force; what is deleted goes (see
+ * A folder of manifests as the source of configuration. It is published at the start and within half a second after
+ * every change. An invalid resource keeps its previous version in force; a deleted resource is removed (see
  * `api/parse-manifests.ts`).
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
-import { inTurns } from "@gatewayproxy/runtime/steps";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { type ParsedManifests, parseManifestsInSteps } from "../api/parse-manifests.ts";
 import { coalesce, type Coalescer } from "./coalesce.ts";
 import { type FolderWatch, watchFolders } from "./folder-watch.ts";
 import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 
+/** Options of `openDirectorySource`. */
 export interface DirectorySourceOptions {
-  /** Told when the folder could not be read or its content not taken; it is tried again. */
+  /** Called where the folder cannot be read or its content cannot be processed; the source tries again. */
   readonly onFailure: (error: unknown) => void;
   readonly directory: string;
   readonly clock: Clock;
   /**
-   * Takes a complete configuration: once before `openDirectorySource` resolves, then after each change of the texts.
-   * A first one whose `inForce` is empty has nothing to serve. Not called after `close` has been.
+   * Receives a complete configuration: once before `openDirectorySource` resolves, then after each change of the texts.
+   * A first one with an empty `inForce` has nothing to serve. Not called after `close`.
    */
   readonly publish: (configuration: ParsedManifests) => void;
 }
 
+/** An open folder. */
 export interface DirectorySource {
   close(): Promise<void>;
 }
 
-/** Waits for the end of a save, and no longer: 250 ms with reading and parsing leave room in the half second. */
+/** Waits for the end of a save, but no longer than 250 ms, which leaves time to read and parse within half a second. */
 const quietMs = 50;
 const maxMs = 250;
 
 /**
- * Looks by itself this often, for what brings no event: a folder that was deleted and comes back, the target of a link
+ * The interval of rescans, for changes without events: a deleted folder that comes back, the target of a link
  * elsewhere, a network file system. Unchanged texts are not parsed again.
  */
 const rescanMs = 2_000;
 
-/** Opens the folder and publishes its first configuration. A folder that cannot be read is the only failure. */
+/** Opens the folder and publishes its first configuration. Fails only for a folder that cannot be read. */
 export async function openDirectorySource(options: DirectorySourceOptions): Promise<Result<DirectorySource>> {
   const { directory } = options;
   const source = new WatchedDirectory(options);
   const entries = await source.read();
-  const problems = folderFaults(directory, entries);
+  const problems = folderProblems(directory, entries);
   if (problems.length > 0) {
     await source.close();
     return { ok: false, problems };
@@ -51,15 +53,15 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
   return { ok: true, value: source };
 }
 
-/** Why a folder cannot be read at all; empty where it can. */
-export async function judgeFolder(directory: string): Promise<readonly Problem[]> {
-  return folderFaults(directory, await readManifestFolder(directory, () => undefined));
+/** Returns the reason for which a folder cannot be read; empty where it can. */
+export async function checkFolder(directory: string): Promise<readonly Problem[]> {
+  return folderProblems(directory, await readManifestFolder(directory, () => undefined));
 }
 
-function folderFaults(directory: string, entries: readonly FolderEntry[]): readonly Problem[] {
-  const unreadable = entries.find((entry) => "fault" in entry && entry.path === directory);
-  if (unreadable === undefined || !("fault" in unreadable)) return [];
-  return [{ message: `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.fault}` }];
+function folderProblems(directory: string, entries: readonly FolderEntry[]): readonly Problem[] {
+  const unreadable = entries.find((entry) => "error" in entry && entry.path === directory);
+  if (unreadable === undefined || !("error" in unreadable)) return [];
+  return [{ message: `cannot read the configuration folder ${JSON.stringify(directory)}: ${unreadable.error}` }];
 }
 
 class WatchedDirectory implements DirectorySource {
@@ -68,10 +70,10 @@ class WatchedDirectory implements DirectorySource {
   readonly #watcher: FolderWatch;
   #rescan: Timer;
   #current: ParsedManifests | undefined;
-  /** What the current configuration was made of; undefined at first. */
+  /** The entries of the current configuration; undefined at first. */
   #entries: ReadonlyMap<string, FolderEntry> | undefined;
   #turn: Promise<void> = Promise.resolve();
-  /** Files that have held something. */
+  /** Files that have had content. */
   #written: ReadonlySet<string> = new Set();
   #isClosed = false;
 
@@ -79,11 +81,11 @@ class WatchedDirectory implements DirectorySource {
     this.#options = options;
     const action = async (): Promise<void> => this.take(await this.read());
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action, onFailure: options.onFailure });
-    this.#watcher = watchFolders(() => this.#changes.poke());
+    this.#watcher = watchFolders(() => this.#changes.trigger());
     this.#rescan = this.#rescanLater();
   }
 
-  /** Reads all files, and watches the folders that are there. */
+  /** Reads all files, and watches the existing folders. */
   async read(): Promise<readonly FolderEntry[]> {
     const folders = new Set<string>();
     const entries = await readManifestFolder(this.#options.directory, (folder) => {
@@ -94,9 +96,9 @@ class WatchedDirectory implements DirectorySource {
     return entries;
   }
 
-  /** Publishes what the files say, if that is another thing than before. */
+  /** Publishes the content of the files, if it changed. */
   take(found: readonly FolderEntry[]): Promise<void> {
-    // The first one may not have ended when something changes.
+    // The previous call may not have ended when the next change comes.
     const taken = this.#turn.then(() => this.#take(found));
     this.#turn = taken.catch(() => undefined);
     return taken;
@@ -104,14 +106,14 @@ class WatchedDirectory implements DirectorySource {
 
   async #take(found: readonly FolderEntry[]): Promise<void> {
     const entries = found.map((entry) =>
-      isEmptied(entry, this.#written) ? { path: entry.path, fault: emptied } : entry,
+      isEmptied(entry, this.#written) ? { path: entry.path, error: emptied } : entry,
     );
-    this.#written = new Set(entries.filter((entry) => "fault" in entry || entry.text !== "").map(({ path }) => path));
+    this.#written = new Set(entries.filter((entry) => "error" in entry || entry.text !== "").map(({ path }) => path));
     if (this.#isClosed || (this.#entries !== undefined && areSame(entries, this.#entries))) return;
     this.#entries = new Map(entries.map((entry) => [entry.path, entry]));
-    const parsed = await inTurns(parseManifestsInSteps(entries, this.#current));
+    const parsed = await runInSlices(parseManifestsInSteps(entries, this.#current));
     if (this.#hasEnded()) return;
-    this.#current = withEmptinessTold(parsed, entries, this.#options.directory);
+    this.#current = withEmptyFolderProblem(parsed, entries, this.#options.directory);
     this.#options.publish(this.#current);
   }
 
@@ -129,7 +131,7 @@ class WatchedDirectory implements DirectorySource {
   #rescanLater(): Timer {
     return this.#options.clock.setTimer(rescanMs, () => {
       this.#rescan = this.#rescanLater();
-      this.#changes.poke();
+      this.#changes.trigger();
     });
   }
 }
@@ -140,18 +142,21 @@ function areSame(entries: readonly FolderEntry[], before: ReadonlyMap<string, Fo
 
 function isSame(a: FolderEntry, b: FolderEntry | undefined): boolean {
   if (b === undefined) return false;
-  return "fault" in a ? "fault" in b && a.fault === b.fault : "text" in b && a.text === b.text;
+  return "error" in a ? "error" in b && a.error === b.error : "text" in b && a.text === b.text;
 }
 
-const emptied = "it is empty; what it held stays until it is written or deleted";
+const emptied = "it is empty; its previous content stays in force until it is written or deleted";
 
-/** Whoever writes a file makes it empty first, and may be long about the rest: `helm template … > all.yaml`. */
+/**
+ * Whether a file was emptied. Writers truncate a file first and may take long for the rest: `helm template … >
+ * all.yaml`.
+ */
 function isEmptied(entry: FolderEntry, written: ReadonlySet<string>): boolean {
   return "text" in entry && entry.text === "" && written.has(entry.path);
 }
 
-/** An empty folder is no fault of any text, and yet the likeliest mistake. */
-function withEmptinessTold(
+/** Reports an empty folder, which is valid but most likely a mistake. */
+function withEmptyFolderProblem(
   parsed: ParsedManifests,
   entries: readonly FolderEntry[],
   directory: string,

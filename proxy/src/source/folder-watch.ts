@@ -1,11 +1,12 @@
 /**
- * Watches a changing set of folders, each by itself: Node's own recursive watch on Linux opens folders late and follows
- * no links, so it misses files of a new folder and the swap of a mounted ConfigMap.
+ * Watches a changing set of folders, each by itself: Node's recursive watch on Linux opens folders late and follows no
+ * links, so it misses files of a new folder and the swap of a mounted ConfigMap.
  */
 import { type FSWatcher, watch } from "node:fs";
 
+/** A set of watched folders. */
 export interface FolderWatch {
-  /** Begins to watch a folder, if it is not watched yet. */
+  /** Starts to watch a folder, if it is not watched yet. */
   add(folder: string): void;
   /** Stops watching all folders but these. */
   retain(folders: ReadonlySet<string>): void;
@@ -13,10 +14,10 @@ export interface FolderWatch {
 }
 
 /**
- * @param onEvent something in a watched folder may have changed.
+ * Creates an empty set. A folder that cannot be watched (a limit of the system, a file system without events) is left
+ * out silently, since callers rescan from time to time anyway.
  *
- * A folder that cannot be watched (a limit of the system, a file system without events) is left out silently: whoever
- * watches must look by itself from time to time anyway.
+ * @param onEvent called when something in a watched folder may have changed.
  */
 export function watchFolders(onEvent: () => void): FolderWatch {
   const watchers = new Map<string, FSWatcher>();

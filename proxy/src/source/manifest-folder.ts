@@ -1,18 +1,19 @@
 /**
- * Reads all manifest files of a folder and the folders below it. Names that begin with a dot are skipped, as editors'
- * and Kubernetes' own: a mounted ConfigMap shows its files as links through `..data`, which are followed.
+ * Reads all manifest files of a folder and its subfolders. Names that begin with a dot are skipped, as those of editors
+ * and Kubernetes: a mounted ConfigMap has its files as links through `..data`, which are followed.
  */
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { ManifestFile, UnreadableFile } from "../api/parse-manifests.ts";
 
+/** A manifest file, or a file or folder that cannot be read. */
 export type FolderEntry = ManifestFile | UnreadableFile;
 
 /**
- * All manifests, in no particular order. A file that cannot be read is an entry that says so, and so is a folder, the
- * outermost one included; a file that vanishes while the folder is read is none. Never rejects.
+ * Reads all manifests, in no particular order. A file or folder that cannot be read, including the outermost one, is an
+ * entry with its error. A file that is deleted meanwhile is left out. Never rejects.
  *
- * @param onFolder told the real path of each folder before it is read, so that a watch set up there misses nothing.
+ * @param onFolder called with the real path of each folder before it is read, so that a watch on it misses nothing.
  */
 export async function readManifestFolder(
   folder: string,
@@ -23,7 +24,7 @@ export async function readManifestFolder(
   async function readFolder(path: string): Promise<readonly FolderEntry[]> {
     try {
       const real = await realpath(path);
-      // A link to a folder around it would never end.
+      // A link to an enclosing folder would never end.
       if (visited.has(real)) return [];
       visited.add(real);
       onFolder(real);
@@ -33,7 +34,7 @@ export async function readManifestFolder(
       );
       return entries.flat();
     } catch (error) {
-      return [{ path, fault: describeFault(error) }];
+      return [{ path, error: describeError(error) }];
     }
   }
 
@@ -44,23 +45,23 @@ export async function readManifestFolder(
       if (!target.isFile() || !/\.(ya?ml|json)$/.test(path)) return [];
       return [{ path, text: await readFile(path, "utf8") }];
     } catch (error) {
-      return codeOf(error) === "ENOENT" ? [] : [{ path, fault: describeFault(error) }];
+      return codeOf(error) === "ENOENT" ? [] : [{ path, error: describeError(error) }];
     }
   }
 
   return await readFolder(folder);
 }
 
-const faults: Readonly<Record<string, string>> = {
+const errors: Readonly<Record<string, string>> = {
   ENOENT: "it does not exist",
-  ENOTDIR: "it is no folder",
+  ENOTDIR: "it is not a folder",
   EACCES: "permission denied",
-  ELOOP: "its links lead in a circle",
+  ELOOP: "its symbolic links form a loop",
 };
 
-function describeFault(error: unknown): string {
+function describeError(error: unknown): string {
   const code = codeOf(error);
-  return faults[code] ?? (error instanceof Error ? error.message : "unknown fault");
+  return errors[code] ?? (error instanceof Error ? error.message : "unknown error");
 }
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,4 @@
-/** Statuses as a controller writes them: what translation found, and what only the cluster can tell. */
+/** Statuses as the controller writes them: those of the translation, and the fields that only the cluster knows. */
 import type { GatewayClassStatus, GatewayStatus, PolicyStatus, Statuses } from "../api/status.ts";
 import type { PolicySummary } from "./policy-summary.ts";
 import type { Named } from "./rejected-object.ts";
@@ -15,11 +15,11 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
   readonly proxyPolicies: readonly (PolicyStatus & { readonly summary: PolicySummary })[];
-  /** Objects that are nobody's to judge any more: what they were told last holds no longer. */
+  /** Objects that no longer have an owner: the controller removes its conditions from them. */
   readonly orphans: {
-    /** Of a class that does not exist. */
+    /** Gateways of a GatewayClass that does not exist. */
     readonly Gateway: readonly Named[];
-    /** Of a Gateway that does not exist. */
+    /** ListenerSets of a Gateway that does not exist. */
     readonly ListenerSet: readonly Named[];
   };
 }

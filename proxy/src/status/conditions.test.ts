@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import type { Condition, Statuses } from "../api/status.ts";
 import { changedStatusLines, mergeConditions, type TimedCondition } from "./conditions.ts";
@@ -15,28 +15,28 @@ function timed(value: Condition, lastTransitionTime = earlier): TimedCondition {
 }
 
 describe("mergeConditions()", () => {
-  test("a new condition became what it is now", () => {
+  test("a new condition gets the current time", () => {
     expect(mergeConditions([condition("Accepted", "True")], [], [], now)).toEqual([
       timed(condition("Accepted", "True"), now),
     ]);
   });
 
-  test("a condition whose status stays keeps its time, whatever else of it changes", () => {
+  test("a condition with the same status keeps its time when its reason or message changes", () => {
     const merged = mergeConditions(
-      [condition("Accepted", "False", "two faults", 2)],
-      [timed(condition("Accepted", "False", "one fault", 1))],
+      [condition("Accepted", "False", "two errors", 2)],
+      [timed(condition("Accepted", "False", "one error", 1))],
       [],
       now,
     );
-    expect(merged).toEqual([timed(condition("Accepted", "False", "two faults", 2), earlier)]);
+    expect(merged).toEqual([timed(condition("Accepted", "False", "two errors", 2), earlier)]);
   });
 
-  test("a condition whose status changes gets the time of now", () => {
+  test("a condition whose status changes gets the current time", () => {
     const merged = mergeConditions([condition("Accepted", "True")], [timed(condition("Accepted", "False"))], [], now);
     expect(merged).toEqual([timed(condition("Accepted", "True"), now)]);
   });
 
-  test("types of other writers stay as they are, ours that no longer hold go", () => {
+  test("types of other writers stay, owned types that are absent now are removed", () => {
     const foreign = timed(condition("special.io/Field", "True"));
     const merged = mergeConditions(
       [condition("Accepted", "True")],
@@ -112,8 +112,8 @@ const statuses: Statuses = {
 };
 
 describe("changedStatusLines()", () => {
-  test("tells every condition at first, naming the object and what it is judged against", () => {
-    expect(atOnce(changedStatusLines(statuses, undefined))).toMatchObject([
+  test("reports every condition at first, with the object and the parent, target or listener", () => {
+    expect(runToEnd(changedStatusLines(statuses, undefined))).toMatchObject([
       { resource: "GatewayClass gateway-proxy", condition: "Accepted" },
       { resource: "Gateway infra/web", condition: "Programmed" },
       { resource: "Gateway infra/web", of: "listener http", condition: "Conflicted", status: "False" },
@@ -128,14 +128,14 @@ describe("changedStatusLines()", () => {
     ]);
   });
 
-  test("tells nothing when nothing changed, nor when objects go", () => {
-    expect(atOnce(changedStatusLines(structuredClone(statuses), statuses))).toEqual([]);
-    expect(atOnce(changedStatusLines(none, statuses))).toEqual([]);
+  test("reports nothing when nothing changed or objects were deleted", () => {
+    expect(runToEnd(changedStatusLines(structuredClone(statuses), statuses))).toEqual([]);
+    expect(runToEnd(changedStatusLines(none, statuses))).toEqual([]);
   });
 
-  test("tells only the condition that changed, even if only its message did", () => {
+  test("reports only the condition that changed, even if only its message did", () => {
     const changed = JSON.parse(JSON.stringify(statuses).replace("no Service a", "no Service b")) as Statuses;
-    expect(atOnce(changedStatusLines(changed, statuses))).toEqual([
+    expect(runToEnd(changedStatusLines(changed, statuses))).toEqual([
       {
         resource: "HTTPRoute default/chat",
         of: "Gateway infra/web#http:80",

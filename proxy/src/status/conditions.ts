@@ -1,6 +1,6 @@
 /**
- * What a status says over time: when each condition last changed, and what is new since it was last told. Pure; who
- * writes to the API server or to the log asks here what to write.
+ * Conditions of a status over time: when each last changed, and which are new since they were last reported. Pure: the
+ * writers for the API server and for the log ask here what to write.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type {
@@ -14,38 +14,38 @@ import type {
 
 /** A condition as the Kubernetes API keeps it. */
 export interface TimedCondition extends Condition {
-  /** RFC 3339; when `status` last became another, not when its message did. */
+  /** RFC 3339. The time at which `status` last changed; a change of the message does not count. */
   readonly lastTransitionTime: string;
 }
 
 /**
- * The conditions to write, given those that stand in the API: ours in their order, each with the time at which it
- * became what it is, and behind them the types that are not ours, untouched.
+ * Merges the conditions to write with those in the API: first the conditions of this controller in their order, each
+ * with the time of its last transition, then unchanged those of other writers.
  *
- * @param ownedTypes types that are ours to write; one of them that is not in `current` is removed.
+ * @param ownedTypes types that this controller writes. One that is not in `desired` is removed.
  * @param now RFC 3339
  */
 export function mergeConditions(
-  current: readonly Condition[],
-  standing: readonly TimedCondition[],
+  desired: readonly Condition[],
+  current: readonly TimedCondition[],
   ownedTypes: readonly string[],
   now: string,
 ): readonly TimedCondition[] {
-  const byType = new Map(standing.map((condition) => [condition.type, condition]));
-  const ours = current.map((condition): TimedCondition => {
+  const byType = new Map(current.map((condition) => [condition.type, condition]));
+  const own = desired.map((condition): TimedCondition => {
     const before = byType.get(condition.type);
     const isUnchanged = before?.status === condition.status;
     return { ...condition, lastTransitionTime: isUnchanged ? before.lastTransitionTime : now };
   });
-  const isOurs = (type: string) => ownedTypes.includes(type) || current.some((condition) => condition.type === type);
-  return [...ours, ...standing.filter(({ type }) => !isOurs(type))];
+  const isOwned = (type: string) => ownedTypes.includes(type) || desired.some((condition) => condition.type === type);
+  return [...own, ...current.filter(({ type }) => !isOwned(type))];
 }
 
 /** One condition of one object, as file mode logs it. */
 export interface StatusLine {
   /** `HTTPRoute default/chat` */
   readonly resource: string;
-  /** What it is judged against: the parent Gateway, the policy's target, the listener. */
+  /** What the condition refers to: the parent Gateway, the target of the policy, or the listener. */
   readonly of?: string;
   readonly condition: string;
   readonly status: Condition["status"];
@@ -55,24 +55,24 @@ export interface StatusLine {
 }
 
 /**
- * The lines of `statuses` that are not in `before` to the letter, in the order of the statuses. A condition that goes
- * because its object did is not told: the object's absence is no status.
+ * Computes the lines of `statuses` that differ from those of `before`, in the order of the statuses. A condition that
+ * is gone since its object was deleted is not reported.
  */
 export function* changedStatusLines(statuses: Statuses, before: Statuses | undefined): Steps<readonly StatusLine[]> {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   for (const line of before === undefined ? [] : statusLines(before)) {
-    told.add(JSON.stringify(line));
+    reported.add(JSON.stringify(line));
     yield;
   }
   const changed: StatusLine[] = [];
   for (const line of statusLines(statuses)) {
-    if (!told.has(JSON.stringify(line))) changed.push(line);
+    if (!reported.has(JSON.stringify(line))) changed.push(line);
     yield;
   }
   return changed;
 }
 
-/** Every condition as a line, made when it is asked for: there may be thousands. */
+/** Yields each condition as a line. It is a generator, since there may be thousands. */
 export function* statusLines(statuses: Statuses): Generator<StatusLine, undefined, undefined> {
   const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies, backends } = statuses;
   for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);

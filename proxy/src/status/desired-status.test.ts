@@ -16,41 +16,41 @@ const accepted: Condition = {
 const programmed: Condition = { type: "Programmed", status: "False", reason: "Pending", message: "not yet" };
 const at = (lastTransitionTime: string, condition: Condition) => ({ ...condition, lastTransitionTime });
 
-describe("a status of our own", () => {
+describe("a status that only this controller writes", () => {
   const types = ["Accepted", "Programmed", "ResolvedRefs"];
   const status = { conditions: [accepted, programmed], fields: { addresses: [] } };
 
-  test("is written with the time of now where nothing stands", () => {
+  test("is written with the current time where there is none", () => {
     expect(desiredOwnStatus(status, undefined, types, now)).toEqual({
       conditions: [at(now, accepted), at(now, programmed)],
       addresses: [],
     });
   });
 
-  test("is not written where it stands so, in whatever order", () => {
-    const standing = { conditions: [at(before, programmed), at(before, accepted)] };
-    expect(desiredOwnStatus(status, standing, types, now)).toBeUndefined();
+  test("is not written where it is up to date, in any order", () => {
+    const current = { conditions: [at(before, programmed), at(before, accepted)] };
+    expect(desiredOwnStatus(status, current, types, now)).toBeUndefined();
   });
 
-  test("keeps the time of each condition whose status is the same, though its words are others", () => {
+  test("keeps the time of each condition whose status is the same, though its message changed", () => {
     const changed = { ...accepted, status: "False", reason: "Invalid" } as const;
-    const standing = { conditions: [at(before, changed), at(before, { ...programmed, message: "still not" })] };
-    expect(desiredOwnStatus(status, standing, types, now)?.["conditions"]).toEqual([
+    const current = { conditions: [at(before, changed), at(before, { ...programmed, message: "still not" })] };
+    expect(desiredOwnStatus(status, current, types, now)?.["conditions"]).toEqual([
       at(now, accepted),
       at(before, programmed),
     ]);
   });
 
-  test("is written anew for a new generation, and keeps its times", () => {
-    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
+  test("is written again for a new generation, and keeps its times", () => {
+    const current = { conditions: [at(before, accepted), at(before, programmed)] };
     const next = { ...status, conditions: [{ ...accepted, observedGeneration: 2 }, programmed] };
-    expect(desiredOwnStatus(next, standing, types, now)?.["conditions"]).toMatchObject([
+    expect(desiredOwnStatus(next, current, types, now)?.["conditions"]).toMatchObject([
       { observedGeneration: 2, lastTransitionTime: before },
       { lastTransitionTime: before },
     ]);
   });
 
-  test("cuts a message that is longer than the API takes, and is not written again for that", () => {
+  test("cuts a message that is longer than the API accepts, and is not written again for that", () => {
     const wordy = { ...status, conditions: [{ ...accepted, message: "é".repeat(40_000) }, programmed] };
     const desired = desiredOwnStatus(wordy, undefined, types, now);
     const message = "é".repeat(8_191) + "…";
@@ -58,67 +58,67 @@ describe("a status of our own", () => {
     expect(desiredOwnStatus(wordy, desired, types, now)).toBeUndefined();
   });
 
-  test("neither takes up nor disturbs conditions of other writers", () => {
+  test("neither adopts nor changes conditions of other writers", () => {
     const foreign = at(before, { type: "example.com/Scanned", status: "True", reason: "Clean", message: "" });
-    const standing = { conditions: [foreign, at(before, accepted), at(before, programmed)] };
-    expect(desiredOwnStatus(status, standing, types, now)).toBeUndefined();
-    const changed = desiredOwnStatus({ ...status, conditions: [accepted] }, standing, types, now);
-    // Server-side apply removes what we do not name any more, and only what was ours.
+    const current = { conditions: [foreign, at(before, accepted), at(before, programmed)] };
+    expect(desiredOwnStatus(status, current, types, now)).toBeUndefined();
+    const changed = desiredOwnStatus({ ...status, conditions: [accepted] }, current, types, now);
+    // Server-side apply removes fields that this manager applied before and does not apply now.
     expect(changed?.["conditions"]).toEqual([at(before, accepted)]);
   });
 
-  test("is written where one of our conditions holds no more", () => {
+  test("is written where one of the owned conditions is absent now", () => {
     const resolved = at(before, { type: "ResolvedRefs", status: "True", reason: "ResolvedRefs", message: "" });
-    const standing = { conditions: [at(before, accepted), at(before, programmed), resolved] };
-    expect(desiredOwnStatus(status, standing, types, now)).toBeDefined();
+    const current = { conditions: [at(before, accepted), at(before, programmed), resolved] };
+    expect(desiredOwnStatus(status, current, types, now)).toBeDefined();
   });
 
   test.each([
-    ["an address that is new", { addresses: [{ type: "IPAddress", value: "10.0.0.1" }] }],
-    ["a count that is another", { addresses: [], attachedListenerSets: 1 }],
+    ["a new address", { addresses: [{ type: "IPAddress", value: "10.0.0.1" }] }],
+    ["a changed count", { addresses: [], attachedListenerSets: 1 }],
   ])("is written for %s", (_, fields) => {
-    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
-    expect(desiredOwnStatus({ ...status, fields }, standing, types, now)).toMatchObject(fields);
+    const current = { conditions: [at(before, accepted), at(before, programmed)] };
+    expect(desiredOwnStatus({ ...status, fields }, current, types, now)).toMatchObject(fields);
   });
 
   test("is not written for a count of none, which the API server leaves out", () => {
-    const standing = { conditions: [at(before, accepted), at(before, programmed)] };
+    const current = { conditions: [at(before, accepted), at(before, programmed)] };
     const fields = { addresses: [], attachedListenerSets: 0 };
-    expect(desiredOwnStatus({ ...status, fields }, standing, types, now)).toBeUndefined();
+    expect(desiredOwnStatus({ ...status, fields }, current, types, now)).toBeUndefined();
   });
 
   describe("with listeners", () => {
     const listener = (name: string, attachedRoutes = 1) => ({ name, attachedRoutes, conditions: [accepted] });
-    const standingListener = (name: string) => ({
+    const currentListener = (name: string) => ({
       ...listener(name),
       conditions: [at(before, accepted)],
     });
     const withListeners = { ...status, listeners: [listener("http"), listener("https")] };
-    const standing = {
+    const current = {
       conditions: [at(before, accepted), at(before, programmed)],
-      listeners: [standingListener("https"), standingListener("http")],
+      listeners: [currentListener("https"), currentListener("http")],
     };
 
-    test("is not written where all of them stand so, in whatever order", () => {
-      expect(desiredOwnStatus(withListeners, standing, types, now)).toBeUndefined();
+    test("is not written where all of them are up to date, in any order", () => {
+      expect(desiredOwnStatus(withListeners, current, types, now)).toBeUndefined();
     });
 
     test("is written where one has another number of routes, and keeps the times of all", () => {
       const changed = { ...withListeners, listeners: [listener("http", 2), listener("https")] };
-      expect(desiredOwnStatus(changed, standing, types, now)?.["listeners"]).toEqual([
-        { ...standingListener("http"), attachedRoutes: 2 },
-        standingListener("https"),
+      expect(desiredOwnStatus(changed, current, types, now)?.["listeners"]).toEqual([
+        { ...currentListener("http"), attachedRoutes: 2 },
+        currentListener("https"),
       ]);
     });
 
-    test("is written where one is gone", () => {
+    test("is written where one was deleted", () => {
       const changed = { ...withListeners, listeners: [listener("http")] };
-      expect(desiredOwnStatus(changed, standing, types, now)?.["listeners"]).toEqual([standingListener("http")]);
+      expect(desiredOwnStatus(changed, current, types, now)?.["listeners"]).toEqual([currentListener("http")]);
     });
   });
 });
 
-describe("our entries in a list that controllers share", () => {
+describe("the entries of this controller in a shared list", () => {
   const web = { group: "gateway.networking.k8s.io", kind: "Gateway", name: "web" };
   const entry = { ref: web, conditions: [accepted] };
   const ours = { parentRef: web, controllerName, conditions: [at(before, accepted)] };
@@ -133,13 +133,13 @@ describe("our entries in a list that controllers share", () => {
 
   test.each([
     ["alone", [ours]],
-    ["before others'", [ours, theirs]],
-    ["behind others'", [theirs, ours]],
-  ])("are not written where they stand so, %s", (_, parents) => {
+    ["before others", [ours, theirs]],
+    ["after others", [theirs, ours]],
+  ])("are not written where they are up to date, %s", (_, parents) => {
     expect(desiredSharedList([entry], { parents }, routeParents, now)).toBeUndefined();
   });
 
-  test("keep the time of a condition, each by what it refers to", () => {
+  test("keep the time of a condition, matched by their reference", () => {
     const other = { ref: { ...web, sectionName: "https" }, conditions: [accepted] };
     expect(desiredSharedList([other, entry], { parents: [ours] }, routeParents, now)).toEqual([
       { parentRef: other.ref, controllerName, conditions: [at(now, accepted)] },
@@ -147,19 +147,19 @@ describe("our entries in a list that controllers share", () => {
     ]);
   });
 
-  test("lose a condition that holds no more", () => {
+  test("lose a condition that is absent now", () => {
     const partly = at(before, { type: "PartiallyInvalid", status: "True", reason: "UnsupportedValue", message: "" });
     const parents = [{ ...ours, conditions: [...ours.conditions, partly] }];
     expect(desiredSharedList([entry], { parents }, routeParents, now)).toEqual([ours]);
   });
 
-  test("are taken away where there are none any more, and nothing else is", () => {
+  test("are removed where there are none any more, and nothing else is", () => {
     expect(desiredSharedList([], { parents: [ours, theirs] }, routeParents, now)).toEqual([theirs]);
     expect(desiredSharedList([], { parents: [theirs] }, routeParents, now)).toBeUndefined();
     expect(desiredSharedList([], undefined, routeParents, now)).toBeUndefined();
   });
 
-  test("fill what others leave of the list, and no more", () => {
+  test("fill the free places of the list, and no more", () => {
     const others = Array.from({ length: 15 }, (_, index) => ({
       ancestorRef: { name: `other-${index}` },
       controllerName: "example.com/other",

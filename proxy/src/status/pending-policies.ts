@@ -1,24 +1,27 @@
-/** Policies on what no Gateway serves yet: their status does not say that they are enforced now. Pure. */
+/** Messages of policies whose target no Gateway serves yet. Such a policy is attached, but not enforced yet. Pure. */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
 
-type Judged = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
+type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
 
 /**
- * The policies, where those that are attached say on what they wait, as long as no Gateway or ListenerSet of their target
- * is programmed. They stay attached: their entries are in force for the first request.
+ * Adds what an attached policy waits for to its message, as long as no Gateway or ListenerSet of its target is
+ * programmed. The policy stays attached: its limits apply from the first request.
  *
- * @param judged as they are told, with `Programmed` as it is.
+ * @param statuses of routes and their parents, with their current `Programmed` condition.
  */
-export function* withPending(policies: readonly PolicyStatus[], judged: Judged): Steps<readonly PolicyStatus[]> {
+export function* withPending(
+  policies: readonly PolicyStatus[],
+  statuses: ParentStatuses,
+): Steps<readonly PolicyStatus[]> {
   const programmed = new Map<string, boolean>();
   const add = (kind: string, each: { namespace: string; name: string; conditions: readonly Condition[] }) =>
     programmed.set(`${kind} ${each.namespace}/${each.name}`, holds(each.conditions, "Programmed"));
-  for (const gateway of judged.gateways) add("Gateway", gateway);
-  for (const set of judged.listenerSets) add("ListenerSet", set);
-  // All serve, so nothing waits.
+  for (const gateway of statuses.gateways) add("Gateway", gateway);
+  for (const set of statuses.listenerSets) add("ListenerSet", set);
+  // Every parent is programmed, so no policy waits.
   if (![...programmed.values()].includes(false)) return policies;
-  const parents = new Map(judged.httpRoutes.map((route) => [`${route.namespace}/${route.name}`, route.parents]));
+  const parents = new Map(statuses.httpRoutes.map((route) => [`${route.namespace}/${route.name}`, route.parents]));
   return yield* mapInSteps(policies, (policy) => ({
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {
@@ -32,7 +35,7 @@ export function* withPending(policies: readonly PolicyStatus[], judged: Judged):
   }));
 }
 
-/** What accepts a route, as `Gateway namespace/name`. */
+/** The parents that accept a route, as `Gateway namespace/name`. */
 function serversOf(parents: readonly ParentStatus[], namespace: string): readonly string[] {
   return parents
     .filter(({ conditions }) => holds(conditions, "Accepted"))

@@ -22,7 +22,7 @@ spec:
   const { resources } = parseManifests([{ path: "a.yaml", text }]);
   const [policy] = resources.ProxyPolicy;
   const [status] = translate(resources).statuses.proxyPolicies;
-  if (policy === undefined || status === undefined) throw new Error("the policy was refused");
+  if (policy === undefined || status === undefined) throw new Error("the policy was rejected");
   return policySummary(policy, status);
 }
 
@@ -30,7 +30,7 @@ const web = "{group: gateway.networking.k8s.io, kind: Gateway, name: web}";
 const nowhere = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: nowhere, sectionName: first}";
 
 describe("policySummary()", () => {
-  test("tells target, limits and outcome", () => {
+  test("shows target, limits and outcome", () => {
     expect(summaryOf(web)).toEqual({
       target: "Gateway/web",
       limits: "10 requests/Minute, 500 tokens/Hour",
@@ -45,7 +45,7 @@ describe("policySummary()", () => {
     });
   });
 
-  test("marks what refuses nothing", () => {
+  test("marks a limit that denies nothing", () => {
     const global =
       "global: {address: 'h:1', mode: Shadow, domain: d, descriptors: [{entries: [{name: a, expression: source.address}]}]}";
     const rateLimit = `local: [{requests: 10, unit: Minutes, mode: Shadow}, {requests: 9, unit: Minutes}], ${global}`;
@@ -54,7 +54,7 @@ describe("policySummary()", () => {
     });
   });
 
-  test("tells on how many of several targets it is enforced", () => {
+  test("shows on how many of several targets it is enforced", () => {
     expect(summaryOf(`${web}, ${nowhere}`)).toMatchObject({
       target: "Gateway/web, HTTPRoute/nowhere#first",
       attached: "1/2",
@@ -62,12 +62,12 @@ describe("policySummary()", () => {
     expect(summaryOf(nowhere)).toMatchObject({ attached: "False" });
   });
 
-  test("tells of a policy that cannot be read what it names, and no limits", () => {
+  test("shows the targets of a policy that cannot be read, and no limits", () => {
     const ancestorRef = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "default", name: "chat" };
-    const refused = { type: "Accepted", status: "False", reason: "Invalid", message: "" } as const;
+    const rejected = { type: "Accepted", status: "False", reason: "Invalid", message: "" } as const;
     const status = {
       ...{ namespace: "default", name: "limits" },
-      ancestors: [{ ancestorRef, controllerName: "gatewayproxy.dev/controller", conditions: [refused] }],
+      ancestors: [{ ancestorRef, controllerName: "gatewayproxy.dev/controller", conditions: [rejected] }],
     };
     expect(policySummary(undefined, status)).toEqual({
       ...{ target: "HTTPRoute/chat", limits: "", accepted: "False", attached: "False" },

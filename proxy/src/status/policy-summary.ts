@@ -1,21 +1,25 @@
-/** A ProxyPolicy in a few words, as `kubectl get ppol` shows it. Pure. */
+/** The columns of a ProxyPolicy in `kubectl get ppol`. Pure. */
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { PolicyStatus } from "../api/status.ts";
 
 export interface PolicySummary {
   /** `HTTPRoute/chat, Gateway/web` */
   readonly target: string;
-  /** `10 requests/Minute + 5 burst, global (shadow)`; empty where no sound version of the policy is known. */
+  /** `10 requests/Minute + 5 burst, global (shadow)`. Empty where no valid version of the policy is known. */
   readonly limits: string;
   readonly accepted: string;
-  /** `True`, `False`, or `1/2` where some targets are not enforced. */
+  /** `True`, `False`, or `1/2` where the policy is enforced on some of its targets. */
   readonly attached: string;
 }
 
-/** What the API takes of a text. */
+/** The longest text that the CRD accepts, in characters. */
 const longest = 1024;
 
-/** @param policy undefined where the parser refuses it and no earlier version is known. */
+/**
+ * Summarizes a policy.
+ *
+ * @param policy undefined where the parser rejects it and no previous version is known.
+ */
 export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: PolicyStatus): PolicySummary {
   const holds = (type: string) =>
     ancestors.filter(({ conditions }) => conditions.some((each) => each.type === type && each.status === "True"))
@@ -51,7 +55,7 @@ function counted(amount: number, noun: string): string {
   return `${amount} ${noun}${amount === 1 ? "" : "s"}`;
 }
 
-/** What counts and never refuses must not look like a limit. */
+/** Marks a limit that counts but denies nothing. */
 function markOf(mode: "Enforce" | "Shadow"): string {
   return mode === "Shadow" ? " (shadow)" : "";
 }

@@ -1,24 +1,25 @@
-/** What can be read of an object that the parser refuses. */
+/** Reads the identity of an object that the parser rejects. */
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import { fieldsOf } from "../kube/object.ts";
 
+/** The name of a namespaced object. */
 export interface Named {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** `namespace/name` */
+/** Renders `namespace/name`. */
 export function nameOf({ namespace, name }: Named): string {
   return `${namespace}/${name}`;
 }
 
-/** Undefined for an object without a namespace. */
+/** Returns namespace and name; undefined for an object without a namespace. */
 export function identityOf({ object }: Pick<RejectedResource, "object">): Named | undefined {
   const { namespace, name } = fieldsOf(object["metadata"]);
   return typeof namespace === "string" && typeof name === "string" ? { namespace, name } : undefined;
 }
 
-/** `observedGeneration` as conditions have it. */
+/** Returns the `observedGeneration` of conditions on the object; empty where the object has no generation. */
 export function observedBy({ object }: Pick<RejectedResource, "object">): { readonly observedGeneration?: number } {
   const { generation } = fieldsOf(object["metadata"]);
   return typeof generation === "number" ? { observedGeneration: generation } : {};

@@ -1,29 +1,33 @@
 /**
- * Status of a ProxyPolicy that the parser refuses though the API server has taken it: an expression that does not
- * compile, or a field of a newer CustomResourceDefinition. Its targets are told as far as they can be read.
+ * Status of a ProxyPolicy that the API server accepts and the parser rejects: an expression does not compile, or a
+ * field is of a newer CustomResourceDefinition. The status names those targets that can be read.
  */
 import { controllerName, gatewayGroup } from "../api/names.ts";
-import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
 import { fieldsOf, objectsOf } from "../kube/object.ts";
 import { identityOf, observedBy } from "./rejected-object.ts";
 
-/** Undefined for an object of another kind, and for one of which no target can be read. */
+/**
+ * Returns the status; undefined for an object of another kind, and where no target can be read.
+ *
+ * @param before the status from the translation, of the version in force.
+ */
 export function rejectedPolicyStatus(
   rejected: RejectedResource,
   before: PolicyStatus | undefined,
 ): PolicyStatus | undefined {
-  const { object, faults, inForce } = rejected;
+  const { object, errors, inForce } = rejected;
   const identity = identityOf(rejected);
   if (object["kind"] !== "ProxyPolicy" || identity === undefined) return undefined;
   const observed = observedBy(rejected);
-  const kept = inForce === "lastSoundVersion" ? "; the last sound one stays in force where it is known" : "";
-  // What becomes of its targets where no version is known, translation tells.
-  const judged = before?.ancestors.flatMap((each) => each.conditions).find(({ type }) => type === "Attached");
-  const remains = inForce === "remains" && judged?.reason === "Pending" ? judged.message : undefined;
+  const kept = inForce === "lastValidVersion" ? "; the last valid version stays in force where it is known" : "";
+  // Where no version is known, the translation reports what happens to the targets.
+  const translated = before?.ancestors.flatMap((each) => each.conditions).find(({ type }) => type === "Attached");
+  const remains = inForce === "remains" && translated?.reason === "Pending" ? translated.message : undefined;
   const message = remains ?? `this version of the policy is not enforced${kept}`;
   const conditions: AncestorStatus["conditions"] = [
-    { type: "Accepted", status: "False", reason: "Invalid", message: renderFaults(faults), ...observed },
+    { type: "Accepted", status: "False", reason: "Invalid", message: renderErrors(errors), ...observed },
     { type: "Attached", status: "False", reason: "Pending", message, ...observed },
   ];
   const ancestors = objectsOf(fieldsOf(object["spec"])["targetRefs"]).flatMap(

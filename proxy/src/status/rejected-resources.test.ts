@@ -14,7 +14,7 @@ const accepted = {
 const programmed = { ...accepted, type: "Programmed", reason: "Programmed" } as const;
 const web = { group: gatewayGroup, kind: "Gateway", name: "web" };
 
-/** A Gateway of ours with a route, as translation judges them. */
+/** A Gateway of this controller with a route, and their statuses from the translation. */
 const statuses: Statuses = {
   gatewayClasses: [{ name: "gateway-proxy", conditions: [accepted] }],
   gateways: [{ namespace: "default", name: "web", conditions: [accepted, programmed], listeners: [] }],
@@ -32,31 +32,31 @@ const statuses: Statuses = {
   backends: [],
 };
 
-function refused(
+function rejectedObject(
   kind: string,
   name: string,
   spec: object,
   inForce: RejectedResource["inForce"] = "nothing",
-  paths: readonly RejectedResource["faults"][number]["path"][] = [["spec", "x"]],
+  paths: readonly RejectedResource["errors"][number]["path"][] = [["spec", "x"]],
 ): RejectedResource {
   const metadata = { namespace: "default", name, generation: 7 };
-  const faults = paths.map((path) => ({ path, message: "not so", isUnknownField: false }));
-  return { object: { kind, metadata, spec }, faults, inForce };
+  const errors = paths.map((path) => ({ path, message: "not so", isUnknownField: false }));
+  return { object: { kind, metadata, spec }, errors, inForce };
 }
 
-const refusal = (reason: string, message = "spec.x: not so"): Condition => ({
+const rejection = (reason: string, message = "spec.x: not so"): Condition => ({
   ...{ type: "Accepted", status: "False", observedGeneration: 7 },
   ...{ reason, message },
 });
 
-describe("a refused HTTPRoute", () => {
-  test("is not accepted by any parent of ours, and says why", () => {
+describe("a rejected HTTPRoute", () => {
+  test("is not accepted by any parent of this controller, with the reason", () => {
     const parentRefs = [
       { name: "web", sectionName: "https", port: 443 },
       { name: "theirs" },
       { kind: "Service", group: "", name: "web" },
     ];
-    const { httpRoutes } = withRejected(statuses, [refused("HTTPRoute", "new", { parentRefs })]);
+    const { httpRoutes } = withRejected(statuses, [rejectedObject("HTTPRoute", "new", { parentRefs })]);
     expect(httpRoutes.find(({ name }) => name === "new")).toEqual({
       namespace: "default",
       name: "new",
@@ -64,17 +64,17 @@ describe("a refused HTTPRoute", () => {
         {
           parentRef: { ...web, sectionName: "https", port: 443 },
           controllerName,
-          conditions: [refusal("UnsupportedValue")],
+          conditions: [rejection("UnsupportedValue")],
         },
       ],
     });
   });
 
-  test("tells of the version that is in force in its place", () => {
-    const route = refused("HTTPRoute", "chat", { parentRefs: [web] }, "lastSoundVersion");
+  test("reports the version that is in force instead", () => {
+    const route = rejectedObject("HTTPRoute", "chat", { parentRefs: [web] }, "lastValidVersion");
     const [status] = withRejected(statuses, [route]).httpRoutes;
-    const kept = "spec.x: not so; the last sound version stays in force where it is known";
-    expect(status?.parents[0]?.conditions).toEqual([refusal("UnsupportedValue", kept)]);
+    const kept = "spec.x: not so; the last valid version stays in force where it is known";
+    expect(status?.parents[0]?.conditions).toEqual([rejection("UnsupportedValue", kept)]);
   });
 
   test("of which some rules are served is accepted, and names the others", () => {
@@ -82,7 +82,7 @@ describe("a refused HTTPRoute", () => {
       ["spec", "rules", 2, "matches", 0],
       ["spec", "rules", 0, "name"],
     ];
-    const route = refused("HTTPRoute", "chat", { parentRefs: [web] }, "soundRules", paths);
+    const route = rejectedObject("HTTPRoute", "chat", { parentRefs: [web] }, "validRules", paths);
     const [status] = withRejected(statuses, [route]).httpRoutes;
     expect(status?.parents[0]?.conditions).toEqual([
       accepted,
@@ -91,75 +91,77 @@ describe("a refused HTTPRoute", () => {
         status: "True",
         reason: "UnsupportedValue",
         message:
-          "Dropped Rule 0 (spec.rules[0].name: not so), 2 (spec.rules[2].matches[0]: not so): requests that match it are answered with 500",
+          "Dropped Rule 0 (spec.rules[0].name: not so), 2 (spec.rules[2].matches[0]: not so): requests that match it get a 500 response",
         observedGeneration: 7,
       },
     ]);
   });
 
-  test("of which some rules are served says nothing more where its parent refuses it anyway", () => {
+  test("of which some rules are served reports nothing more where its parent rejects it anyway", () => {
     const denied = { ...accepted, status: "False", reason: "NotAllowedByListeners" } as const;
     const parents = [{ parentRef: web, controllerName, conditions: [denied] }];
     const before = { ...statuses, httpRoutes: [{ namespace: "default", name: "chat", parents }] };
-    const route = refused("HTTPRoute", "chat", {}, "soundRules", [["spec", "rules", 0]]);
+    const route = rejectedObject("HTTPRoute", "chat", {}, "validRules", [["spec", "rules", 0]]);
     expect(withRejected(before, [route])).toEqual(before);
   });
 });
 
 test.each([
-  ["Gateway", "lastSoundVersion", "; the last sound version stays in force where it is known"],
-  ["Gateway", "remains", "; nothing of it is served where no sound version is known"],
-  ["ListenerSet", "lastSoundVersion", "; the last sound version stays in force where it is known"],
-  ["ListenerSet", "remains", "; nothing of it is served where no sound version is known"],
+  ["Gateway", "lastValidVersion", "; the last valid version stays in force where it is known"],
+  ["Gateway", "remains", "; nothing of it is served where no valid version is known"],
+  ["ListenerSet", "lastValidVersion", "; the last valid version stays in force where it is known"],
+  ["ListenerSet", "remains", "; nothing of it is served where no valid version is known"],
 ] as const)(
-  "a refused %s is not accepted and goes on telling how what is in force is served (%s)",
+  "a rejected %s is not accepted and keeps the conditions of the version in force (%s)",
   (kind, inForce, rest) => {
-    const after = withRejected(statuses, [refused(kind, "web", {}, inForce)]);
+    const after = withRejected(statuses, [rejectedObject(kind, "web", {}, inForce)]);
     const [status] = kind === "Gateway" ? after.gateways : after.listenerSets;
-    expect(status?.conditions).toEqual([refusal("Invalid", `spec.x: not so${rest}`), programmed]);
+    expect(status?.conditions).toEqual([rejection("Invalid", `spec.x: not so${rest}`), programmed]);
   },
 );
 
 test.each([
-  ["lastSoundVersion", "; the last sound version stays in force where it is known"],
-  ["remains", "; what runs for its Gateways is left as it is where no sound version is known"],
-] as const)("a refused GatewayClass is not accepted (%s)", (inForce, rest) => {
-  const { gatewayClasses } = withRejected(statuses, [refused("GatewayClass", "gateway-proxy", {}, inForce)]);
-  expect(gatewayClasses[0]?.conditions).toEqual([refusal("InvalidParameters", `spec.x: not so${rest}`)]);
+  ["lastValidVersion", "; the last valid version stays in force where it is known"],
+  ["remains", "; the workloads of its Gateways stay as they are where no valid version is known"],
+] as const)("a rejected GatewayClass is not accepted (%s)", (inForce, rest) => {
+  const { gatewayClasses } = withRejected(statuses, [rejectedObject("GatewayClass", "gateway-proxy", {}, inForce)]);
+  expect(gatewayClasses[0]?.conditions).toEqual([rejection("InvalidParameters", `spec.x: not so${rest}`)]);
 });
 
-test.each(["GatewayClass", "Gateway", "ListenerSet"])("a refused %s of others has no status of ours", (kind) => {
-  expect(withRejected(statuses, [refused(kind, "theirs", {})])).toEqual(statuses);
+test.each(["GatewayClass", "Gateway", "ListenerSet"])("a rejected %s of another controller gets no status", (kind) => {
+  expect(withRejected(statuses, [rejectedObject(kind, "theirs", {})])).toEqual(statuses);
 });
 
-test("a refused BackendTLSPolicy is not accepted at any ancestor of the version in force", () => {
+test("a rejected BackendTLSPolicy is not accepted at any ancestor of the version in force", () => {
   const [status] = withRejected(statuses, [
-    refused("BackendTLSPolicy", "tls", {}, "lastSoundVersion"),
+    rejectedObject("BackendTLSPolicy", "tls", {}, "lastValidVersion"),
   ]).backendTlsPolicies;
   expect(status?.ancestors[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }]);
 });
 
 test("one that was never sound says that its targets are not called", () => {
-  const [status] = withRejected(statuses, [refused("BackendTLSPolicy", "tls", {}, "remains")]).backendTlsPolicies;
-  const message = "spec.x: not so; its targets are not called where no sound version is known";
-  expect(status?.ancestors[0]?.conditions).toEqual([refusal("Invalid", message)]);
+  const [status] = withRejected(statuses, [
+    rejectedObject("BackendTLSPolicy", "tls", {}, "remains"),
+  ]).backendTlsPolicies;
+  const message = "spec.x: not so; its targets are not called where no valid version is known";
+  expect(status?.ancestors[0]?.conditions).toEqual([rejection("Invalid", message)]);
 });
 
-test("a refused Backend is not accepted", () => {
-  const { backends } = withRejected(statuses, [refused("Backend", "llm", {})]);
-  expect(backends).toEqual([{ namespace: "default", name: "llm", conditions: [refusal("Invalid")] }]);
+test("a rejected Backend is not accepted", () => {
+  const { backends } = withRejected(statuses, [rejectedObject("Backend", "llm", {})]);
+  expect(backends).toEqual([{ namespace: "default", name: "llm", conditions: [rejection("Invalid")] }]);
 });
 
-test("a refused ProxyPolicy is attached to nothing", () => {
+test("a rejected ProxyPolicy is attached to nothing", () => {
   const targetRefs = [{ kind: "HTTPRoute", name: "chat" }];
-  const [status] = withRejected(statuses, [refused("ProxyPolicy", "limits", { targetRefs })]).proxyPolicies;
+  const [status] = withRejected(statuses, [rejectedObject("ProxyPolicy", "limits", { targetRefs })]).proxyPolicies;
   expect(status?.ancestors[0]?.conditions).toMatchObject([
     { type: "Accepted", reason: "Invalid" },
     { type: "Attached", status: "False", message: "this version of the policy is not enforced" },
   ]);
 });
 
-test("what is not refused keeps its status", () => {
+test("an object that is not rejected keeps its status", () => {
   expect(withRejected(statuses, [])).toEqual(statuses);
 });
 
@@ -185,27 +187,31 @@ describe("a policy", () => {
   });
   const withPolicy = (policy: Statuses["proxyPolicies"][number]) => ({ ...statuses, proxyPolicies: [policy] });
 
-  test("on a route that is refused waits for it, instead of not finding it", () => {
-    const route = refused("HTTPRoute", "new", { parentRefs: [web] });
+  test('on a rejected route is pending instead of "not found"', () => {
+    const route = rejectedObject("HTTPRoute", "new", { parentRefs: [web] });
     const [policy] = withRejected(withPolicy(policyOn("new", "TargetNotFound")), [route]).proxyPolicies;
     expect(policy?.ancestors[0]?.conditions).toEqual([
       { type: "Accepted", status: "True", reason: "Valid", message: "" },
       {
         ...{ type: "Attached", status: "False", reason: "Pending", observedGeneration: 2 },
-        message: "HTTPRoute new is refused: spec.x: not so",
+        message: "HTTPRoute new is rejected: spec.x: not so",
       },
     ]);
   });
 
   test.each([
-    ["that is not there", policyOn("nowhere", "TargetNotFound"), refused("HTTPRoute", "new", {})],
-    ["of another kind than the refused object", policyOn("new", "TargetNotFound"), refused("Gateway", "new", {})],
+    ["that is not there", policyOn("nowhere", "TargetNotFound"), rejectedObject("HTTPRoute", "new", {})],
+    [
+      "of another kind than the rejected object",
+      policyOn("new", "TargetNotFound"),
+      rejectedObject("Gateway", "new", {}),
+    ],
     [
       "whose last sound version is served",
       policyOn("chat", "Attached"),
-      refused("HTTPRoute", "chat", {}, "lastSoundVersion"),
+      rejectedObject("HTTPRoute", "chat", {}, "lastValidVersion"),
     ],
-  ])("on a target %s stays as it is judged", (_, policy, object) => {
+  ])("on a target %s keeps its status", (_, policy, object) => {
     expect(withRejected(withPolicy(policy), [object]).proxyPolicies).toEqual([policy]);
   });
 });

@@ -1,10 +1,11 @@
 /**
- * Statuses of objects that the API server has taken and the parser refuses: a regular expression that RE2 does not know,
- * a field of a newer CustomResourceDefinition. Translation has not seen such a version, but its last sound one, its
- * sound rules, what remains of it or nothing; the status says so. What cannot be read of the object is left out. Pure.
+ * Statuses of objects that the API server accepts and the parser rejects: a regular expression is not valid in RE2, or
+ * a field is of a newer CustomResourceDefinition. Instead of such a version, the translation sees the last valid
+ * version, its valid rules, its remains (`remainsOf`) or nothing, and the status says which. Fields that cannot be read
+ * are left out. Pure.
  */
 import { controllerName, gatewayGroup } from "../api/names.ts";
-import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import type {
   BackendStatus,
   BackendTlsPolicyStatus,
@@ -15,11 +16,11 @@ import type {
   Statuses,
 } from "../api/status.ts";
 import { fieldsOf, objectsOf, textOf } from "../kube/object.ts";
-import { withRefusedTargets } from "./refused-targets.ts";
+import { withRejectedTargets } from "./rejected-targets.ts";
 import { identityOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
-/** The statuses with those of refused objects in the place of any that translation has for what is in force of them. */
+/** Replaces the statuses that the translation computed for rejected objects. */
 export function withRejected(statuses: Statuses, rejected: readonly RejectedResource[]): Statuses {
   const ofKind = (kind: string) => rejected.filter(({ object }) => object["kind"] === kind);
   const gateways = replaced(
@@ -37,14 +38,14 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     ...listenerSets.map((set) => `ListenerSet ${nameOf(set)}`),
   ]);
   return {
-    gatewayClasses: withRefusedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
+    gatewayClasses: withRejectedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
     gateways,
     listenerSets,
     httpRoutes: replaced(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
       routeStatus(each, before, parents),
     ),
     backendTlsPolicies: replaced(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
-    proxyPolicies: withRefusedTargets(
+    proxyPolicies: withRejectedTargets(
       replaced(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
       rejected,
     ),
@@ -52,16 +53,16 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
   };
 }
 
-/** One that gets no status of its own keeps what it has. */
+/** Replaces the status of each rejected object; where `statusOf` returns undefined, the object keeps its status. */
 function replaced<S extends Named>(
   statuses: readonly S[],
   rejected: readonly RejectedResource[],
-  judge: (rejected: RejectedResource, before: S | undefined) => S | undefined,
+  statusOf: (rejected: RejectedResource, before: S | undefined) => S | undefined,
 ): readonly S[] {
   const byName = new Map(statuses.map((status) => [nameOf(status), status]));
   for (const each of rejected) {
     const identity = identityOf(each);
-    const status = identity && judge(each, byName.get(nameOf(identity)));
+    const status = identity && statusOf(each, byName.get(nameOf(identity)));
     if (status !== undefined) byName.set(nameOf(status), status);
   }
   return [...byName.values()].sort(compareNames);
@@ -70,32 +71,32 @@ function replaced<S extends Named>(
 function routeStatus(
   rejected: RejectedResource,
   before: RouteStatus | undefined,
-  ours: ReadonlySet<string>,
+  known: ReadonlySet<string>,
 ): RouteStatus | undefined {
-  if (rejected.inForce === "soundRules") return before && partlyServed(before, rejected);
+  if (rejected.inForce === "validRules") return before && partlyServed(before, rejected);
   const identity = identityOf(rejected);
   if (identity === undefined) return undefined;
-  const refused = refusal("UnsupportedValue", rejected);
+  const condition = rejection("UnsupportedValue", rejected);
   const parents = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
     const { group = gatewayGroup, kind = "Gateway", namespace = identity.namespace, name, sectionName, port } = ref;
-    if (group !== gatewayGroup || !ours.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
+    if (group !== gatewayGroup || !known.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
     const parentRef = {
       ...{ group: gatewayGroup, kind: textOf(kind), name: textOf(name) },
       ...(typeof ref["namespace"] === "string" && { namespace: ref["namespace"] }),
       ...(typeof sectionName === "string" && { sectionName }),
       ...(typeof port === "number" && { port }),
     };
-    return [{ parentRef, controllerName, conditions: [refused] }];
+    return [{ parentRef, controllerName, conditions: [condition] }];
   });
   return { ...identity, parents };
 }
 
-/** Where a parent has accepted the route it learns that this is not for all of its rules. */
-function partlyServed(before: RouteStatus, { faults, object }: RejectedResource): RouteStatus {
-  const byRule = Map.groupBy(faults, ({ path }) => Number(path[2]));
-  const rules = [...byRule].sort(([a], [b]) => a - b).map(([rule, own]) => `${rule} (${renderFaults(own)})`);
-  // The API has the message begin so.
-  const dropped = `Dropped Rule ${rules.join(", ")}: requests that match it are answered with 500`;
+/** Adds PartiallyInvalid at each parent that accepts the route. */
+function partlyServed(before: RouteStatus, { errors, object }: RejectedResource): RouteStatus {
+  const byRule = Map.groupBy(errors, ({ path }) => Number(path[2]));
+  const rules = [...byRule].sort(([a], [b]) => a - b).map(([rule, own]) => `${rule} (${renderErrors(own)})`);
+  // The Gateway API prescribes the beginning of the message (`RouteConditionPartiallyInvalid`).
+  const dropped = `Dropped Rule ${rules.join(", ")}: requests that match it get a 500 response`;
   const parents = before.parents.map((parent): ParentStatus => {
     const { conditions } = parent;
     if (!conditions.some(({ type, status }) => type === "Accepted" && status === "True")) return parent;
@@ -109,21 +110,21 @@ function partlyServed(before: RouteStatus, { faults, object }: RejectedResource)
   return { ...before, parents };
 }
 
-/** What is in force of a class tells that it is ours. */
-function withRefusedClasses(
+/** The version of the class that is in force shows that this controller owns it. */
+function withRejectedClasses(
   classes: readonly GatewayClassStatus[],
   rejected: readonly RejectedResource[],
 ): readonly GatewayClassStatus[] {
   const byName = new Map(rejected.map((each) => [fieldsOf(each.object["metadata"])["name"], each]));
   return classes.map((status) => {
-    const refused = byName.get(status.name);
-    return refused === undefined
+    const found = byName.get(status.name);
+    return found === undefined
       ? status
-      : { ...status, conditions: refuse(status.conditions, refusal("InvalidParameters", refused)) };
+      : { ...status, conditions: withCondition(status.conditions, rejection("InvalidParameters", found)) };
   });
 }
 
-/** What is in force of a policy tells which Gateways call its Services. */
+/** The version of the policy that is in force shows which Gateways call its Services. */
 function tlsPolicyStatus(
   rejected: RejectedResource,
   before: BackendTlsPolicyStatus | undefined,
@@ -133,10 +134,10 @@ function tlsPolicyStatus(
 
 function backendStatus(rejected: RejectedResource): BackendStatus | undefined {
   const identity = identityOf(rejected);
-  return identity && { ...identity, conditions: [refusal("Invalid", rejected)] };
+  return identity && { ...identity, conditions: [rejection("Invalid", rejected)] };
 }
 
-function refusal<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedValue">(
+function rejection<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedValue">(
   reason: Reason,
   rejected: RejectedResource,
 ) {
@@ -144,37 +145,39 @@ function refusal<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedVa
   return { type: "Accepted", status: "False", reason, message, ...observedBy(rejected) } as const;
 }
 
-/** The conditions of what is in force, which go on telling what is served, under the judgement of this version. */
+/**
+ * Adds the rejection of this version to the conditions of the version in force, which keep reporting what is served.
+ */
 function notAccepted<S extends { readonly conditions: readonly Condition[] }>(
   inForce: S,
   rejected: RejectedResource,
 ): S {
-  return { ...inForce, conditions: refuse(inForce.conditions, refusal("Invalid", rejected)) };
+  return { ...inForce, conditions: withCondition(inForce.conditions, rejection("Invalid", rejected)) };
 }
 
-function refuse<C extends Condition>(conditions: readonly C[], refusal: C): readonly C[] {
-  return [refusal, ...conditions.filter(({ type }) => type !== refusal.type)];
+function withCondition<C extends Condition>(conditions: readonly C[], added: C): readonly C[] {
+  return [added, ...conditions.filter(({ type }) => type !== added.type)];
 }
 
-function messageOf({ object, faults, inForce }: RejectedResource): string {
-  return renderFaults(faults) + consequenceOf(textOf(object["kind"]), inForce);
+function messageOf({ object, errors, inForce }: RejectedResource): string {
+  return renderErrors(errors) + consequenceOf(textOf(object["kind"]), inForce);
 }
 
 function consequenceOf(kind: string, inForce: RejectedResource["inForce"]): string {
   switch (inForce) {
-    case "lastSoundVersion":
-      return "; the last sound version stays in force where it is known";
+    case "lastValidVersion":
+      return "; the last valid version stays in force where it is known";
     case "remains":
-      return `; ${consequences[kind] ?? "nothing of it is served"} where no sound version is known`;
+      return `; ${consequences[kind] ?? "nothing of it is served"} where no valid version is known`;
     case "nothing":
-    case "soundRules":
+    case "validRules":
       return "";
   }
 }
 
-/** What becomes of an object of which only the remains are in force; of those with listeners nothing is served. */
+/** The consequence where only the remains of an object are in force. Of objects with listeners, nothing is served. */
 const consequences: Readonly<Record<string, string>> = {
-  GatewayClass: "what runs for its Gateways is left as it is",
+  GatewayClass: "the workloads of its Gateways stay as they are",
   BackendTLSPolicy: "its targets are not called",
 };
 

@@ -1,20 +1,22 @@
-/** Statuses that have a list with entries of several controllers: what is ours of them, and what has to be written. */
+/**
+ * Statuses with a list that has entries of several controllers: the entries of this controller, and the patch to write.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredSharedList, type SharedEntry, type SharedList } from "./desired-status.ts";
 
-/** What is ours of a status with a list that controllers share. */
+/** The part of such a status that this controller writes. */
 export interface SharedStatus {
   readonly entries: readonly SharedEntry[];
   /** Fields beside the list. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** Of an object that has nothing of ours. */
+/** The status of an object without entries of this controller. */
 export const noStatus: SharedStatus = { entries: [], fields: {} };
 
-/** By `namespace/name`. */
+/** Returns the entries of routes by `namespace/name`. */
 export function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<string, SharedStatus> {
   return new Map(
     httpRoutes.map(({ namespace, name, parents }) => {
@@ -24,7 +26,7 @@ export function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<strin
   );
 }
 
-/** By `namespace/name`. */
+/** Returns the entries of policies by `namespace/name`. */
 export function policyEntries(
   policies: ClusterStatuses["backendTlsPolicies"] | ClusterStatuses["proxyPolicies"],
 ): ReadonlyMap<string, SharedStatus> {
@@ -38,16 +40,16 @@ export function policyEntries(
   );
 }
 
-/** What of a status has to be written; undefined where all of it stands. */
+/** Returns the merge patch to write; undefined where the API has all of it already. */
 export function sharedPatch(
   entries: readonly SharedEntry[],
   fields: SharedStatus["fields"],
-  standing: unknown,
+  current: unknown,
   list: SharedList,
   now: string,
 ): object | undefined {
-  const desired = desiredSharedList(entries, standing, list, now);
-  const before = fieldsOf(standing);
+  const desired = desiredSharedList(entries, current, list, now);
+  const before = fieldsOf(current);
   const changed = Object.entries(fields).filter(([name, value]) => !isDeepStrictEqual(before[name], value));
   if (desired === undefined && changed.length === 0) return undefined;
   return { ...Object.fromEntries(changed), ...(desired !== undefined && { [list.list]: desired }) };

@@ -1,26 +1,34 @@
-/** The conditions of many objects in a few words, for the log at a start. Pure. */
+/** A short summary of the conditions of many objects, for the log at the start. Pure. */
 import type { StatusLine } from "./conditions.ts";
 
+/** The number of objects, and those with a problem. */
 export interface StatusSummary {
-  /** By kind. */
+  /** The number of objects by kind. */
   readonly objects: Readonly<Record<string, number>>;
-  /** Objects with a condition that tells of a fault. */
+  /** Objects with a condition that reports a problem. */
   readonly faulty: readonly FaultyObject[];
 }
 
+/** An object with a condition that reports a problem. */
 export interface FaultyObject {
   /** `HTTPRoute default/chat` */
   readonly resource: string;
-  /** `Accepted=False NotAllowedByListeners: …`, with what it is judged against where there is one. */
+  /**
+   * `Accepted=False NotAllowedByListeners: …`, after the parent, target or listener that the condition refers to, if
+   * any.
+   */
   readonly conditions: readonly string[];
 }
 
-/** Conditions that are good where they hold; every other type tells of a fault by holding (Gateway API `status`). */
+/**
+ * Conditions whose normal status is True. Each other type reports a problem when it is True (Gateway API, "status").
+ */
 const positive = new Set(["Accepted", "Programmed", "ResolvedRefs", "Attached", "Ready"]);
 
-/** Conditions that one object shows: of its first parents. */
+/** The most conditions that the summary shows of one object. */
 const maxConditions = 5;
 
+/** Summarizes the conditions of all objects. */
 export function summaryOf(lines: readonly StatusLine[]): StatusSummary {
   const byResource = Map.groupBy(lines, ({ resource }) => resource);
   const objects: Record<string, number> = {};
@@ -28,13 +36,14 @@ export function summaryOf(lines: readonly StatusLine[]): StatusSummary {
   for (const [resource, own] of byResource) {
     const kind = resource.slice(0, resource.indexOf(" "));
     objects[kind] = (objects[kind] ?? 0) + 1;
-    const faults = own.filter(isFault);
-    if (faults.length > 0) faulty.push({ resource, conditions: faults.slice(0, maxConditions).map(renderCondition) });
+    const problems = own.filter(isProblem);
+    if (problems.length > 0)
+      faulty.push({ resource, conditions: problems.slice(0, maxConditions).map(renderCondition) });
   }
   return { objects, faulty };
 }
 
-function isFault({ condition, status }: StatusLine): boolean {
+function isProblem({ condition, status }: StatusLine): boolean {
   return positive.has(condition) ? status !== "True" : status === "True";
 }
 

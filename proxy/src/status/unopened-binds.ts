@@ -1,16 +1,16 @@
-/** Listeners whose port this process could not open: their status says so, whatever translation made of them. Pure. */
+/** Statuses of listeners whose port this process cannot open. They replace those of the translation. Pure. */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { GatewayStatus, ListenerSetStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { Bind } from "../ir/snapshot.ts";
 
-/** An address and port that is not listened on, and why. */
+/** An address and port on which the process does not listen, and the error. */
 export interface UnopenedBind {
   readonly address: string | undefined;
   readonly port: number;
   readonly message: string;
 }
 
-/** The statuses, with `Programmed` False (`Pending`) for each listener of `binds` that is among the `unopened`. */
+/** Sets `Programmed` to False (`Pending`) for each listener of `binds` on an `unopened` address and port. */
 export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopened: readonly UnopenedBind[]): Statuses {
   if (unopened.length === 0) return statuses;
   const messages = new Map<string, string>();
@@ -48,7 +48,7 @@ function pending(listener: ListenerStatus, message: string | undefined): Listene
   return { ...listener, conditions };
 }
 
-/** A ListenerSet is programmed as long as one of its listeners is. */
+/** Sets `Programmed` of a ListenerSet to False where none of its listeners is programmed. */
 function pendingSet(set: ListenerSetStatus): ListenerSetStatus {
   const programmedOf = ({ conditions }: ListenerStatus) => conditions.find(({ type }) => type === "Programmed");
   const all = set.listeners.map(programmedOf);
@@ -62,7 +62,10 @@ function pendingSet(set: ListenerSetStatus): ListenerSetStatus {
   return { ...set, conditions };
 }
 
-/** A Gateway is programmed as long as one of its listeners is open; its message names the others. */
+/**
+ * Sets `Programmed` of a Gateway to False where none of its listeners is open; otherwise its message names the closed
+ * ones.
+ */
 function pendingGateway(
   gateway: GatewayStatus,
   messages: ReadonlyMap<string, string>,
@@ -72,11 +75,11 @@ function pendingGateway(
   const own = [...messages].filter(([listener]) => listener.startsWith(key));
   if (own.length === 0) return gateway;
   const isOpen = open.has(`${gateway.namespace}/${gateway.name}`);
-  const faults = joinSome(own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`));
+  const problems = joinSome(own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`));
   const conditions = gateway.conditions.map((condition) => {
     if (condition.type !== "Programmed" || condition.status !== "True") return condition;
-    if (isOpen) return { ...condition, message: faults };
-    return { ...condition, status: "False", reason: "Pending", message: faults } as const;
+    if (isOpen) return { ...condition, message: problems };
+    return { ...condition, status: "False", reason: "Pending", message: problems } as const;
   });
   return { ...gateway, conditions };
 }

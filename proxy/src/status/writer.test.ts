@@ -5,8 +5,8 @@ import type { RouteStatus } from "../api/status.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { isObject, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
-import { type StandingObjects, StatusWriter } from "./writer.ts";
-import type { StandingObject } from "./written-statuses.ts";
+import { type CurrentObjects, StatusWriter } from "./writer.ts";
+import type { CurrentObject } from "./written-statuses.ts";
 
 const silent = () => undefined;
 const log = { error: silent, warn: silent, info: silent, debug: silent, trace: silent, isLevelEnabled: () => false };
@@ -31,7 +31,7 @@ class StatusServer {
     return Promise.resolve(this.objects.get(path));
   }
 
-  /** Nobody else has a part of a status that is applied: what is not in it any more goes. */
+  /** Replaces the whole status: no other manager owns fields of an applied status here. */
   apply(path: string, body: KubeObject): Promise<KubeObject> {
     return this.#write(path, body, () => ({}));
   }
@@ -58,7 +58,7 @@ const none: ClusterStatuses = {
   ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], backendTlsPolicies: [] },
   ...{ proxyPolicies: [], backends: [], orphans: { Gateway: [], ListenerSet: [] } },
 };
-const nothing: StandingObjects = {
+const nothing: CurrentObjects = {
   ...{ GatewayClass: [], Gateway: [], ListenerSet: [], HTTPRoute: [], BackendTLSPolicy: [], ProxyPolicy: [] },
   Backend: [],
 };
@@ -80,25 +80,25 @@ const gateway: ClusterStatuses["gateways"][number] = {
 const theirs = { parentRef, controllerName: "example.com/other", conditions: [] };
 
 function writerTo(server: StatusServer, isLeader = () => true) {
-  const told: string[] = [];
+  const outcomes: string[] = [];
   const warnings: unknown[] = [];
   const writer = new StatusWriter({
     ...{ api: server, clock: new FakeClock(), isLeader },
     log: { ...log, warn: (entry: unknown) => warnings.push(entry) },
-    onWritten: (outcome) => told.push(outcome),
+    onWritten: (outcome) => outcomes.push(outcome),
   });
-  return { writer, told, warnings };
+  return { writer, outcomes, warnings };
 }
 
-const routeWith = (status?: unknown): StandingObject => ({ metadata: { namespace: "infra", name: "chat" }, status });
-const onlyRoute = (status?: unknown): StandingObjects => ({ ...nothing, HTTPRoute: [routeWith(status)] });
+const routeWith = (status?: unknown): CurrentObject => ({ metadata: { namespace: "infra", name: "chat" }, status });
+const onlyRoute = (status?: unknown): CurrentObjects => ({ ...nothing, HTTPRoute: [routeWith(status)] });
 
-describe("a list that controllers share", () => {
-  test("gets our entries beside those that others have written meanwhile", async () => {
+describe("a list with entries of several controllers", () => {
+  test("gets the entries of this controller beside those that others have written meanwhile", async () => {
     const server = new StatusServer();
     // The source has not seen their entry yet.
     server.put(routePath, { parents: [theirs] });
-    const { writer, told } = writerTo(server);
+    const { writer, outcomes } = writerTo(server);
     expect(await writer.write({ ...none, httpRoutes: [route] }, onlyRoute())).toBe(true);
     expect(server.objects.get(routePath)?.["status"]).toEqual({
       parents: [
@@ -109,10 +109,10 @@ describe("a list that controllers share", () => {
         },
       ],
     });
-    expect(told).toEqual(["written"]);
+    expect(outcomes).toEqual(["written"]);
   });
 
-  test("is read again where somebody else was quicker", async () => {
+  test("is read again after a conflict with another writer", async () => {
     const server = new StatusServer();
     server.put(routePath, {});
     server.interference.push(() => server.put(routePath, { parents: [theirs] }));
@@ -122,17 +122,17 @@ describe("a list that controllers share", () => {
     expect(server.objects.get(routePath)?.["status"]).toMatchObject({ parents: [theirs, { controllerName }] });
   });
 
-  test("is left for a later attempt where somebody else is quicker every time", async () => {
+  test("is left for a later pass where every attempt ends in a conflict", async () => {
     const server = new StatusServer();
     server.put(routePath, {});
     server.interference.push(...Array.from({ length: 9 }, () => () => server.put(routePath, {})));
-    const { writer, told } = writerTo(server);
+    const { writer, outcomes } = writerTo(server);
     expect(await writer.write({ ...none, httpRoutes: [route] }, onlyRoute())).toBe(false);
     expect(server.writes).toHaveLength(5);
-    expect(told).toEqual(["failed"]);
+    expect(outcomes).toEqual(["failed"]);
   });
 
-  test("loses our entries where the object is ours no more", async () => {
+  test("loses the entries of this controller where it has none any more", async () => {
     const server = new StatusServer();
     const status = { parents: [theirs, { parentRef, controllerName, conditions: [] }] };
     server.put(routePath, status);
@@ -143,20 +143,20 @@ describe("a list that controllers share", () => {
 });
 
 describe("a status", () => {
-  test("is written once, though the source has not seen it yet when all is planned anew", async () => {
+  test("is written once, though the source has not reported it before the next pass", async () => {
     const server = new StatusServer();
     server.put(routePath, undefined);
     server.put(gatewayPath, undefined);
     const { writer } = writerTo(server);
     const statuses = { ...none, httpRoutes: [route], gateways: [gateway] };
-    const standing = { ...onlyRoute(), Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
-    await writer.write(statuses, standing);
+    const current = { ...onlyRoute(), Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
+    await writer.write(statuses, current);
     expect(server.writes.map(({ path }) => path)).toEqual([`${gatewayPath}/status`, `${routePath}/status`]);
-    await writer.write(statuses, standing);
+    await writer.write(statuses, current);
     expect(server.writes).toHaveLength(2);
   });
 
-  test("is written again where the source sees that somebody else has changed it", async () => {
+  test("is written again where the source reports a change by another writer", async () => {
     const server = new StatusServer();
     server.put(routePath, undefined);
     const { writer } = writerTo(server);
@@ -166,18 +166,18 @@ describe("a status", () => {
     expect(server.objects.get(routePath)?.["status"]).toMatchObject({ parents: [{ controllerName }] });
   });
 
-  test("is written to an object that was made anew under its name, though the source has not seen a status", async () => {
+  test("is written to a recreated object of the same name", async () => {
     const server = new StatusServer();
     const { writer } = writerTo(server);
     for (const uid of ["first", "second"]) {
       server.put(routePath, undefined);
       server.put(gatewayPath, undefined);
-      const standing: StandingObjects = {
+      const current: CurrentObjects = {
         ...nothing,
         HTTPRoute: [{ metadata: { namespace: "infra", name: "chat", uid } }],
         Gateway: [{ metadata: { namespace: "infra", name: "web", uid } }],
       };
-      await writer.write({ ...none, httpRoutes: [route], gateways: [gateway] }, standing);
+      await writer.write({ ...none, httpRoutes: [route], gateways: [gateway] }, current);
     }
     expect(server.writes.map(({ path }) => path)).toEqual([
       ...[`${gatewayPath}/status`, `${routePath}/status`],
@@ -185,46 +185,46 @@ describe("a status", () => {
     ]);
   });
 
-  test("of an object that is gone is no failure", async () => {
+  test("of a deleted object is no failure", async () => {
     const server = new StatusServer();
     const { writer } = writerTo(server);
-    const standing = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
-    expect(await writer.write({ ...none, gateways: [gateway] }, standing)).toBe(true);
+    const current = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web" } }] };
+    expect(await writer.write({ ...none, gateways: [gateway] }, current)).toBe(true);
     expect(server.writes).toHaveLength(1);
   });
 
-  test("that cannot be written is told once, however often it is tried, and anew after it could be", async () => {
+  test("that cannot be written is logged once per series of failures", async () => {
     const server = new StatusServer();
     server.put(routePath, {});
     const { writer, warnings } = writerTo(server);
-    const refuse = () => {
+    const reject = () => {
       throw new ApiFailure(422, "it is too long");
     };
     const write = async () => await writer.write({ ...none, httpRoutes: [route] }, onlyRoute({}));
-    for (const told of [1, 2]) {
-      server.interference.push(refuse, refuse);
+    for (const warned of [1, 2]) {
+      server.interference.push(reject, reject);
       expect([await write(), await write()]).toEqual([false, false]);
-      expect(warnings).toHaveLength(told);
+      expect(warnings).toHaveLength(warned);
       expect(await write()).toBe(true);
       server.put(routePath, {});
     }
   });
 
-  test("of an object that is nobody's any more is taken back, once, until it is somebody's again", async () => {
+  test("of an orphan is removed once, until the object has an owner again", async () => {
     const server = new StatusServer();
     server.put(gatewayPath, undefined);
     const { writer } = writerTo(server);
-    const standing = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web", uid: "one" } }] };
+    const current = { ...nothing, Gateway: [{ metadata: { namespace: "infra", name: "web", uid: "one" } }] };
     const ours = { ...none, gateways: [gateway] };
     const orphaned = { ...none, orphans: { ...none.orphans, Gateway: [{ namespace: "infra", name: "web" }] } };
-    for (const statuses of [ours, orphaned, orphaned, ours, orphaned, orphaned]) await writer.write(statuses, standing);
+    for (const statuses of [ours, orphaned, orphaned, ours, orphaned, orphaned]) await writer.write(statuses, current);
     expect(server.writes.map(({ body }) => Object.keys(body["status"] as object).length > 0)).toEqual([
       ...[true, false],
       ...[true, false],
     ]);
   });
 
-  test("that somebody else keeps changing is put right five times a minute, which is told once", async () => {
+  test("that another writer keeps changing back is written five times a minute, and a warning is logged once", async () => {
     const server = new StatusServer();
     server.put(gatewayPath, undefined);
     const { writer, warnings } = writerTo(server);
@@ -237,13 +237,13 @@ describe("a status", () => {
     }
     expect(outcomes).toEqual([true, true, true, true, true, true, false, false, false]);
     expect(warnings).toHaveLength(1);
-    // What we judge otherwise ourselves is written all the same.
+    // A new desired status is written all the same.
     const Gateway = [{ metadata: { namespace: "infra", name: "web" }, status: {} }];
     await writer.write({ ...none, gateways: [{ ...gateway, addresses: [] }] }, { ...nothing, Gateway });
     expect(server.writes).toHaveLength(7);
   });
 
-  test("is left to our successor once we have lost the lead", async () => {
+  test("is left to the next leader after leadership is lost", async () => {
     const server = new StatusServer();
     const { writer } = writerTo(server, () => server.writes.length < 8);
     const names = Array.from({ length: 30 }, (_, index) => `gateway-${index}`);
@@ -265,7 +265,7 @@ describe("thousands of objects of one namespace", () => {
   const pathOf = (name: string) => routePath.replace("chat", name);
   const policyPath = "/apis/gatewayproxy.dev/v1alpha1/namespaces/other/proxypolicies/limits";
   const statuses: ClusterStatuses = { ...none, httpRoutes: routes, proxyPolicies: [policy] };
-  const standing: StandingObjects = {
+  const current: CurrentObjects = {
     ...nothing,
     HTTPRoute: routes.map(({ namespace, name }) => ({ metadata: { namespace, name } })),
     ProxyPolicy: [{ metadata: { namespace: "other", name: "limits" } }],
@@ -278,15 +278,15 @@ describe("thousands of objects of one namespace", () => {
     return server;
   }
 
-  test("do not keep the status of another from being written among the first", async () => {
+  test("do not delay the status of an object in another namespace", async () => {
     const server = serverWithAll();
     const { writer } = writerTo(server);
-    expect(await writer.write(statuses, standing)).toBe(true);
+    expect(await writer.write(statuses, current)).toBe(true);
     expect(server.writes).toHaveLength(many + 1);
     expect(server.writes.findIndex(({ path }) => path.startsWith(policyPath))).toBeLessThan(8);
   });
 
-  test("are written in several passes, so that changes of others are planned in between", async () => {
+  test("are written in several passes, so that other changes are planned in between", async () => {
     const server = serverWithAll();
     const clock = new FakeClock();
     const slow = {
@@ -300,7 +300,7 @@ describe("thousands of objects of one namespace", () => {
     let behind = 0;
     const writer = new StatusWriter({ api: slow, clock, log, isLeader: () => true, onBehind: () => behind++ });
     let passes = 0;
-    for (; behind === passes; passes++) await writer.write(statuses, standing);
+    for (; behind === passes; passes++) await writer.write(statuses, current);
     expect(server.writes).toHaveLength(many + 1);
     // Each writes for about four seconds.
     expect(passes).toBeGreaterThan(10);
@@ -311,7 +311,7 @@ describe("thousands of objects of one namespace", () => {
     for (const { namespace, name } of statuses.httpRoutes) {
       server.put(`/apis/gateway.networking.k8s.io/v1/namespaces/${namespace}/httproutes/${name}`, {});
     }
-    await pressed.write(statuses, standing);
+    await pressed.write(statuses, current);
     expect(server.writes.length - before).toBeGreaterThan(3);
     expect(clock.monotonicMs() - startMs).toBeLessThan(2_000);
   });

@@ -1,12 +1,12 @@
 /**
- * Writes statuses to the API server, and only those that are not there yet. Fields that are ours alone are written by
- * server-side apply, which leaves other writers' conditions in place. Lists that controllers share (`parents`,
- * `ancestors`) are atomic to server-side apply, so there the newest list is read, our entries are replaced in it, and
- * it is written for the version that was read; whoever was quicker makes us read again.
+ * Writes statuses to the API server where they differ. Fields that only this controller writes are written by
+ * server-side apply, which keeps the conditions of other writers. Lists with entries of several controllers (`parents`,
+ * `ancestors`) are atomic to server-side apply. There the writer reads the newest list, replaces its own entries, and
+ * writes the list with the resource version that it read. On a conflict it reads again.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
 import { renderKey } from "../api/resource.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
@@ -15,38 +15,39 @@ import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
-import { type ObjectName, type StandingObject, WrittenStatuses } from "./written-statuses.ts";
+import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-statuses.ts";
 
+/** Collaborators of a `StatusWriter`. */
 export interface StatusWriterOptions {
   readonly api: Pick<KubeApi, "get" | "apply" | "merge">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Asked before each write: who has lost the lead leaves the rest to its successor. */
+  /** Called before each write: a process that is not the leader any more stops writing. */
   readonly isLeader: () => boolean;
-  /** Tells each object whose status was written, and each that could not be. */
+  /** Called for each object whose status was written or could not be written. */
   readonly onWritten?: (outcome: "written" | "failed") => void;
-  /** Called where more is to be written than one pass does: the rest is for the next one. */
+  /** Called where one pass ends before all statuses are written; the next pass writes the rest. */
   readonly onBehind?: () => void;
-  /** Whether something that must not wait for statuses needs the next pass, such as a permission that was withdrawn. */
+  /** Whether a change that must not wait for statuses needs the next pass, such as a withdrawn permission. */
   readonly isPressed?: () => boolean;
 }
 
 /**
- * How long a pass goes on. A tenant can have thousands of objects, and what changes for others meanwhile is not planned
- * before the pass is over.
+ * The longest time of one pass. A namespace can have thousands of objects, and changes of other objects are not planned
+ * before the pass ends.
  */
 const passMs = 4_000;
 
-/** The same where the next pass is needed soon. Not at once, so that statuses are written however often that is so. */
+/** The same where `isPressed` is true. It is not 0, so that statuses are written however often that happens. */
 const pressedPassMs = 500;
 
-/** Requests under way at once; more would be queued by the API server's fairness anyway. */
+/** Concurrent requests. The API server's priority and fairness would queue more. */
 const parallel = 8;
 
-/** How often somebody else may be quicker in a row. */
+/** Attempts of one write that end in a conflict with another writer. */
 const attempts = 5;
 
-/** Condition types of ours, also those that do not hold at the moment. */
+/** The condition types that this controller writes, including those that are absent at the moment. */
 const ownedTypes = {
   GatewayClass: ["Accepted"],
   Gateway: ["Accepted", "Programmed", "ResolvedRefs", "InsecureFrontendValidationMode"],
@@ -66,15 +67,16 @@ const types = {
   Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
 };
 
-/** Every object that has a status of ours, or may have one. */
-export type StandingObjects = Readonly<Record<keyof typeof types, readonly StandingObject[]>>;
+/** Every object that has, or may have, a status of this controller. */
+export type CurrentObjects = Readonly<Record<keyof typeof types, readonly CurrentObject[]>>;
 
+/** Writes the statuses of all objects. */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #written: WrittenStatuses;
-  /** Orphans that have nothing of ours any more: their uids, by key. */
+  /** Uids of orphans whose conditions of this controller are removed, by key. */
   readonly #withdrawn = new Map<string, string | undefined>();
-  /** Objects whose status could not be written when it was last tried: that is told once. */
+  /** Objects whose last write failed. The log reports the first failure only. */
   readonly #failing = new Set<string>();
 
   constructor(options: StatusWriterOptions) {
@@ -83,51 +85,52 @@ export class StatusWriter {
   }
 
   /**
-   * Writes every status that differs from the one that stands, by turns of their namespaces. Never rejects; false when
-   * some could not be written and should be tried again.
+   * Writes each status that differs from the current one, taking turns between namespaces. Never rejects.
+   *
+   * @returns false when some status could not be written and should be tried again.
    */
-  async write(statuses: ClusterStatuses, standing: StandingObjects): Promise<boolean> {
-    const tasks = await inTurns(tasksIn(this.#comparisons(statuses, standing)));
-    this.#retain(standing);
+  async write(statuses: ClusterStatuses, current: CurrentObjects): Promise<boolean> {
+    const tasks = await runInSlices(tasksIn(this.#comparisons(statuses, current)));
+    this.#retain(current);
     const { isLeader, clock, onBehind, isPressed } = this.#options;
     const startMs = clock.monotonicMs();
-    const goesOn = () => clock.monotonicMs() - startMs < (isPressed?.() === true ? pressedPassMs : passMs);
-    // What has failed before comes last, and cannot keep the others from being written.
+    const hasTime = () => clock.monotonicMs() - startMs < (isPressed?.() === true ? pressedPassMs : passMs);
+    // Objects that failed before come last, so that they do not delay the others.
     const ordered = [false, true].flatMap((isFailing) =>
       byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
     );
     const { log } = this.#options;
     log.debug(
       { due: tasks.length, failing: this.#failing.size },
-      tasks.length === 0 ? "no status is due" : "statuses are due",
+      tasks.length === 0 ? "all statuses are up to date" : "statuses to write",
     );
-    const outcomes = await runParallel(ordered, () => isLeader() && goesOn());
+    const outcomes = await runParallel(ordered, () => isLeader() && hasTime());
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
   }
 
-  #comparisons(statuses: ClusterStatuses, standing: StandingObjects): readonly Comparison[] {
+  #comparisons(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
     const { backendTlsPolicies, proxyPolicies, orphans } = statuses;
     return [
-      ...this.#ownTasks(statuses, standing),
-      ...this.#withdrawals("Gateway", orphans.Gateway, standing.Gateway),
-      ...this.#withdrawals("ListenerSet", orphans.ListenerSet, standing.ListenerSet),
-      ...this.#sharedTasks("HTTPRoute", routeParents, standing.HTTPRoute, routeEntries(statuses)),
+      ...this.#ownTasks(statuses, current),
+      ...this.#withdrawals("Gateway", orphans.Gateway, current.Gateway),
+      ...this.#withdrawals("ListenerSet", orphans.ListenerSet, current.ListenerSet),
+      ...this.#sharedTasks("HTTPRoute", routeParents, current.HTTPRoute, routeEntries(statuses)),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
         policyAncestors,
-        standing.BackendTLSPolicy,
+        current.BackendTLSPolicy,
         policyEntries(backendTlsPolicies),
       ),
-      ...this.#sharedTasks("ProxyPolicy", policyAncestors, standing.ProxyPolicy, policyEntries(proxyPolicies)),
+      ...this.#sharedTasks("ProxyPolicy", policyAncestors, current.ProxyPolicy, policyEntries(proxyPolicies)),
     ];
   }
 
-  #ownTasks(statuses: ClusterStatuses, standing: StandingObjects): readonly Comparison[] {
+  #ownTasks(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
     const { gatewayClasses, gateways, listenerSets, backends } = statuses;
     const find = {
-      ...{ GatewayClass: indexed(standing.GatewayClass), Gateway: indexed(standing.Gateway) },
-      ...{ ListenerSet: indexed(standing.ListenerSet), Backend: indexed(standing.Backend) },
+      ...{ GatewayClass: indexed(current.GatewayClass), Gateway: indexed(current.Gateway) },
+      ...{ ListenerSet: indexed(current.ListenerSet), Backend: indexed(current.Backend) },
     };
     const own = (kind: keyof typeof find, object: ObjectName, status: OwnStatus) => () =>
       this.#ownTask(kind, find[kind].get(nameOf(object)), object, status);
@@ -152,7 +155,7 @@ export class StatusWriter {
 
   #ownTask(
     kind: keyof typeof ownedTypes,
-    resource: StandingObject | undefined,
+    resource: CurrentObject | undefined,
     object: ObjectName,
     status: OwnStatus,
   ): readonly Task[] {
@@ -160,14 +163,19 @@ export class StatusWriter {
     if (resource === undefined) return [];
     this.#withdrawn.delete(key);
     return this.#contained(key, () => {
-      const desired = desiredOwnStatus(status, this.#written.standing(key, resource), ownedTypes[kind], this.#now());
-      this.#options.log.trace({ resource: key, isAsWanted: desired === undefined }, "status compared");
+      const desired = desiredOwnStatus(
+        status,
+        this.#written.currentStatus(key, resource),
+        ownedTypes[kind],
+        this.#now(),
+      );
+      this.#options.log.trace({ resource: key, isUpToDate: desired === undefined }, "status compared");
       if (desired === undefined) return [];
       return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
     });
   }
 
-  /** A status that cannot be compared, as somebody else has written it, keeps no other from being written. */
+  /** Catches the error where a status of another writer cannot be compared, so that the other statuses are written. */
   #contained(key: string, make: () => readonly Task[]): readonly Task[] {
     try {
       return make();
@@ -177,7 +185,11 @@ export class StatusWriter {
     }
   }
 
-  /** Writes our part of a status; what we wrote before and not now goes. Gives the status that stands then. */
+  /**
+   * Applies the fields of this controller; fields that it applied before and not now are removed.
+   *
+   * @returns the status after the write.
+   */
   async #apply(kind: keyof typeof ownedTypes, { namespace, name }: ObjectName, status: object): Promise<unknown> {
     const { apiVersion } = types[kind];
     const metadata = { name, ...(namespace !== undefined && { namespace }) };
@@ -186,16 +198,16 @@ export class StatusWriter {
     return (await this.#options.api.apply(path, body, { fieldManager: controllerName }))["status"];
   }
 
-  /** Takes back what is ours of statuses; what is not ours stays, and so each is tried once. */
+  /** Removes the fields of this controller from statuses. Each object is tried once, as the fields of others stay. */
   #withdrawals(
     kind: "Gateway" | "ListenerSet",
     objects: readonly ObjectName[],
-    resources: readonly StandingObject[],
+    resources: readonly CurrentObject[],
   ): readonly Comparison[] {
-    const standing = indexed(resources);
+    const current = indexed(resources);
     return objects.map((object) => () => {
       const key = renderKey(kind, object.namespace, object.name);
-      const resource = standing.get(nameOf(object));
+      const resource = current.get(nameOf(object));
       if (resource === undefined || this.#withdrawn.get(key) === resource.metadata.uid) return [];
       return [
         this.#task(key, resource, {}, async () => {
@@ -207,11 +219,11 @@ export class StatusWriter {
     });
   }
 
-  /** Also for objects that have an entry of ours and should have none any more. */
+  /** Includes objects that have an entry of this controller and should have none any more. */
   #sharedTasks(
     kind: "HTTPRoute" | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
-    resources: readonly StandingObject[],
+    resources: readonly CurrentObject[],
     entries: ReadonlyMap<string, SharedStatus>,
   ): readonly Comparison[] {
     return resources.map((resource) => () => {
@@ -219,19 +231,24 @@ export class StatusWriter {
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
       return this.#contained(key, () => {
-        if (sharedPatch(own, fields, this.#written.standing(key, resource), list, this.#now()) === undefined) return [];
+        if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined)
+          return [];
         const path = resourcePath(types[kind], metadata.namespace, metadata.name);
         return [
           this.#task(key, resource, { own, fields }, () =>
-            this.#replaceOurs(path, (standing) => sharedPatch(own, fields, standing, list, this.#now())),
+            this.#replaceEntries(path, (current) => sharedPatch(own, fields, current, list, this.#now())),
           ),
         ];
       });
     });
   }
 
-  /** Reads the newest status and writes what `patchOf` makes of it; gives the status that stands then. */
-  async #replaceOurs(path: string, patchOf: (standing: unknown) => object | undefined): Promise<unknown> {
+  /**
+   * Reads the newest status and writes the patch that `patchOf` computes from it.
+   *
+   * @returns the status after the write.
+   */
+  async #replaceEntries(path: string, patchOf: (current: unknown) => object | undefined): Promise<unknown> {
     for (let attempt = 1; ; attempt++) {
       const object = await this.#options.api.get(path);
       const patch = patchOf(object?.["status"]);
@@ -242,15 +259,18 @@ export class StatusWriter {
         return (await this.#options.api.merge(`${path}/status`, body))["status"];
       } catch (error) {
         if (!(error instanceof ApiFailure) || error.status !== 409 || attempt === attempts) throw error;
-        this.#options.log.debug({ path, attempt }, "status written again, since another writer was quicker");
+        this.#options.log.debug(
+          { path, attempt },
+          "conflict with another writer; the status is read and written again",
+        );
       }
     }
   }
 
-  /** Forgets what there was of objects that are gone. */
-  #retain(standing: StandingObjects): void {
+  /** Drops the state of deleted objects. */
+  #retain(current: CurrentObjects): void {
     const keys = new Set(
-      Object.entries(standing).flatMap(([kind, objects]) =>
+      Object.entries(current).flatMap(([kind, objects]) =>
         objects.map(({ metadata }) => renderKey(kind, metadata.namespace, metadata.name)),
       ),
     );
@@ -261,10 +281,12 @@ export class StatusWriter {
   }
 
   /**
-   * @param own what is ours of the status to be.
-   * @param write gives the status that stands then.
+   * Builds the write of one status.
+   *
+   * @param own the part of the status that this controller writes.
+   * @param write resolves with the status after the write.
    */
-  #task(key: string, object: StandingObject, own: unknown, write: () => Promise<unknown>): Task {
+  #task(key: string, object: CurrentObject, own: unknown, write: () => Promise<unknown>): Task {
     const { onWritten } = this.#options;
     const run = async () => {
       if (!this.#written.mayWrite(key, object, own)) {
@@ -278,9 +300,9 @@ export class StatusWriter {
         onWritten?.("written");
         return true;
       } catch (error) {
-        // The object is gone, and its status with it.
+        // The object was deleted, and its status with it.
         if (error instanceof ApiFailure && error.status === 404) {
-          this.#options.log.debug({ resource: key }, "status not written, since the object is gone");
+          this.#options.log.debug({ resource: key }, "status not written, since the object was deleted");
           return true;
         }
         this.#fail(key, "unwritten", error);
@@ -291,7 +313,7 @@ export class StatusWriter {
     return { key, namespace: object.metadata.namespace ?? "", run };
   }
 
-  /** Tells it once until it succeeds. */
+  /** Logs the first failure since the last success. */
   #fail(key: string, failure: keyof typeof failurePhrases, error?: unknown): void {
     if (!this.#failing.has(key)) {
       const fields = { resource: key, ...(error !== undefined && { err: error }) };
@@ -300,16 +322,16 @@ export class StatusWriter {
     this.#failing.add(key);
   }
 
-  /** Whole seconds, as the API keeps times. */
+  /** The time in whole seconds, as `metav1.Time` has it. */
   #now(): string {
     return new Date(this.#options.clock.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
   }
 }
 
 const failurePhrases = {
-  unread: "cannot read the status that stands; it is tried again",
-  unwritten: "cannot write the status; it is tried again",
-  contested: "the status is changed by somebody else as often as it is put right",
+  unread: "cannot compare the current status; trying again",
+  unwritten: "cannot write the status; trying again",
+  contested: "another writer keeps changing the status back; it is not written again for up to a minute",
 } as const;
 
 /** A write that is due. */
@@ -319,10 +341,10 @@ interface Task {
   readonly run: () => Promise<boolean>;
 }
 
-/** Finds what of one object is to be written, if anything. */
+/** Compares one object and returns its write, if one is due. */
 type Comparison = () => readonly Task[];
 
-/** To compare thousands of statuses takes time. */
+/** Runs the comparisons in steps, as thousands of them take long. */
 function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
   const tasks: Task[] = [];
   for (const compare of comparisons) {
@@ -332,7 +354,7 @@ function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
   return tasks;
 }
 
-function indexed(objects: readonly StandingObject[]): ReadonlyMap<string, StandingObject> {
+function indexed(objects: readonly CurrentObject[]): ReadonlyMap<string, CurrentObject> {
   return new Map(objects.map((object) => [nameOf(object.metadata), object]));
 }
 
@@ -340,27 +362,27 @@ function nameOf({ namespace, name }: ObjectName): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
-/** The first of each namespace, then the second of each, and so on. */
+/** Orders the tasks by turns: the first of each namespace, then the second of each, and so on. */
 function byTurns(tasks: readonly Task[]): readonly Task[] {
-  const places = new Map<string, number>();
-  const placed = tasks.map((task) => {
-    const place = places.get(task.namespace) ?? 0;
-    places.set(task.namespace, place + 1);
-    return { task, place };
+  const turns = new Map<string, number>();
+  const ordered = tasks.map((task) => {
+    const turn = turns.get(task.namespace) ?? 0;
+    turns.set(task.namespace, turn + 1);
+    return { task, turn };
   });
-  return placed.sort((a, b) => a.place - b.place).map(({ task }) => task);
+  return ordered.sort((a, b) => a.turn - b.turn).map(({ task }) => task);
 }
 
-/** The outcomes of the tasks that were begun. */
+/** Runs the tasks concurrently and returns the outcomes of those that were started. */
 async function runParallel(tasks: readonly Task[], mayBegin: () => boolean): Promise<readonly boolean[]> {
   const outcomes: boolean[] = [];
   const waiting = tasks.values();
-  const lane = async () => {
+  const worker = async () => {
     for (const { run } of waiting) {
       if (!mayBegin()) return;
       outcomes.push(await run());
     }
   };
-  await Promise.all(Array.from({ length: parallel }, lane));
+  await Promise.all(Array.from({ length: parallel }, worker));
   return outcomes;
 }

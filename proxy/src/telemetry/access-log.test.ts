@@ -19,7 +19,7 @@ function fieldsOf(record: Partial<RequestRecord>): Record<string, unknown> {
 }
 
 describe("the access log", () => {
-  test("writes one line with all that is known, in the order in which it is read", () => {
+  test("writes one line with all fields in order", () => {
     const usage = { input: 5, output: 7, total: 12, model: "gpt-x", estimated: false };
     expect(logged({ userAgent: "curl/8", usage, durationMs: 12.34567 })).toEqual([
       `${JSON.stringify({
@@ -53,7 +53,7 @@ describe("the access log", () => {
     ]);
   });
 
-  test("looks like the lines of the loggers, so that one reader takes both", () => {
+  test("has the format of the loggers' lines, so that one parser reads both", () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
     const logs = new Logs({ filter: { level: "info", modules: new Map() }, clock: new FakeClock(0), destination });
@@ -67,17 +67,17 @@ describe("the access log", () => {
     expect(logged({})[0]?.endsWith(end)).toBe(true);
   });
 
-  test("tells of calls where there was more than one", () => {
+  test("has the number of attempts where there was more than one", () => {
     expect(logged({ calls: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
     expect(logged({ calls: 1 })[0]).not.toContain("calls");
   });
 
-  test("keeps the query out, which may hold a key", () => {
+  test("leaves out the query, which may hold a key", () => {
     expect(logged({ path: "/v1/models?api_key=secret" })[0]).not.toContain("secret");
     expect(fieldsOf({ path: "/v1/models?api_key=secret" })["path"]).toBe("/v1/models");
   });
 
-  test("names the entries that denied, and those that would have", () => {
+  test("names the entries that denied, and those that would have denied", () => {
     const enforced = limitOf({ entry: 1 });
     const shadow = limitOf({ entry: 2, mode: "Shadow", target: "Gateway/default/gateway" });
     const decisions = [
@@ -92,15 +92,15 @@ describe("the access log", () => {
     });
   });
 
-  test("says that tokens were estimated", () => {
+  test("marks estimated tokens", () => {
     expect(fieldsOf({ usage: { total: 3, estimated: true } })).toMatchObject({ totalTokens: 3, usageEstimated: true });
   });
 
-  test("says why the tokens of an answer are not known", () => {
+  test("has the reason for which the tokens of a response are unknown", () => {
     expect(fieldsOf({ usageUnread: "undecodable" })).toMatchObject({ usageUnread: "undecodable" });
   });
 
-  test("leaves out what a request did not get to", () => {
+  test("leaves out the fields of later stages of a request", () => {
     const lost = { listener: undefined, route: undefined, rule: undefined, backend: undefined, endpoint: undefined };
     const fields = fieldsOf({ ...lost, upstreamMs: undefined, status: 404, reason: "RouteNotFound" });
     expect(Object.keys(fields)).not.toEqual(expect.arrayContaining(["listener"]));
@@ -120,7 +120,7 @@ describe("the access log", () => {
     ["a served request", {}, 0],
     ["a client's mistake that the backend found", { status: 400 }, 0],
     ["a failure of the backend", { status: 500 }, 1],
-    ["a refused request", { status: 429, reason: "RateLimited" }, 1],
+    ["a denied request", { status: 429, reason: "RateLimited" }, 1],
     ["a client that left", { status: 0, reason: "ClientDisconnect" }, 1],
     ["a denial in shadow", { decisions: [{ limit: limitOf({ mode: "Shadow" }), outcome: "shadowDenied" }] }, 1],
   ])("in the mode denied-and-failed writes for %s accordingly", (_, record, count) => {

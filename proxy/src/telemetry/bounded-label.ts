@@ -1,4 +1,4 @@
-/** A label whose values come from outside: the first so many stand for themselves, every later one is `other`. */
+/** A label whose values come from outside: the first `max` values are kept, and each later one is `other`. */
 export class BoundedLabel {
   readonly #max: number;
   readonly #known: Set<string>;

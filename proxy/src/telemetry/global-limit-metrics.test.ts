@@ -3,7 +3,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { expect, test } from "vitest";
 import { GlobalLimitMetrics } from "./global-limit-metrics.ts";
 
-test("of a service that no policy names any more no breaker is open and no charge waits", () => {
+test("a service that no policy uses any more has no open breaker and no buffered charge", () => {
   const filter = { level: "off", modules: new Map() } as const;
   const logs = new Logs({ filter, clock: new FakeClock(), destination: { write: () => undefined } });
   const metrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));

@@ -1,11 +1,12 @@
-/** Counts what happens between one worker and its rate limit services, and logs what changes, once per change. */
+/** Metrics and log lines of one worker's calls of rate limit services. A change of state is logged once. */
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { createFamilies, type Families, type MetricsSnapshot, takeSnapshot } from "@gatewayproxy/runtime/metrics";
 import { globalLimitMetrics } from "./metric-table.ts";
 
-/** How a call ended, as the label says it. */
+/** Outcomes of calls whose label has another spelling. */
 const outcomeLabels: Readonly<Record<string, string>> = { overLimit: "over_limit" };
 
+/** Metrics of the rate limit services of one worker. */
 export class GlobalLimitMetrics {
   readonly #families: Families<typeof globalLimitMetrics> = createFamilies(globalLimitMetrics);
   readonly #log: Logger;
@@ -23,18 +24,19 @@ export class GlobalLimitMetrics {
   breakerChanged(service: string, isOpen: boolean, cause: string): void {
     this.#families.openBreakers.cell(service).value += isOpen ? 1 : -1;
     this.#families.breakerChanges.cell(service, isOpen ? "open" : "closed").value++;
-    if (isOpen) this.#log.warn({ service, cause }, "rate limit service is away; failure modes decide");
-    else this.#log.info({ service }, "rate limit service is back");
+    if (isOpen) this.#log.warn({ service, cause }, "rate limit service is unavailable; failure modes decide");
+    else this.#log.info({ service }, "rate limit service is available again");
   }
 
   misbehaved(service: string, message: string): void {
-    this.#log.warn({ service, cause: message }, "rate limit service answers what cannot be used; failure modes decide");
+    this.#log.warn({ service, cause: message }, "rate limit service sent an invalid response; failure modes decide");
   }
 
   chargesBuffered(service: string, count: number): void {
     const before = this.#families.bufferedCharges.cell(service).value;
-    if (count > 0 && before === 0) this.#log.debug({ service }, "charges wait for the rate limit service");
-    if (count === 0 && before > 0) this.#log.debug({ service, charges: before }, "charges that waited are delivered");
+    if (count > 0 && before === 0)
+      this.#log.debug({ service }, "charges are buffered until the rate limit service is available");
+    if (count === 0 && before > 0) this.#log.debug({ service, charges: before }, "buffered charges are delivered");
     this.#families.bufferedCharges.cell(service).value = count;
   }
 
@@ -44,7 +46,7 @@ export class GlobalLimitMetrics {
   }
 
   retired(service: string): void {
-    this.#log.debug({ service }, "rate limit service is not named any more");
+    this.#log.debug({ service }, "no policy uses the rate limit service any more");
     this.#families.openBreakers.cell(service).value = 0;
     this.#families.bufferedCharges.cell(service).value = 0;
   }

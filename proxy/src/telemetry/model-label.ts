@@ -1,32 +1,41 @@
 /**
- * The label for the model that answered. Some servers answer with whatever model the client names, so the values are the
- * client's to invent. At most so many have series of their own; a further one is `other` until one of them has not
- * answered for a while, whose series then make room. A model in use keeps its series whatever is invented beside it.
+ * The label for the model of a response. Some servers report whatever model the client names, so clients choose the
+ * values. At most `max` models have series of their own. A further one is `other` until one of them has had no response
+ * for a while, whose series are then removed. A model in use keeps its series whatever names clients make up.
  */
 
-/** A model that has not answered for so long gives its place to another one. */
+/** The time without a response after which a model gives its series to another one. */
 export const idleMs = 600_000;
 
+/** Assigns the label values of models. */
 export class ModelLabel {
   readonly #max: number;
   readonly #forget: (model: string) => void;
-  /** When each last answered, the longest ago first. */
+  /** The wall time of the last response of each model, the oldest first. */
   readonly #lastMs = new Map<string, number>();
 
-  /** @param forget called with a model whose series are to go. */
+  /**
+   * Creates a label.
+   *
+   * @param forget called with a model whose series are to be removed.
+   */
   constructor(max: number, forget: (model: string) => void) {
     this.#max = max;
     this.#forget = forget;
   }
 
-  /** @param nowMs wall time; where it steps back, models keep their places longer. */
+  /**
+   * Returns the label value of a model.
+   *
+   * @param nowMs wall time; where it steps back, models keep their series longer.
+   */
   of(model: string, nowMs: number): string {
     if (!this.#lastMs.delete(model) && !this.#makeRoom(nowMs)) return "other";
     this.#lastMs.set(model, nowMs);
     return model;
   }
 
-  /** @returns false when every place is in use. */
+  /** @returns false when every series is in use. */
   #makeRoom(nowMs: number): boolean {
     if (this.#lastMs.size < this.#max) return true;
     const [oldest] = this.#lastMs;

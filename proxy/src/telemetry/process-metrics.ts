@@ -1,7 +1,8 @@
-/** What the main thread counts: configurations and workers. */
+/** Metrics of the main thread: configurations and workers. */
 import { createFamilies, takeSnapshot, type MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import { processMetrics } from "./metric-table.ts";
 
+/** Counts in the main thread. */
 export class ProcessMetrics {
   readonly #families = createFamilies(processMetrics);
 
@@ -9,7 +10,7 @@ export class ProcessMetrics {
     this.#families.configGeneration.cell().value = generation;
   }
 
-  /** `nowMs` is wall time. */
+  /** Records an accepted configuration. `nowMs` is wall time. */
   configAccepted(nowMs: number): void {
     this.#families.configReloaded.cell().value = nowMs / 1_000;
   }
@@ -26,13 +27,13 @@ export class ProcessMetrics {
     this.#families.workerRestarts.cell().value++;
   }
 
-  /** Counters that were given up while their window was open, since the start. */
+  /** Counters that were evicted during their window, since the start. */
   countersEvicted(total: number): void {
     this.#families.evictedCounters.cell().value = total;
   }
 
-  /** Of request bodies, in all workers. */
-  bodiesHeld(bytes: number): void {
+  /** Memory of request bodies in all workers, in bytes. */
+  bodyMemory(bytes: number): void {
     this.#families.heldBodyBytes.cell().value = bytes;
   }
 

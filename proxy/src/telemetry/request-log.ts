@@ -1,13 +1,13 @@
 /**
- * What becomes of single requests, at debug and trace. Off the request path: `isOn` is asked once per request, through
- * `Tracer.isWatching`, and only a request that is logged has `RequestLines`.
+ * Log lines of single requests, at debug and trace. The request path checks `Tracer.isWatching` once per request, and
+ * only a logged request has `RequestLines`.
  */
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { shownHeaders } from "@gatewayproxy/runtime/redaction";
+import { redactHeaders } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "./request-record.ts";
 
-/** The modules that log single requests: by their last name, the loggers. */
+/** The loggers of the modules that log single requests, by the last part of the module name. */
 export interface RequestLoggers {
   readonly access: Logger;
   readonly routing: Logger;
@@ -16,7 +16,10 @@ export interface RequestLoggers {
   readonly server: Logger;
 }
 
-/** Each line has the request's id and, once it is known, its route. Values of clients must have been redacted. */
+/**
+ * Adds the id of the request and, once it is known, its route to each line. Values from clients must be redacted
+ * before.
+ */
 export class RequestLogger {
   readonly #logger: Logger;
   readonly #record: Pick<RequestRecord, "requestId" | "route">;
@@ -26,7 +29,7 @@ export class RequestLogger {
     this.#record = record;
   }
 
-  /** Whether fields that are costly to make are of use. */
+  /** Whether fields that are expensive to compute are logged. */
   get isTracing(): boolean {
     return this.#logger.isLevelEnabled("trace");
   }
@@ -48,6 +51,7 @@ export class RequestLogger {
 /** The loggers of one request. */
 export type RequestLines = Readonly<Record<keyof RequestLoggers, RequestLogger>>;
 
+/** Creates the loggers of requests. */
 export class RequestLog {
   readonly #loggers: RequestLoggers;
 
@@ -55,7 +59,7 @@ export class RequestLog {
     this.#loggers = loggers;
   }
 
-  /** Whether any line of a request could pass the filter now. */
+  /** Whether the filter lets any line of a request pass now. */
   get isOn(): boolean {
     return Object.values(this.#loggers).some((logger: Logger) => logger.isLevelEnabled("debug"));
   }
@@ -75,11 +79,11 @@ export class RequestLog {
 /**
  * Writes the lines of one event of a request.
  *
- * @param message whose values are redacted, as for whoever watches the request.
- * @param durationMs of what is told; 0 for what takes no time.
+ * @param message with redacted values, as for trace subscribers.
+ * @param durationMs duration of the event; 0 for an instant.
  */
 export function logEvent(lines: RequestLines, message: TraceMessage, durationMs: number): void {
-  // Fields that are undefined are not logged.
+  // Undefined fields are not logged.
   const type = undefined;
   switch (message.type) {
     case "requestStarted": {
@@ -103,13 +107,13 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
       logLimit(lines, message, durationMs);
       return;
     case "backendCallStart":
-      // `Forwarding` logs which endpoint was picked, as it knows which were left out.
+      // `Forwarding` logs the selected endpoint, as it knows which ones were skipped.
       return;
     case "backendCallResult": {
       const { backend, target: endpoint, call, status, headers = [], error } = message;
       lines.upstream.debug(
         { backend, endpoint, call, status, error, durationMs },
-        status === undefined ? "call failed" : "call answered",
+        status === undefined ? "attempt failed" : "response received from the endpoint",
       );
       if (status !== undefined) {
         lines.upstream.trace({ endpoint, call, status, headers: headersOf(headers) }, "response head received");
@@ -128,12 +132,12 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
   }
 }
 
-/** Rules that do not match, in a line at debug; at trace as many as the message has. */
+/** The most rules without a match that are logged at debug; at trace all rules of the message are. */
 const fewPassedOver = 5;
 
 function logRoute(lines: RequestLines, message: Extract<TraceMessage, { type: "routeSelection" }>): void {
   const { listener, route, rule, match, evaluatedRoutes, passedOver = [], passedOverMore = 0 } = message;
-  // Of thousands of routes, the names say nothing.
+  // The names of thousands of routes are of no use, so only their number is logged.
   const fields = { listener, rule, match, routes: evaluatedRoutes.length };
   lines.routing.debug(fields, route === undefined ? "no route matched" : "route matched");
   if (passedOver.length === 0) return;
@@ -164,7 +168,7 @@ function logLimit(lines: RequestLines, message: Extract<TraceMessage, { type: "p
   }
 }
 
-/** As one object, which is shorter to read; values of a name that comes again are joined. */
+/** Converts headers to one object, which is shorter to read; values of a repeated name are joined. */
 function headersOf(headers: readonly { readonly name: string; readonly value: string }[]): Record<string, string> {
   const joined = new Map<string, string>();
   for (const { name, value } of headers) {
@@ -174,7 +178,11 @@ function headersOf(headers: readonly { readonly name: string; readonly value: st
   return Object.fromEntries(joined);
 }
 
-/** Fields of a head as they are logged. @param rawHeaders flat. */
+/**
+ * Converts the fields of a head for the log, with secrets redacted.
+ *
+ * @param rawHeaders names and values in turn.
+ */
 export function loggedHeaders(rawHeaders: readonly string[]): Record<string, string> {
-  return headersOf(shownHeaders(rawHeaders));
+  return headersOf(redactHeaders(rawHeaders));
 }

@@ -26,7 +26,7 @@ function afterEnding(...records: readonly Parameters<typeof recordOf>[0][]): Req
 }
 
 describe("RequestMetrics", () => {
-  test("counts requests by where they went and what came of them", async () => {
+  test("counts requests by route, backend and outcome", async () => {
     const metrics = afterEnding(
       {},
       {},
@@ -42,7 +42,7 @@ describe("RequestMetrics", () => {
     );
   });
 
-  test("counts calls beyond the first of each request, and what came of copies", async () => {
+  test("counts retries, and the outcomes of mirrored copies", async () => {
     const metrics = afterEnding({ calls: 3 }, { calls: 1 }, { calls: 2 }, { calls: 0, endpoint: undefined });
     expect(await samplesOf(metrics, "upstream_retries_total")).toEqual([
       'upstream_retries_total{backend="Service/default/shop:80"} 3',
@@ -55,20 +55,20 @@ describe("RequestMetrics", () => {
     ]);
   });
 
-  test("does not let a client make up methods", async () => {
+  test("does not create series for unknown methods", async () => {
     const metrics = afterEnding({ method: "X-1" }, { method: "X-2" });
     expect(await samplesOf(metrics, "http_requests_total")).toEqual([
       expect.stringMatching(/method="other",code="200",reason=""} 2$/),
     ]);
   });
 
-  test("tells how many connections and requests are under way", async () => {
+  test("counts open connections and requests in progress", async () => {
     const metrics = afterEnding({});
     metrics.connectionOpened(bind);
     metrics.connectionOpened(bind);
     metrics.connectionClosed(bind);
     metrics.connectionShed("idle");
-    metrics.faulted("timer");
+    metrics.internalError("timer");
     expect(await samplesOf(metrics, "faults_total")).toEqual(['faults_total{place="timer"} 1']);
     metrics.requestStarted(bind);
     expect(await samplesOf(metrics, "downstream_connections")).toEqual([
@@ -79,7 +79,7 @@ describe("RequestMetrics", () => {
     expect(await samplesOf(metrics, "http_requests_active")).toEqual(['http_requests_active{bind="0.0.0.0:80"} 1']);
   });
 
-  test("tells an endpoint's answers from those it did not give", async () => {
+  test("distinguishes responses of an endpoint from attempts without one", async () => {
     const unanswered = { status: 503, reason: "UpstreamConnectFailure", upstreamMs: undefined } as const;
     const metrics = afterEnding({}, unanswered, { endpoint: undefined, status: 404 });
     const who = 'backend="Service/default/shop:80",endpoint="10.0.0.1:8080"';
@@ -149,21 +149,21 @@ describe("RequestMetrics", () => {
     expect(samples).toMatch(/model="other",type="input"} 52$/m);
   });
 
-  test("counts answers that added nothing to a budget, by the reason", async () => {
+  test("counts responses that added nothing to a limit, by reason", async () => {
     const metrics = afterEnding({ usageUnread: "malformed" });
     expect(await samplesOf(metrics, "llm_usage_uncounted")).toEqual([
       'llm_usage_uncounted_total{route="default/shop",backend="Service/default/shop:80",reason="malformed"} 1',
     ]);
   });
 
-  test("counts log lines that nobody took", async () => {
+  test("counts dropped log lines", async () => {
     const metrics = new RequestMetrics();
     metrics.logLineDropped();
     expect(await samplesOf(metrics, "access_log")).toEqual(["access_log_lines_dropped_total 1"]);
   });
 });
 
-test("the main thread tells of configurations, counters and workers", async () => {
+test("the main thread counts configurations, counters and workers", async () => {
   const metrics = new ProcessMetrics();
   metrics.configServes(3);
   metrics.configAccepted(1_700_000_000_500);

@@ -1,4 +1,6 @@
-/** Counts one worker's requests, connections and limit decisions. Costs a few map look-ups per request. */
+/**
+ * Counts the requests, connections and limit decisions of one worker, at the cost of a few map look-ups per request.
+ */
 import {
   createFamilies,
   takeSnapshot,
@@ -14,17 +16,18 @@ import { ModelLabel } from "./model-label.ts";
 import { requestMetrics } from "./metric-table.ts";
 import type { RequestRecord } from "./request-record.ts";
 
-/** Backends may answer with any model name; this many get a series of their own. */
+/** Models with series of their own; backends may report any model name. */
 const MAX_MODELS = 100;
 
-/** Methods of RFC 9110 §9 and PATCH. HTTP/2 lets a client send any other word. */
+/** Methods of RFC 9110 §9, and PATCH. HTTP/2 lets a client send any token. */
 const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
+/** Counts in one worker. */
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(methods.length, methods);
   readonly #models = new ModelLabel(MAX_MODELS, (model) => this.#families.tokens.forget("model", model));
-  /** By entry, so that five labels cost one look-up; goes with the snapshot that the entry belongs to. */
+  /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
 
   /** `bind` as `address:port`. */
@@ -37,7 +40,7 @@ export class RequestMetrics {
     this.#families.activeConnections.cell(bind).value--;
   }
 
-  /** A connection was closed to save memory. */
+  /** Counts a connection that was closed to save memory. */
   connectionShed(reason: string): void {
     this.#families.shedConnections.cell(reason).value++;
   }
@@ -46,7 +49,7 @@ export class RequestMetrics {
     this.#families.activeRequests.cell(bind).value++;
   }
 
-  /** Once per request that was started, when its record is complete. */
+  /** Counts a finished request; called once per started request, when its record is complete. */
   requestEnded(bind: string, record: RequestRecord): void {
     const families = this.#families;
     const { listener = "", route = "", backend = "", reason = "" } = record;
@@ -60,13 +63,13 @@ export class RequestMetrics {
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
 
-  /** A copy of a request to `backend` came to its end. */
+  /** Counts the end of a mirrored copy of a request to `backend`. */
   mirrored(backend: string, outcome: "sent" | "failed" | "skipped"): void {
     this.#families.mirroredRequests.cell(backend, outcome).value++;
   }
 
-  /** Something failed inside the proxy, and ended no more than `place` says. */
-  faulted(place: string): void {
+  /** Counts an internal error that ended no more than `place` names. */
+  internalError(place: string): void {
     this.#families.faults.cell(place).value++;
   }
 
@@ -91,7 +94,7 @@ export class RequestMetrics {
     if (cells === undefined) {
       const { policy, entry, target, counts } = limit;
       const cell = (decision: string) => this.#families.limitDecisions.cell(policy, entry, target, counts, decision);
-      // All three at once: an alert on denials wants to see the 0 before the first of them.
+      // All three cells are created at once, so that an alert on denials sees the 0 before the first one.
       cells = { allowed: cell("allowed"), denied: cell("denied"), shadowDenied: cell("shadow_denied") };
       this.#decisions.set(limit, cells);
     }

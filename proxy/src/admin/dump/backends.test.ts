@@ -1,4 +1,4 @@
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import type { Backend } from "../../ir/snapshot.ts";
 import type { EndpointState } from "../../upstream/endpoint-state.ts";
@@ -12,7 +12,7 @@ const backend: Backend = {
   endpoints: [{ name: "backend", host: "127.0.0.1", port: 80 }],
 };
 
-/** Of one worker. */
+/** The figures of one worker. */
 function figures(of: Partial<EndpointState>): EndpointState {
   return {
     backend,
@@ -31,8 +31,8 @@ function figures(of: Partial<EndpointState>): EndpointState {
 }
 
 test.each([
-  ["none for an endpoint that was called and never answered", [{ requests: 3, latencyMs: 0 }], undefined],
-  ["of those workers that had an answer", [{ requests: 9 }, { requests: 1, latencyMs: 4 }], 4],
+  ["none for an endpoint that never responded", [{ requests: 3, latencyMs: 0 }], undefined],
+  ["of those workers that had a response", [{ requests: 9 }, { requests: 1, latencyMs: 4 }], 4],
   [
     "by requests over workers",
     [
@@ -41,8 +41,8 @@ test.each([
     ],
     3,
   ],
-])("tells the latency: %s", (_, workers, latencyMs) => {
-  const dumped = atOnce(
+])("reports the latency: %s", (_, workers, latencyMs) => {
+  const dumped = runToEnd(
     dumpBackends(
       { generation: 1, binds: [], backends: { [backend.key]: backend } },
       workers.map((worker) => figures(worker)),

@@ -1,4 +1,4 @@
-/** Backends with the figures of their endpoints over all workers, and the workloads and Services behind them. */
+/** Dumps backends with the figures of their endpoints over all workers, and the workloads and Services behind them. */
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
@@ -37,7 +37,7 @@ function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): Dum
   };
 }
 
-/** One row per address. A host name that workers have resolved has a row per address instead of its own. */
+/** Returns one row per address. A host name that workers have resolved has one row per address instead of its own. */
 function mergeEndpoints(backend: Backend, figures: readonly EndpointFigures[]): readonly EndpointState[] {
   const groups = Map.groupBy(figures, ({ endpoint, address }) => `${endpoint} ${address}`);
   const measured = new Set(figures.map(({ endpoint }) => endpoint));
@@ -72,7 +72,7 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
   const requests = sum((each) => each.requests);
   const latencyMs = meanLatencyMs(group);
   const ejectedForMs = most((each) => each.ejectedForMs);
-  // A worker without a call knows nothing, neither good nor bad.
+  // A worker without requests says nothing about the health.
   const used = group.filter((each) => each.requests > 0);
   return [
     {
@@ -89,16 +89,16 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
   ];
 }
 
-/** To microseconds; by requests over the workers that have had an answer. */
+/** Returns the mean latency, rounded to microseconds, weighted by requests over the workers with a response. */
 function meanLatencyMs(group: readonly EndpointFigures[]): number | undefined {
-  const answered = group.filter(({ latencyMs }) => latencyMs > 0);
-  if (answered.length === 0) return undefined;
-  const requests = answered.reduce((all, each) => all + each.requests, 0);
-  const ms = answered.reduce((all, each) => all + each.latencyMs * each.requests, 0) / requests;
+  const measured = group.filter(({ latencyMs }) => latencyMs > 0);
+  if (measured.length === 0) return undefined;
+  const requests = measured.reduce((all, each) => all + each.requests, 0);
+  const ms = measured.reduce((all, each) => all + each.latencyMs * each.requests, 0) / requests;
   return Math.round(ms * 1_000) / 1_000;
 }
 
-/** By namespace and name of their endpoint; endpoints that Backends name are told apart by their address. */
+/** Returns workloads by namespace and name of their endpoint; endpoints of Backends are identified by their address. */
 export function* dumpWorkloads(backends: readonly DumpedBackend[]): Steps<readonly DumpedWorkload[]> {
   const workloads = new Map<
     string,

@@ -1,4 +1,4 @@
-/** Sockets and listeners as they are served, and listeners as they are declared. */
+/** Dumps binds and listeners as served, and listeners as declared. */
 import { X509Certificate } from "node:crypto";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -48,13 +48,13 @@ function dumpTls({ certificates, minVersion, maxVersion, protocols, clientValida
   };
 }
 
-/** Nothing of its key. */
+/** Dumps a certificate without its key. */
 function dumpCertificate({ source, hostnames, chain }: Certificate): DumpedTls["certificates"][number] {
   try {
     const { validToDate, fingerprint256 } = new X509Certificate(chain);
     return { source, hostnames, notAfter: validToDate.toISOString(), fingerprint256 };
   } catch {
-    // Translation lets none through that cannot be read; a dump must not fail over one.
+    // The translation rejects unreadable certificates; a dump must not fail all the same.
     return { source, hostnames };
   }
 }

@@ -1,4 +1,4 @@
-/** Everything that a dump of the configuration is made of, as its owners have it. */
+/** The input of a configuration dump. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
@@ -11,30 +11,30 @@ export interface DumpInput {
   readonly configuration: ConfigurationState;
   /** The generation that each worker serves. */
   readonly workers: readonly { readonly worker: number; readonly generation: number }[];
-  /** How workers ended unasked; `lastMs` is wall time. */
+  /** Unexpected ends of workers; `lastMs` is milliseconds since the epoch. */
   readonly workerDeaths: readonly {
     readonly worker: number;
     readonly count: number;
     readonly lastMs: number;
     readonly lastCause: string;
   }[];
-  /** Of every worker; an endpoint comes once per worker. */
+  /** The endpoints of every worker; an endpoint occurs once per worker. */
   readonly endpoints: readonly EndpointState[];
 }
 
-/** What does not change while the process runs. */
+/** Facts that do not change while the process runs. */
 export interface ProcessFacts {
   readonly version: string;
-  /** Wall time, ms. */
+  /** Milliseconds since the epoch. */
   readonly startedMs: number;
   readonly mode: "file" | "kubernetes";
-  /** The folder, or the cluster. */
+  /** The folder, or the Kubernetes API. */
   readonly source: string;
   /** By flag. */
   readonly settings: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** What was last made of the resources. */
+/** The result of applying the last set of resources. */
 export interface ConfigurationState {
   readonly snapshot: Snapshot;
   readonly resources: ResourceSet;
@@ -47,12 +47,12 @@ export interface ConfigurationState {
     readonly port: number;
     readonly message: string;
   }[];
-  /** Wall time, ms; undefined before the first generation. */
+  /** Milliseconds since the epoch; undefined before the first generation. */
   readonly servingSinceMs: number | undefined;
   readonly lastRejected: RejectedConfiguration | undefined;
 }
 
-/** Rules that others go before; see `translate/route-conflicts.ts`. */
+/** Rules that others take precedence over; see `translate/route-conflicts.ts`. */
 export interface ConflictsFound {
   readonly found: readonly {
     readonly route: string;
@@ -66,12 +66,12 @@ export interface ConflictsFound {
   readonly unexaminedHostnames: number;
 }
 
-/** A set of resources that was not sound as a whole. */
+/** A set of resources with problems. */
 export interface RejectedConfiguration {
   readonly atMs: number;
-  /** The generation that was in force after it. */
+  /** The generation in use after it. */
   readonly generation: number;
   readonly problems: readonly Problem[];
-  /** Resources whose last good version stayed in force. */
+  /** Resources whose previous valid version stayed in use. */
   readonly kept: readonly string[];
 }

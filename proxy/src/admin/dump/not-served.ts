@@ -1,4 +1,4 @@
-/** What is there and is not served, with the reason: the first thing to look at when a request goes nowhere. */
+/** Lists the objects that are not served, with the reason: the first thing to check when requests fail. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { renderKey, type ResourceSet, resourceKey } from "../../api/resource.ts";
@@ -7,20 +7,20 @@ import type { ConfigurationState } from "./input.ts";
 
 type NotServed = ConfigDump["config"]["notServed"][number];
 
-/** Conditions that say, when they are false, that something does not work. */
+/** Conditions whose status False means that something does not work. */
 const positiveConditions = ["Accepted", "Programmed", "ResolvedRefs", "Attached"];
 
 export function* findNotServed(configuration: ConfigurationState): Steps<readonly NotServed[]> {
   return [
     ...unreadable(configuration),
     ...(yield* falseConditions(configuration)),
-    ...foreignGateways(configuration),
+    ...gatewaysOfOtherClasses(configuration),
     ...orphanRoutes(configuration),
     ...unusedBackends(configuration),
   ];
 }
 
-/** Texts that are no resource, of which no earlier version is in force. */
+/** Invalid objects without a previous valid version in use. */
 function unreadable({ problems, resources }: ConfigurationState): readonly NotServed[] {
   const known = new Set(keysOf(resources));
   const byResource = Map.groupBy(problems, ({ resource }) => resource);
@@ -45,12 +45,12 @@ function* falseConditions({ statuses }: ConfigurationState): Steps<readonly NotS
   return found;
 }
 
-function foreignGateways({ resources, statuses }: ConfigurationState): readonly NotServed[] {
-  const ours = new Set(statuses.gateways.map(({ namespace, name }) => renderKey("Gateway", namespace, name)));
-  return resources.Gateway.filter((gateway) => !ours.has(resourceKey(gateway))).map((gateway) => ({
+function gatewaysOfOtherClasses({ resources, statuses }: ConfigurationState): readonly NotServed[] {
+  const served = new Set(statuses.gateways.map(({ namespace, name }) => renderKey("Gateway", namespace, name)));
+  return resources.Gateway.filter((gateway) => !served.has(resourceKey(gateway))).map((gateway) => ({
     resource: resourceKey(gateway),
     reason: "NotOurs",
-    message: `its class ${gateway.spec.gatewayClassName} is not ours`,
+    message: `its class ${gateway.spec.gatewayClassName} is not handled by this gateway`,
   }));
 }
 
@@ -60,7 +60,7 @@ function orphanRoutes({ resources, statuses }: ConfigurationState): readonly Not
   return resources.HTTPRoute.filter((route) => !known.has(resourceKey(route))).map((route) => ({
     resource: resourceKey(route),
     reason: "NotReferenced",
-    message: "none of its parentRefs names a Gateway of ours, or a ListenerSet of one",
+    message: "none of its parentRefs names a Gateway of this class, or a ListenerSet of one",
   }));
 }
 
@@ -70,6 +70,6 @@ function unusedBackends({ resources, snapshot }: ConfigurationState): readonly N
   ).map((backend) => ({
     resource: resourceKey(backend),
     reason: "NotReferenced",
-    message: "no rule that is served names it",
+    message: "no served rule refers to it",
   }));
 }

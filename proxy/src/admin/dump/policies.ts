@@ -1,4 +1,4 @@
-/** Policies as they are written, where they are attached, and their global part as it is enforced. */
+/** Dumps policies as written, their targets, and their global limits as enforced. */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";

@@ -1,11 +1,11 @@
-/** Routes with their rules as they are served, and their conditions at each parent. */
+/** Dumps routes with their rules as served, and their conditions at each parent. */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { ParentStatus } from "../../api/status.ts";
 import type { Filter, HeaderField } from "../../ir/filter.ts";
 import type { Match } from "../../ir/match.ts";
 import type { BackendRef, Route, RouteRule } from "../../ir/snapshot.ts";
-import { shownNamed, shownPath } from "@gatewayproxy/runtime/redaction";
+import { redactNamed, redactPath } from "@gatewayproxy/runtime/redaction";
 import type { ConfigurationState } from "./input.ts";
 
 /** A route at one listener. */
@@ -32,7 +32,7 @@ export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<r
       namespace,
       name,
       hostnames: [...new Set(places.flatMap(({ route }) => route.hostnames))],
-      // Listeners of several addresses come once per address.
+      // Listeners with several addresses occur once per address.
       listeners: [...new Set(places.map(({ listener }) => listener))],
       parents: parents.map((parent) => dumpParent(namespace, parent)),
       rules: dumpRules(places.map(({ route }) => route)),
@@ -47,7 +47,7 @@ function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus):
   return { parent: `${kind} ${parentRef.namespace ?? namespace}/${name}${section}${portSuffix}`, conditions };
 }
 
-/** The rules are the same at every listener, but for the policies that come from there. */
+/** Merges a route's rules at its listeners, which differ only in the policies attached there. */
 function dumpRules(places: readonly Route[]): readonly DumpedRule[] {
   const [first] = places;
   if (first === undefined) return [];
@@ -59,7 +59,7 @@ function dumpRules(places: readonly Route[]): readonly DumpedRule[] {
   );
 }
 
-/** @param everywhere the rule at every listener. */
+/** @param everywhere The same rule at every listener. */
 function dumpRule(rule: RouteRule, everywhere: readonly RouteRule[]): DumpedRule {
   const { key, name, matches, filters, backendRefs, timeouts, retry } = rule;
   return {
@@ -80,7 +80,7 @@ function dumpBackendRef(ref: BackendRef): DumpedRule["backendRefs"][number] {
   return { backend: ref.backend, weight: ref.weight, filters: ref.filters.map(shownFilter) };
 }
 
-/** Each once, in the order in which they apply. */
+/** Returns the distinct limits in the order in which they apply. */
 function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
   const all = rules.flatMap(({ limits, globalLimits = [] }) => [
     ...limits.map(({ policy, target, entry, mode }) => ({ policy, target, entry, mode })),
@@ -89,7 +89,7 @@ function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
   return [...new Map(all.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
 
-/** Values that carry credentials are taken out, here and in matches. */
+/** Dumps a filter with credentials redacted, as matches are. */
 function shownFilter(filter: Filter): DumpedRule["filters"][number] {
   switch (filter.kind) {
     case "RequestHeaderModifier":
@@ -97,7 +97,7 @@ function shownFilter(filter: Filter): DumpedRule["filters"][number] {
       return { ...filter, set: filter.set.map(shownField), add: filter.add.map(shownField) };
     case "URLRewrite":
     case "RequestRedirect":
-      return { ...filter, ...(filter.path && { path: { ...filter.path, value: shownPath(filter.path.value) } }) };
+      return { ...filter, ...(filter.path && { path: { ...filter.path, value: redactPath(filter.path.value) } }) };
     case "RequestMirror":
     case "CORS":
       return { ...filter };
@@ -107,12 +107,12 @@ function shownFilter(filter: Filter): DumpedRule["filters"][number] {
 function shownMatch({ path, headers, query, ...match }: Match): DumpedRule["matches"][number] {
   return {
     ...match,
-    path: { ...path, value: shownPath(path.value) },
+    path: { ...path, value: redactPath(path.value) },
     headers: headers.map(shownField),
     query: query.map(shownField),
   };
 }
 
 function shownField<Field extends HeaderField>(field: Field): Field {
-  return { ...field, value: shownNamed(field.name, field.value) };
+  return { ...field, value: redactNamed(field.name, field.value) };
 }

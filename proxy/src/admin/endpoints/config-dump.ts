@@ -1,5 +1,5 @@
-/** `/config_dump`: what is served, and what is not. */
-import { inTurns } from "@gatewayproxy/runtime/steps";
+/** `/config_dump`: the served configuration, and the objects that are not served. */
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { renderConfigDump } from "../dump/config-dump.ts";
 import type { DumpInput } from "../dump/input.ts";
 import type { AdminEndpoint } from "../endpoint.ts";
@@ -8,7 +8,7 @@ export function configDumpEndpoint(collect: () => Promise<DumpInput>): AdminEndp
   return {
     path: "/config_dump",
     query: [],
-    summary: "The configuration that is served, and what of the resources is not; without secrets.",
-    methods: { GET: async () => ({ kind: "json", value: await inTurns(renderConfigDump(await collect())) }) },
+    summary: "The served configuration, and the objects that are not served; without secrets.",
+    methods: { GET: async () => ({ kind: "json", value: await runInSlices(renderConfigDump(await collect())) }) },
   };
 }

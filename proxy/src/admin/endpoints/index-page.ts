@@ -1,8 +1,8 @@
-/** `/`: what there is, as a page for people or as JSON. */
+/** `/`: the list of endpoints, as an HTML page or as JSON. */
 import type { EndpointIndex } from "@gatewayproxy/admin-api/endpoint-index";
 import { type AdminEndpoint, type AdminMethod, adminMethods } from "../endpoint.ts";
 
-/** @param endpoints all others. */
+/** @param endpoints All other endpoints. */
 export function indexEndpoint(endpoints: readonly AdminEndpoint[]): AdminEndpoint {
   const index: AdminEndpoint = {
     path: "/",
@@ -21,7 +21,7 @@ export function indexEndpoint(endpoints: readonly AdminEndpoint[]): AdminEndpoin
   return index;
 }
 
-/** The endpoints as data. */
+/** Returns the endpoints as data. */
 export function renderIndex(endpoints: readonly AdminEndpoint[]): EndpointIndex {
   return {
     endpoints: endpoints.map(({ path, query, summary, methods }) => ({

@@ -1,19 +1,21 @@
-/** `/logging`: which modules log how much, in the syntax of RUST_LOG; read by GET, set by POST in all threads at once. */
+/**
+ * `/logging`: the log levels of the modules, in the syntax of RUST_LOG; GET reads them, POST sets them in all threads.
+ */
 import { levelOf, type LogFilter, parseLogFilter, renderLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { type AdminAnswer, type AdminEndpoint, refuse } from "../endpoint.ts";
+import { type AdminResponse, type AdminEndpoint, reject } from "../endpoint.ts";
 
 export interface LogLevels {
-  /** As the settings say, for `?reset`. */
+  /** The filter of the settings, for `?reset`. */
   readonly initial: LogFilter;
-  /** Modules by name, with what their lines are about. */
+  /** Modules by name, with the subjects of their lines. */
   readonly modules: Readonly<Record<string, string>>;
   current(): LogFilter;
-  /** Resolves when every thread logs by it. */
+  /** Sets the filter. Resolves when every thread uses it. */
   set(filter: LogFilter): Promise<void>;
 }
 
 const hint =
-  "POST /logging?level=LEVEL or ?level=LEVEL,MODULE=LEVEL, or ?reset for the level of the start; GET lists modules";
+  "POST /logging?level=LEVEL or ?level=LEVEL,MODULE=LEVEL, or ?reset for the initial level; GET lists modules";
 
 export function loggingEndpoint(levels: LogLevels): AdminEndpoint {
   return {
@@ -22,13 +24,13 @@ export function loggingEndpoint(levels: LogLevels): AdminEndpoint {
     summary: "The log filter in effect, and the modules that log; POST replaces the filter, in the syntax of RUST_LOG.",
     methods: {
       GET({ query }) {
-        if (query.size > 0) return refuse(400, "GET /logging does not take parameters", hint);
+        if (query.size > 0) return reject(400, "GET /logging does not accept parameters", hint);
         return show(levels, levels.current());
       },
       async POST({ query }) {
         const text = query.get("level");
         if (query.has("reset") === (text !== null)) {
-          return refuse(
+          return reject(
             400,
             `POST /logging with ${text === null ? "neither level nor reset" : "level and reset"}`,
             hint,
@@ -43,13 +45,13 @@ export function loggingEndpoint(levels: LogLevels): AdminEndpoint {
   };
 }
 
-function readFilter(text: string, modules: LogLevels["modules"]): LogFilter | AdminAnswer {
+function readFilter(text: string, modules: LogLevels["modules"]): LogFilter | AdminResponse {
   const parsed = parseLogFilter(text, Object.keys(modules));
-  return parsed.ok ? parsed.value : refuse(400, parsed.problems.map(({ message }) => message).join("; "), hint);
+  return parsed.ok ? parsed.value : reject(400, parsed.problems.map(({ message }) => message).join("; "), hint);
 }
 
-/** The filter on the first line, and then each module with its level. */
-function show({ modules }: LogLevels, filter: LogFilter): AdminAnswer {
+/** Renders the filter on the first line, then each module with its level. */
+function show({ modules }: LogLevels, filter: LogFilter): AdminResponse {
   const width = Math.max(...Object.keys(modules).map((name) => name.length));
   const rows = Object.entries(modules).map(
     ([name, about]) => `${name.padEnd(width)}  ${levelOf(filter, name).padEnd(5)}  ${about}\n`,

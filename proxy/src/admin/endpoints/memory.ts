@@ -1,4 +1,4 @@
-/** `/memory`: what the process and each of its threads hold. */
+/** `/memory`: the memory of the process and of each thread. */
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import type { Memory, ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { AdminEndpoint } from "../endpoint.ts";
@@ -12,7 +12,11 @@ export function memoryEndpoint(collect: () => Promise<Memory>): AdminEndpoint {
   };
 }
 
-/** Of the thread that calls. @param thread its name. */
+/**
+ * Returns the memory of the calling thread.
+ *
+ * @param thread Its name.
+ */
 export function readThreadMemory(thread: string): ThreadMemory {
   const heap = getHeapStatistics();
   return {
@@ -32,7 +36,7 @@ export function readThreadMemory(thread: string): ThreadMemory {
   };
 }
 
-/** Of the whole process; `process.memoryUsage` counts every thread. */
+/** Returns the memory of the whole process; `process.memoryUsage` counts every thread. */
 export function readProcessMemory(): Memory["process"] {
   return { ...process.memoryUsage(), uptimeSeconds: process.uptime() };
 }

@@ -1,6 +1,6 @@
 /** `/debug/pprof/profile` and `/debug/pprof/heap`: profiles of all threads, for `go tool pprof` and its like. */
 import type { ProfileOutcome } from "@gatewayproxy/runtime/profiler";
-import { type AdminAnswer, type AdminEndpoint, type AdminRefusal, type AdminRequest, refuse } from "../endpoint.ts";
+import { type AdminResponse, type AdminEndpoint, type AdminError, type AdminRequest, reject } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
 
 export type TakeCpuProfile = (durationMs: number, signal: AbortSignal) => Promise<ProfileOutcome>;
@@ -9,12 +9,12 @@ export function cpuProfileEndpoint(take: TakeCpuProfile): AdminEndpoint {
   return {
     path: "/debug/pprof/profile",
     query: ["seconds=N"],
-    summary: "CPU profile of all threads over N seconds (1 to 300, 10 where absent), as gzip'd pprof.",
-    methods: { GET: (request) => answerCpuProfile(take, request) },
+    summary: "CPU profile of all threads over N seconds (1 to 300, 10 if absent), as gzip'd pprof.",
+    methods: { GET: (request) => respondCpuProfile(take, request) },
   };
 }
 
-/** Without a duration what is alive, with one how that changes over it. */
+/** Takes a heap profile: of the live objects without a duration, of their change over one with it. */
 export type TakeHeapProfile = (durationMs: number | undefined, signal: AbortSignal) => Promise<Buffer>;
 
 export function heapProfileEndpoint(take: TakeHeapProfile): AdminEndpoint {
@@ -22,7 +22,7 @@ export function heapProfileEndpoint(take: TakeHeapProfile): AdminEndpoint {
     path: "/debug/pprof/heap",
     query: ["seconds=N"],
     summary:
-      "What is alive in the heaps of all threads, by where it was allocated, as gzip'd pprof; with seconds (1 to 300) how that changes over them.",
+      "Live objects in the heaps of all threads by allocation site, as gzip'd pprof; with seconds (1 to 300) their change over that time.",
     methods: {
       async GET({ query, signal }) {
         const seconds = readSeconds(query, undefined);
@@ -33,24 +33,20 @@ export function heapProfileEndpoint(take: TakeHeapProfile): AdminEndpoint {
   };
 }
 
-function readSeconds<Fallback>(query: URLSearchParams, fallback: Fallback): number | Fallback | AdminRefusal {
+function readSeconds<Fallback>(query: URLSearchParams, fallback: Fallback): number | Fallback | AdminError {
   return readInteger(query, "seconds", { min: 1, max: 300, fallback });
 }
 
-async function answerCpuProfile(take: TakeCpuProfile, { query, signal }: AdminRequest): Promise<AdminAnswer> {
+async function respondCpuProfile(take: TakeCpuProfile, { query, signal }: AdminRequest): Promise<AdminResponse> {
   const seconds = readSeconds(query, 10);
   if (typeof seconds !== "number") return seconds;
   const outcome = await take(seconds * 1_000, signal);
   if (outcome.kind === "busy") {
-    return refuse(
-      429,
-      "another profile is being taken",
-      "one at a time: two would measure each other; ask again later",
-    );
+    return reject(429, "another profile is being taken", "profiles are taken one at a time; try again later");
   }
   return profileFile("cpu", outcome.bytes);
 }
 
-function profileFile(kind: "cpu" | "heap", bytes: Buffer): AdminAnswer {
+function profileFile(kind: "cpu" | "heap", bytes: Buffer): AdminResponse {
   return { kind: "file", bytes, contentType: "application/octet-stream", name: `${kind}.pb.gz` };
 }

@@ -1,8 +1,8 @@
-/** `/debug/tasks`: what each thread has under way. */
+/** `/debug/tasks`: the tasks in progress in each thread. */
 import type { Task, TaskTree, ThreadTasks } from "@gatewayproxy/admin-api/tasks";
 import type { AdminEndpoint } from "../endpoint.ts";
 
-/** Tasks of a thread that are told; an operator reads no more, and a busy worker should not write more. */
+/** Maximum number of tasks per thread, which bounds the work of a busy worker. */
 const maxTasks = 1_000;
 
 export function tasksEndpoint(collect: () => Promise<TaskTree>): AdminEndpoint {
@@ -10,12 +10,12 @@ export function tasksEndpoint(collect: () => Promise<TaskTree>): AdminEndpoint {
     path: "/debug/tasks",
     query: [],
     summary:
-      "What every thread has under way: listeners, connections, requests, calls, watches, timers, with their ages.",
+      "The tasks in progress in every thread: listeners, connections, requests, calls, watches, timers, with their ages.",
     methods: { GET: async () => ({ kind: "json", value: await collect() }) },
   };
 }
 
-/** The tasks of the thread that calls, with its timers. */
+/** Returns the tasks of the calling thread, with its timers. */
 export function threadTasks(thread: string, tasks: readonly Task[]): ThreadTasks {
   const timers = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
   const timer: Task = { kind: "timer", name: "timers", detail: { keepingAlive: timers }, children: [] };
@@ -24,7 +24,7 @@ export function threadTasks(thread: string, tasks: readonly Task[]): ThreadTasks
   return { thread, tasks: kept, leftOut: room.out };
 }
 
-/** A task with as many below it as there is room for, its age in whole milliseconds. */
+/** Returns a task with as many tasks below it as fit, its age in whole milliseconds. */
 function keep(task: Task, room: { left: number; out: number }): readonly Task[] {
   if (room.left === 0) {
     room.out += sizeOf(task);

@@ -1,43 +1,43 @@
 /**
- * `/debug/trace`: the events of the next request, or of the next that meets a condition, as they happen. One request,
- * whichever worker it comes to; then the stream ends. All who watch at that time get it.
+ * `/debug/trace`: streams the events of the next request, or of the next that meets a condition. It covers one request
+ * of any worker, then the stream ends. Concurrent clients get the same request.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { parseExpression } from "../../cel/expression.ts";
-import { type AdminAnswer, type AdminEndpoint, type AdminRequest, type EventSink, refuse } from "../endpoint.ts";
+import { type AdminResponse, type AdminEndpoint, type AdminRequest, type EventSink, reject } from "../endpoint.ts";
 
 export interface WatchOptions {
-  /** A sound condition in CEL; absent: any request. */
+  /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
   readonly onEvent: (event: TraceEvent) => void;
-  /** The request has ended, or will never come. */
+  /** Called when the request has ended, or will not come. */
   readonly onEnd: () => void;
 }
 
-/** Resolves when every worker watches, with what stops it. */
+/** Starts a watch. Resolves when every worker watches, with a function that stops it. */
 export type WatchNext = (options: WatchOptions) => Promise<() => void>;
 
-/** So that whoever reads can tell a long wait from a broken connection. */
+/** Interval of comments that distinguish a long wait from a broken connection. */
 const keepAliveMs = 1_000;
 
 export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
-  const handler = (request: AdminRequest): AdminAnswer => answerTrace(watch, clock, request);
+  const handler = (request: AdminRequest): AdminResponse => respondTrace(watch, clock, request);
   return {
     path: "/debug/trace",
     query: ["expression=CEL"],
-    summary: "Streams what happens to the next request, or the next that meets a condition, as server-sent events.",
+    summary: "Streams the events of the next request, or the next that meets a condition, as server-sent events.",
     methods: { GET: handler, POST: handler },
   };
 }
 
-function answerTrace(watch: WatchNext, clock: Clock, { query }: AdminRequest): AdminAnswer {
+function respondTrace(watch: WatchNext, clock: Clock, { query }: AdminRequest): AdminResponse {
   const expression = query.get("expression") ?? undefined;
   if (expression !== undefined) {
     const parsed = parseExpression(expression, { phase: "head", gives: "condition" });
     if (!parsed.ok) {
       const error = parsed.problems.map(({ message }) => message).join("; ");
-      return refuse(
+      return reject(
         400,
         error,
         "a condition in CEL, such as request.path.startsWith('/v1') or route == 'default/chat'",

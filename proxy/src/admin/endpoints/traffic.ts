@@ -1,4 +1,4 @@
-/** `/traffic`: what has passed through all workers since the start. */
+/** `/traffic`: the traffic of all workers since the start. */
 import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import type { AdminEndpoint } from "../endpoint.ts";
 

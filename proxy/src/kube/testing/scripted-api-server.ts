@@ -1,28 +1,30 @@
-/** An API server on a free port of 127.0.0.1 that a test answers for, request by request. */
+/** An API server on a free port of 127.0.0.1 whose responses a test scripts, request by request. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import type { Cluster } from "../cluster.ts";
 
+/** A request, and the functions that respond to it. */
 export interface ApiCall {
   readonly url: URL;
   readonly isWatch: boolean;
-  answer(status: number, body: unknown, headers?: Readonly<Record<string, string>>): void;
-  /** Begins the answer of a watch. */
+  respond(status: number, body: unknown, headers?: Readonly<Record<string, string>>): void;
+  /** Starts the response of a watch. */
   open(): void;
   /** Sends events of a watch; text goes as it is. */
   send(...events: readonly (object | string)[]): void;
-  /** Ends the answer as a server does. */
+  /** Ends the response normally. */
   end(): void;
   /** Breaks the connection. */
   cut(): void;
 }
 
+/** The server. */
 export interface ScriptedApiServer {
   readonly cluster: Cluster;
   /** The next request, past or to come. */
   readonly next: () => Promise<ApiCall>;
-  /** Requests that came and that nobody has taken. */
+  /** Requests that no test has taken yet. */
   readonly waiting: number;
 }
 
@@ -58,7 +60,7 @@ function callOf(request: IncomingMessage, response: ServerResponse): ApiCall {
   return {
     url,
     isWatch: url.searchParams.get("watch") === "1",
-    answer(status, body, headers = {}) {
+    respond(status, body, headers = {}) {
       response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
     },
     open() {

@@ -1,55 +1,62 @@
 /**
- * Which counter: the fingerprint of an entry's identity and of its key's value, by which shared memory finds the
- * counter without any list of entries. So an edit elsewhere moves no counter, and all threads agree without talking.
+ * The identity of a counter: a fingerprint of its entry and of its key's value. Shared memory finds the counter by the
+ * fingerprint alone, without a list of entries. So an edit of one entry does not move the counters of others, and all
+ * threads compute the same fingerprint without communication.
  */
 import { hash } from "node:crypto";
 import { bucketOf, wordOf } from "@gatewayproxy/runtime/counter-memory";
 import type { LocalLimit } from "../../ir/limit.ts";
 
-/** Digest of an entry's identity, as latin1 text of 32 characters. */
+/** SHA-256 digest of an entry's identity, as latin1 text of 32 characters. */
 export type EntryId = string;
 
 export interface CounterId {
-  /** The bucket of the table that holds the counter, if any does. */
+  /** The bucket of the table that may hold the counter. */
   readonly bucket: number;
   /** The fingerprint, as four 32-bit words. */
   readonly a: number;
   readonly b: number;
   readonly c: number;
   readonly d: number;
-  /** Identity of the entry whose counter this is; equal for all values of its key. */
+  /** The identity of the entry that the counter belongs to; equal for all values of its key. */
   readonly entry: EntryId;
   /** The key's value; undefined for the one counter of an entry without key, or of requests without a value. */
   readonly key: string | undefined;
 }
 
 /**
- * Identity of an entry, secret by the memory's `seed`. The key's expression is part of it: counters of one value under
- * two expressions are two counters.
+ * Returns the identity of an entry. The memory's `seed` keeps it secret. The key's expression is part of it, so one
+ * value under two expressions has two counters.
  */
 export function entryId(seed: string, limit: LocalLimit): EntryId {
   return hash("sha256", JSON.stringify([seed, limit.counter, limit.key]), "latin1");
 }
 
-/** What an operator sees of an entry's identity: 16 hexadecimal digits. */
+/** Returns the label of an entry's identity for operators: 16 hexadecimal digits. */
 export function entryLabel(entry: EntryId): string {
   return labelOfWords(wordOf(entry, 0), wordOf(entry, 4));
 }
 
-/** The same from the two words that a slot keeps. */
+/** Returns the same label from the two words that a slot stores. */
 export function labelOfWords(first: number, second: number): string {
   return [first, second].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
-/** Values are as long as the headers of a request may be; longer ones than this are hashed once for all entries. */
+/**
+ * Key values can be as long as the request's header section. A value with more characters than this is hashed once for
+ * all entries.
+ */
 const longKeyLength = 256;
-/** The digests of long values that came last. Headers of one request have room for few long values. */
+/** The digests of the most recent long values. The header section of one request has room for few of them. */
 const digestsOfLongKeys = new Map<string, string>();
 const maxDigests = 16;
 
-/** The counter of an entry for one value of its key, or the shared one, in a table of so many buckets. */
+/**
+ * Returns the counter of an entry for one value of its key, or the shared counter without one, in a table with
+ * `buckets` buckets.
+ */
 export function counterId(entry: EntryId, key: string | undefined, buckets: number): CounterId {
-  // The entry's digest has a fixed length and is secret, so that no value can be mistaken for another.
+  // The entry's digest has a fixed length and is secret, so no two pairs of entry and value produce the same text.
   const digest = key === undefined ? entry : hash("sha256", entry + shortened(key), "latin1");
   return {
     bucket: bucketOf(digest, buckets),
@@ -62,7 +69,7 @@ export function counterId(entry: EntryId, key: string | undefined, buckets: numb
   };
 }
 
-/** The digest of a long key, the key itself where it is short. */
+/** Returns the digest of a long key, and a short key unchanged. */
 function shortened(key: string): string {
   if (key.length <= longKeyLength) return key;
   let digest = digestsOfLongKeys.get(key);

@@ -32,7 +32,7 @@ describe("finding a counter", () => {
     expect(read(table, idOf(table)).used).toBe(0);
   });
 
-  test("what one thread's door stores another one finds", () => {
+  test("one thread finds what another one stores", () => {
     const memory = createCounterMemory(64);
     const one = new CounterTable(memory, 1);
     const other = new CounterTable(memory, 2);
@@ -54,7 +54,7 @@ describe("finding a counter", () => {
     expect(ids.map((id) => read(table, id).used)).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  test("each long value of a key has its own counter in each entry, also when many came in between", () => {
+  test("each long value of a key has its own counter in each entry, also after many others", () => {
     const table = freshTable(256);
     const long = (at: number): string => `${"x".repeat(60_000)}${at}`;
     const ids = () => Array.from({ length: 40 }, (_, at) => idOf(table, long(at >> 1), at % 2 === 0 ? "a" : "b"));
@@ -68,7 +68,7 @@ describe("finding a counter", () => {
     expect(one.labelOf(limit)).not.toBe(other.labelOf(limit));
   });
 
-  test(`holds ${defaultCounters} counters in 16 MiB and a little unless told otherwise`, () => {
+  test(`holds ${defaultCounters} counters in little more than 16 MiB by default`, () => {
     const memory = createCounterMemory(defaultCounters);
     expect(new CounterTable(memory, 1).capacity).toBe(defaultCounters);
     expect(memory.byteLength).toBeLessThan(16.1 * 2 ** 20);
@@ -80,7 +80,7 @@ describe("finding a counter", () => {
     expect(capacity).toBeLessThan(counters + 16);
   });
 
-  test.each([0, -1, 1.5, NaN, 2 ** 25])("a table for %d counters is refused", (counters) => {
+  test.each([0, -1, 1.5, NaN, 2 ** 25])("a table for %d counters is rejected", (counters) => {
     expect(() => createCounterMemory(counters)).toThrow(/must have 1 to 16777216/);
   });
 });
@@ -94,7 +94,7 @@ describe("a full bucket", () => {
     return { table, ids };
   }
 
-  test("gives away the slot of a counter whose window has closed, which loses nothing", () => {
+  test("reuses the slot of a counter whose window has closed", () => {
     const { table, ids } = fullBucket();
     ids.forEach((id, at) => at !== 9 && use(table, id, 30_000 + at));
     use(table, idOf(table, "new"), 60_010); // The window of key-9 began at 9.
@@ -102,7 +102,7 @@ describe("a full bucket", () => {
     expect(table.evictions).toBe(0);
   });
 
-  test("forgets the keyed counter used longest ago when all are open, and counts the loss", () => {
+  test("evicts the keyed counter used longest ago when all are open, and counts the eviction", () => {
     const { table, ids } = fullBucket();
     use(table, ids[0] ?? idOf(table), 100);
     use(table, idOf(table, "new"), 101);
@@ -118,7 +118,7 @@ describe("a full bucket", () => {
     expect(table.evictions).toBe(85);
   });
 
-  test("forgets a counter without key only where nothing else is left", () => {
+  test("evicts a counter without key only if no other is left", () => {
     const table = freshTable(16);
     for (let at = 0; at < 16; at++) use(table, idOf(table, undefined, `entry ${at}`), at);
     use(table, idOf(table, "ann"), 16);
@@ -127,8 +127,8 @@ describe("a full bucket", () => {
   });
 });
 
-describe("looking at the counters", () => {
-  test("shows entry, key, use and reset of each open counter, as of the moment asked for", () => {
+describe("listing the counters", () => {
+  test("shows entry, key, use and reset of each open counter, at the requested time", () => {
     const table = freshTable();
     use(table, idOf(table), 0, 4);
     use(table, idOf(table, "ann"), 30_000, 12);
@@ -163,7 +163,7 @@ describe("looking at the counters", () => {
     expect([...table.entries(60_000)].map(({ used }) => used)).toEqual([2]);
     const window = read(table, idOf(table));
     expect(window).toEqual({ used: 12, startMs: 0 });
-    settle(window, budget.givenBack, budget.windowMs, 60_000);
+    settle(window, budget.refill, budget.windowMs, 60_000);
     expect(window.used).toBe(2);
   });
 });

@@ -4,7 +4,7 @@
  *
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
- *           16  givenBack     f64     56  windowMs     i32
+ *           16  refill        f64     56  windowMs     i32
  *           24  lastUsedMs    f64     60  state, and length of the text above bit 8, i32
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
@@ -16,15 +16,15 @@ import type { LocalLimit } from "../../ir/limit.ts";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
 import { type Budget, resetSeconds, settle, type Window } from "./window.ts";
 
-/** Counters of a table unless told otherwise: 16 MiB, of which the system provides only what is touched. */
+/** The default number of counters: 16 MiB, of which the operating system provides only the pages in use. */
 export const defaultCounters = 131_072;
 
-/** Bytes that a slot keeps of its key. */
+/** Bytes of the key's value that a slot stores. */
 const textBytes = 64;
 
-/** Places in a slot, in units of its array. */
+/** Offsets in a slot, in units of the array's elements. */
 const at = {
-  number: { used: 0, startMs: 1, givenBack: 2, lastUsedMs: 3 },
+  number: { used: 0, startMs: 1, refill: 2, lastUsedMs: 3 },
   word: { fingerprint: 8, entry: 12, windowMs: 14, state: 15 },
   byte: { text: 64 },
 } as const;
@@ -35,32 +35,36 @@ const empty = 0;
 const shared = 1;
 const keyed = 2;
 
-/** A counter that is in use, for people to look at. */
+/** A counter that is in use, as shown to operators. */
 export interface LiveCounter {
   /** As `CounterTable.labelOf` gives it. */
   readonly entry: string;
   /** Up to 64 bytes of the key's value; undefined for the shared counter of an entry. */
   readonly key: string | undefined;
-  /** As of the moment asked for. */
+  /** At the requested time. */
   readonly used: number;
   readonly resetSeconds: number;
 }
 
 /**
- * One thread's door to the counters. The maximum is the number the memory was made for, 131,072 by default: as many
- * counters can be open at once, at about half of it the first buckets of 16 are full. In a full bucket the keyed
- * counter used longest ago is forgotten and its key starts anew with a full budget; the counters of entries without
- * key stay as long as anything else is there to forget. Each open counter forgotten is counted in `evictions`.
+ * One thread's access to the counters. The capacity is the number that the memory was created for, 131,072 by default.
+ * That many counters can be open at once; from about half of it on, the first buckets of 16 are full. In a full bucket
+ * the keyed counter that was used longest ago is evicted, and its key starts again with a full budget. The counters of
+ * entries without a key are evicted only when a bucket holds no others. Each eviction of an open counter is counted in
+ * `evictions`.
  */
 export class CounterTable {
   readonly #memory: CounterMemory;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
   readonly #text: Buffer;
-  /** For looking at slots that are nobody's but the table's own business. */
+  /** Scratch space for reading slots outside of a decision. */
   readonly #scratch: Window = { used: 0, startMs: 0 };
 
-  /** `memory` is of `createCounterMemory`, the same for all threads; `owner` is 1..2^31-1 and this thread's alone. */
+  /**
+   * @param memory Made by `createCounterMemory`, the same for all threads.
+   * @param owner 1..2^31-1, unique to this thread.
+   */
   constructor(memory: SharedArrayBuffer, owner: number) {
     this.#memory = new CounterMemory(memory, owner);
     this.#numbers = this.#memory.numbers;
@@ -68,32 +72,32 @@ export class CounterTable {
     this.#text = this.#memory.text;
   }
 
-  /** Counters that fit. */
+  /** The number of counters that fit. */
   get capacity(): number {
     return this.#memory.capacity;
   }
 
-  /** Counters that were forgotten while their window was open, by all threads since the memory was made. */
+  /** Open counters that were evicted by any thread since the memory was created. */
   get evictions(): number {
     return this.#memory.evictions;
   }
 
-  /** The identity of an entry's counters in this table. */
+  /** Returns the identity of an entry's counters in this table. */
   entryId(limit: LocalLimit): EntryId {
     return entryId(this.#memory.seed, limit);
   }
 
-  /** What `entries` calls the counters of a limit. */
+  /** Returns the label that `entries` gives to the counters of a limit. */
   labelOf(limit: LocalLimit): string {
     return entryLabel(this.entryId(limit));
   }
 
-  /** The counter of an entry for one value of its key; undefined: the shared one. */
+  /** Returns the counter of an entry for one value of its key, or its shared counter for undefined. */
   counterId(entry: EntryId, key: string | undefined): CounterId {
     return counterId(entry, key, this.#memory.buckets);
   }
 
-  /** Takes the locks of `buckets`, which ascend and are distinct. Blocks while other threads hold one of them. */
+  /** Takes the locks of `buckets`, which must ascend and be distinct. Blocks while another thread holds one of them. */
   lock(buckets: readonly number[]): void {
     for (let index = 0; index < buckets.length; index++) this.#memory.locks.lock(buckets[index] ?? 0);
   }
@@ -103,14 +107,17 @@ export class CounterTable {
   }
 
   /**
-   * Frees the locks of a thread that has ended without doing so; to be called once it runs no more. Its last request
-   * may have been counted in some of its counters and not in others.
+   * Frees the locks of a thread that ended while it held them. Must be called after the thread has stopped. Its last
+   * request may be counted in some of its counters and not in others.
    */
   releaseLocksOf(owner: number): number {
     return this.#memory.locks.releaseAll(owner);
   }
 
-  /** The slot of a counter, or -1 where it has none: it is full. Under the bucket's lock. */
+  /**
+   * Returns the slot of a counter, or -1 if it has none, which means that its budget is full. The caller holds the
+   * bucket's lock.
+   */
   find(id: CounterId): number {
     const words = this.#words;
     const first = id.bucket * ways;
@@ -130,7 +137,10 @@ export class CounterTable {
     return -1;
   }
 
-  /** Copies a counter out; a `slot` of -1 is a full one. Under the bucket's lock. */
+  /**
+   * Copies a counter out of its slot; a `slot` of -1 is a counter with a full budget. The caller holds the bucket's
+   * lock.
+   */
   load(slot: number, window: Window): void {
     if (slot === -1) {
       window.used = 0;
@@ -141,7 +151,7 @@ export class CounterTable {
     window.startMs = this.#numbers[base + at.number.startMs] ?? 0;
   }
 
-  /** Copies a counter back and marks it as used at `nowMs`. Under the bucket's lock. */
+  /** Copies a counter into its slot and marks it as used at `nowMs`. The caller holds the bucket's lock. */
   store(slot: number, window: Window, nowMs: number): void {
     const base = slot * slotNumbers;
     this.#numbers[base + at.number.startMs] = window.startMs;
@@ -149,24 +159,24 @@ export class CounterTable {
     this.#numbers[base + at.number.lastUsedMs] = nowMs;
   }
 
-  /** Marks a counter as used at `nowMs`. Under the bucket's lock. */
+  /** Marks a counter as used at `nowMs`. The caller holds the bucket's lock. */
   touch(slot: number, nowMs: number): void {
     this.#numbers[slot * slotNumbers + at.number.lastUsedMs] = nowMs;
   }
 
   /**
-   * Gives a counter that has no slot one, with `window` in it. Under the bucket's lock. Whatever was in the slot is
-   * forgotten; slots found before in the same bucket may be among them, unless they hold an open window used at
-   * `nowMs`.
+   * Assigns a slot to a counter that has none, and stores `window` in it. The caller holds the bucket's lock. The
+   * slot's previous counter is lost. Slots that `find` returned earlier for the same bucket may be reused, unless they
+   * hold an open window that was used at `nowMs`.
    */
   claim(id: CounterId, budget: Budget, window: Window, nowMs: number): void {
     const slot = this.#victim(id.bucket * ways, nowMs);
     const base = slot * slotWords;
     const words = this.#words;
-    // Empty while it is being written: a thread that dies in here leaves no mixture of two counters.
+    // The slot is empty while it is written: a thread that dies here does not leave a mixture of two counters.
     words[base + at.word.state] = empty;
     this.store(slot, window, nowMs);
-    this.#numbers[slot * slotNumbers + at.number.givenBack] = budget.givenBack;
+    this.#numbers[slot * slotNumbers + at.number.refill] = budget.refill;
     words[base + at.word.windowMs] = budget.windowMs;
     const print = base + at.word.fingerprint;
     words[print] = id.a;
@@ -180,8 +190,8 @@ export class CounterTable {
   }
 
   /**
-   * The counters whose window is open at `nowMs`, in no order. Takes no lock, so that a look can never hold up
-   * traffic: a counter that is being replaced is left out.
+   * Lists the counters whose window is open at `nowMs`, in no order. Takes no lock, so that reading never delays
+   * traffic. A counter that is being replaced is left out.
    */
   *entries(nowMs: number): Generator<LiveCounter> {
     for (let slot = 0; slot < this.capacity; slot++) {
@@ -206,15 +216,15 @@ export class CounterTable {
     return isSame ? counter : undefined;
   }
 
-  /** The window in a slot as it stands at `nowMs`; valid until the next call. */
+  /** Returns the window in a slot, settled at `nowMs`; valid until the next call. */
   #settled(slot: number, nowMs: number): Window {
     this.load(slot, this.#scratch);
-    const givenBack = this.#numbers[slot * slotNumbers + at.number.givenBack] ?? 0;
-    settle(this.#scratch, givenBack, this.#words[slot * slotWords + at.word.windowMs] ?? 0, nowMs);
+    const refill = this.#numbers[slot * slotNumbers + at.number.refill] ?? 0;
+    settle(this.#scratch, refill, this.#words[slot * slotWords + at.word.windowMs] ?? 0, nowMs);
     return this.#scratch;
   }
 
-  /** The slot of a bucket whose loss costs least. */
+  /** Returns the slot of a bucket to reuse: an unused one first, then the keyed counter used longest ago. */
   #victim(first: number, nowMs: number): number {
     let oldest = first;
     let oldestRank = Infinity;
@@ -222,7 +232,7 @@ export class CounterTable {
       const state = (this.#words[slot * slotWords + at.word.state] ?? empty) & stateMask;
       if (state === empty || this.#settled(slot, nowMs).used === 0) return slot;
       const lastUsedMs = this.#numbers[slot * slotNumbers + at.number.lastUsedMs] ?? 0;
-      // Any keyed counter before any shared one: no clock reads 2^52 ms.
+      // Every keyed counter ranks before every shared one: no clock reads 2^52 ms.
       const rank = state === keyed ? lastUsedMs : lastUsedMs + 2 ** 52;
       if (rank < oldestRank) {
         oldestRank = rank;

@@ -1,4 +1,7 @@
-/** The answer to a request that a local limit refuses. It never says `x-envoy-ratelimited`: that is a global limit's. */
+/**
+ * The response to a request that a local limit denies. It has no `x-envoy-ratelimited` header, which belongs to global
+ * limits.
+ */
 import { limitHeaders } from "./headers.ts";
 import type { Denied } from "./local-limiter.ts";
 
@@ -9,7 +12,7 @@ export interface DeniedResponse {
   readonly body: string;
 }
 
-/** Makes the answer: the state of the entry that denied, and when to come back. */
+/** Returns the 429 response: the state of the entry that denied, and when to retry. */
 export function deniedResponse(denied: Denied): DeniedResponse {
   const rawHeaders = limitHeaders(denied.state);
   rawHeaders.push("retry-after", String(denied.retryAfterSeconds), "content-type", "text/plain");

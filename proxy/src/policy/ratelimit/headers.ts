@@ -1,10 +1,10 @@
 /**
- * The `x-ratelimit-*` headers of a response: made from a limit's state, and taken out of an upstream's answer where
- * ours stand in their place. Others of the family, such as OpenAI's `x-ratelimit-remaining-tokens`, pass through.
+ * The `x-ratelimit-*` headers of a response. They are made from a limit's state, and replace those of the upstream's
+ * response. Other headers of the family, such as OpenAI's `x-ratelimit-remaining-tokens`, pass through.
  */
 import type { LimitState } from "./window.ts";
 
-/** Names and values in turn, as node's raw headers. */
+/** Returns the headers of a limit's state, as alternating names and values like Node's raw headers. */
 export function limitHeaders(state: LimitState): string[] {
   return [
     "x-ratelimit-limit",
@@ -16,9 +16,9 @@ export function limitHeaders(state: LimitState): string[] {
   ];
 }
 
-/** Whether an upstream's header is replaced by `limitHeaders`; `name` in any case. */
+/** Returns whether `limitHeaders` replaces an upstream's header; `name` in any case. */
 export function isLimitHeader(name: string): boolean {
-  // Their lengths first: few other headers get as far as a comparison.
+  // Compares lengths first: few other headers reach the string comparison.
   if (name.length === 17) {
     const lower = name.toLowerCase();
     return lower === "x-ratelimit-limit" || lower === "x-ratelimit-reset";

@@ -1,10 +1,10 @@
-/** The limiter against a model that is too plain to be wrong: any sequence of events gives the same answers. */
+/** Compares the limiter with a plain model: any sequence of events has the same results. */
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 import { CounterTable } from "./counter-table.ts";
-import { type Admission, type Allowed, compileLimits, type LimitSet } from "./local-limiter.ts";
+import { type LocalResult, type Allowed, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
 
 /** Counts what is available, window by window; the limiter counts what is used, and divides. */
@@ -34,7 +34,7 @@ class ModelCounter {
     this.available -= units;
   }
 
-  giveBack(window: object | undefined): void {
+  refund(window: object | undefined): void {
     if (this.window === undefined || this.window !== window) return;
     this.available += 1;
     if (this.available === this.capacity) this.window = undefined;
@@ -55,12 +55,12 @@ interface ModelLease {
 
 class Model {
   readonly counters = new Map<string, ModelCounter>();
-  readonly leases: ModelLease[] = [];
+  readonly reservations: ModelLease[] = [];
   nowMs = 1_000;
 
   countersOf(limits: readonly LocalLimit[], client: string | undefined): readonly ModelCounter[] {
     return limits.map((limit) => {
-      const name = limit.key === undefined ? limit.counter : `${limit.counter} of ${client ?? "nobody's"}`;
+      const name = limit.key === undefined ? limit.counter : `${limit.counter} of ${client ?? "no client"}`;
       const counter = this.counters.get(name) ?? new ModelCounter(limit);
       this.counters.set(name, counter);
       counter.advance(this.nowMs);
@@ -76,7 +76,7 @@ class Model {
       const taking = counters.filter((_, at) => admits[at]);
       const requests = taking.filter((counter) => counter.limit.counts === "requests");
       for (const counter of requests) counter.take(1, this.nowMs);
-      this.leases.push({
+      this.reservations.push({
         requests: requests.map((counter) => ({ counter, window: counter.window })),
         tokens: taking.filter((counter) => counter.limit.counts === "tokens"),
         isRefunded: false,
@@ -88,12 +88,12 @@ class Model {
   }
 }
 
-/** The limiter under test: two threads' doors to one table, and the rules that a configuration made. */
+/** The limiter under test: two threads' access to one table, and the rules of a configuration. */
 class Real {
   readonly limits: readonly (readonly LocalLimit[])[];
   readonly tables: readonly CounterTable[];
   sets: readonly (readonly LimitSet[])[] = [];
-  readonly leases: Allowed[] = [];
+  readonly reservations: Allowed[] = [];
 
   constructor(limits: readonly (readonly LocalLimit[])[]) {
     const memory = createCounterMemory(4096);
@@ -110,12 +110,12 @@ class Real {
     });
   }
 
-  admit(thread: number, rule: number, client: string | undefined, nowMs: number): Admission {
+  admit(thread: number, rule: number, client: string | undefined, nowMs: number): LocalResult {
     const set = this.sets[thread]?.[rule];
     if (set === undefined) throw new Error("no such rule");
-    const admission = set.admit(client === undefined ? request : requestOf(client), nowMs);
-    if (admission.kind === "allowed") this.leases.push(admission);
-    return admission;
+    const result = set.admit(client === undefined ? request : requestOf(client), nowMs);
+    if (result.kind === "allowed") this.reservations.push(result);
+    return result;
   }
 }
 
@@ -142,77 +142,77 @@ class Admit implements Event {
     const limits = real.limits[this.rule] ?? [];
     for (let time = 0; time < this.times; time++) {
       const expected = model.admit(limits, this.client);
-      const admission = real.admit(this.thread, this.rule, this.client, model.nowMs);
-      expect(admission.decisions.map(({ outcome }) => outcome)).toEqual(expected);
-      expect(admission.kind).toBe(expected.includes("denied") ? "denied" : "allowed");
-      expectState(admission, model.countersOf(limits, this.client), model.nowMs);
+      const result = real.admit(this.thread, this.rule, this.client, model.nowMs);
+      expect(result.decisions.map(({ outcome }) => outcome)).toEqual(expected);
+      expect(result.kind).toBe(expected.includes("denied") ? "denied" : "allowed");
+      expectState(result, model.countersOf(limits, this.client), model.nowMs);
     }
   }
 
-  toString = () => `${this.times}× rule ${this.rule} by ${this.client ?? "nobody"} on thread ${this.thread}`;
+  toString = () => `${this.times}× rule ${this.rule} by ${this.client ?? "no client"} on thread ${this.thread}`;
 }
 
-function expectState(admission: Admission, counters: readonly ModelCounter[], nowMs: number): void {
+function expectState(result: LocalResult, counters: readonly ModelCounter[], nowMs: number): void {
   const enforced = counters.filter(({ limit }) => limit.mode === "Enforce");
-  if (admission.kind === "denied") {
+  if (result.kind === "denied") {
     const ends = enforced.filter((counter) => counter.available <= 0).map((counter) => counter.window?.endMs ?? 0);
-    const state = counters.find(({ limit }) => limit.counter === admission.limit.counter)?.state(nowMs);
-    expect(admission.state).toEqual(state);
-    expect(admission.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
+    const state = counters.find(({ limit }) => limit.counter === result.limit.counter)?.state(nowMs);
+    expect(result.state).toEqual(state);
+    expect(result.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
     return;
   }
   const share = ({ available, capacity }: ModelCounter): number => Math.max(0, available) / capacity;
   const order = (counter: ModelCounter): number => (counter.limit.counts === "requests" ? 0 : 1);
   const [nearest] = enforced.toSorted((one, other) => share(one) - share(other) || order(one) - order(other));
-  expect(admission.state).toEqual(nearest?.state(nowMs));
+  expect(result.state).toEqual(nearest?.state(nowMs));
 }
 
 class Charge implements Event {
-  readonly lease: number;
+  readonly reservation: number;
   readonly tokens: number;
 
-  constructor(lease: number, tokens: number) {
-    this.lease = lease;
+  constructor(reservation: number, tokens: number) {
+    this.reservation = reservation;
     this.tokens = tokens;
   }
 
-  check = (model: Readonly<Model>) => model.leases.length > 0;
+  check = (model: Readonly<Model>) => model.reservations.length > 0;
 
   run(model: Model, real: Real): void {
-    const at = this.lease % model.leases.length;
-    for (const counter of model.leases[at]?.tokens ?? []) {
+    const at = this.reservation % model.reservations.length;
+    for (const counter of model.reservations[at]?.tokens ?? []) {
       counter.advance(model.nowMs);
       counter.take(this.tokens, model.nowMs);
     }
-    real.leases[at]?.lease.charge(this.tokens, model.nowMs);
+    real.reservations[at]?.reservation.charge(this.tokens, model.nowMs);
   }
 
-  toString = () => `charge ${this.tokens} to lease ${this.lease}`;
+  toString = () => `charge ${this.tokens} to reservation ${this.reservation}`;
 }
 
 class Refund implements Event {
-  readonly lease: number;
+  readonly reservation: number;
 
-  constructor(lease: number) {
-    this.lease = lease;
+  constructor(reservation: number) {
+    this.reservation = reservation;
   }
 
-  check = (model: Readonly<Model>) => model.leases.length > 0;
+  check = (model: Readonly<Model>) => model.reservations.length > 0;
 
   run(model: Model, real: Real): void {
-    const at = this.lease % model.leases.length;
-    const lease = model.leases[at];
-    if (lease !== undefined && !lease.isRefunded) {
-      lease.isRefunded = true;
-      for (const { counter, window } of lease.requests) {
+    const at = this.reservation % model.reservations.length;
+    const reservation = model.reservations[at];
+    if (reservation !== undefined && !reservation.isRefunded) {
+      reservation.isRefunded = true;
+      for (const { counter, window } of reservation.requests) {
         counter.advance(model.nowMs);
-        counter.giveBack(window);
+        counter.refund(window);
       }
     }
-    real.leases[at]?.lease.refund(model.nowMs);
+    real.reservations[at]?.reservation.refund(model.nowMs);
   }
 
-  toString = () => `refund lease ${this.lease}`;
+  toString = () => `refund reservation ${this.reservation}`;
 }
 
 class Advance implements Event {
@@ -274,7 +274,7 @@ const events = [
     .tuple(fc.nat(rules - 1), fc.nat(1), fc.constantFrom(undefined, "ann", "ben"), fc.oneof(fc.constant(1), fc.nat(30)))
     .map((args) => new Admit(...args)),
   fc.tuple(fc.nat(), fc.oneof(fc.integer({ min: 1, max: 30 }), fc.constant(1e12))).map((args) => new Charge(...args)),
-  fc.nat().map((lease) => new Refund(lease)),
+  fc.nat().map((reservation) => new Refund(reservation)),
   fc
     .oneof(
       fc.integer({ min: 0, max: 1_500 }),
@@ -286,7 +286,7 @@ const events = [
 ];
 
 describe("properties of the limiter", () => {
-  test("bursts, clock steps, keys, charges, refunds and reloads on two threads give the answers of the model", () => {
+  test("bursts, clock steps, keys, charges, refunds and reloads on two threads give the results of the model", () => {
     fc.assert(
       fc.property(configuration, fc.commands(events, { maxCommands: 120, size: "max" }), (limits, commands) => {
         fc.modelRun(() => ({ model: new Model(), real: new Real(limits) }), commands);
@@ -309,7 +309,7 @@ describe("properties of the limiter", () => {
           for (const gapMs of gapsMs) {
             if (set.admit(request, nowMs).kind === "allowed") passed++;
             expect(passed).toBeLessThanOrEqual(amount + burst + amount * Math.floor((nowMs - startMs) / 60_000));
-            // Short gaps more often than long ones, or nothing would ever be refused.
+            // Short gaps more often than long ones, or nothing would ever be denied.
             nowMs += gapMs < 80_000 ? gapMs / 1_000 : gapMs;
           }
         },

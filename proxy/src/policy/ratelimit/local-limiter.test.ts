@@ -4,7 +4,7 @@ import type { LocalLimit } from "../../ir/limit.ts";
 import type { CounterTable } from "./counter-table.ts";
 import { deniedResponse } from "./denied-response.ts";
 import { limitHeaders } from "./headers.ts";
-import { type Admission, compileLimits, type LimitSet } from "./local-limiter.ts";
+import { type LocalResult, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { allowed, denied, freshTable, request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
 
 const second = 1_000;
@@ -15,18 +15,18 @@ function limiter(...limits: readonly LocalLimit[]): LimitSet {
   return compileLimits(limits, freshTable());
 }
 
-/** How many of `requests` requests at one moment pass. */
-function admitted(set: LimitSet, requests: number, nowMs: number): number {
+/** Returns how many of `requests` requests at one time are allowed. */
+function countAllowed(set: LimitSet, requests: number, nowMs: number): number {
   let passed = 0;
   for (let at = 0; at < requests; at++) if (set.admit(request, nowMs).kind === "allowed") passed++;
   return passed;
 }
 
 function spend(set: LimitSet, tokens: number, nowMs: number): void {
-  allowed(set.admit(request, nowMs)).lease.charge(tokens, nowMs);
+  allowed(set.admit(request, nowMs)).reservation.charge(tokens, nowMs);
 }
 
-function outcomes(admission: Admission): readonly string[] {
+function outcomes(admission: LocalResult): readonly string[] {
   return admission.decisions.map((decision) => decision.outcome);
 }
 
@@ -43,8 +43,8 @@ describe("spec 2.1, the fields of an entry", () => {
   ] as const)("unit %s: `requests` requests pass per unit, to the millisecond", (unit, unitMs) => {
     const set = limiter(requestsLimit({ amount: 3, unit }));
     for (const windowMs of [0, unitMs, 2 * unitMs]) {
-      expect(admitted(set, 5, windowMs)).toBe(3);
-      expect(admitted(set, 5, windowMs + unitMs - 0.001)).toBe(0);
+      expect(countAllowed(set, 5, windowMs)).toBe(3);
+      expect(countAllowed(set, 5, windowMs + unitMs - 0.001)).toBe(0);
     }
   });
 
@@ -56,11 +56,11 @@ describe("spec 2.1, the fields of an entry", () => {
   });
 
   test("burst: so many extra requests pass above the base limit", () => {
-    expect(admitted(limiter(requestsLimit({ amount: 10, burst: 5 })), 100, 0)).toBe(15);
+    expect(countAllowed(limiter(requestsLimit({ amount: 10, burst: 5 })), 100, 0)).toBe(15);
   });
 
   test("no burst: the base limit is the ceiling", () => {
-    expect(admitted(limiter(requestsLimit({ amount: 10 })), 100, 0)).toBe(10);
+    expect(countAllowed(limiter(requestsLimit({ amount: 10 })), 100, 0)).toBe(10);
   });
 });
 
@@ -71,23 +71,23 @@ describe("spec 2.1, the rules", () => {
     const table = freshTable();
     const one = compileLimits([requestsLimit({ amount: 2, target: "HTTPRoute/default/one" })], table);
     const other = compileLimits([requestsLimit({ amount: 2, target: "HTTPRoute/default/other" })], table);
-    expect(admitted(one, 5, 0)).toBe(2);
-    expect(admitted(other, 5, 0)).toBe(2);
+    expect(countAllowed(one, 5, 0)).toBe(2);
+    expect(countAllowed(other, 5, 0)).toBe(2);
   });
 
   test("rule 1: a Gateway's entry is a ceiling across all its routes", () => {
     const table = freshTable();
     const one = compileLimits([gatewayLimit], table);
     const other = compileLimits([gatewayLimit], table);
-    expect(admitted(one, 4, 0)).toBe(4);
-    expect(admitted(other, 4, 0)).toBe(2);
-    expect(admitted(one, 4, 0)).toBe(0);
+    expect(countAllowed(one, 4, 0)).toBe(4);
+    expect(countAllowed(other, 4, 0)).toBe(2);
+    expect(countAllowed(one, 4, 0)).toBe(0);
   });
 
   test("rule 1: a route's entry does not replace the Gateway's ceiling", () => {
     const table = freshTable();
     const loose = compileLimits([requestsLimit({ amount: 100 }), gatewayLimit], table);
-    expect(admitted(loose, 50, 0)).toBe(6);
+    expect(countAllowed(loose, 50, 0)).toBe(6);
   });
 
   test("rule 2: one policy holds several entries, here requests and tokens", () => {
@@ -101,12 +101,12 @@ describe("spec 2.1, the rules", () => {
   test("rule 3: a request must pass every entry, and any one that is exceeded rejects it", () => {
     const set = limiter(requestsLimit({ amount: 5 }), tokensLimit({ amount: 100 }));
     spend(set, 150, 0);
-    const answer = denied(set.admit(request, 0));
-    expect(answer.limit.counts).toBe("tokens");
-    expect(outcomes(answer)).toEqual(["allowed", "denied"]);
+    const response = denied(set.admit(request, 0));
+    expect(response.limit.counts).toBe("tokens");
+    expect(outcomes(response)).toEqual(["allowed", "denied"]);
   });
 
-  test("rule 3: entries are evaluated independently, also after one has refused", () => {
+  test("rule 3: entries are evaluated independently, also after one has denied", () => {
     const set = limiter(requestsLimit({ amount: 1 }), tokensLimit({ amount: 1 }));
     spend(set, 1, 0);
     expect(outcomes(set.admit(request, 0))).toEqual(["denied", "denied"]);
@@ -129,7 +129,7 @@ describe("spec 3, the transitions of a token window", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 999, 0);
     const crossing = allowed(set.admit(request, 1));
-    crossing.lease.charge(500, 2);
+    crossing.reservation.charge(500, 2);
     denied(set.admit(request, 3));
   });
 
@@ -149,16 +149,16 @@ describe("spec 3, the transitions of a token window", () => {
 
 describe("spec 7, errors and headers", () => {
   const set = limiter(requestsLimit({ amount: 10, burst: 5 }));
-  admitted(set, 15, 0);
-  const answer = deniedResponse(denied(set.admit(request, 500)));
+  countAllowed(set, 15, 0);
+  const response = deniedResponse(denied(set.admit(request, 500)));
 
-  test("a request over any entry is answered 429 with exactly `rate limit exceeded`", () => {
-    expect(answer.status).toBe(429);
-    expect(answer.body).toBe("rate limit exceeded");
+  test("a request over any entry gets a 429 with exactly `rate limit exceeded`", () => {
+    expect(response.status).toBe(429);
+    expect(response.body).toBe("rate limit exceeded");
   });
 
   test("x-ratelimit-limit, -remaining and -reset are on a denied response, of the entry that denied", () => {
-    expect(answer.rawHeaders.slice(0, 6)).toEqual(limitHeaders({ limit: 15, remaining: 0, resetSeconds: 60 }));
+    expect(response.rawHeaders.slice(0, 6)).toEqual(limitHeaders({ limit: 15, remaining: 0, resetSeconds: 60 }));
   });
 
   test("x-ratelimit-limit, -remaining and -reset are on an allowed response", () => {
@@ -174,15 +174,15 @@ describe("spec 7, errors and headers", () => {
   });
 
   test("x-envoy-ratelimited is never present under local limiting", () => {
-    expect(answer.rawHeaders).not.toContain("x-envoy-ratelimited");
+    expect(response.rawHeaders).not.toContain("x-envoy-ratelimited");
   });
 });
 
 describe("spec 8, limits", () => {
-  test("1: a limit of Seconds keeps its word in real time", async () => {
+  test("1: a limit of Seconds holds in real time", async () => {
     const set = limiter(requestsLimit({ amount: 2, unit: "Seconds" }));
     const startMs = systemClock.monotonicMs();
-    expect(admitted(set, 5, startMs)).toBe(2);
+    expect(countAllowed(set, 5, startMs)).toBe(2);
     let nowMs = startMs;
     while (set.admit(request, nowMs).kind === "denied") {
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -195,15 +195,15 @@ describe("spec 8, limits", () => {
   test("3: tokens are counted after the response, so concurrent requests may overshoot by what was in flight", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     const inFlight = [0, 0, 0].map(() => allowed(set.admit(request, 0)));
-    for (const { lease } of inFlight) lease.charge(600, 10);
+    for (const { reservation } of inFlight) reservation.charge(600, 10);
     denied(set.admit(request, 11));
   });
 
   test("3: with 1000 tokens a minute one response of 1200 succeeds and later requests wait for the window", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 1200, 0);
-    const answer = denied(set.admit(request, 10 * second));
-    expect(answer.state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 50 });
+    const response = denied(set.admit(request, 10 * second));
+    expect(response.state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 50 });
     allowed(set.admit(request, minute));
   });
 
@@ -211,14 +211,14 @@ describe("spec 8, limits", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 100, 0);
     const stream = allowed(set.admit(request, 50 * second));
-    stream.lease.charge(1000, 70 * second);
+    stream.reservation.charge(1000, 70 * second);
     expect(denied(set.admit(request, 71 * second)).state.resetSeconds).toBe(59);
   });
 
   test("5: local limits are per replica", () => {
     const limit = requestsLimit({ amount: 3 });
-    expect(admitted(compileLimits([limit], freshTable()), 5, 0)).toBe(3);
-    expect(admitted(compileLimits([limit], freshTable()), 5, 0)).toBe(3);
+    expect(countAllowed(compileLimits([limit], freshTable()), 5, 0)).toBe(3);
+    expect(countAllowed(compileLimits([limit], freshTable()), 5, 0)).toBe(3);
   });
 
   test("6: 10 requests a minute with burst 5 together with 1000 tokens a minute behaves to the letter", () => {
@@ -227,46 +227,46 @@ describe("spec 8, limits", () => {
     expect(denied(set.admit(request, 1)).state).toEqual({ limit: 15, remaining: 0, resetSeconds: 60 });
     for (let at = 0; at < 3; at++) spend(set, 400, minute);
     expect(denied(set.admit(request, minute + 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
-    expect(admitted(set, 100, 2 * minute)).toBe(15); // 8 were out and 10 came back: full again.
-    expect(admitted(set, 100, 3 * minute)).toBe(10);
+    expect(countAllowed(set, 100, 2 * minute)).toBe(15); // 8 were out and 10 came back: full again.
+    expect(countAllowed(set, 100, 3 * minute)).toBe(10);
   });
 });
 
 describe("the contract: all or nothing", () => {
-  test("a request that one entry refuses consumes nothing of another", () => {
+  test("a request that one entry denies consumes nothing of another", () => {
     const table = freshTable();
     const wide = requestsLimit({ amount: 100 });
     const set = compileLimits([wide, requestsLimit({ amount: 2 }), tokensLimit()], table);
-    expect(admitted(set, 50, 0)).toBe(2);
+    expect(countAllowed(set, 50, 0)).toBe(2);
     expect(used(table, wide, 0)).toBe(2);
   });
 
-  test("a request that is refused is not counted by a shadow entry either", () => {
+  test("a request that is denied is not counted by a shadow entry either", () => {
     const table = freshTable();
     const shadow = requestsLimit({ amount: 100, mode: "Shadow" });
-    expect(admitted(compileLimits([shadow, requestsLimit({ amount: 2 })], table), 50, 0)).toBe(2);
+    expect(countAllowed(compileLimits([shadow, requestsLimit({ amount: 2 })], table), 50, 0)).toBe(2);
     expect(used(table, shadow, 0)).toBe(2);
   });
 
-  test("what an exhausted token budget refuses takes no request unit", () => {
+  test("a request that an exhausted token budget denies consumes no request unit", () => {
     const set = limiter(requestsLimit({ amount: 2 }), tokensLimit({ amount: 1 }));
     spend(set, 1, 0);
-    expect(admitted(set, 50, 1)).toBe(0);
-    expect(admitted(set, 50, minute)).toBe(2);
+    expect(countAllowed(set, 50, 1)).toBe(0);
+    expect(countAllowed(set, 50, minute)).toBe(2);
   });
 });
 
 describe("the contract: requests", () => {
   test("10 a minute with burst 5 admits 15 at once, then 10 a minute", () => {
     const set = limiter(requestsLimit({ amount: 10, burst: 5 }));
-    expect([0, 1, 2, 3].map((at) => admitted(set, 100, at * minute))).toEqual([15, 10, 10, 10]);
+    expect([0, 1, 2, 3].map((at) => countAllowed(set, 100, at * minute))).toEqual([15, 10, 10, 10]);
   });
 
   test("the burst is back after the windows that it takes to fill up", () => {
     const set = limiter(requestsLimit({ amount: 10, burst: 25 }));
-    expect(admitted(set, 100, 0)).toBe(35);
-    expect(admitted(set, 100, 3 * minute)).toBe(30);
-    expect(admitted(set, 100, 7 * minute)).toBe(35);
+    expect(countAllowed(set, 100, 0)).toBe(35);
+    expect(countAllowed(set, 100, 3 * minute)).toBe(30);
+    expect(countAllowed(set, 100, 7 * minute)).toBe(35);
   });
 
   test("a window opens with the first request counted while full, not with the clock's minute", () => {
@@ -285,9 +285,9 @@ describe("the contract: requests", () => {
 
   test("an identity that comes twice counts once, and enforced wins", () => {
     const limit = requestsLimit({ amount: 4 });
-    expect(admitted(limiter(limit, { ...limit }), 9, 0)).toBe(4);
-    expect(admitted(limiter({ ...limit, mode: "Shadow" }, limit), 9, 0)).toBe(4);
-    expect(admitted(limiter(limit, { ...limit, mode: "Shadow" }), 9, 0)).toBe(4);
+    expect(countAllowed(limiter(limit, { ...limit }), 9, 0)).toBe(4);
+    expect(countAllowed(limiter({ ...limit, mode: "Shadow" }, limit), 9, 0)).toBe(4);
+    expect(countAllowed(limiter(limit, { ...limit, mode: "Shadow" }), 9, 0)).toBe(4);
   });
 });
 
@@ -301,53 +301,53 @@ describe("the contract: tokens", () => {
 
   test("the largest charges neither overflow nor outlast the window", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
-    const leases = [1, 2, 3].map(() => allowed(set.admit(request, 0)).lease);
-    for (const lease of leases) lease.charge(Number.MAX_SAFE_INTEGER, 0);
+    const reservations = [1, 2, 3].map(() => allowed(set.admit(request, 0)).reservation);
+    for (const reservation of reservations) reservation.charge(Number.MAX_SAFE_INTEGER, 0);
     expect(denied(set.admit(request, 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
     expect(allowed(set.admit(request, minute)).state?.remaining).toBe(1000);
   });
 
-  test("an admitted request takes nothing before its charge, and a charge takes no request unit", () => {
+  test("an allowed request takes nothing before its charge, and a charge takes no request unit", () => {
     const set = limiter(requestsLimit({ amount: 100 }), tokensLimit({ amount: 1000 }));
-    const { lease, state } = allowed(set.admit(request, 0));
+    const { reservation, state } = allowed(set.admit(request, 0));
     expect(state).toEqual({ limit: 100, remaining: 99, resetSeconds: 60 });
-    lease.charge(500, 0);
+    reservation.charge(500, 0);
     expect(allowed(set.admit(request, 1)).state).toEqual({ limit: 1000, remaining: 500, resetSeconds: 60 });
   });
 });
 
-describe("the contract: giving back", () => {
+describe("the contract: refunds", () => {
   test("a refund returns the request's unit to every requests entry, and only once", () => {
     const table = freshTable();
     const [narrow, wide] = [requestsLimit({ amount: 3 }), requestsLimit({ amount: 50 })];
     const set = compileLimits([narrow, wide], table);
-    const { lease } = allowed(set.admit(request, 0));
-    admitted(set, 2, 0);
-    lease.refund(1);
-    lease.refund(2);
+    const { reservation } = allowed(set.admit(request, 0));
+    countAllowed(set, 2, 0);
+    reservation.refund(1);
+    reservation.refund(2);
     expect([used(table, narrow, 2), used(table, wide, 2)]).toEqual([2, 2]);
-    expect(admitted(set, 9, 3)).toBe(1);
+    expect(countAllowed(set, 9, 3)).toBe(1);
   });
 
-  test("a refund after its window gives nothing: the window's end has given the unit back already", () => {
+  test("a refund after its window does nothing: the window's end has restored the unit already", () => {
     const set = limiter(requestsLimit({ amount: 3 }));
-    const { lease } = allowed(set.admit(request, 0));
-    expect(admitted(set, 9, minute)).toBe(3);
-    lease.refund(minute + 1);
-    expect(admitted(set, 9, minute + 2)).toBe(0);
+    const { reservation } = allowed(set.admit(request, 0));
+    expect(countAllowed(set, 9, minute)).toBe(3);
+    reservation.refund(minute + 1);
+    expect(countAllowed(set, 9, minute + 2)).toBe(0);
   });
 
   test("a refund that makes the counter full closes its window", () => {
     const set = limiter(requestsLimit({ amount: 3 }));
-    allowed(set.admit(request, 0)).lease.refund(10 * second);
+    allowed(set.admit(request, 0)).reservation.refund(10 * second);
     expect(allowed(set.admit(request, 30 * second)).state).toEqual({ limit: 3, remaining: 2, resetSeconds: 60 });
   });
 
   test("a refund leaves tokens that were charged as they are", () => {
     const set = limiter(requestsLimit({ amount: 100 }), tokensLimit({ amount: 1000 }));
-    const { lease } = allowed(set.admit(request, 0));
-    lease.charge(999, 1);
-    lease.refund(2);
+    const { reservation } = allowed(set.admit(request, 0));
+    reservation.charge(999, 1);
+    reservation.refund(2);
     expect(allowed(set.admit(request, 3)).state).toEqual({ limit: 1000, remaining: 1, resetSeconds: 60 });
   });
 });
@@ -361,9 +361,9 @@ describe("the contract: which entry shows", () => {
   test("of equally near ones the requests entry", () => {
     const set = limiter(tokensLimit({ amount: 100 }), requestsLimit({ amount: 10 }));
     for (let at = 0; at < 4; at++) spend(set, 10, 0);
-    const { lease, state } = allowed(set.admit(request, 0));
+    const { reservation, state } = allowed(set.admit(request, 0));
     expect(state?.limit).toBe(10);
-    lease.charge(20, 0); // Now 60 of 100 tokens and, with the next request, 6 of 10 requests.
+    reservation.charge(20, 0); // Now 60 of 100 tokens and, with the next request, 6 of 10 requests.
     expect(allowed(set.admit(request, 0)).state).toEqual({ limit: 10, remaining: 4, resetSeconds: 60 });
   });
 
@@ -374,10 +374,10 @@ describe("the contract: which entry shows", () => {
       requestsLimit({ amount: 1, unit: "Minutes" }),
     );
     allowed(set.admit(request, 0));
-    const answer = denied(set.admit(request, 0.5));
-    expect(answer.limit.unit).toBe("Hours");
-    expect(outcomes(answer)).toEqual(["denied", "denied", "denied"]);
-    expect(deniedResponse(answer).rawHeaders).toEqual([
+    const response = denied(set.admit(request, 0.5));
+    expect(response.limit.unit).toBe("Hours");
+    expect(outcomes(response)).toEqual(["denied", "denied", "denied"]);
+    expect(deniedResponse(response).rawHeaders).toEqual([
       ...limitHeaders({ limit: 1, remaining: 0, resetSeconds: 3600 }),
       "retry-after",
       "3600",
@@ -386,7 +386,7 @@ describe("the contract: which entry shows", () => {
     ]);
   });
 
-  test("retry-after is at least 1 and never tells to come too early", () => {
+  test("retry-after is at least 1 and never too early", () => {
     const set = limiter(requestsLimit({ amount: 1, unit: "Seconds" }));
     allowed(set.admit(request, 0));
     expect(denied(set.admit(request, 999.99)).retryAfterSeconds).toBe(1);
@@ -410,7 +410,7 @@ describe("the contract: key", () => {
 
   test("requests without a value share one counter", () => {
     const set = limiter(limit);
-    expect(admitted(set, 5, 0)).toBe(2);
+    expect(countAllowed(set, 5, 0)).toBe(2);
     expect(denied(set.admit(request, 0)).key).toBeUndefined();
     allowed(set.admit(requestOf("ann"), 0));
   });
@@ -423,14 +423,14 @@ describe("the contract: key", () => {
 
   test("token charges and refunds reach the counter of the request's own value", () => {
     const set = limiter(limit, tokensLimit({ amount: 100, key: 'request.headers["x-api-key"]' }));
-    const ann = allowed(set.admit(requestOf("ann"), 0)).lease;
+    const ann = allowed(set.admit(requestOf("ann"), 0)).reservation;
     ann.charge(100, 0);
     ann.refund(0);
     expect(denied(set.admit(requestOf("ann"), 1)).limit.counts).toBe("tokens");
     expect(allowed(set.admit(requestOf("ben"), 1)).state?.remaining).toBe(1);
   });
 
-  test("a counter that refuses all the time keeps its place among others that come and go", () => {
+  test("a counter that denies all the time keeps its slot among others that come and go", () => {
     // All counters are in one bucket of 16.
     const table = freshTable(16);
     const set = compileLimits(
@@ -448,7 +448,7 @@ describe("the contract: key", () => {
     expect(ask("greedy", hour)).toBe("allowed");
   });
 
-  test("no counter is forgotten while its window is open and there are fewer than the bound", () => {
+  test("no counter is evicted while its window is open and there are fewer than the bound", () => {
     const table = freshTable(16);
     const set = compileLimits(
       [requestsLimit({ amount: 1, unit: "Hours", key: 'request.headers["x-api-key"]' })],
@@ -463,7 +463,7 @@ describe("the contract: key", () => {
     expect(table.evictions).toBe(0);
   });
 
-  test("many values never push out the counter of an entry without key", () => {
+  test("many values never evict the counter of an entry without key", () => {
     const table = freshTable(16);
     const ceiling = requestsLimit({ amount: 1000 });
     const set = compileLimits([ceiling, limit], table);
@@ -472,14 +472,14 @@ describe("the contract: key", () => {
     expect(table.evictions).toBe(485);
   });
 
-  test("values that were only refused take no slot", () => {
+  test("values that were only denied take no slot", () => {
     const table = freshTable();
     const set = compileLimits([requestsLimit({ amount: 1 }), limit], table);
     for (let at = 0; at < 500; at++) set.admit(requestOf(`client ${at}`), at);
     expect([...table.entries(500)]).toHaveLength(2);
   });
 
-  test("a key that does not parse is refused when compiling", () => {
+  test("a key that does not parse is rejected when compiling", () => {
     expect(() => limiter(requestsLimit({ key: "user" }))).toThrow(/limit key user: .*unknown variable/);
   });
 });
@@ -487,14 +487,14 @@ describe("the contract: key", () => {
 describe("the contract: mode Shadow", () => {
   const shadow = requestsLimit({ amount: 2, mode: "Shadow" });
 
-  test("never refuses, tells what it would have refused, and does not show in headers", () => {
+  test("never denies, reports what it would have denied, and does not show in headers", () => {
     const set = limiter(shadow);
     const seen = Array.from({ length: 4 }, () => allowed(set.admit(request, 0)));
     expect(seen.map(outcomes)).toEqual([["allowed"], ["allowed"], ["shadowDenied"], ["shadowDenied"]]);
     expect(seen.map(({ state }) => state)).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  test("counts what it would have admitted, so that its windows are those of an enforced entry", () => {
+  test("counts what it would have allowed, so that its windows are those of an enforced entry", () => {
     const set = limiter(shadow);
     const passedPerMinute = [0, 1, 2].map((at) => {
       const seen = Array.from({ length: 10 }, () => outcomes(set.admit(request, at * minute)));
@@ -505,21 +505,21 @@ describe("the contract: mode Shadow", () => {
 
   test("headers are those of the enforced entry beside it", () => {
     const set = limiter(shadow, requestsLimit({ amount: 50 }));
-    admitted(set, 9, 0);
+    countAllowed(set, 9, 0);
     expect(allowed(set.admit(request, 0)).state).toEqual({ limit: 50, remaining: 40, resetSeconds: 60 });
   });
 
-  test("charges and refunds of a request that it would have refused leave its counter alone", () => {
+  test("charges and refunds of a request that it would have denied leave its counter alone", () => {
     const table = freshTable();
     const tokens = tokensLimit({ amount: 100, mode: "Shadow" });
     const set = compileLimits([shadow, tokens], table);
-    const leases = [1, 2, 3].map(() => allowed(set.admit(request, 0)).lease);
-    leases[2]?.refund(1);
+    const reservations = [1, 2, 3].map(() => allowed(set.admit(request, 0)).reservation);
+    reservations[2]?.refund(1);
     expect(used(table, shadow, 2)).toBe(2);
-    leases[0]?.charge(100, 2);
-    const refusedByTokens = allowed(set.admit(request, 3));
-    expect(outcomes(refusedByTokens)).toEqual(["shadowDenied", "shadowDenied"]);
-    refusedByTokens.lease.charge(100, 4);
+    reservations[0]?.charge(100, 2);
+    const deniedByTokens = allowed(set.admit(request, 3));
+    expect(outcomes(deniedByTokens)).toEqual(["shadowDenied", "shadowDenied"]);
+    deniedByTokens.reservation.charge(100, 4);
     expect(used(table, tokens, 4)).toBe(100);
   });
 });
@@ -528,18 +528,18 @@ describe("the contract: configuration edits", () => {
   test("an edit elsewhere keeps the counters", () => {
     const table = freshTable();
     const limit = requestsLimit({ amount: 3 });
-    expect(admitted(compileLimits([limit], table), 2, 0)).toBe(2);
+    expect(countAllowed(compileLimits([limit], table), 2, 0)).toBe(2);
     const edited = compileLimits([requestsLimit({ amount: 77 }), structuredClone(limit), tokensLimit()], table);
-    expect(admitted(edited, 9, 1)).toBe(1);
+    expect(countAllowed(edited, 9, 1)).toBe(1);
   });
 
   test("a request that began before the edit charges and refunds the same counters", () => {
     const table = freshTable();
     const [requests, tokens] = [requestsLimit({ amount: 1 }), tokensLimit({ amount: 10 })];
-    const { lease } = allowed(compileLimits([requests, tokens], table).admit(request, 0));
+    const { reservation } = allowed(compileLimits([requests, tokens], table).admit(request, 0));
     const edited = compileLimits([tokens, requests], table);
-    lease.charge(4, 1);
-    lease.refund(2);
+    reservation.charge(4, 1);
+    reservation.refund(2);
     expect(allowed(edited.admit(request, 3)).state).toEqual({ limit: 1, remaining: 0, resetSeconds: 60 });
     expect(used(table, tokens, 3)).toBe(4);
   });
@@ -547,8 +547,8 @@ describe("the contract: configuration edits", () => {
   test("changing an entry's mode alone keeps its counter", () => {
     const table = freshTable();
     const limit = requestsLimit({ amount: 3 });
-    admitted(compileLimits([{ ...limit, mode: "Shadow" }], table), 9, 0);
-    expect(admitted(compileLimits([limit], table), 9, 1)).toBe(0);
+    countAllowed(compileLimits([{ ...limit, mode: "Shadow" }], table), 9, 0);
+    expect(countAllowed(compileLimits([limit], table), 9, 1)).toBe(0);
   });
 });
 

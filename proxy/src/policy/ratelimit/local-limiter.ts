@@ -1,10 +1,10 @@
 /**
- * Decides, for the entries that apply to one rule, whether a request may pass, and counts it: all entries together or
- * none. The only way from a request to the counters.
+ * Decides for the entries of one rule whether a request is allowed, and counts it: in all entries or in none. All
+ * access of requests to the local counters goes through here.
  *
- * Enforced entries decide. A request that one of them refuses is counted by none, shadow entries included. A shadow
- * entry never refuses: it counts what it would have admitted, so that its figures are those it would have if it were
- * enforced alone, and reports the rest as `shadowDenied`. It does not show in headers.
+ * Enforced entries decide. A request that one of them denies is not counted at all, not even by shadow entries. A
+ * shadow entry never denies. It counts the requests that it would allow, so that its figures equal those of the same
+ * entry enforced alone, and reports the others as `shadowDenied`. It does not appear in headers.
  */
 import { defaultRefundOn, type LimitDecision, type LocalLimit, type RefundCause } from "../../ir/limit.ts";
 import { type Expression, parseExpression } from "../../cel/expression.ts";
@@ -20,37 +20,37 @@ import {
   remaining,
   resetSeconds,
   settle,
-  uncount,
+  refund,
   type Window,
 } from "./window.ts";
 
-/** The outcome of one request at the local limits. `decisions` has one item per entry and is never mutated. */
-export type Admission = Allowed | Denied;
+/** The result of one request at the local limits. `decisions` has one item per entry and is never mutated. */
+export type LocalResult = Allowed | Denied;
 
 export interface Allowed {
   readonly kind: "allowed";
-  /** Of the enforced entry nearest to exhaustion, after this request; undefined when no entry is enforced. */
+  /** The state of the enforced entry nearest to exhaustion, after this request; undefined if no entry is enforced. */
   readonly state: LimitState | undefined;
-  readonly lease: Lease;
+  readonly reservation: Reservation;
   readonly decisions: readonly LimitDecision[];
 }
 
 export interface Denied {
   readonly kind: "denied";
-  /** Of the entry that denied; of several the one whose window ends last. */
+  /** The state of the entry that denied; of several the one whose window ends last. */
   readonly state: LimitState;
-  /** Whole seconds until that entry admits again, at least 1. */
+  /** Whole seconds until that entry allows requests again, at least 1. */
   readonly retryAfterSeconds: number;
   readonly limit: LocalLimit;
-  /** The value of the entry's key for this request; undefined where it has no key, or the request no value. */
+  /** The value of the entry's key for this request; undefined if the entry has no key or the request no value. */
   readonly key: string | undefined;
-  /** What that entry's counter stands at, and since when its window is open; monotonic. */
+  /** The value of that entry's counter, and the start of its window on the monotonic clock. */
   readonly used: number;
   readonly windowStartMs: number;
   readonly decisions: readonly LimitDecision[];
 }
 
-/** What one entry's counter stood at in a decision; for operators. */
+/** The figures of one entry's counter in a decision, for operators. */
 export interface EntryFigures {
   readonly limit: LocalLimit;
   /** The value of the entry's key. */
@@ -58,33 +58,33 @@ export interface EntryFigures {
   readonly capacity: number;
   /** After the decision. */
   readonly used: number;
-  readonly admits: boolean;
+  readonly isAllowed: boolean;
 }
 
-/** What an admitted request holds of its counters. Outlives the LimitSet that gave it. */
-export interface Lease {
+/** The units that an allowed request holds in its counters. Stays valid after its LimitSet is replaced. */
+export interface Reservation {
   /**
-   * Adds the tokens of the response to the entries that count tokens. `tokens` is a whole number of at least 1;
-   * anything else is ignored, so that no report of a backend can corrupt a budget.
+   * Adds the tokens of the response to the entries that count tokens. `tokens` is a whole number of at least 1; any
+   * other value is ignored, so that a backend's report cannot corrupt a budget.
    */
   charge(tokens: number, nowMs: number): void;
-  /** The same for the entry at that place of its policy alone. */
+  /** Adds tokens only to the entry at index `entry` of its policy. */
   chargeEntry(entry: number, tokens: number, nowMs: number): void;
   /**
-   * Gives the request's units back, as far as their windows are still open. Later calls give nothing.
+   * Refunds the request's units in windows that are still open. Later calls refund nothing.
    *
-   * @param cause of which entries the units: those whose `refundOn` has it; absent: all, since the request was not
-   *   admitted after all.
-   * @returns the state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced.
+   * @param cause Refunds only entries whose `refundOn` contains it; absent: refunds all, since the request was not
+   *   allowed after all.
+   * @returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced.
    */
   refund(nowMs: number, cause?: RefundCause): LimitState | undefined;
-  /** The state of the enforced entry nearest to exhaustion now; undefined when no entry is enforced. */
+  /** Returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
   state(nowMs: number): LimitState | undefined;
 }
 
 /**
- * Prepares the entries of one rule for deciding. An identity that comes twice counts once; enforced wins over shadow.
- * Throws when a key does not parse, which the configuration's own check has ruled out.
+ * Compiles the entries of one rule. An identity that occurs twice counts once; enforced wins over shadow. Throws if a
+ * key does not parse, which the configuration's validation excludes.
  */
 export function compileLimits(limits: readonly LocalLimit[], table: CounterTable): LimitSet {
   const entries = new Map<EntryId, Entry>();
@@ -98,26 +98,26 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
   return new LimitSet([...entries.values()], table);
 }
 
-/** One entry, with room for its counter while a decision is being made. */
+/** One entry, with scratch space for its counter during a decision. */
 class Entry implements Window {
   readonly limit: LocalLimit;
   readonly id: EntryId;
   readonly budget: Budget;
   readonly key: Expression | undefined;
-  /** The counter for all requests, or for those without a value. */
+  /** The counter for all requests, or for those without a key value. */
   readonly shared: CounterId;
   readonly isEnforced: boolean;
   readonly countsRequests: boolean;
-  /** What must remain for a request to pass: what it counts, or any token. */
+  /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens. */
   readonly units: number;
   readonly allowed: LimitDecision;
-  readonly refused: LimitDecision;
+  readonly denied: LimitDecision;
 
-  // Of the request being decided; an admission runs to its end without giving way to another.
+  // Scratch space of the current decision, which runs synchronously.
   used = 0;
   startMs = 0;
   slot = -1;
-  admits = true;
+  isAllowed = true;
 
   constructor(limit: LocalLimit, id: EntryId, table: CounterTable) {
     this.limit = limit;
@@ -129,7 +129,7 @@ class Entry implements Window {
     this.countsRequests = limit.counts === "requests";
     this.units = limit.units ?? 1;
     this.allowed = { limit, outcome: "allowed" };
-    this.refused = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };
+    this.denied = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };
   }
 }
 
@@ -139,14 +139,14 @@ function keyExpression(source: string): Expression {
   return parsed.value;
 }
 
-/** The limits of one rule, ready to decide. One thread's own. */
+/** The compiled limits of one rule. Owned by one thread. */
 export class LimitSet {
   readonly #entries: readonly Entry[];
   readonly #table: CounterTable;
   readonly #allAllowed: readonly LimitDecision[];
-  /** The counters and their buckets, where no entry has a key. */
+  /** The counters and their buckets if no entry has a key. */
   readonly #fixed: Counters | undefined;
-  /** Whether responses must be read for their token usage. */
+  /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
 
   constructor(entries: readonly Entry[], table: CounterTable) {
@@ -159,30 +159,34 @@ export class LimitSet {
     this.countsTokens = entries.some((entry) => !entry.countsRequests);
   }
 
-  /** True when nothing limits; `admit` then allows everything. */
+  /** True if there is no entry; `admit` then allows everything. */
   get isEmpty(): boolean {
     return this.#entries.length === 0;
   }
 
-  /** Every entry, in the order of the decisions. */
+  /** All limits, in the order of the decisions. */
   get limits(): readonly LocalLimit[] {
     return this.#entries.map(({ limit }) => limit);
   }
 
-  /** What each entry's counter stood at in the decision just made about `view`; to be asked before the next one. */
+  /** Returns the figures of each entry's counter in the latest decision, which must be about `view`. */
   figures(view: RequestView): readonly EntryFigures[] {
-    return this.#entries.map(({ limit, key, budget: { capacity }, used, admits }) => {
-      return { limit, key: key?.evaluate(view, view.work?.allowanceOf(limit.target)), capacity, used, admits };
+    return this.#entries.map(({ limit, key, budget: { capacity }, used, isAllowed: isAllowed }) => {
+      return { limit, key: key?.evaluate(view, view.work?.allowanceOf(limit.target)), capacity, used, isAllowed };
     });
   }
 
-  /** Decides one request and, if it may pass, counts it. `nowMs` is monotonic, one clock for all threads. */
-  admit(view: RequestView, nowMs: number): Admission {
+  /**
+   * Decides one request and counts it if it is allowed.
+   *
+   * @param nowMs Monotonic, of one clock for all threads.
+   */
+  admit(view: RequestView, nowMs: number): LocalResult {
     const counters = this.#fixed ?? this.#locate(view);
     let denier: Entry | undefined;
     this.#table.lock(counters.buckets);
     try {
-      denier = this.#judge(counters.ids, nowMs);
+      denier = this.#evaluate(counters.ids, nowMs);
       if (denier === undefined) this.#count(counters.ids, nowMs);
       else this.#touch(nowMs);
     } finally {
@@ -200,8 +204,8 @@ export class LimitSet {
     return countersOf(ids);
   }
 
-  /** Brings every entry's counter up to `nowMs`; returns the enforced one that refuses longest, if any does. */
-  #judge(ids: readonly CounterId[], nowMs: number): Entry | undefined {
+  /** Settles every entry's counter at `nowMs`. Returns the enforced entry that denies longest, if any denies. */
+  #evaluate(ids: readonly CounterId[], nowMs: number): Entry | undefined {
     let denier: Entry | undefined;
     for (let at = 0; at < ids.length; at++) {
       const entry = this.#entries[at];
@@ -209,9 +213,9 @@ export class LimitSet {
       if (entry === undefined || id === undefined) continue;
       entry.slot = this.#table.find(id);
       this.#table.load(entry.slot, entry);
-      settle(entry, entry.budget.givenBack, entry.budget.windowMs, nowMs);
-      entry.admits = hasBudget(entry, entry.budget, entry.units);
-      if (entry.admits || !entry.isEnforced) continue;
+      settle(entry, entry.budget.refill, entry.budget.windowMs, nowMs);
+      entry.isAllowed = hasBudget(entry, entry.budget, entry.units);
+      if (entry.isAllowed || !entry.isEnforced) continue;
       if (denier === undefined || windowEnd(entry) > windowEnd(denier)) denier = entry;
     }
     return denier;
@@ -219,10 +223,10 @@ export class LimitSet {
 
   #count(ids: readonly CounterId[], nowMs: number): void {
     for (const entry of this.#entries) {
-      if (entry.countsRequests && entry.admits && entry.units > 0) count(entry, entry.units, nowMs);
+      if (entry.countsRequests && entry.isAllowed && entry.units > 0) count(entry, entry.units, nowMs);
       if (entry.slot !== -1) this.#table.store(entry.slot, entry, nowMs);
     }
-    // Only now that all others are stored: a claim cannot take a slot that this very request counted in.
+    // Claims come last: they cannot take a slot that this request counted in.
     for (let at = 0; at < ids.length; at++) {
       const entry = this.#entries[at];
       const id = ids[at];
@@ -231,7 +235,7 @@ export class LimitSet {
     }
   }
 
-  /** A counter that only refuses is in use all the same, and others are forgotten before it. */
+  /** A counter that only denies is in use too, and must not be evicted before others. */
   #touch(nowMs: number): void {
     for (const { slot } of this.#entries) if (slot !== -1) this.#table.touch(slot, nowMs);
   }
@@ -240,13 +244,13 @@ export class LimitSet {
     const startsMs: number[] = [];
     let isAllAllowed = true;
     for (const entry of this.#entries) {
-      startsMs.push(entry.admits ? entry.startMs : notCounted);
-      isAllAllowed &&= entry.admits;
+      startsMs.push(entry.isAllowed ? entry.startMs : notCounted);
+      isAllAllowed &&= entry.isAllowed;
     }
     return {
       kind: "allowed",
       state: nearestState(this.#entries, nowMs),
-      lease: new CounterLease(this.#table, this.#entries, ids, startsMs),
+      reservation: new CounterReservation(this.#table, this.#entries, ids, startsMs),
       decisions: isAllAllowed ? this.#allAllowed : this.#decisions(),
     };
   }
@@ -266,21 +270,21 @@ export class LimitSet {
   }
 
   #decisions(): readonly LimitDecision[] {
-    return this.#entries.map((entry) => (entry.admits ? entry.allowed : entry.refused));
+    return this.#entries.map((entry) => (entry.isAllowed ? entry.allowed : entry.denied));
   }
 }
 
-/** Counters of one request in the order of the entries, and their buckets in the order of locking. */
+/** The counters of one request in the order of the entries, and their buckets in locking order. */
 interface Counters {
   readonly ids: readonly CounterId[];
   readonly buckets: readonly number[];
 }
 
-/** Buckets ascend and are distinct, so that no two threads ever wait for each other. */
+/** Returns the buckets in ascending order without duplicates, so that no two threads wait for each other. */
 function countersOf(ids: readonly CounterId[]): Counters {
   const buckets: number[] = [];
   for (const { bucket } of ids) {
-    // Insertion sort: there are few, and an array sort would cost a closure and more.
+    // Insertion sort: a request has few buckets, and Array.sort needs a closure per call.
     let at = buckets.length;
     while (at > 0 && (buckets[at - 1] ?? 0) > bucket) at--;
     if (buckets[at - 1] !== bucket) buckets.splice(at, 0, bucket);
@@ -292,7 +296,7 @@ function windowEnd(entry: Entry): number {
   return entry.startMs + entry.budget.windowMs;
 }
 
-/** Of the enforced entry nearest to exhaustion, with each entry's counter as it was last loaded. */
+/** Returns the state of the enforced entry nearest to exhaustion, from the counters as last loaded. */
 function nearestState(entries: readonly Entry[], nowMs: number): LimitState | undefined {
   let nearest: Entry | undefined;
   for (const entry of entries) {
@@ -301,7 +305,7 @@ function nearestState(entries: readonly Entry[], nowMs: number): LimitState | un
   return nearest === undefined ? undefined : stateOf(nearest, nowMs);
 }
 
-/** Smallest remaining ÷ limit; requests before tokens, then the order of the entries. */
+/** Orders by remaining ÷ limit; then requests before tokens, then by the order of the entries. */
 function isNearer(entry: Entry, other: Entry): boolean {
   const share = remaining(entry, entry.budget) / entry.budget.capacity;
   const otherShare = remaining(other, other.budget) / other.budget.capacity;
@@ -317,14 +321,14 @@ function stateOf(entry: Entry, nowMs: number): LimitState {
   };
 }
 
-/** In place of a window's start: the entry (a shadow one) did not count the request. No monotonic time is negative. */
+/** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
 const notCounted = -1;
 
-class CounterLease implements Lease {
+class CounterReservation implements Reservation {
   readonly #table: CounterTable;
   readonly #entries: readonly Entry[];
   readonly #ids: readonly CounterId[];
-  /** When the window began that counted the request, by entry. */
+  /** The start of the window that counted the request, by entry. */
   readonly #startsMs: readonly number[];
   #isRefunded = false;
 
@@ -362,7 +366,7 @@ class CounterLease implements Lease {
       const isMeant = cause === undefined || (entry.limit.refundOn ?? defaultRefundOn).includes(cause);
       const gives = isMeant && entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
       this.#update(entry, id, nowMs, () => {
-        if (gives) uncount(entry, entry.units, startMs);
+        if (gives) refund(entry, entry.units, startMs);
       });
     }
     this.#isRefunded = true;
@@ -373,19 +377,19 @@ class CounterLease implements Lease {
     for (let at = 0; at < this.#ids.length; at++) {
       const entry = this.#entries[at];
       const id = this.#ids[at];
-      if (entry !== undefined && id !== undefined) this.#update(entry, id, nowMs, nothingMore);
+      if (entry !== undefined && id !== undefined) this.#update(entry, id, nowMs, leaveUnchanged);
     }
     return nearestState(this.#entries, nowMs);
   }
 
-  /** Settles one counter, lets `change` at it, and stores it. */
+  /** Settles one counter, applies `change`, and stores it. */
   #update(entry: Entry, id: CounterId, nowMs: number, change: () => void): void {
     const buckets = [id.bucket];
     this.#table.lock(buckets);
     try {
       entry.slot = this.#table.find(id);
       this.#table.load(entry.slot, entry);
-      settle(entry, entry.budget.givenBack, entry.budget.windowMs, nowMs);
+      settle(entry, entry.budget.refill, entry.budget.windowMs, nowMs);
       change();
       if (entry.slot !== -1) this.#table.store(entry.slot, entry, nowMs);
       else if (entry.used > 0) this.#table.claim(id, entry.budget, entry, nowMs);
@@ -395,6 +399,6 @@ class CounterLease implements Lease {
   }
 }
 
-function nothingMore(): void {
-  // To be settled is all that is wanted.
+function leaveUnchanged(): void {
+  // Settling suffices.
 }

@@ -1,4 +1,4 @@
-/** The limiter and its locks under real threads: exact sums, in whatever order the threads come. */
+/** The limiter and its locks under real threads: exact sums, in any order of the threads. */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -39,9 +39,9 @@ async function startThread(): Promise<Thread> {
 }
 
 async function give({ worker }: Thread, job: Job): Promise<Report> {
-  const answer = once(worker, "message");
+  const response = once(worker, "message");
   worker.postMessage(job);
-  const [report] = (await answer) as [Report]; // The thread posts nothing else.
+  const [report] = (await response) as [Report]; // The thread posts nothing else.
   return report;
 }
 
@@ -85,7 +85,7 @@ describe("eight threads on one table", () => {
     expect(usedOf(memory, wide)).toEqual([a + b + d]);
   });
 
-  test("give back exactly what they refund", async () => {
+  test("refund exactly their units", async () => {
     const memory = createCounterMemory(1024);
     const limits = [requestsLimit({ amount: 30_000 }), requestsLimit({ amount: 1_000_000 })];
     const job: Job = { kind: "admit", memory, nowMs, rules: [limits], requests: 20_000, clients: 1, refundEvery: 3 };

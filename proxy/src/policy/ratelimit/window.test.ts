@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { requestsLimit, tokensLimit } from "./testing/local-limits.ts";
-import { budgetOf, count, hasBudget, remaining, resetSeconds, settle, uncount, type Window } from "./window.ts";
+import { budgetOf, count, hasBudget, remaining, resetSeconds, settle, refund, type Window } from "./window.ts";
 
 const minute = 60_000;
 const tenPerMinuteBurstFive = budgetOf(requestsLimit({ amount: 10, burst: 5 }));
@@ -11,17 +11,17 @@ function openWindow(used: number, startMs = 0): Window {
 }
 
 function settled(window: Window, budget = tenPerMinuteBurstFive, nowMs = 0): Window {
-  settle(window, budget.givenBack, budget.windowMs, nowMs);
+  settle(window, budget.refill, budget.windowMs, nowMs);
   return window;
 }
 
 describe("the budget of an entry", () => {
-  test("of requests has the burst on top, and a window's end gives back the requests alone", () => {
-    expect(tenPerMinuteBurstFive).toEqual({ capacity: 15, givenBack: 10, windowMs: minute });
+  test("of requests has the burst on top, and a window's end restores the requests alone", () => {
+    expect(tenPerMinuteBurstFive).toEqual({ capacity: 15, refill: 10, windowMs: minute });
   });
 
-  test("of tokens is given back whole", () => {
-    expect(thousandTokensPerMinute).toEqual({ capacity: 1000, givenBack: Infinity, windowMs: minute });
+  test("of tokens is restored whole", () => {
+    expect(thousandTokensPerMinute).toEqual({ capacity: 1000, refill: Infinity, windowMs: minute });
   });
 
   test.each([
@@ -38,7 +38,7 @@ describe("settling", () => {
     ["gives nothing back within the window", openWindow(15), 59_999.999, openWindow(15)],
     ["gives the requests back at the window's end, to the millisecond", openWindow(15), minute, openWindow(5, minute)],
     ["continues with the next window while not full", openWindow(15), minute + 1, openWindow(5, minute)],
-    ["never gives back beyond the capacity", openWindow(15), 2 * minute, openWindow(0, 2 * minute)],
+    ["never refills beyond the capacity", openWindow(15), 2 * minute, openWindow(0, 2 * minute)],
     ["makes up for all windows that ended unseen", openWindow(15), 1e9, openWindow(0, 999_960_000)],
     ["keeps windows aligned to the first one", openWindow(15, 1_234.5), 61_235, openWindow(5, 61_234.5)],
     ["ignores a clock reading from before the window", openWindow(15, minute), 0, openWindow(15, minute)],
@@ -88,33 +88,33 @@ describe("counting", () => {
   });
 });
 
-describe("taking back", () => {
+describe("refunding", () => {
   test("returns a unit to the window that counted it", () => {
     const window = openWindow(3, 500);
-    expect(uncount(window, 1, 500)).toBe(true);
+    expect(refund(window, 1, 500)).toBe(true);
     expect(window.used).toBe(2);
   });
 
   test("returns several units as they were counted", () => {
     const window = openWindow(9, 500);
-    expect(uncount(window, 7, 500)).toBe(true);
+    expect(refund(window, 7, 500)).toBe(true);
     expect(window.used).toBe(2);
   });
 
-  test("returns nothing to a later window, whose start has given it back already", () => {
+  test("returns nothing to a later window, whose start has restored it already", () => {
     const window = openWindow(3, minute);
-    expect(uncount(window, 1, 0)).toBe(false);
+    expect(refund(window, 1, 0)).toBe(false);
     expect(window.used).toBe(3);
   });
 
   test("never goes below nothing", () => {
     const window = openWindow(0, 500);
-    expect(uncount(window, 1, 500)).toBe(false);
+    expect(refund(window, 1, 500)).toBe(false);
     expect(window.used).toBe(0);
   });
 });
 
-describe("what a header says", () => {
+describe("header figures", () => {
   test("remaining is never negative", () => {
     expect(remaining(openWindow(1200), thousandTokensPerMinute)).toBe(0);
     expect(remaining(openWindow(400), thousandTokensPerMinute)).toBe(600);

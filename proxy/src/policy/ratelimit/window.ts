@@ -1,69 +1,72 @@
 /**
- * The arithmetic of one counter: what is given back when, what is admitted, what a header says. Nothing else decides
- * about units; the tables and threads around it only carry its two numbers.
+ * The arithmetic of one counter: refills at the end of windows, the decision, and the figures in headers. No other
+ * module computes units; tables and threads only store and carry the two numbers.
  *
- * A counter is full until something is counted. The first unit counted while it is full opens a window of one unit of
- * time; each window's end gives back `givenBack`, at most to the capacity, and while the counter is not full the next
- * window follows at once. Full again, no window is open, and the next one starts whenever it is next needed. So
- * 10/min with burst 5 admits 15 at once at 0:00, 10 at 1:00, and, left alone from then, 15 again from 2:00 on.
+ * A counter starts with a full budget. The first unit counted with a full budget opens a window. Each window's end adds
+ * `refill` units, at most up to the capacity. While the budget is not full, the next window follows without a gap. With
+ * a full budget no window is open, and the next one starts with the next counted unit. So 10/min with burst 5 allows 15
+ * at once at 0:00, 10 at 1:00, and, without requests in between, 15 again from 2:00 on.
  *
- * Times are milliseconds of one monotonic clock, fractions allowed.
+ * Times are milliseconds of one monotonic clock; fractions are allowed.
  */
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 
-/** The fixed figures of a counter. */
+/** The constants of a counter. */
 export interface Budget {
-  /** Units at hand when full; what `x-ratelimit-limit` shows. */
+  /** Units of a full budget; the value of `x-ratelimit-limit`. */
   readonly capacity: number;
   /** Units that a window's end restores; Infinity restores all of them. */
-  readonly givenBack: number;
+  readonly refill: number;
   readonly windowMs: number;
 }
 
-/** The changing figures of a counter. A fresh one is zero in both. */
+/** The variables of a counter. A new counter has 0 in both. */
 export interface Window {
-  /** Units counted and not given back; above the capacity where a charge overshot. Zero: no window is open. */
+  /**
+   * Units counted and not yet refilled or refunded; above the capacity if a charge exceeded it. 0: no window is open.
+   */
   used: number;
-  /** When the open window began; means nothing while none is open. */
+  /** The start of the open window; undefined in meaning while none is open. */
   startMs: number;
 }
 
-/** What the headers of a response say of one counter. */
+/** The figures of one counter in response headers. */
 export interface LimitState {
   readonly limit: number;
   /** Never negative. */
   readonly remaining: number;
-  /** To the end of the window, rounded up; a whole window when none is open. At least 1. */
+  /** Seconds to the end of the window, rounded up; a whole window if none is open. At least 1. */
   readonly resetSeconds: number;
 }
 
 /**
- * The budget of an entry. Tokens: the whole budget comes back at a window's end, however far the last charge overshot.
+ * Returns the budget of an entry. A window's end restores a token budget completely, however far the last charge
+ * exceeded it.
  */
 export function budgetOf(limit: LocalLimit): Budget {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
-  if (limit.counts === "tokens") return { capacity: limit.amount, givenBack: Infinity, windowMs };
-  return { capacity: limit.amount + limit.burst, givenBack: limit.amount, windowMs };
+  if (limit.counts === "tokens") return { capacity: limit.amount, refill: Infinity, windowMs };
+  return { capacity: limit.amount + limit.burst, refill: limit.amount, windowMs };
 }
 
-/** Gives back what the windows that have ended by `nowMs` give back. A time before the window's start ends nothing. */
-export function settle(window: Window, givenBack: number, windowMs: number, nowMs: number): void {
+/** Refills what the windows that ended by `nowMs` restore. A time before the window's start ends no window. */
+export function settle(window: Window, refill: number, windowMs: number, nowMs: number): void {
   if (window.used === 0) return;
   const elapsedMs = nowMs - window.startMs;
   if (elapsedMs < windowMs) return;
   const ended = Math.floor(elapsedMs / windowMs);
-  window.used = Math.max(0, window.used - ended * givenBack);
+  window.used = Math.max(0, window.used - ended * refill);
   window.startMs += ended * windowMs;
 }
 
-/** Whether as much as `units` remains. The window is settled. */
+/** Returns whether at least `units` remain. The window must be settled. */
 export function hasBudget(window: Window, budget: Budget, units: number): boolean {
   return window.used + units <= budget.capacity;
 }
 
 /**
- * Counts `units`, a whole number of at least 1, and opens a window where none is. The window is settled. The sum stops
- * at the largest exact integer, so that no charge can make it lose units or turn into something else.
+ * Counts `units`, a whole number of at least 1, and opens a window if none is open. The window must be settled. The sum
+ * stops at the largest safe integer, so that no charge loses units to rounding.
  */
 export function count(window: Window, units: number, nowMs: number): void {
   if (window.used === 0) window.startMs = nowMs;
@@ -71,21 +74,24 @@ export function count(window: Window, units: number, nowMs: number): void {
 }
 
 /**
- * Takes back `units` that were counted in the window that began at `startMs`, and tells whether it did. In a later window
- * it does not: the end of their own window has given them back already, and twice would admit too many.
+ * Refunds `units` that were counted in the window that began at `startMs`. Returns false and does nothing in a later
+ * window: the end of their own window has restored them already.
  */
-export function uncount(window: Window, units: number, startMs: number): boolean {
+export function refund(window: Window, units: number, startMs: number): boolean {
   if (window.used === 0 || window.startMs !== startMs) return false;
   window.used = Math.max(0, window.used - units);
   return true;
 }
 
-/** Units left, as an operator or a client may see them. */
+/** Returns the remaining units for headers and operators. */
 export function remaining(window: Window, budget: Budget): number {
   return Math.max(0, budget.capacity - window.used);
 }
 
-/** Seconds to the end of the open window, rounded up; a whole window when none is open. The window is settled. */
+/**
+ * Returns the seconds to the end of the open window, rounded up; a whole window if none is open. The window must be
+ * settled.
+ */
 export function resetSeconds(window: Window, windowMs: number, nowMs: number): number {
   const leftMs = window.used === 0 ? windowMs : windowMs - (nowMs - window.startMs);
   // Threads read the clock before they take the lock, so a start may lie a little after `nowMs`.

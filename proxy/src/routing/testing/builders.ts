@@ -6,7 +6,7 @@ export const exact = (value: string): PathMatch => ({ kind: "Exact", value });
 export const prefix = (value: string): PathMatch => ({ kind: "PathPrefix", value });
 export const regex = (value: string): PathMatch => ({ kind: "RegularExpression", value });
 
-/** Matches every request unless told otherwise. */
+/** Returns a match of every request, with overrides. */
 export function matchOf(match: Partial<Match>): Match {
   return { path: prefix("/"), headers: [], query: [], ...match };
 }

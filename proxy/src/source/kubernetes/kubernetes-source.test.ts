@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { NamedObject } from "../../api/resource.ts";
 import { ClusterConnection } from "../../kube/connection.ts";
-import { maxWatches } from "../../kube/lane.ts";
+import { maxWatches } from "../../kube/watch-quota.ts";
 import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
 import { type KubernetesConfiguration, openKubernetesSource } from "./kubernetes-source.ts";
 
@@ -21,23 +21,23 @@ function collectionOf({ url }: ApiCall): string {
   return `${url.pathname.split("/").at(-1) ?? ""}${name}`;
 }
 
-type Answer = (call: ApiCall) => void;
+type Handler = (call: ApiCall) => void;
 
 const listing =
-  (items: readonly object[]): Answer =>
+  (items: readonly object[]): Handler =>
   (call) =>
-    call.answer(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
+    call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
 
 /**
- * A source over an API server on which every collection is empty, but for what `answers` says of its list. Backends name
+ * A source over an API server on which every collection is empty, except where `handlers` has a response for its list. Backends name
  * Secrets as they do in truth.
  */
-async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
+async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
   const published: KubernetesConfiguration[] = [];
-  const answering = { ...answers };
+  const responses = { ...handlers };
   const lists: string[] = [];
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
@@ -64,7 +64,7 @@ async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
         call.open();
       } else {
         lists.push(collection);
-        (answering[collection] ?? listing([]))(call);
+        (responses[collection] ?? listing([]))(call);
       }
     }
   };
@@ -92,7 +92,7 @@ async function sourcing(answers: Readonly<Record<string, Answer>> = {}) {
     if (last === undefined) throw new Error("nothing was published");
     return last;
   };
-  return { clock, published, answering, lists, watches, quieten, send, publishedTimes };
+  return { clock, published, responses, lists, watches, quieten, send, publishedTimes };
 }
 
 let version = 1;
@@ -129,7 +129,7 @@ describe("the first configuration", () => {
     expect(problems).toEqual([]);
   });
 
-  test("waits for the Secrets that it names, and holds them", async () => {
+  test("waits for the Secrets that it refers to, and contains them", async () => {
     const held: ApiCall[] = [];
     const { published, quieten, publishedTimes } = await sourcing({
       backends: listing([llm("key")]),
@@ -144,7 +144,7 @@ describe("the first configuration", () => {
     expect(namesOf((await publishedTimes(1)).resources.Secret)).toEqual(["key"]);
   });
 
-  test("comes without a Secret that is not answered for within 3 s", async () => {
+  test("is published without a Secret that the API server does not return within 3 s", async () => {
     const { quieten, publishedTimes } = await sourcing({
       backends: listing([llm("key")]),
       "secrets/key": () => undefined,
@@ -153,25 +153,25 @@ describe("the first configuration", () => {
     await quieten(3_000);
     const { resources, problems } = await publishedTimes(1);
     expect(resources.Secret).toEqual([]);
-    expect(problems).toEqual([{ message: "cannot read Secret default/key yet; it is tried again" }]);
+    expect(problems).toEqual([{ message: "cannot read Secret default/key yet; trying again" }]);
   });
 
-  test("comes without a kind that is not installed, which is asked for again", async () => {
-    const { clock, answering, publishedTimes } = await sourcing({ backends: (call) => call.answer(404, {}) });
+  test("is published without a kind that is not installed, which is requested again", async () => {
+    const { clock, responses, publishedTimes } = await sourcing({ backends: (call) => call.respond(404, {}) });
     const { problems } = await publishedTimes(1);
     expect(problems.map(({ message }) => message)).toEqual([
       "the API server does not know the kind Backend: its CustomResourceDefinition is missing",
     ]);
-    answering["backends"] = listing([llm("key")]);
+    responses["backends"] = listing([llm("key")]);
     clock.advance(10_000);
     const { resources, problems: left } = await publishedTimes(2);
     expect(namesOf(resources.Backend)).toEqual(["llm"]);
     expect(left).toEqual([]);
   });
 
-  test("comes without a kind that may not be read, and names the verbs", async () => {
+  test("is published without a kind that may not be read, with a problem that names the verbs", async () => {
     const message = "backendtlspolicies is forbidden";
-    const { publishedTimes } = await sourcing({ backendtlspolicies: (call) => call.answer(403, { message }) });
+    const { publishedTimes } = await sourcing({ backendtlspolicies: (call) => call.respond(403, { message }) });
     expect((await publishedTimes(1)).problems).toEqual([
       { message: `cannot read BackendTLSPolicy, which needs the verbs list and watch: ${message}` },
     ]);
@@ -201,7 +201,7 @@ describe("changes", () => {
     await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
   });
 
-  test("of nothing that concerns us publish nothing", async () => {
+  test("of other resources publish nothing", async () => {
     const { published, send, quieten, publishedTimes } = await sourcing({ services: listing([service("a")]) });
     await publishedTimes(1);
     const again = { ...service("a"), status: { loadBalancer: {} } };
@@ -213,14 +213,14 @@ describe("changes", () => {
 });
 
 describe("Secrets", () => {
-  test("are asked for by their names, and none beside", async () => {
+  test("are requested by name, and no others", async () => {
     const { lists, watches, publishedTimes } = await sourcing({ backends: listing([llm("key")]) });
     await publishedTimes(1);
     expect(lists.filter((list) => list.startsWith("secrets"))).toEqual(["secrets/key"]);
     await vi.waitFor(() => expect(watches.get("secrets/key")?.url.pathname).toBe("/api/v1/namespaces/default/secrets"));
   });
 
-  test("are watched as long as a resource names them", async () => {
+  test("are watched as long as a resource refers to them", async () => {
     const { send, published, quieten, publishedTimes } = await sourcing({
       backends: listing([llm("first")]),
       "secrets/first": listing([secret("first")]),
@@ -236,7 +236,7 @@ describe("Secrets", () => {
     expect(published).toHaveLength(before);
   });
 
-  test("that come later are published then", async () => {
+  test("that are created later are published then", async () => {
     const { send, publishedTimes } = await sourcing({ backends: listing([llm("key")]) });
     expect((await publishedTimes(1)).resources.Secret).toEqual([]);
     await send("secrets/key", event("ADDED", secret("key")));
@@ -244,21 +244,21 @@ describe("Secrets", () => {
   });
 
   test("that may not be read at first, because the role is being written, are waited for", async () => {
-    const { answering, published, publishedTimes } = await sourcing({
+    const { responses, published, publishedTimes } = await sourcing({
       backends: listing([llm("key")]),
       "secrets/key": (call) => {
-        answering["secrets/key"] = listing([secret("key")]);
-        call.answer(403, { message: "secrets is forbidden" });
+        responses["secrets/key"] = listing([secret("key")]);
+        call.respond(403, { message: "secrets is forbidden" });
       },
     });
     expect(namesOf((await publishedTimes(1)).resources.Secret)).toEqual(["key"]);
     expect(published).toHaveLength(1);
   });
 
-  test("that may not be read are told apart from those that do not exist", async () => {
+  test("that may not be read are distinguished from those that do not exist", async () => {
     const { publishedTimes } = await sourcing({
       backends: listing([llm("key")]),
-      "secrets/key": (call) => call.answer(403, { message: "secrets is forbidden" }),
+      "secrets/key": (call) => call.respond(403, { message: "secrets is forbidden" }),
     });
     const { resources, unreadable, problems } = await publishedTimes(1);
     expect(resources.Secret).toEqual([]);
@@ -269,7 +269,7 @@ describe("Secrets", () => {
   });
 });
 
-describe("Secrets of a namespace that names many", () => {
+describe("Secrets of a namespace that refers to many", () => {
   const inNamespace = (namespace: string, name: string, of: ReturnType<typeof llm>) => ({
     ...of,
     metadata: { ...of.metadata, namespace, name },
@@ -293,9 +293,9 @@ describe("Secrets of a namespace that names many", () => {
 
   test("are published when one that is not watched has changed", async () => {
     const last = `s${many.length - 1}`;
-    const { clock, answering, publishedTimes } = await sourcing({ backends: listing(many) });
+    const { clock, responses, publishedTimes } = await sourcing({ backends: listing(many) });
     expect((await publishedTimes(1)).resources.Secret).toEqual([]);
-    answering[`secrets/${last}`] = listing([inNamespace("many", last, secret(last))]);
+    responses[`secrets/${last}`] = listing([inNamespace("many", last, secret(last))]);
     clock.advance(30_000);
     expect(namesOf((await publishedTimes(2)).resources.Secret)).toEqual([last]);
   });
@@ -316,26 +316,26 @@ describe("Secrets of a namespace that names many", () => {
     expect(held).toHaveLength(4);
   });
 
-  test("that are named later hold back no change, once they are more than are watched", async () => {
-    const { answering, send, publishedTimes } = await sourcing({ backends: listing(many.slice(1)) });
+  test("beyond the bound of watches do not delay changes", async () => {
+    const { responses, send, publishedTimes } = await sourcing({ backends: listing(many.slice(1)) });
     await publishedTimes(1);
-    answering["secrets/s0"] = () => undefined;
+    responses["secrets/s0"] = () => undefined;
     await send("backends", event("ADDED", many[0] ?? {}));
     await send("services", event("ADDED", service("a")));
     expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
   });
 });
 
-describe("a Secret that is waited for", () => {
+describe("a Secret that the source waits for", () => {
   const grant = object(`${gatewayGroup}/v1`, "ReferenceGrant", "grant", {
     spec: {
       from: [{ group: gatewayGroup, kind: "HTTPRoute", namespace: "other" }],
       to: [{ group: "", kind: "Service" }],
     },
   });
-  const forbidden: Answer = (call) => call.answer(403, { message: "secrets is forbidden" });
+  const forbidden: Handler = (call) => call.respond(403, { message: "secrets is forbidden" });
 
-  test("holds other changes back, and no grant that is withdrawn", async () => {
+  test("delays other changes, but not a withdrawn grant", async () => {
     const { lists, quieten, send, published, publishedTimes } = await sourcing({
       referencegrants: listing([grant]),
       "secrets/late": forbidden,
@@ -355,7 +355,7 @@ describe("a Secret that is waited for", () => {
     expect(namesOf(last.Service)).toEqual(["a"]);
   });
 
-  test("holds nothing back for longer than 3 s, though another one is named all the time", async () => {
+  test("delays nothing for longer than 3 s, though new ones are referred to all the time", async () => {
     const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
     const { send, clock, published, publishedTimes } = await sourcing(
       Object.fromEntries(names.map((name) => [`secrets/${name}`, forbidden])),
@@ -375,22 +375,22 @@ describe("a Secret that is waited for", () => {
   });
 });
 
-test("a version that is refused leaves the last one in force, and is told", async () => {
+test("a rejected version leaves the previous one in force, and is reported", async () => {
   const { send, publishedTimes } = await sourcing({ backends: listing([llm("key", "good")]) });
   await publishedTimes(1);
   await send("backends", event("MODIFIED", llm("key", "x".repeat(300))));
   const { resources, kept, rejected } = await publishedTimes(2);
   expect(resources.Backend[0]?.spec.ai?.provider.openai?.model).toBe("good");
   expect(kept).toEqual(["Backend default/llm"]);
-  expect(rejected).toMatchObject([{ inForce: "lastSoundVersion", object: { kind: "Backend" } }]);
+  expect(rejected).toMatchObject([{ inForce: "lastValidVersion", object: { kind: "Backend" } }]);
 });
 
-test("a route of which one rule is refused is in force for the others", async () => {
+test("a route of which one rule is rejected is in force for the others", async () => {
   const rules = [{ matches: [{ path: { type: "RegularExpression", value: "/(?=x)" } }] }, {}];
   const route = object(`${gatewayGroup}/v1`, "HTTPRoute", "chat", { spec: { rules } });
   const { publishedTimes } = await sourcing({ httproutes: listing([route]) });
   const { resources, kept, rejected } = await publishedTimes(1);
   expect(resources.HTTPRoute[0]?.spec.rules).toHaveLength(2);
   expect(kept).toEqual([]);
-  expect(rejected).toMatchObject([{ inForce: "soundRules" }]);
+  expect(rejected).toMatchObject([{ inForce: "validRules" }]);
 });

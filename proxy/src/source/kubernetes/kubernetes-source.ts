@@ -1,14 +1,14 @@
 /**
- * The Kubernetes API as the source of configuration: watches every kind that we read, publishes all of it once
- * everything has been listed, and again after every change that concerns us. Secrets and ConfigMaps are watched one by
- * one, as resources name them, so that a Role with `resourceNames` is all the permission it takes. Those of a namespace
- * share a lane, which bounds how many are watched.
+ * The Kubernetes API as the source of configuration. It watches every kind that the gateway reads, publishes once
+ * everything has been listed, and again after every relevant change. Secrets and ConfigMaps are watched one by one, as
+ * resources refer to them, so that a Role with `resourceNames` is sufficient. Those of one namespace share a quota,
+ * which bounds the number of watches.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Problem } from "@gatewayproxy/runtime/problem";
-import { inTurns, type Steps } from "@gatewayproxy/runtime/steps";
+import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
 import {
@@ -22,66 +22,69 @@ import {
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, textOf } from "../../kube/object.ts";
-import { type Lane, openLane } from "../../kube/lane.ts";
+import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
-import { type HeldResource, holdResource } from "./held-resource.ts";
+import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
+/** A configuration from a cluster. */
 export interface KubernetesConfiguration {
   readonly resources: ResourceSet;
   readonly problems: readonly Problem[];
-  /** Objects of which an earlier version is in force, because theirs is refused. */
+  /** Objects whose previous version is in force, since the current one is rejected. */
   readonly kept: readonly ResourceKey[];
-  /** Objects that are refused, as a whole or in part. */
+  /** Objects that are rejected, in whole or in part. */
   readonly rejected: readonly RejectedResource[];
-  /** Secrets and ConfigMaps that are named and may not be read. */
+  /** Secrets and ConfigMaps that resources refer to and that this process may not read. */
   readonly unreadable: ReadonlySet<ResourceKey>;
-  /** Kinds that may not be read: of them nothing is known, not even that there is none. */
+  /** Kinds that this process may not read, so that it does not know whether objects exist. */
   readonly forbiddenKinds: readonly WholeKind[];
 }
 
+/** Options of `openKubernetesSource`. */
 export interface KubernetesSourceOptions {
   readonly connection: ClusterConnection;
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
   readonly log: Logger;
-  /** What of the cluster's resources concerns this process; a pure function. */
+  /** Selects the resources of the cluster that this process needs; a pure function. */
   readonly select: (resources: ResourceSet) => Steps<Selection>;
-  /** For who writes statuses; for others a new status is no change. */
+  /** True for the process that writes statuses; for others a new status is not a change. */
   readonly keepsStatus: boolean;
-  /** Takes a complete configuration: first when everything has been listed, then after each change. */
+  /** Receives a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
 }
 
 /** A part of a cluster's resources. */
 export interface Selection {
   readonly resources: ResourceSet;
-  /** Which Secrets and ConfigMaps they name. */
+  /** The Secrets and ConfigMaps that they refer to. */
   readonly named: readonly NamedObject[];
-  /** Objects that could not be judged; absent: none. */
+  /** Objects that could not be processed; absent: none. */
   readonly rejected?: readonly RejectedResource[];
 }
 
+/** An open source. */
 export interface KubernetesSource {
   close(): Promise<void>;
 }
 
-/** As for files: a rollout is dozens of events. */
+/** As for files: a rollout causes dozens of events. */
 const quietMs = 50;
 const maxMs = 250;
 
 /**
- * A Secret that cannot be read yet holds everything else back for so long at most: also one that may not be read, since
- * whoever gives a Gateway its roles hears of the reference no sooner than we do.
+ * The longest time for which a Secret that cannot be read yet delays other changes. This includes a forbidden Secret:
+ * the controller that grants the roles of a Gateway sees a reference no sooner than this process.
  */
 const namedWaitMs = 3_000;
 
-/** Kinds without which there is nothing to serve, or limits would be missing: worth a word while they are unknown. */
+/** Kinds without which nothing is served or limits are missing; their absence is reported. */
 const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRoute", "ProxyPolicy", "Backend"];
 
-type ResourceWatch = ObjectWatch<HeldResource>;
+type ResourceWatch = ObjectWatch<CachedResource>;
 
 interface NamedWatch {
   readonly watch: ResourceWatch;
@@ -90,7 +93,7 @@ interface NamedWatch {
   readonly holdsBack: boolean;
 }
 
-/** Begins to watch; what cannot be reached is tried again for ever. */
+/** Starts to watch; an unreachable API server is tried again forever. */
 export function openKubernetesSource(options: KubernetesSourceOptions): KubernetesSource {
   return new Source(options);
 }
@@ -100,10 +103,10 @@ class Source implements KubernetesSource {
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
-  /** By namespace. */
-  readonly #lanes = new Map<string, Lane>();
+  /** Quotas by namespace. */
+  readonly #quotas = new Map<string, WatchQuota>();
   #published: KubernetesConfiguration | undefined;
-  /** Since when a change is held back for objects that are not read yet. */
+  /** When a change started to wait for objects that are not read yet. */
   #heldSinceMs: number | undefined;
   #lookAgain: Timer | undefined;
   #isClosed = false;
@@ -111,7 +114,7 @@ class Source implements KubernetesSource {
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
     const onFailure = (error: unknown, retryMs: number) =>
-      options.log.error({ err: error, retryMs }, "cannot take the configuration; the last one stays in force");
+      options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(collectionPaths(kind))]));
   }
@@ -126,7 +129,7 @@ class Source implements KubernetesSource {
 
   #watch(
     paths: readonly [string, ...string[]],
-    named?: { readonly fieldSelector: string; readonly lane: Lane },
+    named?: { readonly fieldSelector: string; readonly quota: WatchQuota },
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
     return watchObjects({
@@ -135,21 +138,21 @@ class Source implements KubernetesSource {
       random,
       log,
       paths,
-      ...(named !== undefined && { selector: { fieldSelector: named.fieldSelector }, lane: named.lane }),
-      read: (object, before: HeldResource | undefined) => holdResource(object, before, { keepsStatus }),
-      onChange: () => this.#changes.poke(),
+      ...(named !== undefined && { selector: { fieldSelector: named.fieldSelector }, quota: named.quota }),
+      read: (object, before: CachedResource | undefined) => cacheResource(object, before, { keepsStatus }),
+      onChange: () => this.#changes.trigger(),
     });
   }
 
   async #rebuild(): Promise<void> {
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
-    // What changes during the selection asks for the next one; this one is of a single moment.
-    const heldNow = heldIn(this.#whole.values());
+    // Changes during the selection request the next run; this one uses the state of a single moment.
+    const cachedNow = cachedIn(this.#whole.values());
     const {
       resources: selected,
       named,
       rejected = [],
-    } = await inTurns(this.#options.select(resourceSet(resourcesOf(heldNow))));
+    } = await runInSlices(this.#options.select(resourceSet(resourcesOf(cachedNow))));
     if (this.#hasEnded()) return;
     this.#watchNamed(named);
     if (this.#waitsForNamed()) {
@@ -157,17 +160,19 @@ class Source implements KubernetesSource {
       return;
     }
     this.#heldSinceMs = undefined;
-    const heldNamed = heldIn(Array.from(this.#named.values(), ({ watch }) => watch));
-    const { Secret, ConfigMap } = resourceSet(resourcesOf(heldNamed));
-    const unjudged = rejected.map((each): HeldResource => ({ resource: undefined, rejected: each, unknownFields: [] }));
-    const held = [...heldNow, ...heldNamed, ...unjudged];
+    const cachedNamed = cachedIn(Array.from(this.#named.values(), ({ watch }) => watch));
+    const { Secret, ConfigMap } = resourceSet(resourcesOf(cachedNamed));
+    const unprocessed = rejected.map(
+      (each): CachedResource => ({ resource: undefined, rejected: each, unknownFields: [] }),
+    );
+    const cached = [...cachedNow, ...cachedNamed, ...unprocessed];
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
-      problems: [...this.#watchProblems(), ...held.flatMap(resourceProblems)],
-      kept: held.flatMap(({ resource, rejected }) =>
-        resource && rejected?.inForce === "lastSoundVersion" ? [resourceKey(resource)] : [],
+      problems: [...this.#watchProblems(), ...cached.flatMap(resourceProblems)],
+      kept: cached.flatMap(({ resource, rejected }) =>
+        resource && rejected?.inForce === "lastValidVersion" ? [resourceKey(resource)] : [],
       ),
-      rejected: held.flatMap(({ rejected }) => rejected ?? []),
+      rejected: cached.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
@@ -179,43 +184,44 @@ class Source implements KubernetesSource {
   }
 
   #publish(configuration: KubernetesConfiguration): void {
-    // Most changes of a cluster concern none of our resources. What did not change is the same object: this is cheap.
+    // Most changes of a cluster do not concern selected resources. Unchanged parts are the same objects, so this is
+    // cheap.
     if (isDeepStrictEqual(configuration, this.#published)) return;
     this.#published = configuration;
     this.#options.publish(configuration);
   }
 
-  /** Puts the grants of now in force at once: what is held back must not keep a permission that is withdrawn. */
+  /** Applies the current grants at once, so that a delayed change does not keep a withdrawn permission in force. */
   #withdraw({ ReferenceGrant }: ResourceSet): void {
     if (this.#published === undefined) return;
     const { resources } = this.#published;
     this.#publish({ ...this.#published, resources: { ...resources, ReferenceGrant } });
   }
 
-  /** Watches what is named now, and nothing else. */
+  /** Watches the objects that are referred to now, and closes all other watches. */
   #watchNamed(named: readonly NamedObject[]): void {
-    const wanted = new Map(named.map((object) => [renderKey(object.kind, object.namespace, object.name), object]));
+    const desired = new Map(named.map((object) => [renderKey(object.kind, object.namespace, object.name), object]));
     for (const [key, { watch }] of this.#named) {
-      if (wanted.has(key)) continue;
+      if (desired.has(key)) continue;
       watch.close();
       this.#named.delete(key);
     }
-    for (const [key, { kind, namespace, name }] of wanted) {
+    for (const [key, { kind, namespace, name }] of desired) {
       if (this.#named.has(key)) continue;
-      const lane = this.#lanes.get(namespace) ?? openLane();
-      this.#lanes.set(namespace, lane);
-      // At the start everything is waited for; later a namespace with many must not hold the others back.
-      const holdsBack = this.#published === undefined || lane.hasRoom;
-      const watch = this.#watch([namespacedPath(kind, namespace)], { fieldSelector: `metadata.name=${name}`, lane });
+      const quota = this.#quotas.get(namespace) ?? openWatchQuota();
+      this.#quotas.set(namespace, quota);
+      // At the start every object is waited for. Later, a namespace with many must not delay the others.
+      const holdsBack = this.#published === undefined || quota.hasRoom;
+      const watch = this.#watch([namespacedPath(kind, namespace)], { fieldSelector: `metadata.name=${name}`, quota });
       this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), holdsBack });
     }
     const inUse = new Set(named.map(({ namespace }) => namespace));
-    for (const namespace of this.#lanes.keys()) if (!inUse.has(namespace)) this.#lanes.delete(namespace);
+    for (const namespace of this.#quotas.keys()) if (!inUse.has(namespace)) this.#quotas.delete(namespace);
   }
 
   /**
-   * True while an object that has just been named may yet be read; looks again when that has taken long enough. Whoever
-   * names a new object again and again holds nothing back for longer.
+   * True while a newly referenced object may still be read, with a timer for the end of that time. New references again
+   * and again do not delay changes any longer.
    */
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
@@ -228,7 +234,7 @@ class Source implements KubernetesSource {
     const latest = since.reduce((last, { sinceMs }) => Math.max(last, sinceMs + namedWaitMs), now);
     const leftMs = Math.min(latest, this.#heldSinceMs + namedWaitMs) - now;
     if (leftMs <= 0) return false;
-    this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.poke());
+    this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }
 
@@ -248,12 +254,12 @@ function isUnread({ kind }: ResourceWatch["state"]): boolean {
   return kind === "starting" || kind === "forbidden";
 }
 
-function heldIn(watches: Iterable<ResourceWatch>): readonly HeldResource[] {
+function cachedIn(watches: Iterable<ResourceWatch>): readonly CachedResource[] {
   return Array.from(watches, ({ objects }) => [...objects.values()]).flat();
 }
 
-function resourcesOf(held: readonly HeldResource[]): readonly Resource[] {
-  return held.flatMap(({ resource }) => resource ?? []);
+function resourcesOf(cached: readonly CachedResource[]): readonly Resource[] {
+  return cached.flatMap(({ resource }) => resource ?? []);
 }
 
 function watchProblems(what: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
@@ -264,16 +270,16 @@ function watchProblems(what: string, { state }: ResourceWatch, isExpected: boole
       if (!isExpected) return [];
       return [{ message: `the API server does not know the kind ${what}: its CustomResourceDefinition is missing` }];
     case "starting":
-      return [{ message: `cannot read ${what} yet; it is tried again` }];
+      return [{ message: `cannot read ${what} yet; trying again` }];
     case "synced":
       return [];
   }
 }
 
-/** Faults of a version that is refused, and fields that were passed over. */
-function resourceProblems({ resource, rejected, unknownFields }: HeldResource): readonly Problem[] {
+/** Returns the errors of a rejected version, and its ignored fields. */
+function resourceProblems({ resource, rejected, unknownFields }: CachedResource): readonly Problem[] {
   const key = rejected === undefined ? resource && resourceKey(resource) : keyOf(rejected);
-  return [...(rejected?.faults ?? []), ...unknownFields].map(({ path, message }) => ({
+  return [...(rejected?.errors ?? []), ...unknownFields].map(({ path, message }) => ({
     message,
     ...(key !== undefined && { resource: key }),
     ...(path.length > 0 && { path: renderPath(path) }),

@@ -1,9 +1,10 @@
-/** Where the API server keeps each kind that is watched as a whole, in all namespaces. */
+/** Paths of the kinds that are watched as a whole, in all namespaces. */
 import { type Kind, kinds, type NamedObject } from "../../api/resource.ts";
 
-/** Watched one by one, by name: nobody may read all Secrets of a cluster for the few that are named. */
+/** Kinds that are watched by name: no process should need permission to read all Secrets of a cluster. */
 type NamedKind = NamedObject["kind"];
 
+/** Kinds that are watched as a whole. */
 export type WholeKind = Exclude<Kind, NamedKind>;
 
 const plurals: Readonly<Record<Kind, string>> = {
@@ -22,19 +23,22 @@ const plurals: Readonly<Record<Kind, string>> = {
   ProxyPolicy: "proxypolicies",
 };
 
-// Object.keys forgets the literal types of the table above.
+// Object.keys loses the literal types of the table above.
+/** All of them. */
 export const wholeKinds = (Object.keys(plurals) as Kind[]).filter(
   (kind): kind is WholeKind => kind !== "Secret" && kind !== "ConfigMap",
 );
 
-/** Paths of a kind's collection over all namespaces, one for each version that we read, the preferred one first. */
+/**
+ * Returns the collection paths of a kind over all namespaces, one for each accepted version, the preferred one first.
+ */
 export function collectionPaths(kind: WholeKind): readonly [string, ...string[]] {
   const { group, versions } = kinds[kind];
   const [first = "", ...rest] = versions.map((version) => `${rootOf(group, version)}/${plurals[kind]}`);
   return [first, ...rest];
 }
 
-/** Path of a namespace's objects of a kind. */
+/** Returns the collection path of a kind in a namespace. */
 export function namespacedPath(kind: NamedKind, namespace: string): string {
   return `${rootOf(kinds[kind].group, "v1")}/namespaces/${namespace}/${plurals[kind]}`;
 }

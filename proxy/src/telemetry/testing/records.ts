@@ -2,7 +2,7 @@
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { RequestRecord } from "../request-record.ts";
 
-/** A GET of `/items` that the backend answered with 200. */
+/** A GET of `/items` with a 200 response from the backend. */
 export function recordOf(record: Partial<RequestRecord>): RequestRecord {
   return {
     requestId: "id-1",

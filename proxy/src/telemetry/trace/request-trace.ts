@@ -1,26 +1,30 @@
 /**
- * The events of one request on their way to whoever watches it, and to the log. Only a request that is watched, or
- * logged in detail, has one.
+ * Sends the events of one request to its trace subscribers and to the log. Only a traced request, or one that is logged
+ * in detail, has one.
  */
 import type { TraceEvent, TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { logEvent, type RequestLines } from "../request-log.ts";
 
+/** Severity of an event. */
 export type Severity = TraceEvent["severity"];
 
-/** Takes the events in their order, then `undefined` for the end. */
+/** Receives the events in order, then `undefined` at the end. */
 export type TraceSink = (event: TraceEvent | undefined) => void;
 
+/** The trace of one request. */
 export class RequestTrace {
   readonly #clock: Clock;
   readonly #startMs: number;
   readonly #sinks: readonly TraceSink[];
-  /** For what only the log tells; absent where the request is not logged in detail. */
+  /** For details that are only logged; undefined where the request is not logged in detail. */
   readonly log: RequestLines | undefined;
 
   /**
-   * @param startMs when the request began; monotonic.
-   * @param sinks of those who watch it.
+   * Creates a trace.
+   *
+   * @param startMs monotonic time at which the request began.
+   * @param sinks those of the trace subscribers.
    */
   constructor(clock: Clock, startMs: number, sinks: readonly TraceSink[], log?: RequestLines) {
     this.#clock = clock;
@@ -29,7 +33,11 @@ export class RequestTrace {
     this.log = log;
   }
 
-  /** @param sinceMs when what is told began, monotonic; absent: now. */
+  /**
+   * Emits an event.
+   *
+   * @param sinceMs monotonic time at which the event began; absent: now.
+   */
   emit(message: TraceMessage, severity: Severity = "info", sinceMs?: number): void {
     const eventEnd = this.#microseconds(this.#clock.monotonicMs());
     const eventStart = sinceMs === undefined ? eventEnd : this.#microseconds(sinceMs);
@@ -37,7 +45,7 @@ export class RequestTrace {
     if (this.log !== undefined) logEvent(this.log, message, (eventEnd - eventStart) / 1_000);
   }
 
-  /** The request is over; nothing follows. */
+  /** Ends the trace; no event follows. */
   end(): void {
     for (const sink of this.#sinks) sink(undefined);
   }

@@ -26,12 +26,12 @@ function tracing(level: LogLevel) {
 
 const record = { requestId: "r1", route: "default/chat" };
 
-test("looks at no request for the log above debug, and at each from debug on", () => {
+test("logs no request above debug, and each from debug on", () => {
   const { tracer, setLevel, lines } = tracing("info");
   expect(tracer.isWatching).toBe(false);
   setLevel("debug");
   expect(tracer.isWatching).toBe(true);
-  const trace = tracer.claim(record, () => expect.fail("nobody has a condition"), 0);
+  const trace = tracer.claim(record, () => expect.fail("no subscription has a condition"), 0);
   trace?.log?.routing.trace({}, "not logged at debug");
   trace?.emit({ type: "requestFinished", status: 200, calls: 1, requestBytes: 0, responseBytes: 2 });
   trace?.end();
@@ -43,7 +43,7 @@ test("looks at no request for the log above debug, and at each from debug on", (
   expect(tracer.isWatching).toBe(false);
 });
 
-test("gives a request to a watch and to the log alike, and without a watch to the log alone", () => {
+test("assigns a request to a subscription and to the log, and without a subscription to the log only", () => {
   const { tracer, lines } = tracing("debug");
   const events: unknown[] = [];
   const claim = new Int32Array(new SharedArrayBuffer(4));

@@ -1,7 +1,7 @@
 /**
- * Who waits for a request to watch. A request goes to every watch whose condition it meets, and a watch takes one request,
- * of whichever worker is first. The log takes every request while its filter shows lines of requests. What costs every
- * request, is one look at `isWatching`.
+ * Assigns requests to waiting trace subscriptions. A request goes to every subscription whose condition it meets, and a
+ * subscription takes one request, from whichever worker is first. The log takes every request while its filter shows
+ * lines of requests. Each request costs one check of `isWatching`.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../cel/request-view.ts";
@@ -9,16 +9,17 @@ import type { RequestLog } from "../request-log.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { RequestTrace, type TraceSink } from "./request-trace.ts";
 
+/** A trace subscription. */
 export interface TraceWatch {
   readonly id: number;
-  /** One for all workers: 0, or the worker that has found the request. */
+  /** Shared by all workers: 0, or the number of the worker that found the request. */
   readonly claim: Int32Array;
-  /** Absent: any request. */
+  /** The condition; undefined: any request. */
   readonly matches: ((view: RequestView) => boolean) | undefined;
   readonly sink: TraceSink;
 }
 
-/** The watches of one worker. */
+/** The trace subscriptions of one worker. */
 export class Tracer {
   readonly #clock: Clock;
   readonly #worker: number;
@@ -26,12 +27,14 @@ export class Tracer {
   #watches: readonly TraceWatch[] = [];
   /** Whether requests are logged in detail. */
   #isLogging = false;
-  /** False nearly always. */
+  /** Whether a request must be passed to `claim`; normally false. */
   isWatching = false;
 
   /**
-   * @param worker its number, from 1.
-   * @param log of single requests; absent: there is none.
+   * Creates a tracer.
+   *
+   * @param worker the number of the worker, from 1.
+   * @param log logs single requests; absent: they are not logged.
    */
   constructor(clock: Clock, worker: number, log?: RequestLog) {
     this.#clock = clock;
@@ -54,18 +57,18 @@ export class Tracer {
     this.#set([...this.#watches, watch]);
   }
 
-  /** Does nothing where the watch has its request, or was never there. */
+  /** Removes a subscription; does nothing where it has its request already, or is unknown. */
   remove(id: number): void {
     this.#set(this.#watches.filter((watch) => watch.id !== id));
   }
 
   /**
-   * Gives a request to the watches that wait for it, and to the log; undefined where there is neither.
+   * Assigns a request to the subscriptions that wait for it, and to the log; undefined where there is neither.
    *
-   * @param record of the request, from which the log takes what each line has.
-   * @param view called only where somebody watches; gives undefined where the head could not be accepted: nothing can be
-   *   asked of it, so no condition is met.
-   * @param startMs when it began; monotonic.
+   * @param record of the request, whose id and route are in each log line.
+   * @param view called only where there is a subscription. Returns undefined where the head was not accepted, so that
+   *   no condition can be evaluated or met.
+   * @param startMs monotonic time at which the request began.
    */
   claim(
     record: Pick<RequestRecord, "requestId" | "route">,
@@ -83,7 +86,7 @@ export class Tracer {
       return matches === undefined || (view !== undefined && matches(view));
     });
     this.#set(this.#watches.filter((watch) => !fitting.includes(watch)));
-    // Another worker may have been first; it has not told us yet.
+    // Another worker may have been first, and its message may not have arrived yet.
     const won = fitting.filter(({ claim }) => Atomics.compareExchange(claim, 0, 0, this.#worker) === 0);
     return won.map(({ sink }) => sink);
   }

@@ -1,4 +1,4 @@
-/** A cache of a fixed size whose items end at a time of their own, on the clock of whoever asks. */
+/** A cache of a fixed size. Each item has its own expiry on the caller's clock. */
 import NodeCache from "node-cache";
 
 interface Item<Value> {
@@ -10,14 +10,14 @@ export class BoundedCache<Value> {
   readonly #maxItems: number;
   readonly #items: NodeCache;
 
-  /** @param maxItems beyond it the items that were put first go. */
+  /** @param maxItems Beyond it the oldest items are removed. */
   constructor(maxItems: number) {
     this.#maxItems = maxItems;
-    // Items end by our clock, which tests can move; the library's own is switched off.
+    // Expiry uses the caller's clock, so the library's own is disabled.
     this.#items = new NodeCache({ maxKeys: maxItems, useClones: false, stdTTL: 0, checkperiod: 0 });
   }
 
-  /** Items held, those included whose time is over and that nobody has asked for since. */
+  /** Items in the cache, expired items that were not read since included. */
   get size(): number {
     return this.#items.getStats().keys;
   }
@@ -34,7 +34,7 @@ export class BoundedCache<Value> {
     return undefined;
   }
 
-  /** At most `max` of the items that have not ended, in no order. */
+  /** Returns at most `max` of the items that have not expired, in no order. */
   values(nowMs: number, max: number): readonly Value[] {
     const values: Value[] = [];
     for (const key of this.#items.keys()) {
@@ -53,7 +53,7 @@ export class BoundedCache<Value> {
     this.#items.del(key);
   }
 
-  /** A sixteenth at a time: to list the keys costs as much as there are. */
+  /** Removes a sixteenth of the items at a time, since listing the keys takes time in proportion to their number. */
   #makeRoom(): void {
     this.#items.del(this.#items.keys().slice(0, Math.ceil(this.#maxItems / 16)));
   }

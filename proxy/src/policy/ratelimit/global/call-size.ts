@@ -1,21 +1,22 @@
 /**
- * How long the values of a call may be. Clients write values, so without a bound a client could make a call that a rate limit
- * service refuses for its size: the failure mode would then decide about the client, and count as failures of the service.
+ * Bounds on the values of a call. Clients choose values. Without a bound, a client could cause a call that the rate
+ * limit service rejects for its size: the failure mode would then decide for that client, and the circuit breaker would
+ * count a failure.
  *
  * A policy has at most 16 descriptors of 16 entries, with names of 64 characters and a domain of 256. Together with
- * `maxCallValueBytes` its longest call is well below 256 KiB, which is what our service accepts by default.
+ * `maxCallValueBytes` its longest call is well below 256 KiB, the default maximum of the `ratelimit-service`.
  */
 import type { RequestDescriptor } from "./descriptors.ts";
 
-/** UTF-8 bytes of one value. Tokens and cookies are shorter, and many servers accept no longer line of a header. */
+/** Maximum UTF-8 bytes of one value. Tokens and cookies are shorter, and many servers accept no longer header line. */
 export const maxValueBytes = 8_192;
-/** UTF-8 bytes of all values of a call together. */
+/** Maximum UTF-8 bytes of all values of a call together. */
 export const maxCallValueBytes = 131_072;
 
-/** The most bytes that a UTF-16 unit takes in UTF-8. */
+/** The most UTF-8 bytes of one UTF-16 unit. */
 const maxBytesPerUnit = 3;
 
-/** Whether the values of a request are longer than a call may have. Does not read values that are short. */
+/** Returns whether the values of a request exceed the bounds. Does not read short values. */
 export function areValuesTooLong(descriptors: readonly RequestDescriptor[]): boolean {
   let bytesAtMost = 0;
   for (const { entries } of descriptors) {

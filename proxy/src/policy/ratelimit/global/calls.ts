@@ -1,51 +1,51 @@
 /**
- * Which calls a request makes: the descriptors of one limit, put together as its `hitsMode` asks. Calls of one request go
- * out at once; those of several requests are never merged, so that a service answers and counts each by itself.
+ * The calls of a request: the descriptors of one limit, grouped as its `hitsMode` requires. All calls of a request are
+ * sent at once. Calls of several requests are never merged, so that a service decides and counts each by itself.
  */
 import type { GlobalLimit, HitsMode } from "../../../ir/global-limit.ts";
 import type { RequestDescriptor } from "./descriptors.ts";
-import type { CallDescriptor, RateLimitCall } from "./messages.ts";
+import type { CallDescriptor, RateLimitRequest } from "./messages.ts";
 import type { Method } from "./service-client.ts";
 
-/** A call, and the descriptors that its statuses are about, in their order. */
+/** A call, and the descriptors of its statuses in their order. */
 export interface PlannedCall {
   readonly method: Method;
-  readonly call: RateLimitCall;
-  readonly about: readonly RequestDescriptor[];
+  readonly call: RateLimitRequest;
+  readonly descriptors: readonly RequestDescriptor[];
 }
 
-/** A descriptor and what a response has cost under it. */
+/** A descriptor and the cost of a response under it. */
 export interface TokenCharge {
   readonly descriptor: RequestDescriptor;
   /** At least 1. */
   readonly hits: number;
 }
 
-/** What `Request` takes to look at a token budget; its charge is less by as much. */
-const hitsToLook = 1;
+/** The hits that `hitsMode: Request` uses to check a token budget; the charge is reduced by them. */
+const checkHits = 1;
 
-/** The questions before the backend: requests are counted, token budgets only looked at. */
-export function questionsOf(
+/** Returns the calls before the request goes to the backend: requests are counted, token budgets only checked. */
+export function decisionCallsOf(
   { domain, hitsMode }: GlobalLimit,
   descriptors: readonly RequestDescriptor[],
 ): readonly PlannedCall[] {
   if (hitsMode === "Descriptor")
-    return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), about: descriptors }];
+    return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), descriptors: descriptors }];
   const tokens = descriptors.filter(isOfTokens);
   const requests = descriptors.filter((descriptor) => !isOfTokens(descriptor) && descriptor.hits > 0);
   const calls = [...groupByHits(requests)].map(([hits, about]) => byRequest("shouldRateLimit", domain, about, hits));
   if (tokens.length === 0) return calls;
   return hitsMode === "Kuadrant"
     ? [...calls, byRequest("checkRateLimit", domain, tokens, undefined)]
-    : [...calls, byRequest("shouldRateLimit", domain, tokens, hitsToLook)];
+    : [...calls, byRequest("shouldRateLimit", domain, tokens, checkHits)];
 }
 
 /**
- * The charges after the response.
+ * Returns the calls that charge a response.
  *
- * @param wasAsked the service has answered a question about this request.
+ * @param wasAsked The service has responded to the call for this request's decision.
  */
-export function chargesOf(
+export function chargeCallsOf(
   { domain, hitsMode }: GlobalLimit,
   charges: readonly TokenCharge[],
   wasAsked: boolean,
@@ -59,15 +59,18 @@ export function chargesOf(
 }
 
 function paid(hitsMode: HitsMode, wasAsked: boolean): number {
-  return hitsMode === "Request" && wasAsked ? hitsToLook : 0;
+  return hitsMode === "Request" && wasAsked ? checkHits : 0;
 }
 
 function isOfTokens({ compiled }: RequestDescriptor): boolean {
   return compiled.descriptor.counts === "tokens";
 }
 
-/** One figure that holds for all goes into the call as well known services read it; else each descriptor has its own. */
-function byDescriptor(domain: string, descriptors: readonly RequestDescriptor[]): RateLimitCall {
+/**
+ * Sends one amount for the whole call if all descriptors have the same, since all services read it; otherwise one
+ * amount per descriptor.
+ */
+function byDescriptor(domain: string, descriptors: readonly RequestDescriptor[]): RateLimitRequest {
   const first = descriptors[0]?.hits ?? 0;
   const isOne = first > 0 && descriptors.every(({ hits }) => hits === first);
   return isOne
@@ -81,7 +84,11 @@ function byRequest(
   about: readonly RequestDescriptor[],
   hits: number | undefined,
 ): PlannedCall {
-  return { method, call: { domain, hits, descriptors: about.map((descriptor) => callDescriptor(descriptor)) }, about };
+  return {
+    method,
+    call: { domain, hits, descriptors: about.map((descriptor) => callDescriptor(descriptor)) },
+    descriptors: about,
+  };
 }
 
 function callDescriptor({ compiled, entries }: RequestDescriptor, hits?: number): CallDescriptor {

@@ -1,19 +1,19 @@
-/** The charges that wait for a service which is away, bounded in number, bytes and age. */
+/** A buffer of charges that wait for an unavailable service, bounded in number, bytes and age. */
 import type { DropReason } from "./observer.ts";
 
 export interface Charge {
   readonly path: string;
   readonly message: Buffer;
-  /** Monotonic time of the response that it is for. */
+  /** Monotonic time of the charged response. */
   readonly madeMs: number;
-  /** How often the service has answered that it failed, or has no room (RESOURCE_EXHAUSTED); absent: never. */
+  /** How often the service responded that it failed or has no room (RESOURCE_EXHAUSTED); absent: never. */
   readonly failures?: number;
 }
 
 const maxCharges = 10_000;
-/** Of their messages: clients write the values of descriptors, which may be some KiB long. */
+/** Bytes of the messages: clients choose the values of descriptors, which can be some KiB long. */
 const maxBytes = 16 * 1024 * 1024;
-/** A charge that arrives later than this would be taken from a window that its request had no part in. */
+/** An older charge would be counted in a window to which its request does not belong. */
 const maxAgeMs = 300_000;
 
 export class ChargeBuffer {
@@ -21,7 +21,7 @@ export class ChargeBuffer {
   readonly #onDrop: (reason: DropReason) => void;
   #bytes = 0;
 
-  /** @param onDrop told of each charge that is given up. */
+  /** @param onDrop Called for each charge that is dropped. */
   constructor(onDrop: (reason: DropReason) => void) {
     this.#onDrop = onDrop;
   }
@@ -30,7 +30,7 @@ export class ChargeBuffer {
     return this.#charges.length;
   }
 
-  /** Keeps a charge; the oldest make room. */
+  /** Adds a charge. The oldest are dropped to make room. */
   add(charge: Charge): void {
     this.#charges.push(charge);
     this.#bytes += charge.message.length;
@@ -40,14 +40,14 @@ export class ChargeBuffer {
     }
   }
 
-  /** Takes the oldest out that is not too old at `nowMs`, and drops those before it. */
+  /** Removes and returns the oldest charge that is not expired at `nowMs`, and drops the expired ones before it. */
   take(nowMs: number): Charge | undefined {
     let charge = this.#shift();
     for (; charge !== undefined && charge.madeMs < nowMs - maxAgeMs; charge = this.#shift()) this.#onDrop("expired");
     return charge;
   }
 
-  /** Gives all of them up. */
+  /** Drops all charges. */
   retire(): void {
     while (this.#shift() !== undefined) this.#onDrop("retired");
   }

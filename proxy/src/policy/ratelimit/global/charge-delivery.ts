@@ -1,12 +1,13 @@
 /**
- * Brings charges to one rate limit service. One that fails because the service is away is kept and sent again, in the order
- * in which charges were made; what comes meanwhile queues behind it.
+ * Delivers charges to one rate limit service. A charge that fails because the service is unavailable is kept and sent
+ * again, in the order in which charges were made; later charges queue behind it.
  *
- * One to which the service answers that it failed, or has no room, is sent five times and then dropped: the charge itself may
- * be the cause, and what comes behind it must not wait for ever. Its pauses grow, so that a service without room is relieved.
+ * A charge to which the service responds that it failed or has no room is sent five times and then dropped: the charge
+ * itself may be the cause, and must not block those behind it. The pauses between its attempts grow, to relieve a
+ * service without room.
  *
- * A charge is delivered at least once, as far as it is not dropped: one that has timed out may have arrived and is sent
- * again, because a budget that runs dry a little early harms nobody, one that nobody fills does.
+ * Delivery is at least once unless a charge is dropped. A charge that timed out may have arrived and is sent again: a
+ * budget that is exhausted a little early does less harm than one that is not charged.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
@@ -15,27 +16,30 @@ import type { DropReason } from "./observer.ts";
 
 export interface ChargeDeliveryOptions {
   readonly clock: Clock;
-  /** Calls the service; `done` hears of the end once, with what went wrong. */
+  /** Calls the service. `done` is called once at the end, with the failure if there was one. */
   readonly send: (charge: Charge, done: (failure: CallFailure | undefined) => void) => void;
-  /** Whether requests ask the service now; it may be too slow for them and take charges all the same. */
-  readonly isAsked: () => boolean;
-  /** How many wait now. */
+  /** Whether requests call the service now. A service that is too slow for requests may still accept charges. */
+  readonly isAvailable: () => boolean;
+  /** Called with the number of waiting charges. */
   readonly onBuffered: (count: number) => void;
   readonly onDropped: (reason: DropReason) => void;
 }
 
 const maxInFlight = 64;
-/** A service that has answered so often that it failed, or has no room, will not take the charge: it is too large, say. */
+/** After this many such responses the service will not accept the charge, for example since it is too large. */
 const maxFailures = 5;
-/** Before the next attempt while single charges fail and requests are answered; doubles with each failure of a charge. */
+/**
+ * The pause before the next attempt while single charges fail and requests succeed; doubles with each failure of a
+ * charge.
+ */
 const firstPauseMs = 500;
 
 export class ChargeDelivery {
   readonly #options: ChargeDeliveryOptions;
   readonly #buffer: ChargeBuffer;
   #inFlight = 0;
-  /** The last charge arrived. */
-  #isTaken = false;
+  /** The service accepted the last charge. */
+  #hasArrived = false;
   #retry: Timer | undefined;
   #onIdle: (() => void) | undefined;
   #isClosed = false;
@@ -45,27 +49,31 @@ export class ChargeDelivery {
     this.#buffer = new ChargeBuffer(options.onDropped);
   }
 
-  /** How many wait for the service. */
+  /** The number of charges that wait for the service. */
   get size(): number {
     return this.#buffer.size;
   }
 
-  /** Sends a charge at once, or when it is its turn and the service is there. */
+  /** Sends a charge at once, or later when its turn comes and the service is available. */
   deliver(charge: Charge): void {
     if (!this.#canSend || this.#buffer.size > 0) this.#keep(charge);
     else this.#send(charge);
   }
 
-  /** Sends the oldest that waits, to see whether the service is there. @returns whether there was one. */
+  /**
+   * Sends the oldest waiting charge as a probe.
+   *
+   * @returns whether there was one.
+   */
   probe(): boolean {
     return this.#sendNext();
   }
 
-  /** Whether requests ask the service has changed. */
-  askedChanged(): void {
-    this.#isTaken = false;
-    if (!this.#options.isAsked()) {
-      this.#tellIdle();
+  /** Must be called when `isAvailable` has changed. */
+  availabilityChanged(): void {
+    this.#hasArrived = false;
+    if (!this.#options.isAvailable()) {
+      this.#reportIdle();
       return;
     }
     this.#retry?.cancel();
@@ -73,15 +81,18 @@ export class ChargeDelivery {
     this.#sendWaiting();
   }
 
-  /** Resolves when no charge is under way and none can be sent; those that wait for an absent service are given up. */
+  /**
+   * Resolves when no charge is in progress and none can be sent. Charges that wait for an unavailable service are
+   * dropped.
+   */
   idle(): Promise<void> {
     return new Promise((resolve) => {
       this.#onIdle = resolve;
-      this.#tellIdle();
+      this.#reportIdle();
     });
   }
 
-  /** Gives up what waits, and what is under way if it fails. */
+  /** Drops the waiting charges, and those in progress if they fail. */
   close(): void {
     this.#isClosed = true;
     this.#retry?.cancel();
@@ -89,19 +100,19 @@ export class ChargeDelivery {
     this.#onIdle?.();
   }
 
-  /** Whether a charge that is sent now can be expected to arrive. */
+  /** Whether a charge that is sent now is expected to arrive. */
   get #canSend(): boolean {
-    return this.#options.isAsked() || this.#isTaken;
+    return this.#options.isAvailable() || this.#hasArrived;
   }
 
   #send(charge: Charge): void {
     this.#inFlight++;
     this.#options.send(charge, (failure) => {
       this.#inFlight--;
-      this.#isTaken = failure === undefined;
+      this.#hasArrived = failure === undefined;
       if (failure !== undefined) this.#failed(charge, failure);
       this.#sendWaiting();
-      this.#tellIdle();
+      this.#reportIdle();
     });
   }
 
@@ -112,7 +123,7 @@ export class ChargeDelivery {
       if (failures < maxFailures) this.#tryAgain({ ...charge, failures });
       else this.#options.onDropped(cause === "failed" ? "failed" : "rejected");
     }
-    // The overall code of a charge decides nothing: it has been counted.
+    // The overall code of a charge does not matter: the charge has been counted.
     else if (cause !== "unknown") this.#options.onDropped("rejected");
   }
 
@@ -130,9 +141,12 @@ export class ChargeDelivery {
     this.#options.onBuffered(this.#buffer.size);
   }
 
-  /** After a charge that failed by itself; where the service is away, its return says when to go on. */
+  /**
+   * Schedules the next attempt after a charge failed by itself. If the service is unavailable, `availabilityChanged`
+   * resumes.
+   */
   #retryLater(pauseMs: number): void {
-    if (!this.#options.isAsked() || this.#retry !== undefined || this.#isClosed) return;
+    if (!this.#options.isAvailable() || this.#retry !== undefined || this.#isClosed) return;
     this.#retry = this.#options.clock.setTimer(pauseMs, () => {
       this.#retry = undefined;
       this.#sendWaiting();
@@ -140,7 +154,7 @@ export class ChargeDelivery {
   }
 
   #sendWaiting(): void {
-    // While a retry is awaited the last attempt has just failed.
+    // While a retry timer runs, the last attempt has just failed.
     while (this.#buffer.size > 0 && this.#inFlight < maxInFlight && this.#canSend && this.#retry === undefined) {
       this.#sendNext();
     }
@@ -155,7 +169,7 @@ export class ChargeDelivery {
     return true;
   }
 
-  #tellIdle(): void {
+  #reportIdle(): void {
     if (this.#onIdle === undefined || this.#inFlight > 0) return;
     if (this.#buffer.size === 0 || !this.#canSend) this.#onIdle();
   }

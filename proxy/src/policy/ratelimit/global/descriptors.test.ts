@@ -16,11 +16,11 @@ describe("the key of a descriptor", () => {
     ["names", of(["a", "1"]), of(["b", "1"])],
     ["one value that looks like two", of(["a", "1 1:b=1:2"]), of(["a", "1"], ["b", "2"])],
     ["long values", of(["a", "1".repeat(9_000)]), of(["a", `${"1".repeat(8_999)}2`])],
-  ])("tells apart %s", (_, first, second) => {
+  ])("distinguishes %s", (_, first, second) => {
     expect(keyOf("chat", first)).not.toBe(keyOf("chat", second));
   });
 
-  test("tells domains apart", () => {
+  test("distinguishes domains", () => {
     expect(keyOf("chat 1:a=1:1", of(["b", "2"]))).not.toBe(keyOf("chat", of(["a", "1"], ["b", "2"])));
   });
 

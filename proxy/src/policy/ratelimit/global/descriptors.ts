@@ -1,11 +1,10 @@
 /**
- * A limit's descriptors for one request: their expressions evaluated into what the service is asked, and what it will be
- * charged.
+ * Evaluates the expressions of a limit's descriptors for one request: the values for the decision, and the charge.
  *
- * Rule: a client leaves no limit by what it leaves out, or sends in a form that an expression cannot read. A value that the
- * request does not have is `noValue`, and a cost that cannot be told is 1. A request for which the cost takes too much work
- * to compute is refused (`costsTooMuch`): it could be any. The failure mode is for services that fail; a client must not
- * choose it.
+ * Rule: a client does not escape a limit by leaving something out, or by sending a form that an expression cannot read.
+ * A value that the request does not have is `noValue`, and a cost that cannot be computed is 1. A request whose cost
+ * takes too much work to compute is denied (`costsTooMuch`), since its cost could be any number. The failure mode is
+ * for services that fail; a client must not be able to select it.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
@@ -15,7 +14,7 @@ import type { DescriptorEntry } from "./messages.ts";
 
 export interface CompiledDescriptor {
   readonly descriptor: GlobalDescriptor;
-  /** Of its policy. */
+  /** `LocalLimit.target` of its policy. */
   readonly target: string;
   readonly entries: readonly {
     readonly key: string;
@@ -23,7 +22,7 @@ export interface CompiledDescriptor {
     readonly skipsAbsent: boolean;
   }[];
   readonly cost: Expression | undefined;
-  /** Its entries, or its cost where that is needed before the response, ask for the request's body. */
+  /** Its entries, or its cost if that is needed before the response, read the request's body. */
   readonly needsBody: boolean;
 }
 
@@ -31,11 +30,11 @@ export interface CompiledDescriptor {
 export interface RequestDescriptor {
   readonly compiled: CompiledDescriptor;
   readonly entries: readonly DescriptorEntry[];
-  /** Units that the request costs; 0 for tokens, which are known later. */
+  /** Units that the request costs; 0 for tokens, which are counted after the response. */
   readonly hits: number;
 }
 
-/** Throws when an expression does not parse, which the configuration's own check has ruled out. */
+/** Compiles a descriptor. Throws if an expression does not parse, which the configuration's validation excludes. */
 export function compileDescriptor(descriptor: GlobalDescriptor, target: string): CompiledDescriptor {
   const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
     return { key, expression: compile(expression, { phase: "body", gives: "text" }), skipsAbsent };
@@ -55,10 +54,13 @@ function compile(source: string, use: Use): Expression {
   return parsed.value;
 }
 
-/** The value of an entry for which a request has none. Not empty: Envoy's protocol wants at least one character. */
+/**
+ * The value of an entry that has none in the request. Not empty, since Envoy's protocol requires at least one
+ * character.
+ */
 export const noValue = "-";
 
-/** The descriptor of a request; undefined where it is not for requests without what it reads. */
+/** Returns the descriptor of a request; undefined if the descriptor skips requests without the values that it reads. */
 export function describeRequest(compiled: CompiledDescriptor, view: RequestView): RequestDescriptor | undefined {
   const allowance = view.work?.allowanceOf(compiled.target);
   const entries: DescriptorEntry[] = [];
@@ -71,43 +73,49 @@ export function describeRequest(compiled: CompiledDescriptor, view: RequestView)
   return { compiled, entries, hits };
 }
 
-/** Whether the cost of a request, or of its response as far as the request decides it, takes too much work to compute. */
+/**
+ * Returns whether the cost takes too much work to compute, of the request, or of its response as far as the request
+ * determines it.
+ */
 export function costsTooMuch({ cost, descriptor, target }: CompiledDescriptor, view: RequestView): boolean {
   if (cost === undefined) return false;
-  const asked = descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
-  return cost.exceedsBudget(asked, view.work?.allowanceOf(target));
+  const sample = descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
+  return cost.exceedsBudget(sample, view.work?.allowanceOf(target));
 }
 
-/** In the place of what a response will tell. */
+/** Placeholders for the usage that a response will report. */
 const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseModel: "x".repeat(256) };
 
 /**
- * Tokens to charge for a response; all of them where the cost cannot be told.
+ * Returns the tokens to charge for a response; all of them if the cost cannot be computed.
  *
- * @param view with what the response told.
- * @param totalTokens of the response.
+ * @param view With the usage of the response.
+ * @param totalTokens Of the response.
  */
 export function chargeOf(compiled: CompiledDescriptor, view: RequestView, totalTokens: number): number {
   return costOf(compiled, view) ?? Math.min(totalTokens, maxUnits);
 }
 
 /**
- * The most units that a call counts for a descriptor. No limit of a service is larger (`requests_per_unit` is a uint32), and
- * a counter of 64 bits cannot be made to overflow with it, which would make the service fail.
+ * The most units that a call counts for a descriptor. No service has a larger limit (`requests_per_unit` is a uint32),
+ * and it cannot make a counter of 64 bits overflow, which would make the service fail.
  */
 export const maxUnits = 0xffff_ffff;
 
-/** A whole number from 0 to `maxUnits`, a fraction rounded up; undefined for no number and a negative one. */
+/** Returns a whole number from 0 to `maxUnits`, fractions rounded up; undefined for a negative number or no number. */
 function costOf({ cost, target }: CompiledDescriptor, view: RequestView): number | undefined {
   const value = cost?.tryEvaluate(view, view.work?.allowanceOf(target));
   const units = typeof value === "string" && value !== "" ? Math.ceil(Number(value)) : Number.NaN;
   return units >= 0 ? Math.min(units, maxUnits) : undefined;
 }
 
-/** A longer key gives way to its digest, so that what is remembered by key is bounded in bytes too. */
+/** A longer key is replaced by its digest, which bounds the memory of caches by key. */
 const maxKeyLength = 256;
 
-/** Tells apart what a service counts apart: lengths are written, so that no value can pass for two. */
+/**
+ * Returns a key that differs for descriptors that the service counts separately. It contains lengths, so that no value
+ * can imitate another.
+ */
 export function keyOf(domain: string, { entries }: RequestDescriptor): string {
   let text = `${domain.length}:${domain}`;
   for (const { key, value } of entries) text += ` ${key.length}:${key}=${value.length}:${value}`;

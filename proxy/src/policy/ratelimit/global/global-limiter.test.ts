@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalLimit } from "../../../ir/global-limit.ts";
 import { CounterTable } from "../counter-table.ts";
-import { GlobalLimiter, type GlobalPass } from "./global-limiter.ts";
+import { GlobalLimiter, type GlobalReservation } from "./global-limiter.ts";
 import { callFailure, type UnaryClient } from "./grpc/unary-client.ts";
 
 const limit: GlobalLimit = {
@@ -65,11 +65,11 @@ function limiterWithout() {
       },
     },
   });
-  /** Has a request pass, without answering it. */
-  const admit = (): GlobalPass => {
-    let pass: GlobalPass | undefined;
-    limiter.compile([limit])?.admit(request, (admission) => {
-      if (admission.kind === "allowed") pass = admission.pass;
+  /** Decides a request without a response to it. */
+  const admit = (): GlobalReservation => {
+    let pass: GlobalReservation | undefined;
+    limiter.compile([limit])?.admit(request, (result) => {
+      if (result.kind === "allowed") pass = result.reservation;
     });
     if (pass === undefined) throw new Error("the request does not pass");
     return pass;
@@ -79,7 +79,7 @@ function limiterWithout() {
 }
 
 describe("a service that no limit names any more", () => {
-  test("is told as retired after a minute, and its waiting charges as dropped", () => {
+  test("is reported as retired after a minute, and its waiting charges as dropped", () => {
     const { clock, limiter, seen, serve } = limiterWithout();
     limiter.prepare([limit], {});
     for (let at = 0; at < 8; at++) serve();
@@ -102,7 +102,7 @@ describe("a service that no limit names any more", () => {
     expect(seen).toEqual({ openBreakers: 0, buffered: 0, dropped: new Array<string>(8).fill("retired"), retired: 1 });
   });
 
-  test("that is named again within a minute goes on with its charges, its breaker and its connection", () => {
+  test("that is named again within a minute keeps its charges, its breaker and its connection", () => {
     const { clock, limiter, seen, serve, opened } = limiterWithout();
     limiter.prepare([limit], {});
     for (let at = 0; at < 8; at++) serve();

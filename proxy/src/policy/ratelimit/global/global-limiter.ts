@@ -1,6 +1,6 @@
 /**
- * The global limits of a worker: its services, with connections, breakers and charges that outlive snapshots, and the
- * sets of limits that apply to each rule of the snapshot in force.
+ * The global limits of a worker: its services, with connections, circuit breakers and charges that outlive snapshots,
+ * and the sets of limits of each rule of the current snapshot.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../../cel/request-view.ts";
@@ -10,15 +10,15 @@ import type { RefundCause } from "../../../ir/limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
-import type { LimitView } from "./answer-headers.ts";
+import type { LimitView } from "./service-headers.ts";
 import {
   type GateServices,
   LimitGate,
   nearest,
-  type Passed,
-  type Refused,
-  type Undecided,
-  type Verdict,
+  type GateAllowed,
+  type GateDenied,
+  type GateUnavailable,
+  type GateResult,
   viewOfState,
 } from "./limit-gate.ts";
 import type { Learned } from "./learned-limits.ts";
@@ -30,18 +30,21 @@ import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
 
 export interface GlobalLimiterOptions {
   readonly clock: Clock;
-  /** Speaks to the service of that key; closed by the limiter. */
+  /** Opens a client for the service with that key. The limiter closes it. */
   readonly openClient: (service: string) => UnaryClient;
-  /** Of the worker: fallback counters are exact over all workers. */
+  /** The worker's counters: fallback counters are exact over all workers. */
   readonly counters: CounterTable;
   readonly observer: GlobalLimitObserver;
-  /** Something failed inside the gateway when an answer came; the call goes on. Absent: the thread ends. */
-  readonly onFault?: ((error: unknown) => void) | undefined;
-  /** A service that was away answers again; for the other workers. */
-  readonly onServiceBack?: ((service: string) => void) | undefined;
+  /** Called when the gateway fails internally on a response; the call continues. Absent: the error ends the thread. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+  /** Called when a service that was unavailable responds again, to inform the other workers. */
+  readonly onServiceRecovered?: ((service: string) => void) | undefined;
 }
 
-/** A service that no limit names any more is kept for requests that began before, and for an edit that names it again. */
+/**
+ * How long a service that no limit names any more is kept, for requests that began before and for an edit that names it
+ * again.
+ */
 const retirementMs = 60_000;
 
 interface Retired {
@@ -54,7 +57,7 @@ export class GlobalLimiter {
   readonly #gateServices: GateServices;
   readonly #services = new Map<string, ServiceClient>();
   readonly #retired = new Map<string, Retired>();
-  /** By limit of the snapshot, since all rules under a policy share one. */
+  /** By limit of the snapshot: all rules of a policy share one gate. */
   #gates = new WeakMap<GlobalLimit, LimitGate>();
 
   constructor(options: GlobalLimiterOptions) {
@@ -63,7 +66,7 @@ export class GlobalLimiter {
     this.#gateServices = { clock, counters };
   }
 
-  /** Makes ready for the limits of a snapshot: connects to new services, retires those that none of them names. */
+  /** Prepares the limits of a snapshot: connects to new services and retires those that no limit names. */
   prepare(limits: readonly GlobalLimit[], backends: Readonly<Record<BackendKey, Backend>>): void {
     const wanted = new Set(limits.map(({ service }) => service));
     for (const [key, service] of this.#services) {
@@ -75,7 +78,7 @@ export class GlobalLimiter {
     this.#gates = new WeakMap();
   }
 
-  /** The limits of one rule, all of them among those prepared; undefined for none. */
+  /** Compiles the limits of one rule, which must be among those prepared; undefined for none. */
   compile(limits: readonly GlobalLimit[] = []): GlobalLimitSet | undefined {
     if (limits.length === 0) return undefined;
     return new GlobalLimitSet(
@@ -84,23 +87,23 @@ export class GlobalLimiter {
     );
   }
 
-  /** At most `max` of the limits that services have reported, for operators. */
+  /** Returns at most `max` of the limits that services have reported, for operators. */
   learned(max: number): readonly Learned[] {
     const nowMs = this.#options.clock.monotonicMs();
     return [...this.#services.values()].flatMap((service) => service.learned.list(nowMs, max)).slice(0, max);
   }
 
-  /** Every service that is in use, for operators. */
+  /** Returns the state of every service in use, for operators. */
   state(): readonly ServiceState[] {
     return Array.from(this.#services.values(), (service) => service.state());
   }
 
-  /** Another worker has found that a service is back. */
-  serviceIsBack(key: string): void {
-    this.#services.get(key)?.answeredElsewhere();
+  /** Records that another worker found a service recovered. */
+  serviceRecovered(key: string): void {
+    this.#services.get(key)?.succeededElsewhere();
   }
 
-  /** Resolves when the charges under way have arrived; those for a service that is away are given up. */
+  /** Resolves when the charges in progress have arrived. Charges for an unavailable service are dropped. */
   async drain(): Promise<void> {
     await Promise.all(this.#all().map((service) => service.idle()));
   }
@@ -120,9 +123,16 @@ export class GlobalLimiter {
   #open(key: string, endpoints: Endpoints): ServiceClient {
     let service = this.#services.get(key) ?? this.#recall(key);
     if (service === undefined) {
-      const { clock, openClient, observer, onServiceBack, onFault } = this.#options;
-      const onBack = (): void => onServiceBack?.(key);
-      service = new ServiceClient({ key, client: openClient(key), clock, observer, onBack, onFault });
+      const { clock, openClient, observer, onServiceRecovered, onError } = this.#options;
+      const onBack = (): void => onServiceRecovered?.(key);
+      service = new ServiceClient({
+        key,
+        client: openClient(key),
+        clock,
+        observer,
+        onRecovered: onBack,
+        onError,
+      });
       this.#services.set(key, service);
     }
     service.update(endpoints);
@@ -137,7 +147,7 @@ export class GlobalLimiter {
     this.#retired.set(key, { service, timer });
   }
 
-  /** Takes a service out of retirement, with all that it knows. */
+  /** Takes a service out of retirement, with all its state. */
   #recall(key: string): ServiceClient | undefined {
     const retired = this.#retired.get(key);
     if (retired === undefined) return undefined;
@@ -157,41 +167,41 @@ export class GlobalLimiter {
   }
 }
 
-/** Of a service that does not exist. */
+/** The endpoints of a service that does not exist. */
 const nowhere: Endpoints = { endpoints: [] };
 
-/** The outcome of one request at the global limits; `decisions` has one item per limit. */
-export type GlobalAdmission =
-  | { readonly kind: "allowed"; readonly pass: GlobalPass; readonly decisions: readonly GlobalDecision[] }
+/** The result of one request at the global limits; `decisions` has one item per limit. */
+export type GlobalResult =
+  | { readonly kind: "allowed"; readonly reservation: GlobalReservation; readonly decisions: readonly GlobalDecision[] }
   | {
       readonly kind: "denied";
-      /** Flat, content type included. */
+      /** Alternating names and values, content type included. */
       readonly headers: readonly string[];
       readonly body: Buffer | string;
-      /** Of the limit whose refusal is told. */
+      /** The limit whose denial is sent. */
       readonly limit: GlobalLimit;
-      readonly refused: Refused;
+      readonly decision: GateDenied;
       readonly decisions: readonly GlobalDecision[];
     }
-  /** A service failed, and the limit's failure mode is `Closed`. */
+  /** A service is unavailable, and the limit's failure mode is `Closed`. */
   | {
-      readonly kind: "undecided";
+      readonly kind: "unavailable";
       readonly limit: GlobalLimit;
-      readonly refused: Undecided;
+      readonly decision: GateUnavailable;
       readonly decisions: readonly GlobalDecision[];
     }
-  /** A limit counts by values that are longer than a call may have; no service was asked. */
+  /** The request has longer values than a call may have; no service was called. */
   | { readonly kind: "tooLong"; readonly decisions: readonly never[] };
 
-/** The global limits of one rule. */
+/** The compiled global limits of one rule. */
 export class GlobalLimitSet {
   readonly #gates: readonly LimitGate[];
   readonly #clock: Clock;
-  /** In the order of the decisions. */
+  /** All limits, in the order of the decisions. */
   readonly limits: readonly GlobalLimit[];
-  /** Some expression asks for the body of the request. */
+  /** An expression reads the body of the request. */
   readonly needsBody: boolean;
-  /** Whether responses must be read for their token usage. */
+  /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
 
   constructor(gates: readonly LimitGate[], clock: Clock) {
@@ -202,20 +212,23 @@ export class GlobalLimitSet {
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
 
-  /** Whether what the request costs takes too much work to compute for one of the limits; then it must not be admitted. */
+  /**
+   * Returns whether the cost of the request takes too much work to compute for one of the limits. Such a request must
+   * not be allowed.
+   */
   costsTooMuch(view: RequestView): boolean {
     return this.#gates.some((gate) => gate.costsTooMuch(view));
   }
 
   /**
-   * Decides one request; `done` hears of it once, perhaps at once, at the latest after the longest timeout of the limits,
-   * which are all asked at the same time.
+   * Decides one request. `done` is called once, possibly within this call, at the latest after the longest timeout of
+   * the limits. All limits are evaluated at the same time.
    *
-   * @param watcher of a request that is logged in detail.
+   * @param watcher Of a request that is traced.
    */
-  admit(view: RequestView, done: (admission: GlobalAdmission) => void, watcher?: CallWatcher): void {
+  admit(view: RequestView, done: (result: GlobalResult) => void, watcher?: CallWatcher): void {
     const described: (readonly RequestDescriptor[])[] = [];
-    // First all of them, so that no service counts a request that is refused here.
+    // Describes the request for all limits first, so that no service counts a request that is rejected here.
     for (const gate of this.#gates) {
       const descriptors = gate.describe(view);
       if (descriptors === "tooLong") {
@@ -224,97 +237,97 @@ export class GlobalLimitSet {
       }
       described.push(descriptors);
     }
-    const verdicts: Verdict[] = [];
+    const results: GateResult[] = [];
     let open = this.#gates.length;
     for (let at = 0; at < this.#gates.length; at++) {
-      const conclude = (verdict: Verdict): void => {
-        verdicts[at] = verdict;
+      const conclude = (result: GateResult): void => {
+        results[at] = result;
         open--;
-        if (open === 0) done(this.#conclude(view, verdicts));
+        if (open === 0) done(this.#conclude(view, results));
       };
       this.#gates[at]?.decide(view, described[at] ?? [], conclude, watcher);
     }
   }
 
-  #conclude(view: RequestView, verdicts: readonly Verdict[]): GlobalAdmission {
+  #conclude(view: RequestView, results: readonly GateResult[]): GlobalResult {
     const decisions: GlobalDecision[] = [];
-    const passes: GatePass[] = [];
-    let denied: { readonly verdict: Exclude<Verdict, Passed>; readonly limit: GlobalLimit } | undefined;
-    for (let at = 0; at < verdicts.length; at++) {
-      const verdict = verdicts[at];
+    const reservations: GateReservation[] = [];
+    let denied: { readonly result: Exclude<GateResult, GateAllowed>; readonly limit: GlobalLimit } | undefined;
+    for (let at = 0; at < results.length; at++) {
+      const result = results[at];
       const gate = this.#gates[at];
-      if (verdict === undefined || gate === undefined) continue;
+      if (result === undefined || gate === undefined) continue;
       const isEnforced = gate.limit.mode === "Enforce";
-      const isPassed = verdict.kind === "passed";
-      const outcome = isPassed ? "allowed" : isEnforced ? "denied" : "shadowDenied";
-      decisions.push({ limit: gate.limit, outcome, by: verdict.by });
-      if (isPassed) passes.push({ gate, verdict });
-      // A refusal says more than a failure.
-      else if (isEnforced && denied?.verdict.kind !== "refused") denied = { verdict, limit: gate.limit };
+      const isAllowed = result.kind === "allowed";
+      const outcome = isAllowed ? "allowed" : isEnforced ? "denied" : "shadowDenied";
+      decisions.push({ limit: gate.limit, outcome, by: result.by });
+      if (isAllowed) reservations.push({ gate, result });
+      // A denial takes precedence over an unavailable service.
+      else if (isEnforced && denied?.result.kind !== "denied") denied = { result, limit: gate.limit };
     }
-    const pass = new GlobalPass(passes, view, this.#clock);
-    if (denied === undefined) return { kind: "allowed", pass, decisions };
-    pass.refund();
-    const { verdict, limit } = denied;
-    if (verdict.kind === "undecided") return { kind: "undecided", limit, refused: verdict, decisions };
-    return { kind: "denied", headers: verdict.headers, body: verdict.body, limit, refused: verdict, decisions };
+    const reservation = new GlobalReservation(reservations, view, this.#clock);
+    if (denied === undefined) return { kind: "allowed", reservation: reservation, decisions };
+    reservation.refund();
+    const { result, limit } = denied;
+    if (result.kind === "unavailable") return { kind: "unavailable", limit, decision: result, decisions };
+    return { kind: "denied", headers: result.headers, body: result.body, limit, decision: result, decisions };
   }
 }
 
-interface GatePass {
+interface GateReservation {
   readonly gate: LimitGate;
-  readonly verdict: Passed;
+  readonly result: GateAllowed;
 }
 
-/** What a request that passed takes along: headers for both sides, and the budgets that its response is charged to. */
-export class GlobalPass {
-  readonly #passes: readonly GatePass[];
+/** The reservation of an allowed request: headers for both sides, and the budgets that its response is charged to. */
+export class GlobalReservation {
+  readonly #reservations: readonly GateReservation[];
   readonly #view: RequestView;
   readonly #clock: Clock;
-  #told: LimitView | undefined;
+  #limitView: LimitView | undefined;
 
-  constructor(passes: readonly GatePass[], view: RequestView, clock: Clock) {
-    this.#passes = passes;
+  constructor(reservations: readonly GateReservation[], view: RequestView, clock: Clock) {
+    this.#reservations = reservations;
     this.#view = view;
     this.#clock = clock;
-    this.#told = this.#nearest(({ view }) => view);
+    this.#limitView = this.#nearest(({ view }) => view);
   }
 
-  /** What the client is told; undefined where nothing is known. */
+  /** The headers for the client; undefined if nothing is known. */
   get view(): LimitView | undefined {
-    return this.#told;
+    return this.#limitView;
   }
 
-  /** A limit that only watches does not show. */
-  #nearest(viewOf: (verdict: Passed) => LimitView | undefined): LimitView | undefined {
+  /** Limits in shadow mode are not shown. */
+  #nearest(viewOf: (result: GateAllowed) => LimitView | undefined): LimitView | undefined {
     return nearest(
-      this.#passes.flatMap(({ gate, verdict }) => {
-        const view = viewOf(verdict);
+      this.#reservations.flatMap(({ gate, result }) => {
+        const view = viewOf(result);
         return gate.limit.mode === "Enforce" && view !== undefined ? view : [];
       }),
     );
   }
 
-  /** What the services want the backend to see; flat, names in lower case. */
+  /** The fields that services add for the backend, as alternating names in lower case and values. */
   get backendHeaders(): readonly string[] {
-    return this.#passes.flatMap(({ verdict }) => verdict.backendHeaders);
+    return this.#reservations.flatMap(({ result }) => result.backendHeaders);
   }
 
-  /** Charges the tokens of the response; the services hear of it on their own time. */
+  /** Charges the tokens of the response. The calls to the services are not awaited. */
   charge(usage: TokenUsage): void {
-    if (this.#passes.length === 0) return;
+    if (this.#reservations.length === 0) return;
     const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
     const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
-    // What the costs may take was checked before the request was sent; its other expressions take nothing now.
+    // The work of the costs was checked before the request was forwarded; the other expressions take none now.
     const view = { ...this.#view, llm, work: new RequestWork() };
-    for (const { gate, verdict } of this.#passes) gate.charge(verdict, view, usage);
+    for (const { gate, result } of this.#reservations) gate.charge(result, view, usage);
   }
 
-  /** Gives back what in-process counters have counted, as `Lease.refund`; a service keeps what it has. */
+  /** Refunds what in-process counters have counted, as `Reservation.refund`. A service keeps what it has counted. */
   refund(cause?: RefundCause): void {
     const nowMs = this.#clock.monotonicMs();
-    this.#told = this.#nearest(({ lease, view }) => {
-      return lease === undefined ? view : viewOfState(lease.refund(nowMs, cause));
+    this.#limitView = this.#nearest(({ reservation, view }) => {
+      return reservation === undefined ? view : viewOfState(reservation.refund(nowMs, cause));
     });
   }
 }

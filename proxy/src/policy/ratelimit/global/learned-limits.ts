@@ -1,27 +1,27 @@
 /**
- * The limits that a service has reported, for the time when it is away: per descriptor values the last one, enforced by
- * this replica's own counters.
+ * The limits that a service has reported, for the time when it is unavailable: the latest limit per descriptor values,
+ * enforced by this replica's counters.
  */
 import type { GlobalDescriptor, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { LimitUnit, LocalLimit } from "../../../ir/limit.ts";
 import { BoundedCache } from "./bounded-cache.ts";
 import { keyOf, type RequestDescriptor } from "./descriptors.ts";
-import type { RateLimitAnswer } from "./messages.ts";
+import type { RateLimitResponse } from "./messages.ts";
 
 const maxLearned = 10_000;
-/** What nobody has asked for in a day is forgotten. */
+/** A limit is forgotten a day after it was last learned. */
 const keptMs = 86_400_000;
-/** Longer windows than a week count as one: no outage lasts longer, and the counters' memory keeps no longer ones. */
+/** Longer windows than a week count as a week: no outage lasts longer, and the counters do not support longer ones. */
 const longestWindowSeconds = 604_800;
-/** What is kept of a value, for operators to read. */
+/** Bytes that are kept of a value, for operators. */
 const maxValueBytes = 64;
 
-/** What is known of the limit of one descriptor's values. */
+/** The limit of one descriptor's values. */
 export interface Learned {
-  /** Whose request it was that the service told of it first. */
+  /** The limit whose request first caused the service to report it. */
   readonly global: GlobalLimit;
   readonly descriptor: GlobalDescriptor;
-  /** The value of each entry, no more than its beginning. */
+  /** The beginning of the value of each entry, at most 64 bytes. */
   readonly values: readonly string[];
   readonly requestsPerUnit: number;
   readonly windowSeconds: number;
@@ -30,21 +30,24 @@ export interface Learned {
 export class LearnedLimits {
   readonly #limits = new BoundedCache<Learned>(maxLearned);
 
-  /** Descriptor values of which a limit is known. */
+  /** The number of descriptor values with a known limit. */
   get size(): number {
     return this.#limits.size;
   }
 
-  /** At most `max` of them, for operators. */
+  /** Returns at most `max` of the limits, for operators. */
   list(nowMs: number, max: number): readonly Learned[] {
     return this.#limits.values(nowMs, max);
   }
 
-  /** Keeps what an answer says of the limits of a request's descriptors; its statuses may be fewer. */
+  /**
+   * Stores the limits that a response reports for the descriptors of a request; there may be fewer statuses than
+   * descriptors.
+   */
   learn(
     global: GlobalLimit,
     descriptors: readonly RequestDescriptor[],
-    { overallCode, statuses }: RateLimitAnswer,
+    { overallCode, statuses }: RateLimitResponse,
     nowMs: number,
   ): void {
     for (let at = 0; at < descriptors.length; at++) {
@@ -54,7 +57,8 @@ export class LearnedLimits {
       const { requestsPerUnit, windowSeconds } = status.limit;
       const key = keyOf(global.domain, descriptor);
       if (status.code === "OVER_LIMIT" && overallCode === "OK") {
-        // One that is over and refuses nothing, in the service's shadow mode, must not begin to without the service.
+        // A limit that is over and denies nothing is in the service's shadow mode. It must not begin to deny without
+        // the service.
         this.#limits.delete(key);
         continue;
       }
@@ -66,7 +70,7 @@ export class LearnedLimits {
     }
   }
 
-  /** What is known for the descriptors of a request. */
+  /** Returns the known limits for the descriptors of a request. */
   limitsOf(global: GlobalLimit, descriptors: readonly RequestDescriptor[], nowMs: number): readonly LocalLimit[] {
     return descriptors.flatMap((descriptor) => {
       const key = keyOf(global.domain, descriptor);
@@ -76,12 +80,15 @@ export class LearnedLimits {
   }
 }
 
-/** A copy: a part of a text would keep all of it alive. */
+/** Returns a copy: a substring would keep the whole string in memory. */
 function beginningOf(value: string): string {
   return value.length <= maxValueBytes ? value : Buffer.from(value).toString("utf8", 0, maxValueBytes);
 }
 
-/** The counter is by what the service counts by, so that all policies that ask it about the same share it as they do there. */
+/**
+ * The counter's identity is what the service counts by, so that all policies with the same descriptors share it as they
+ * do in the service.
+ */
 function localLimit(
   { policy, target, mode, service, refundOn }: GlobalLimit,
   { compiled: { descriptor }, hits }: RequestDescriptor,
@@ -103,7 +110,7 @@ function localLimit(
   };
 }
 
-/** Whole seconds in the largest unit that divides them. */
+/** Returns whole seconds in the largest unit that divides them. */
 function windowOf(seconds: number): { readonly unit: LimitUnit; readonly unitCount: number } {
   if (seconds % 3_600 === 0) return { unit: "Hours", unitCount: seconds / 3_600 };
   if (seconds % 60 === 0) return { unit: "Minutes", unitCount: seconds / 60 };

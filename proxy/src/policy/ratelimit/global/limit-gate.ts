@@ -1,6 +1,6 @@
 /**
- * Decides about requests under one global limit: by an earlier refusal that still lasts, by the service, or, where that
- * fails, by what its failure mode puts in its place.
+ * Decides requests under one global limit: by a cached denial that still lasts, by the service, or by the failure mode
+ * if the service is unavailable.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../../cel/request-view.ts";
@@ -9,17 +9,17 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import { deniedResponse } from "../denied-response.ts";
 import { limitHeaders } from "../headers.ts";
-import { type Admission, compileLimits, type Denied, type Lease, type LimitSet } from "../local-limiter.ts";
+import { type LocalResult, compileLimits, type Denied, type Reservation, type LimitSet } from "../local-limiter.ts";
 import type { LimitState } from "../window.ts";
 import {
   backendHeaders,
-  certainMs,
+  leastDenialMs,
   type LimitView,
-  type Refusal,
-  refusalHeaders,
-  viewOfPass,
-} from "./answer-headers.ts";
-import { chargesOf, type PlannedCall, questionsOf, type TokenCharge } from "./calls.ts";
+  type ServiceDenial,
+  denialHeaders,
+  viewOfAllowed,
+} from "./service-headers.ts";
+import { chargeCallsOf, type PlannedCall, decisionCallsOf, type TokenCharge } from "./calls.ts";
 import {
   type CompiledDescriptor,
   chargeOf,
@@ -30,55 +30,55 @@ import {
   type RequestDescriptor,
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
-import type { RateLimitAnswer } from "./messages.ts";
+import type { RateLimitResponse } from "./messages.ts";
 import type { CallWatcher } from "./call-watcher.ts";
-import type { Answer, ServiceClient } from "./service-client.ts";
+import type { ServiceOutcome, ServiceClient } from "./service-client.ts";
 
-/** What the gates of a worker share. */
+/** Services that the gates of a worker share. */
 export interface GateServices {
   readonly clock: Clock;
   readonly counters: CounterTable;
 }
 
-/** What one limit says of a request. */
-export type Verdict = Passed | Refused | Undecided;
+/** The result of one request at one limit. */
+export type GateResult = GateAllowed | GateDenied | GateUnavailable;
 
-export interface Passed {
-  readonly kind: "passed";
+export interface GateAllowed {
+  readonly kind: "allowed";
   readonly by: GlobalDecider;
-  /** For headers; undefined where nothing is known. */
+  /** For response headers; undefined if nothing is known. */
   readonly view: LimitView | undefined;
-  /** For the backend, flat. */
+  /** Fields for the backend, as alternating names and values. */
   readonly backendHeaders: readonly string[];
-  /** Of the counters that stood in for the service. */
-  readonly lease: Lease | undefined;
+  /** The reservation in the in-process counters that decided instead of the service. */
+  readonly reservation: Reservation | undefined;
   /** Token budgets that the response is charged to. */
   readonly descriptors: readonly RequestDescriptor[];
 }
 
-export interface Refused {
-  readonly kind: "refused";
+export interface GateDenied {
+  readonly kind: "denied";
   readonly by: GlobalDecider;
-  /** Flat. */
+  /** Alternating names and values. */
   readonly headers: readonly string[];
   readonly body: Buffer | string;
-  /** What the service was asked about. */
+  /** The descriptors that were sent to the service. */
   readonly descriptors: readonly RequestDescriptor[];
-  /** What it answered; undefined where it did not. */
-  readonly answer: RateLimitAnswer | undefined;
-  /** What stood in for it. */
+  /** The service's response; undefined if there was none. */
+  readonly response: RateLimitResponse | undefined;
+  /** The denial by in-process counters; undefined if the service denied. */
   readonly denied: Denied | undefined;
 }
 
-/** The service failed, and the failure mode lets nothing pass. */
-export interface Undecided {
-  readonly kind: "undecided";
+/** The service is unavailable, and the failure mode is `Closed`. */
+export interface GateUnavailable {
+  readonly kind: "unavailable";
   readonly by: "failureMode";
-  /** What the service was to be asked about. */
+  /** The descriptors that would have been sent to the service. */
   readonly descriptors: readonly RequestDescriptor[];
 }
 
-/** A refusal is remembered to its reset, but no longer than this: someone may have raised the limit. */
+/** A denial is cached until its reset, but no longer than this: the limit may be raised in the meantime. */
 const longestMemoryMs = 60_000;
 
 const nothing: readonly never[] = [];
@@ -86,7 +86,7 @@ const nothing: readonly never[] = [];
 export class LimitGate {
   readonly limit: GlobalLimit;
   readonly needsBody: boolean;
-  /** Whether responses must be read for their token usage. */
+  /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
   readonly #services: GateServices;
   readonly #client: ServiceClient;
@@ -103,14 +103,14 @@ export class LimitGate {
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
 
-  /** Whether the limit is enforced, and what the request costs takes too much work to compute. */
+  /** Returns whether the limit is enforced and the cost of the request takes too much work to compute. */
   costsTooMuch(view: RequestView): boolean {
     return this.limit.mode === "Enforce" && this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view));
   }
 
   /**
-   * What the service is to be asked about a request; `tooLong` where its values are longer than a call may have. A limit in
-   * shadow mode does not apply to such a request, since it refuses none.
+   * Returns the descriptors of a request; `tooLong` if its values are longer than a call may have. A limit in shadow
+   * mode does not apply to such a request, since it denies none.
    */
   describe(view: RequestView): readonly RequestDescriptor[] | "tooLong" {
     const descriptors: RequestDescriptor[] = [];
@@ -123,136 +123,142 @@ export class LimitGate {
   }
 
   /**
-   * Decides; `done` hears of it once, perhaps at once, at the latest when the limit's timeout is over.
+   * Decides one request. `done` is called once, possibly within this call, at the latest when the limit's timeout is
+   * over.
    *
-   * @param descriptors of `describe`
-   * @param watcher of a request that is logged in detail.
+   * @param descriptors Of `describe`.
+   * @param watcher Of a request that is traced.
    */
   decide(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
-    done: (verdict: Verdict) => void,
+    done: (result: GateResult) => void,
     watcher?: CallWatcher,
   ): void {
     if (descriptors.length === 0) {
-      done(passed("none", descriptors));
+      done(allowed("none", descriptors));
       return;
     }
-    const refused = this.#recall(descriptors);
-    if (refused !== undefined) done(refused);
+    const cached = this.#cachedDenial(descriptors);
+    if (cached !== undefined) done(cached);
     else this.#ask(view, descriptors, done, watcher);
   }
 
-  /** Charges what a response has used to the token budgets of a request that passed. */
-  charge({ by, descriptors, lease }: Passed, view: RequestView, usage: TokenUsage): void {
+  /** Charges the usage of a response to the token budgets of an allowed request. */
+  charge({ by, descriptors, reservation }: GateAllowed, view: RequestView, usage: TokenUsage): void {
     const nowMs = this.#services.clock.monotonicMs();
-    if (by !== "learned") lease?.charge(usage.total, nowMs);
+    if (by !== "learned") reservation?.charge(usage.total, nowMs);
     const charges: TokenCharge[] = [];
     for (const descriptor of descriptors) {
       const { counts, index } = descriptor.compiled.descriptor;
       const hits = counts === "tokens" ? chargeOf(descriptor.compiled, view, usage.total) : 0;
       if (hits === 0) continue;
       charges.push({ descriptor, hits });
-      // What stands in for the service is charged as the service would be.
-      if (by === "learned") lease?.chargeEntry(index, hits, nowMs);
+      // The in-process counters are charged as the service would be.
+      if (by === "learned") reservation?.chargeEntry(index, hits, nowMs);
     }
     if (charges.length === 0) return;
-    for (const { method, call } of chargesOf(this.limit, charges, by === "service")) this.#client.charge(method, call);
+    for (const { method, call } of chargeCallsOf(this.limit, charges, by === "service"))
+      this.#client.charge(method, call);
   }
 
   #ask(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
-    done: (verdict: Verdict) => void,
+    done: (result: GateResult) => void,
     watcher: CallWatcher | undefined,
   ): void {
-    const questions = questionsOf(this.limit, descriptors);
-    const [question] = questions;
-    if (question === undefined) {
-      done(passed("none", descriptors));
-    } else if (questions.length === 1 && watcher === undefined) {
-      this.#client.ask(question.method, question.call, this.limit.timeoutMs, (answer) => {
-        done(this.#judge(view, descriptors, questions, [answer]));
+    const plans = decisionCallsOf(this.limit, descriptors);
+    const [plan] = plans;
+    if (plan === undefined) {
+      done(allowed("none", descriptors));
+    } else if (plans.length === 1 && watcher === undefined) {
+      this.#client.ask(plan.method, plan.call, this.limit.timeoutMs, (response) => {
+        done(this.#evaluate(view, descriptors, plans, [response]));
       });
-    } else this.#askAll(view, descriptors, questions, done, watcher);
+    } else this.#askAll(view, descriptors, plans, done, watcher);
   }
 
   #askAll(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
-    questions: readonly PlannedCall[],
-    done: (verdict: Verdict) => void,
+    plans: readonly PlannedCall[],
+    done: (result: GateResult) => void,
     watcher: CallWatcher | undefined,
   ): void {
     const { clock } = this.#services;
     const startMs = clock.monotonicMs();
-    const answers: Answer[] = [];
-    let open = questions.length;
-    questions.forEach((question, at) => {
-      watcher?.asked(this.limit, question);
-      this.#client.ask(question.method, question.call, this.limit.timeoutMs, (answer) => {
-        watcher?.answered(this.limit, question, answer, clock.monotonicMs() - startMs);
-        answers[at] = answer;
+    const responses: ServiceOutcome[] = [];
+    let open = plans.length;
+    plans.forEach((plan, at) => {
+      watcher?.called(this.limit, plan);
+      this.#client.ask(plan.method, plan.call, this.limit.timeoutMs, (response) => {
+        watcher?.ended(this.limit, plan, response, clock.monotonicMs() - startMs);
+        responses[at] = response;
         open--;
-        if (open === 0) done(this.#judge(view, descriptors, questions, answers));
+        if (open === 0) done(this.#evaluate(view, descriptors, plans, responses));
       });
     });
   }
 
-  /** A refusal decides, whatever became of the other calls; then a failure; only where all answers agree it passes. */
-  #judge(
+  /**
+   * A denial wins over the results of the other calls, then an unavailable service. The request is allowed only if all
+   * responses allow it.
+   */
+  #evaluate(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
-    questions: readonly PlannedCall[],
-    answers: readonly Answer[],
-  ): Verdict {
+    plans: readonly PlannedCall[],
+    responses: readonly ServiceOutcome[],
+  ): GateResult {
     const nowMs = this.#services.clock.monotonicMs();
-    const good: RateLimitAnswer[] = [];
-    for (let at = 0; at < answers.length; at++) {
-      const answer = answers[at];
-      if (answer?.kind !== "answered") continue;
-      this.#learn(questions[at], answer.answer, nowMs);
-      if (answer.answer.overallCode === "OVER_LIMIT") return this.#refuse(descriptors, answer.answer, nowMs);
-      good.push(answer.answer);
+    const good: RateLimitResponse[] = [];
+    for (let at = 0; at < responses.length; at++) {
+      const response = responses[at];
+      if (response?.kind !== "responded") continue;
+      this.#learn(plans[at], response.response, nowMs);
+      if (response.response.overallCode === "OVER_LIMIT") return this.#deny(descriptors, response.response, nowMs);
+      good.push(response.response);
     }
     const [first] = good;
-    if (first === undefined || good.length < answers.length) return this.#standIn(view, descriptors);
+    if (first === undefined || good.length < responses.length) return this.#applyFailureMode(view, descriptors);
     return {
-      kind: "passed",
+      kind: "allowed",
       by: "service",
-      view: nearest(good.map(viewOfPass)),
+      view: nearest(good.map(viewOfAllowed)),
       backendHeaders: good.length === 1 ? backendHeaders(first) : good.flatMap(backendHeaders),
-      lease: undefined,
+      reservation: undefined,
       descriptors,
     };
   }
 
-  /** Only what could ever be used: a fallback of the policy's own comes before what is learned. */
-  #learn(question: PlannedCall | undefined, answer: RateLimitAnswer, nowMs: number): void {
-    if (question === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
-    this.#client.learned.learn(this.limit, question.about, answer, nowMs);
+  /** Learns only limits that can be used: the policy's own fallback takes precedence over learned limits. */
+  #learn(plan: PlannedCall | undefined, response: RateLimitResponse, nowMs: number): void {
+    if (plan === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
+    this.#client.learned.learn(this.limit, plan.descriptors, response, nowMs);
   }
 
-  #refuse(descriptors: readonly RequestDescriptor[], answer: RateLimitAnswer, nowMs: number): Refused {
-    const refusal: Refusal = { answer, atMs: nowMs };
-    const lastsMs = Math.min(certainMs(answer.statuses), longestMemoryMs);
-    if (lastsMs > 0) this.#client.refusals.set(this.#questionKey(descriptors), refusal, nowMs + lastsMs);
-    return this.#refused("service", refusal, descriptors, nowMs);
+  #deny(descriptors: readonly RequestDescriptor[], response: RateLimitResponse, nowMs: number): GateDenied {
+    const denial: ServiceDenial = { response, atMs: nowMs };
+    const lastsMs = Math.min(leastDenialMs(response.statuses), longestMemoryMs);
+    if (lastsMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + lastsMs);
+    return this.#denied("service", denial, descriptors, nowMs);
   }
 
-  #recall(descriptors: readonly RequestDescriptor[]): Refused | undefined {
-    const { refusals } = this.#client;
-    if (refusals.isEmpty) return undefined;
+  #cachedDenial(descriptors: readonly RequestDescriptor[]): GateDenied | undefined {
+    const { denials: denials } = this.#client;
+    if (denials.isEmpty) return undefined;
     const nowMs = this.#services.clock.monotonicMs();
-    const refusal = refusals.get(this.#questionKey(descriptors), nowMs);
-    return refusal === undefined ? undefined : this.#refused("cache", refusal, descriptors, nowMs);
+    const denial = denials.get(this.#cacheKey(descriptors), nowMs);
+    return denial === undefined ? undefined : this.#denied("cache", denial, descriptors, nowMs);
   }
 
   /**
-   * All that the service is asked, so that an edit of the policy asks anew. All descriptors together: one that was over
-   * its limit need not have been the one that refused.
+   * Returns a cache key of all that the service is called with, so that an edit of the policy leads to a new call. The
+   * key covers all descriptors together: a descriptor that is over its limit is not necessarily the one that caused the
+   * denial.
    */
-  #questionKey(descriptors: readonly RequestDescriptor[]): string {
+  #cacheKey(descriptors: readonly RequestDescriptor[]): string {
     let key = "";
     for (const descriptor of descriptors) {
       const { limitOverride } = descriptor.compiled.descriptor;
@@ -262,47 +268,47 @@ export class LimitGate {
     return key;
   }
 
-  #refused(
+  #denied(
     by: "service" | "cache",
-    refusal: Refusal,
+    denial: ServiceDenial,
     descriptors: readonly RequestDescriptor[],
     nowMs: number,
-  ): Refused {
-    const headers = refusalHeaders(refusal, nowMs, this.limit.envoyRatelimitedHeader === "Always");
-    const { answer } = refusal;
-    const body = answer.rawBody ?? "rate limit exceeded";
-    return { kind: "refused", by, headers, body, descriptors, answer, denied: undefined };
+  ): GateDenied {
+    const headers = denialHeaders(denial, nowMs, this.limit.envoyRatelimitedHeader === "Always");
+    const { response } = denial;
+    const body = response.rawBody ?? "rate limit exceeded";
+    return { kind: "denied", by, headers, body, descriptors, response, denied: undefined };
   }
 
-  /** The service has failed. */
-  #standIn(view: RequestView, descriptors: readonly RequestDescriptor[]): Verdict {
+  /** Decides while the service is unavailable. */
+  #applyFailureMode(view: RequestView, descriptors: readonly RequestDescriptor[]): GateResult {
     const { failureMode } = this.limit;
-    if (failureMode === "Closed") return { kind: "undecided", by: "failureMode", descriptors };
-    if (failureMode === "Open") return passed("failureMode", descriptors);
+    if (failureMode === "Closed") return { kind: "unavailable", by: "failureMode", descriptors };
+    if (failureMode === "Open") return allowed("failureMode", descriptors);
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
-    if (!this.#fallback.isEmpty) return locally("fallback", this.#fallback.admit(view, nowMs), descriptors);
+    if (!this.#fallback.isEmpty) return localResult("fallback", this.#fallback.admit(view, nowMs), descriptors);
     const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
-    if (limits.length === 0) return passed("failureMode", descriptors);
-    return locally("learned", compileLimits(limits, counters).admit(view, nowMs), descriptors);
+    if (limits.length === 0) return allowed("failureMode", descriptors);
+    return localResult("learned", compileLimits(limits, counters).admit(view, nowMs), descriptors);
   }
 }
 
-function passed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): Passed {
-  return { kind: "passed", by, view: undefined, backendHeaders: nothing, lease: undefined, descriptors };
+function allowed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): GateAllowed {
+  return { kind: "allowed", by, view: undefined, backendHeaders: nothing, reservation: undefined, descriptors };
 }
 
-/** What in-process counters decided; it looks like any local limit to the client. */
-function locally(by: GlobalDecider, admission: Admission, descriptors: readonly RequestDescriptor[]): Verdict {
-  if (admission.kind === "denied") {
-    const { rawHeaders, body } = deniedResponse(admission);
-    return { kind: "refused", by, headers: rawHeaders, body, descriptors, answer: undefined, denied: admission };
+/** Returns the result of in-process counters; for the client it looks like a local limit. */
+function localResult(by: GlobalDecider, result: LocalResult, descriptors: readonly RequestDescriptor[]): GateResult {
+  if (result.kind === "denied") {
+    const { rawHeaders, body } = deniedResponse(result);
+    return { kind: "denied", by, headers: rawHeaders, body, descriptors, response: undefined, denied: result };
   }
-  const { state, lease } = admission;
-  return { kind: "passed", by, view: viewOfState(state), backendHeaders: nothing, lease, descriptors };
+  const { state, reservation } = result;
+  return { kind: "allowed", by, view: viewOfState(state), backendHeaders: nothing, reservation, descriptors };
 }
 
-/** Of in-process counters. */
+/** Returns the headers for the state of in-process counters. */
 export function viewOfState(state: LimitState | undefined): LimitView | undefined {
   if (state === undefined) return undefined;
   return {
@@ -312,7 +318,7 @@ export function viewOfState(state: LimitState | undefined): LimitView | undefine
   };
 }
 
-/** The limit headers of the one nearest to exhaustion, and all the other headers. */
+/** Returns the limit headers of the limit nearest to exhaustion, and all other headers. */
 export function nearest(views: readonly LimitView[]): LimitView | undefined {
   const [first, ...rest] = views;
   if (first === undefined || rest.length === 0) return first;

@@ -1,8 +1,10 @@
-/** What is asked of a rate limit service and what it answers, as far as we use it (envoy.service.ratelimit.v3). */
+/**
+ * The requests and responses of the rate limit protocol (envoy.service.ratelimit.v3), as far as the gateway uses them.
+ */
 import type { LimitOverride } from "../../../ir/global-limit.ts";
 
 /** RateLimitRequest. */
-export interface RateLimitCall {
+export interface RateLimitRequest {
   readonly domain: string;
   /** At least one. */
   readonly descriptors: readonly CallDescriptor[];
@@ -24,33 +26,33 @@ export interface DescriptorEntry {
 }
 
 /** RateLimitResponse. */
-export interface RateLimitAnswer {
+export interface RateLimitResponse {
   readonly overallCode: Code;
-  /** Empty, or shorter than the descriptors, where a service says less. */
+  /** Empty, or shorter than the descriptors, if the service reports less. */
   readonly statuses: readonly DescriptorStatus[];
-  /** For the client; names in lower case, as they came in order. */
+  /** Fields for the client, in the order of the response; names in lower case. */
   readonly responseHeaders: readonly HeaderValue[];
-  /** For the backend. */
+  /** Fields for the backend. */
   readonly requestHeaders: readonly HeaderValue[];
-  /** Body of a refusal; undefined where the service has none. */
+  /** Body of a denial; undefined if the service sends none. */
   readonly rawBody: Buffer | undefined;
 }
 
-/** A number that is not known reads as `UNKNOWN`. */
+/** An unknown number is read as `UNKNOWN`. */
 export type Code = "UNKNOWN" | "OK" | "OVER_LIMIT";
 
 export interface DescriptorStatus {
   readonly code: Code;
-  /** Undefined where no limit matched, or the limit is unlimited. */
+  /** Undefined if no limit matched, or the limit is unlimited. */
   readonly limit: ReportedLimit | undefined;
   readonly remaining: number;
-  /** At least 0; undefined where the service does not say, or says nonsense. */
+  /** At least 0; undefined if absent or invalid. */
   readonly resetMs: number | undefined;
 }
 
 export interface ReportedLimit {
   readonly requestsPerUnit: number;
-  /** Length of the window; undefined for a unit that we do not know. */
+  /** Length of the window; undefined for an unknown unit. */
   readonly windowSeconds: number | undefined;
   readonly name: string;
 }

@@ -1,17 +1,17 @@
-/** Who hears of what happens between us and rate limit services: metrics and the log. `service` is a service's key. */
+/** Observes the calls to rate limit services, for metrics and the log. `service` is a service's key. */
 import type { FailureCause } from "./grpc/unary-client.ts";
 
 export interface GlobalLimitObserver {
   /** One call ended after `durationMs`. */
   called(service: string, outcome: "ok" | "overLimit" | FailureCause, durationMs: number): void;
-  /** The breaker of this worker opened or closed; `cause` says why it opened. */
+  /** The circuit breaker of this worker opened or closed; `cause` says why it opened. */
   breakerChanged(service: string, isOpen: boolean, cause: string): void;
-  /** The service refuses calls as such, or answers nonsense; told once until it answers a call well. */
+  /** The service rejects calls or sends invalid responses. Called once, until it responds to a call as expected. */
   misbehaved(service: string, message: string): void;
-  /** How many charges of this worker wait for the service now. */
+  /** The number of charges of this worker that wait for the service. */
   chargesBuffered(service: string, count: number): void;
   chargeDropped(service: string, reason: DropReason): void;
-  /** No limit of this worker has named the service for a while: its breaker and its charges are no more. */
+  /** No limit of this worker has named the service for a minute: its circuit breaker and its charges are gone. */
   retired(service: string): void;
 }
 
@@ -19,16 +19,16 @@ export interface GlobalLimitObserver {
 export type DropReason =
   /** Too many were waiting. */
   | "overflow"
-  /** It waited too long to still mean anything. */
+  /** It expired. */
   | "expired"
-  /** The service refused it. */
+  /** The service rejected it. */
   | "rejected"
-  /** The service failed to count it, time after time. */
+  /** The service failed to count it repeatedly. */
   | "failed"
   /** No limit names the service any more. */
   | "retired";
 
-/** For whoever does not care. */
+/** Ignores everything. */
 export const silentObserver: GlobalLimitObserver = {
   called: () => undefined,
   breakerChanged: () => undefined,

@@ -11,8 +11,8 @@ import { WireError } from "@gatewayproxy/protos/wire-reader";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { OverrideUnit } from "../../../ir/global-limit.ts";
-import type { RateLimitCall } from "./messages.ts";
-import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
+import type { RateLimitRequest } from "./messages.ts";
+import { decodeRateLimitResponse, encodeRateLimitRequest } from "./rate-limit-codec.ts";
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
 const requestMessage = messageOf<WireRequest, WireRequestOutput>(
@@ -27,7 +27,7 @@ const responseMessage = messageOf<WireResponse, WireResponseOutput>(
 const text = fc.string({ unit: "binary", maxLength: 60 });
 const units: readonly OverrideUnit[] = ["Second", "Minute", "Hour", "Day", "Month", "Year"];
 
-const anyCall: fc.Arbitrary<RateLimitCall> = fc.record({
+const anyCall: fc.Arbitrary<RateLimitRequest> = fc.record({
   domain: text,
   hits: fc.option(fc.nat(0xffff_ffff), { nil: undefined }),
   descriptors: fc.array(
@@ -43,10 +43,10 @@ const anyCall: fc.Arbitrary<RateLimitCall> = fc.record({
 });
 
 describe("a call", () => {
-  test("is read by a general codec as it was meant", () => {
+  test("is decoded alike by a general codec", () => {
     fc.assert(
       fc.property(anyCall, (call) => {
-        const read = requestMessage.deserialize(encodeRateLimitCall(call));
+        const read = requestMessage.deserialize(encodeRateLimitRequest(call));
         expect(read.domain).toBe(call.domain);
         expect(read.hitsAddend).toBe(call.hits ?? 0);
         expect(
@@ -68,8 +68,8 @@ describe("a call", () => {
   });
 });
 
-describe("an answer", () => {
-  const anyAnswer = fc.record({
+describe("a response", () => {
+  const anyResponse = fc.record({
     overallCode: fc.constantFrom("UNKNOWN" as const, "OK" as const, "OVER_LIMIT" as const),
     statuses: fc.array(
       fc.record({
@@ -104,13 +104,13 @@ describe("an answer", () => {
   });
   const seconds = [undefined, 1, 60, 3_600, 86_400, 2_592_000, 31_536_000, 604_800];
 
-  test("of a general codec is read as it was meant", () => {
+  test("of a general codec is decoded alike", () => {
     fc.assert(
-      fc.property(anyAnswer, (answer) => {
-        const read = decodeRateLimitAnswer(responseMessage.serialize(answer));
+      fc.property(anyResponse, (response) => {
+        const read = decodeRateLimitResponse(responseMessage.serialize(response));
         expect(read).toEqual({
-          overallCode: answer.overallCode,
-          statuses: answer.statuses.map(({ code, currentLimit, limitRemaining, durationUntilReset }) => ({
+          overallCode: response.overallCode,
+          statuses: response.statuses.map(({ code, currentLimit, limitRemaining, durationUntilReset }) => ({
             code,
             limit:
               currentLimit === null
@@ -126,19 +126,19 @@ describe("an answer", () => {
                 ? undefined
                 : durationUntilReset.seconds * 1_000 + durationUntilReset.nanos / 1_000_000,
           })),
-          responseHeaders: answer.responseHeadersToAdd.map(({ key, value }) => ({ name: key.toLowerCase(), value })),
-          requestHeaders: answer.requestHeadersToAdd.map(({ key, value }) => ({ name: key.toLowerCase(), value })),
-          rawBody: answer.rawBody.length === 0 ? undefined : answer.rawBody,
+          responseHeaders: response.responseHeadersToAdd.map(({ key, value }) => ({ name: key.toLowerCase(), value })),
+          requestHeaders: response.requestHeadersToAdd.map(({ key, value }) => ({ name: key.toLowerCase(), value })),
+          rawBody: response.rawBody.length === 0 ? undefined : response.rawBody,
         });
       }),
     );
   });
 
-  test("is read or refused, whatever the bytes, and refused as what it is", () => {
+  test("is decoded, or rejected with a WireError, whatever the bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {
-          decodeRateLimitAnswer(Buffer.from(bytes));
+          decodeRateLimitResponse(Buffer.from(bytes));
         } catch (error) {
           expect(error).toBeInstanceOf(WireError);
         }
@@ -147,11 +147,11 @@ describe("an answer", () => {
     );
   });
 
-  test("may have fields and numbers that nobody knew when this was written", () => {
+  test("may have unknown fields and numbers", () => {
     const known = responseMessage.serialize({ overallCode: "OK" });
     const unknownField = Buffer.from([(15 << 3) | 0, 7]);
-    expect(decodeRateLimitAnswer(Buffer.concat([unknownField, known])).overallCode).toBe("OK");
-    expect(decodeRateLimitAnswer(Buffer.from([8, 99])).overallCode).toBe("UNKNOWN");
+    expect(decodeRateLimitResponse(Buffer.concat([unknownField, known])).overallCode).toBe("OK");
+    expect(decodeRateLimitResponse(Buffer.from([8, 99])).overallCode).toBe("UNKNOWN");
   });
 
   test.each([
@@ -167,7 +167,7 @@ describe("an answer", () => {
     ],
   ])("a limit %s", (_, currentLimit, window) => {
     const bytes = responseMessage.serialize({ overallCode: "OK", statuses: [{ code: "OK", currentLimit }] });
-    expect(decodeRateLimitAnswer(bytes).statuses[0]?.limit?.windowSeconds).toBe(window);
+    expect(decodeRateLimitResponse(bytes).statuses[0]?.limit?.windowSeconds).toBe(window);
   });
 
   test.each([
@@ -177,13 +177,13 @@ describe("an answer", () => {
     ["fractional", { seconds: 2, nanos: 500_000_000 }, 2_500],
   ])("a reset that is %s", (_, durationUntilReset, resetMs) => {
     const bytes = responseMessage.serialize({ overallCode: "OK", statuses: [{ durationUntilReset }] });
-    expect(decodeRateLimitAnswer(bytes).statuses[0]?.resetMs).toBe(resetMs);
+    expect(decodeRateLimitResponse(bytes).statuses[0]?.resetMs).toBe(resetMs);
   });
 
   test("may have a header's value as bytes", () => {
     const key = Buffer.from([10, 1, 0x58]);
     const raw = Buffer.from([26, 2, 0x61, 0xe9]);
     const bytes = Buffer.concat([Buffer.from([8, 1, 26, key.length + raw.length]), key, raw]);
-    expect(decodeRateLimitAnswer(bytes).responseHeaders).toEqual([{ name: "x", value: "aé" }]);
+    expect(decodeRateLimitResponse(bytes).responseHeaders).toEqual([{ name: "x", value: "aé" }]);
   });
 });

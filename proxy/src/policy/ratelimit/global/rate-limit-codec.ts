@@ -1,10 +1,9 @@
 /**
- * The two messages of the hot path, between their bytes and `messages.ts`: RateLimitRequest is written, RateLimitResponse
- * is read. By hand, because a general codec costs more than all else that a limit does for a request;
- * `rate-limit-codec.test.ts` holds it against one. Field numbers are those of `protos/proto`.
+ * Encodes RateLimitRequest and decodes RateLimitResponse, the two messages of the hot path. Written by hand, since a
+ * general codec is slower; `rate-limit-codec.test.ts` compares it with one. Field numbers are those of `protos/proto`.
  *
- * Reading is tolerant where services differ (unknown fields and numbers, headers as bytes) and strict where nothing
- * sensible can be made of the bytes.
+ * Decoding is tolerant where services differ (unknown fields and numbers, headers as bytes), and strict where the bytes
+ * have no meaning.
  */
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
@@ -14,12 +13,12 @@ import type {
   Code,
   DescriptorStatus,
   HeaderValue,
-  RateLimitAnswer,
-  RateLimitCall,
+  RateLimitResponse,
+  RateLimitRequest,
   ReportedLimit,
 } from "./messages.ts";
 
-/** envoy.type.v3.RateLimitUnit. 0 is not among them: the reference service dies of it. */
+/** envoy.type.v3.RateLimitUnit, without 0, which crashes the reference service. */
 const overrideUnits: Readonly<Record<OverrideUnit, number>> = {
   Second: 1,
   Minute: 2,
@@ -48,8 +47,8 @@ const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 
 const writer = new WireWriter();
 
-/** The bytes of a call; they belong to the caller. Hits are whole numbers from 0 to 2^32 - 1. */
-export function encodeRateLimitCall({ domain, descriptors, hits = 0 }: RateLimitCall): Buffer {
+/** Returns the bytes of a request; the caller owns them. Hits are whole numbers from 0 to 2^32 - 1. */
+export function encodeRateLimitRequest({ domain, descriptors, hits = 0 }: RateLimitRequest): Buffer {
   writer.reset();
   writer.string(1, domain);
   for (const descriptor of descriptors) writeDescriptor(descriptor);
@@ -72,7 +71,7 @@ function writeDescriptor({ entries, limitOverride, hits }: CallDescriptor): void
     writer.end(limit);
   }
   if (hits !== undefined) {
-    // A wrapper message: its presence is what makes 0 mean "look only".
+    // A wrapper message: it is present even for 0, which means to check without counting.
     const wrapper = writer.begin(3);
     writer.uint(1, hits);
     writer.end(wrapper);
@@ -80,8 +79,8 @@ function writeDescriptor({ entries, limitOverride, hits }: CallDescriptor): void
   writer.end(start);
 }
 
-/** The answer in `message`. Throws `WireError` when the bytes are not a message. */
-export function decodeRateLimitAnswer(message: Buffer): RateLimitAnswer {
+/** Decodes the response in `message`. Throws `WireError` if the bytes are not a message. */
+export function decodeRateLimitResponse(message: Buffer): RateLimitResponse {
   const reader = new WireReader(message);
   const end = message.length;
   const statuses: DescriptorStatus[] = [];
@@ -144,7 +143,7 @@ function readLimit(reader: WireReader, end: number): ReportedLimit {
   return { requestsPerUnit, windowSeconds: seconds === undefined ? undefined : seconds * multiplier, name };
 }
 
-/** google.protobuf.UInt32Value; 0 is as good as none. */
+/** google.protobuf.UInt32Value; 0 counts as absent. */
 function readMultiplier(reader: WireReader, end: number): number {
   let value = 0;
   while (reader.position < end) {
@@ -155,10 +154,10 @@ function readMultiplier(reader: WireReader, end: number): number {
   return Math.max(1, value);
 }
 
-/** Far beyond any window; a longer reset is nonsense. */
+/** A longer reset is invalid: it exceeds every window. */
 const maxResetSeconds = 10 * 31_536_000;
 
-/** google.protobuf.Duration in milliseconds; undefined for one that is negative or absurd. */
+/** Reads a google.protobuf.Duration in milliseconds; undefined if it is negative or longer than `maxResetSeconds`. */
 function readDuration(reader: WireReader, end: number): number | undefined {
   let seconds = 0;
   let nanos = 0;
@@ -193,7 +192,7 @@ function readBytes(message: Buffer, reader: WireReader, end: number): Buffer {
   return message.subarray(start, stop);
 }
 
-/** A known field under a wire type that it does not have is a broken message, not an unknown field. */
+/** A known field with a wrong wire type makes the message invalid. */
 function skipUnknown(reader: WireReader, tag: number, end: number, knownFields: number): void {
   if (tag >>> 3 <= knownFields) throw new WireError(`field ${tag >>> 3} has wire type ${tag & 7}`);
   reader.skip(tag, end);

@@ -22,13 +22,13 @@ describe("charges", () => {
     expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
   });
 
-  test("that waited leave as fast as the service answers, however many more come meanwhile", () => {
+  test("that waited are sent as fast as the service responds, however many more arrive meanwhile", () => {
     const unanswered: (() => void)[] = [];
     let isAway = true;
     const { service, sent, clock } = serviceThat(
       () => (isAway ? away : ok),
       () => away,
-      (answer) => (isAway ? answer() : void unanswered.push(answer)),
+      (response) => (isAway ? response() : void unanswered.push(response)),
     );
     for (let at = 0; at < 200; at++) service.charge("shouldRateLimit", call);
     isAway = false;
@@ -43,7 +43,7 @@ describe("charges", () => {
     expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
   });
 
-  test("that fail whatever comes do not keep requests from seeing that the service is well", () => {
+  test("that always fail do not keep the breaker open for requests", () => {
     const { service, ask, sent, changes, clock } = serviceThat(() =>
       sent.at(-1)?.path.endsWith("Report") === true ? away : ok,
     );
@@ -57,7 +57,7 @@ describe("charges", () => {
     expect(changes).toEqual(["open", "closed"]);
   });
 
-  test("of more than five minutes ago are dropped: their windows have moved on", () => {
+  test("older than five minutes are dropped: their windows have ended", () => {
     let outcome: CallOutcome = away;
     const { service, dropped, clock } = serviceThat(() => outcome);
     for (let at = 0; at < 8; at++) service.charge("shouldRateLimit", call);
@@ -70,14 +70,14 @@ describe("charges", () => {
     expect(service.state()).toMatchObject({ breaker: "closed", chargesBuffered: 0 });
   });
 
-  test("beyond ten thousand push the oldest out", () => {
+  test("beyond ten thousand replace the oldest", () => {
     const { service, dropped } = serviceThat(() => away);
     for (let at = 0; at < 10_003; at++) service.charge("shouldRateLimit", call);
     expect(dropped).toEqual(new Array<string>(3).fill("overflow"));
     expect(service.state().chargesBuffered).toBe(10_000);
   });
 
-  test("beyond 16 MiB push the oldest out, since clients say how long they are", () => {
+  test("beyond 16 MiB replace the oldest, since clients choose their length", () => {
     const { service, dropped, ask } = serviceThat(() => away);
     for (let at = 0; at < 5; at++) ask();
     const long = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v".repeat(1024 * 1024) }] }] };
@@ -85,8 +85,8 @@ describe("charges", () => {
     expect([service.state().chargesBuffered, dropped]).toEqual([15, new Array<string>(5).fill("overflow")]);
   });
 
-  test("that the service refuses are dropped, those it answers UNKNOWN have been counted", () => {
-    const outcomes: CallOutcome[] = [callFailure("rejected", "no"), { kind: "answered", message: Buffer.alloc(0) }];
+  test("that the service rejects are dropped; those with code UNKNOWN have been counted", () => {
+    const outcomes: CallOutcome[] = [callFailure("rejected", "no"), { kind: "responded", message: Buffer.alloc(0) }];
     const { service, dropped } = serviceThat(() => outcomes.shift() ?? ok);
     service.charge("shouldRateLimit", call);
     service.charge("shouldRateLimit", call);
@@ -98,13 +98,13 @@ describe("charges", () => {
     { cause: "exhausted", reason: "rejected" },
     { cause: "failed", reason: "failed" },
   ] as const)(
-    "that the service answers with $cause are sent five times, ever more slowly, and then dropped",
+    "to which the service responds with $cause are sent five times, with growing pauses, and then dropped",
     (each) => {
       let outcome: CallOutcome = callFailure(each.cause, "no");
       const isCharge = (): boolean => sent.at(-1)?.path.endsWith("Report") === true;
       const { service, dropped, sent, clock, ask } = serviceThat(() => (isCharge() ? outcome : ok));
       const charges = (): number => sent.filter(({ path }) => path.endsWith("Report")).length;
-      /** At which half second a charge was sent, while requests are answered all the time. */
+      /** The half seconds at which a charge was sent, while requests succeed all the time. */
       const sentIn = (halves: number): readonly number[] =>
         Array.from({ length: halves }, (_, at) => {
           const before = charges();
@@ -126,14 +126,14 @@ describe("charges", () => {
     },
   );
 
-  test("that always fail are not sent for five minutes where nobody asks for anything either", () => {
+  test("that always fail are not sent for five minutes without requests either", () => {
     const { service, dropped, clock } = serviceThat(() => callFailure("failed", "gRPC status 13"));
     service.charge("report", call);
     clock.advance(30_000);
     expect([dropped, service.state().chargesBuffered]).toEqual([["failed"], 0]);
   });
 
-  test("are waited for at the end, as long as the service is there", async () => {
+  test("are awaited at the end, while the service is available", async () => {
     const { service } = serviceThat(() => ok);
     await service.idle();
     const absent = serviceThat(() => away);

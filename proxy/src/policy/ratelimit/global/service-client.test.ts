@@ -5,8 +5,8 @@ import { ServiceClient } from "./service-client.ts";
 import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-client.ts";
 import { away, call, health, notServing, ok, serviceThat, unimplemented } from "./testing/service-that.ts";
 
-describe("a service that is away", () => {
-  test("is told once when it goes and once when it comes back", () => {
+describe("an unavailable service", () => {
+  test("is reported once when it becomes unavailable and once when it recovers", () => {
     let outcome: CallOutcome = away;
     const { ask, changes, clock } = serviceThat(() => outcome);
     for (let at = 0; at < 50; at++) ask();
@@ -19,7 +19,7 @@ describe("a service that is away", () => {
     expect(changes).toEqual(["open", "closed"]);
   });
 
-  test("is asked once per half second, and only if there is anything to ask", () => {
+  test("is called once per half second, and only if there is a call to make", () => {
     const { ask, sent, clock } = serviceThat(() => away);
     for (let at = 0; at < 10; at++) ask();
     expect(sent).toHaveLength(5);
@@ -35,7 +35,7 @@ describe("a service that is away", () => {
     expect(sent).toHaveLength(7);
   });
 
-  test("failures that do not follow each other open nothing", () => {
+  test("failures that are not in a row open nothing", () => {
     let count = 0;
     const { ask, changes } = serviceThat(() => (++count % 5 === 0 ? ok : away));
     for (let at = 0; at < 40; at++) ask();
@@ -43,14 +43,14 @@ describe("a service that is away", () => {
   });
 });
 
-describe("a service that is away while nobody asks for anything", () => {
-  const opened = (answers: () => CallOutcome, isHealthy: () => CallOutcome) => {
-    const service = serviceThat(answers, isHealthy);
+describe("an unavailable service without requests", () => {
+  const opened = (responses: () => CallOutcome, isHealthy: () => CallOutcome) => {
+    const service = serviceThat(responses, isHealthy);
     for (let at = 0; at < 5; at++) service.ask();
     return service;
   };
 
-  test("is asked for its health, once a request could have been the probe and none came", () => {
+  test("gets a health check, after a pause without a request for the probe", () => {
     const { clock, healthCalls, ask, sent } = opened(
       () => away,
       () => away,
@@ -71,7 +71,7 @@ describe("a service that is away while nobody asks for anything", () => {
   test.each([
     ["SERVING", ok],
     ["that it knows no such method", unimplemented],
-  ])("is back when it answers %s, before any request comes", (_what, answer) => {
+  ])("has recovered after the response %s, before any request", (_what, response) => {
     let isHealthy: CallOutcome = away;
     const { clock, changes, service, ask } = opened(
       () => (isHealthy === away ? away : ok),
@@ -79,14 +79,14 @@ describe("a service that is away while nobody asks for anything", () => {
     );
     clock.advance(10_000);
     expect(changes).toEqual(["open"]);
-    isHealthy = answer;
+    isHealthy = response;
     clock.advance(500);
     expect(changes).toEqual(["open", "closed"]);
     expect(service.state().breaker).toBe("closed");
-    expect(ask()).toBe("answered");
+    expect(ask()).toBe("responded");
   });
 
-  test("stays away while it says that it is not serving", () => {
+  test("stays unavailable while it reports that it is not serving", () => {
     const { clock, changes, service } = opened(
       () => away,
       () => notServing,
@@ -94,15 +94,15 @@ describe("a service that is away while nobody asks for anything", () => {
     clock.advance(10_000);
     expect(changes).toEqual(["open"]);
     expect(service.state().lastError).toEqual({
-      message: "the service says that it is not serving",
+      message: "the service reports that it is not serving",
       atMs: clock.nowMs(),
     });
   });
 
-  test("that is well and fails all the same costs one request, until it has answered one", () => {
-    let answer: CallOutcome = away;
+  test("that reports itself healthy and fails costs one request, until it responds to one", () => {
+    let response: CallOutcome = away;
     const { clock, changes, ask, sent } = opened(
-      () => answer,
+      () => response,
       () => ok,
     );
     clock.advance(1_000);
@@ -111,16 +111,16 @@ describe("a service that is away while nobody asks for anything", () => {
     expect(changes).toEqual(["open", "closed", "open"]);
     clock.advance(60_000);
     expect(changes).toEqual(["open", "closed", "open"]);
-    answer = ok;
+    response = ok;
     ask();
     expect(sent).toHaveLength(7);
     expect(changes).toEqual(["open", "closed", "open", "closed"]);
-    answer = away;
+    response = away;
     for (let at = 0; at < 4; at++) ask();
     expect(changes).toHaveLength(4);
   });
 
-  test("is believed again when its health has told of the fault", () => {
+  test("is trusted again after a health check reported the failure", () => {
     let state: CallOutcome = ok;
     const { clock, changes, ask } = opened(
       () => away,
@@ -136,27 +136,27 @@ describe("a service that is away while nobody asks for anything", () => {
     expect(changes.at(-1)).toBe("closed");
   });
 
-  test("is asked again at once when it has answered another worker, and is away with the first failure", () => {
+  test("is called again at once after a response to another worker, and is unavailable after the first failure", () => {
     let outcome: CallOutcome = away;
     const { ask, changes, service, timesBack } = serviceThat(() => outcome);
     for (let at = 0; at < 5; at++) ask();
-    service.answeredElsewhere();
+    service.succeededElsewhere();
     expect(changes).toEqual(["open", "closed"]);
     expect(ask()).toBe("failed");
     expect(changes).toEqual(["open", "closed", "open"]);
     expect(timesBack()).toBe(0);
 
     outcome = ok;
-    service.answeredElsewhere();
-    expect(ask()).toBe("answered");
+    service.succeededElsewhere();
+    expect(ask()).toBe("responded");
     expect(timesBack()).toBe(1);
     ask();
-    service.answeredElsewhere();
+    service.succeededElsewhere();
     expect(changes).toEqual(["open", "closed", "open", "closed"]);
     expect(timesBack()).toBe(1);
   });
 
-  test("tells other workers of its return when it answers, not when it says that it is well", () => {
+  test("reports its recovery to other workers when it responds, not when it is healthy", () => {
     let outcome: CallOutcome = away;
     const { ask, changes, clock, timesBack } = serviceThat(
       () => outcome,
@@ -171,7 +171,7 @@ describe("a service that is away while nobody asks for anything", () => {
     expect(timesBack()).toBe(1);
   });
 
-  test("is asked nothing more when it is closed", () => {
+  test("is not called after the client is closed", () => {
     const { clock, service, healthCalls } = opened(
       () => away,
       () => away,
@@ -183,7 +183,7 @@ describe("a service that is away while nobody asks for anything", () => {
   });
 });
 
-describe("a service that answers after 120 ms, when requests wait 100", () => {
+describe("a service that responds after 120 ms, with a timeout of 100", () => {
   function slowService() {
     const clock = new FakeClock();
     let isSlow = true;
@@ -192,9 +192,9 @@ describe("a service that answers after 120 ms, when requests wait 100", () => {
       update: () => undefined,
       close: () => undefined,
       call(path, _message, timeoutMs, done) {
-        const answerMs = isSlow ? 120 : 1;
-        const isInTime = answerMs <= timeoutMs;
-        clock.setTimer(Math.min(answerMs, timeoutMs), () => {
+        const responseMs = isSlow ? 120 : 1;
+        const isInTime = responseMs <= timeoutMs;
+        clock.setTimer(Math.min(responseMs, timeoutMs), () => {
           if (isInTime && path !== health) arrived++;
           done(isInTime ? ok : callFailure("timeout", "late"));
         });
@@ -217,7 +217,7 @@ describe("a service that answers after 120 ms, when requests wait 100", () => {
     return { clock, service, serve, arrived: () => arrived, recover: () => void (isSlow = false) };
   }
 
-  test("has few requests wait for it, though it takes their charges", () => {
+  test("delays few requests, though it accepts their charges", () => {
     const { serve } = slowService();
     expect(serve(3_000)).toBeLessThan(20);
   });
@@ -240,8 +240,8 @@ describe("a service that answers after 120 ms, when requests wait 100", () => {
   });
 });
 
-describe("a service that answers after 20 ms, for limits that wait 1 and 100", () => {
-  test("is asked by the patient, whatever the impatient do, also when it has been away", () => {
+describe("a service that responds after 20 ms, with timeouts of 1 and 100", () => {
+  test("is called with the longer timeout, whatever happens to the other calls, also after an outage", () => {
     const clock = new FakeClock();
     let isAway = false;
     const changes: string[] = [];
@@ -274,7 +274,7 @@ describe("a service that answers after 20 ms, for limits that wait 1 and 100", (
       clock.advance(50);
       return patient.flat();
     };
-    expect(new Set(serve())).toEqual(new Set(["answered"]));
+    expect(new Set(serve())).toEqual(new Set(["responded"]));
     expect(changes.length).toBeLessThan(10);
     isAway = true;
     expect(new Set(serve())).toEqual(new Set(["failed"]));
@@ -284,31 +284,31 @@ describe("a service that answers after 20 ms, for limits that wait 1 and 100", (
       ask(1);
       clock.advance(100);
     }
-    expect(new Set(serve())).toEqual(new Set(["answered"]));
+    expect(new Set(serve())).toEqual(new Set(["responded"]));
   });
 });
 
-describe("a service that answers nonsense", () => {
-  test("is told once until it answers well", () => {
+describe("a service with malformed responses", () => {
+  test("is reported once until it responds as expected", () => {
     let outcome: CallOutcome = callFailure("rejected", "gRPC status 3");
     const { ask, changes } = serviceThat(() => outcome);
     for (let at = 0; at < 20; at++) ask();
     expect(changes).toEqual(["gRPC status 3"]);
     outcome = ok;
     ask();
-    outcome = { kind: "answered", message: Buffer.from([255]) };
+    outcome = { kind: "responded", message: Buffer.from([255]) };
     ask();
     expect(changes.at(-1)).toContain("cannot be read");
   });
 });
 
-describe("a service that refuses single calls", () => {
-  test.each(["rejected", "exhausted"] as const)("stays asked for others, where one is %s", (cause) => {
+describe("a service that rejects single calls", () => {
+  test.each(["rejected", "exhausted"] as const)("is still called for others, after one is %s", (cause) => {
     let outcome: CallOutcome = callFailure(cause, "too large");
     const { ask, service } = serviceThat(() => outcome);
     for (let at = 0; at < 45; at++) expect(ask()).toBe("failed");
     outcome = ok;
-    expect(ask()).toBe("answered");
+    expect(ask()).toBe("responded");
     expect(service.state()).toMatchObject({ breaker: "closed", failuresInARow: 0 });
   });
 });
@@ -316,7 +316,7 @@ describe("a service that refuses single calls", () => {
 describe("a service that has no room for any request", () => {
   const full = callFailure("exhausted", "gRPC status 8");
 
-  test("is asked no more after a second, until a probe is answered", () => {
+  test("is not called any more after a second, until a probe succeeds", () => {
     let outcome: CallOutcome = full;
     const { ask, sent, clock, changes } = serviceThat(() => outcome);
     for (let second = 0; second < 10; second++) {
@@ -328,11 +328,11 @@ describe("a service that has no room for any request", () => {
     expect(changes.filter((change) => change === "open")).toHaveLength(1);
     outcome = ok;
     ask();
-    expect(ask()).toBe("answered");
+    expect(ask()).toBe("responded");
     expect(changes.at(-1)).toBe("closed");
   });
 
-  test("is asked on where a single other answer comes between", () => {
+  test("is still called if a single other response comes between", () => {
     let count = 0;
     const { ask, clock, service } = serviceThat(() => (++count % 20 === 0 ? ok : full));
     for (let at = 0; at < 400; at++) {
@@ -342,12 +342,12 @@ describe("a service that has no room for any request", () => {
     expect([count, service.state().breaker]).toEqual([400, "closed"]);
   });
 
-  test("is asked for requests where charges alone have no room", () => {
+  test("is still called for requests if only charges have no room", () => {
     const { ask, clock, service, sent } = serviceThat(() =>
       sent.at(-1)?.path.endsWith("Report") === true ? full : ok,
     );
     for (let at = 0; at < 100; at++) service.charge("report", call);
     clock.advance(60_000);
-    expect([ask(), service.state().breaker]).toEqual(["answered", "closed"]);
+    expect([ask(), service.state().breaker]).toEqual(["responded", "closed"]);
   });
 });

@@ -1,17 +1,19 @@
 /**
- * One rate limit service as the limits of this worker use it: questions that a request waits for, guarded by a breaker,
- * and charges that nobody waits for. What comes of every call tells how the service is. Outlives snapshots.
+ * A client of one rate limit service for the limits of this worker: calls for decisions, guarded by a circuit breaker,
+ * and charges, which no request waits for. The result of every call updates the state of the service. Outlives
+ * snapshots.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
-import type { Refusal } from "./answer-headers.ts";
+import type { ServiceDenial } from "./service-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
-import { Breaker } from "./breaker.ts";
+import { CircuitBreaker } from "./circuit-breaker.ts";
 import { ChargeDelivery } from "./charge-delivery.ts";
 import { LearnedLimits } from "./learned-limits.ts";
-import type { RateLimitAnswer, RateLimitCall } from "./messages.ts";
+import type { RateLimitResponse, RateLimitRequest } from "./messages.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
-import { decodeRateLimitAnswer, encodeRateLimitCall } from "./rate-limit-codec.ts";
+import { decodeRateLimitResponse, encodeRateLimitRequest } from "./rate-limit-codec.ts";
+import { identifyService, type ServiceIdentity } from "./service-identity.ts";
 import {
   type CallFailure,
   type CallOutcome,
@@ -30,7 +32,7 @@ export const methods = {
 
 export type Method = keyof typeof methods;
 
-export type Answer = { readonly kind: "answered"; readonly answer: RateLimitAnswer } | CallFailure;
+export type ServiceOutcome = { readonly kind: "responded"; readonly response: RateLimitResponse } | CallFailure;
 
 export interface ServiceClientOptions {
   /** The service's key. */
@@ -38,130 +40,145 @@ export interface ServiceClientOptions {
   readonly client: UnaryClient;
   readonly clock: Clock;
   readonly observer: GlobalLimitObserver;
-  /** As `GlobalLimiterOptions.onFault`. */
-  readonly onFault?: ((error: unknown) => void) | undefined;
-  /** The service has been away, and has answered a call. */
-  readonly onBack?: () => void;
+  /** As `GlobalLimiterOptions.onError`. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+  /** Called when the service responds to a call after it was unavailable. */
+  readonly onRecovered?: () => void;
 }
 
-/** What an operator sees of a service. */
+/** The state of a service, for operators. */
 export interface ServiceState {
   readonly service: string;
   readonly breaker: "closed" | "open";
-  /** When the breaker took this state, in ms since the epoch. */
+  /** When the breaker took this state, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** Why it is open; absent while it is closed. */
+  /** Why the breaker is open; absent while it is closed. */
   readonly cause?: string;
-  /** How the last call went that failed, also of a service that is back; absent where none has. */
+  /** The last failed call, also of a service that has recovered; absent if none failed. */
   readonly lastError?: { readonly message: string; readonly atMs: number };
-  /** Calls that got no decision since the last that did, whatever the reason; the breaker may be closed all the same. */
+  /**
+   * Calls without a decision since the last one with a decision, for any reason. The breaker can be closed all the
+   * same.
+   */
   readonly failuresInARow: number;
-  /** When the service last decided, or said that it is well, in ms since the epoch; absent before. */
-  readonly answeredMs?: number;
+  /** When the service last decided or reported itself healthy, in milliseconds since the epoch; absent before. */
+  readonly respondedMs?: number;
   /** Charges that wait for the service. */
   readonly chargesBuffered: number;
-  /** Refusals that are remembered, so that whoever hammers an exhausted limit costs no call. */
-  readonly refusalsRemembered: number;
-  /** Limits that it has reported, for the time when it is away. */
+  /** Denials that are cached, so that clients over their limit cause no calls. */
+  readonly denialsCached: number;
+  /** Limits that it has reported, for the time when it is unavailable. */
   readonly limitsLearned: number;
+  /** Which program it is; absent until it has said so, and while it is away. */
+  readonly identity?: ServiceIdentity;
 }
 
-/** Refusals that are remembered at once. */
-const maxRefusals = 10_000;
-/** So many requests in a row for which the service had no room (RESOURCE_EXHAUSTED), for so long, are an overload. */
+/** Maximum number of cached denials. */
+const maxDenials = 10_000;
+/** This many decisions in a row that fail with RESOURCE_EXHAUSTED, over this time, count as an overload. */
 const exhaustionsOfOverload = 20;
 const overloadMs = 1_000;
-/** Off the path of responses there is time; a service that does not answer within it is away. */
+/** Charges are off the request path, so they may take longer. A service that exceeds this is unavailable. */
 const chargeTimeoutMs = 5_000;
 
-/** grpc.health.v1, which envoyproxy/ratelimit and ours answer, each for all that it does. */
+/** The method of grpc.health.v1, which envoyproxy/ratelimit and `ratelimit-service` support for the whole server. */
 const healthPath = "/grpc.health.v1.Health/Check";
-/** HealthCheckRequest with `service` left empty: the server as a whole. */
+/** HealthCheckRequest with an empty `service`: the whole server. */
 const noService = Buffer.alloc(0);
 const healthTimeoutMs = 2_000;
 /** HealthCheckResponse of SERVING: field 1, a varint, is 1. */
 const servingMessage = Buffer.from([8, 1]);
 
-/** Of a service that is away or ill; all other causes say that it is there and does not do what it is asked. */
-const awayCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable", "failed"]);
+/**
+ * Causes that mean that the service is unavailable. All others mean that it is reachable and does not do what it is
+ * asked.
+ */
+const unavailableCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable", "failed"]);
 
-const breakerIsOpen = callFailure("unavailable", "the breaker is open");
+const breakerIsOpen = callFailure("unavailable", "the circuit breaker is open");
 
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
-  readonly #breaker: Breaker;
-  /** What the service has said of limits, for when it cannot be asked. */
+  readonly #breaker: CircuitBreaker;
+  /** Limits that the service reported, for when it is unavailable. */
   readonly learned = new LearnedLimits();
-  /** Refusals of the service that still last, by the descriptors that they are about. */
-  readonly refusals = new BoundedCache<Refusal>(maxRefusals);
+  /** Denials of the service that still last, by their descriptors. */
+  readonly denials = new BoundedCache<ServiceDenial>(maxDenials);
   readonly #charges: ChargeDelivery;
-  /** A charge has been the probe since the breaker changed. */
+  /** A charge has been the probe since the breaker last changed. */
   #hasProbedByCharge = false;
   #isMisbehaving = false;
   #failuresInARow = 0;
-  /** Requests in a row for which the service had no room, and since when. */
+  /** Decisions in a row that failed with RESOURCE_EXHAUSTED, and since when. */
   #exhaustions = { count: 0, sinceMs: 0 };
-  #answeredMs: number | undefined;
+  #respondedMs: number | undefined;
   #cause = "";
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
+  /** Forgotten when the service goes or moves, since another may come in its place. */
+  #identity: { known?: ServiceIdentity | undefined } | undefined;
 
   constructor(options: ServiceClientOptions) {
     const { key, clock, observer } = options;
     this.#options = options;
     this.#sinceMs = clock.nowMs();
-    this.#breaker = new Breaker({
+    this.#breaker = new CircuitBreaker({
       clock,
       onChange: (isOpen, cause) => {
         this.#cause = cause;
         this.#sinceMs = clock.nowMs();
         this.#hasProbedByCharge = false;
+        this.#identity = undefined;
         observer.breakerChanged(key, isOpen, cause);
-        if (!isOpen) this.#noteWell();
-        this.#charges.askedChanged();
+        if (!isOpen) this.#noteSuccess();
+        this.#charges.availabilityChanged();
       },
-      onBack: () => options.onBack?.(),
-      onProbeWanted: (isOverdue) => this.#probe(isOverdue),
+      onRecovered: () => options.onRecovered?.(),
+      onProbeDue: (isOverdue) => this.#probe(isOverdue),
     });
     this.#charges = new ChargeDelivery({
       clock,
-      isAsked: () => !this.#breaker.isOpen,
+      isAvailable: () => !this.#breaker.isOpen,
       send: ({ path, message }, done) => {
-        const heard = (answer: Answer): void => done(answer.kind === "failed" ? answer : undefined);
-        this.#call(path, message, chargeTimeoutMs, heard);
+        const onEnd = (response: ServiceOutcome): void => done(response.kind === "failed" ? response : undefined);
+        this.#call(path, message, chargeTimeoutMs, onEnd);
       },
       onBuffered: (count) => observer.chargesBuffered(key, count),
       onDropped: (reason) => observer.chargeDropped(key, reason),
     });
   }
 
-  /** The service is there from now on. */
+  /** Sets the endpoints of the service. */
   update(endpoints: Endpoints): void {
+    this.#identity = undefined;
     this.#options.client.update(endpoints);
   }
 
   /**
-   * Asks for a decision. `done` hears of it once, at the latest after `timeoutMs`; at once while the breaker is open. In
-   * that case the question may still go out, for the service to count and for the breaker to learn from.
+   * Calls the service for a decision. `done` is called once, at the latest after `timeoutMs`; at once while the breaker
+   * is open. In that case the call may still be sent as a probe.
    */
-  ask(method: Method, call: RateLimitCall, timeoutMs: number, done: (answer: Answer) => void): void {
+  ask(method: Method, call: RateLimitRequest, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
     if (!this.#breaker.isOpenFor(timeoutMs)) {
-      this.#question(methods[method], encodeRateLimitCall(call), timeoutMs, done);
+      this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), timeoutMs, done);
       return;
     }
     done(breakerIsOpen);
     if (!this.#breaker.takeProbe()) return;
     const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
-    this.#question(methods[method], encodeRateLimitCall(call), probeMs, () => undefined);
+    this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), probeMs, () => undefined);
   }
 
-  #question(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void): void {
+  #sendDecisionCall(path: string, message: Buffer, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
     this.#call(path, message, timeoutMs, done, true);
   }
 
-  /** Counts requests for which the service has no room. Charges have pauses of their own, and may be too large. */
-  #noteRoom(answer: Answer): void {
-    const hasRoom = answer.kind === "answered" || answer.cause !== "exhausted";
+  /**
+   * Counts decisions that fail for lack of room. Charges are not counted: they have pauses of their own and may be too
+   * large.
+   */
+  #noteRoom(response: ServiceOutcome): void {
+    const hasRoom = response.kind === "responded" || response.cause !== "exhausted";
     if (hasRoom) this.#exhaustions.count = 0;
     else if (this.#exhaustions.count++ === 0) this.#exhaustions.sinceMs = this.#nowMs();
   }
@@ -171,18 +188,21 @@ export class ServiceClient {
     return count >= exhaustionsOfOverload && this.#nowMs() - sinceMs >= overloadMs;
   }
 
-  /** Has the service count what has been used already; kept and sent later while it is away. */
-  charge(method: Method, call: RateLimitCall): void {
-    this.#charges.deliver({ path: methods[method], message: encodeRateLimitCall(call), madeMs: this.#nowMs() });
+  /** Charges hits. While the service is unavailable the charge is kept and sent later. */
+  charge(method: Method, call: RateLimitRequest): void {
+    this.#charges.deliver({ path: methods[method], message: encodeRateLimitRequest(call), madeMs: this.#nowMs() });
   }
 
-  /** The service answers another worker again, so there is no reason to wait for a probe of one's own. */
-  answeredElsewhere(): void {
-    this.#breaker.answeredElsewhere();
+  /** Records that the service responds to another worker, so that this worker does not wait for its own probe. */
+  succeededElsewhere(): void {
+    this.#breaker.succeededElsewhere();
   }
 
+  /** The first time, it has the service asked which program it is, so that only operators cost it calls. */
   state(): ServiceState {
     const { isOpen } = this.#breaker;
+    if (!isOpen) void this.#identify();
+    const identity = this.#identity?.known;
     return {
       service: this.#options.key,
       breaker: isOpen ? "open" : "closed",
@@ -190,19 +210,23 @@ export class ServiceClient {
       ...(isOpen && { cause: this.#cause }),
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       failuresInARow: this.#failuresInARow,
-      ...(this.#answeredMs !== undefined && { answeredMs: this.#answeredMs }),
+      ...(this.#respondedMs !== undefined && { respondedMs: this.#respondedMs }),
       chargesBuffered: this.#charges.size,
-      refusalsRemembered: this.refusals.size,
+      denialsCached: this.denials.size,
       limitsLearned: this.learned.size,
+      ...(identity !== undefined && { identity }),
     };
   }
 
-  /** Resolves when no charge is under way and none can be sent; charges that wait for an absent service are given up. */
+  /**
+   * Resolves when no charge is in progress and none can be sent. Charges that wait for an unavailable service are
+   * dropped.
+   */
   idle(): Promise<void> {
     return this.#charges.idle();
   }
 
-  /** Asks and sends nothing any more. */
+  /** Closes the client: sends nothing any more. */
   close(): void {
     const { client, observer, key } = this.#options;
     this.#breaker.close();
@@ -212,8 +236,8 @@ export class ServiceClient {
   }
 
   /**
-   * Else the next request that asks makes the probe; where none comes, the service is asked how it is. After the first
-   * charge requests go first, because a charge may fail for what it is.
+   * Probes with a charge if one waits, otherwise with the next decision; if none comes, with a health check. After the
+   * first charge decisions come first, because a charge may fail for its own content.
    */
   #probe(isOverdue: boolean): void {
     if (this.#charges.size > 0) {
@@ -225,62 +249,78 @@ export class ServiceClient {
 
   #askHealth(): void {
     this.#options.client.call(healthPath, noService, healthTimeoutMs, (outcome) => {
-      const fault = faultOf(outcome);
+      const fault = healthError(outcome);
       if (fault !== undefined) this.#lastError = { message: fault, atMs: this.#options.clock.nowMs() };
-      this.#breaker.heardOfHealth(fault);
+      this.#breaker.healthChecked(fault);
     });
+  }
+
+  /** Never rejects. */
+  async #identify(): Promise<void> {
+    if (this.#identity !== undefined) return;
+    const asked: { known?: ServiceIdentity | undefined } = {};
+    this.#identity = asked;
+    asked.known = await identifyService(this.#options.client);
+    // Asked again the next time.
+    if (asked.known === undefined && this.#identity === asked) this.#identity = undefined;
   }
 
   #nowMs(): number {
     return this.#options.clock.monotonicMs();
   }
 
-  /** @param isQuestion a request waits for it, or would if the breaker were closed. */
-  #call(path: string, message: Buffer, timeoutMs: number, done: (answer: Answer) => void, isQuestion = false): void {
+  /** @param isDecision The call is for a decision: a request waits for it, or would if the breaker were closed. */
+  #call(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+    done: (response: ServiceOutcome) => void,
+    isDecision = false,
+  ): void {
     const startMs = this.#nowMs();
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
-      const answer = readAnswer(outcome);
+      const response = readOutcome(outcome);
       try {
-        if (isQuestion) this.#noteRoom(answer);
-        this.#learn(answer, startMs, timeoutMs, isQuestion);
+        if (isDecision) this.#noteRoom(response);
+        this.#learn(response, startMs, timeoutMs, isDecision);
       } catch (error) {
-        const { onFault } = this.#options;
-        if (onFault === undefined) throw error;
-        onFault(error);
+        const { onError } = this.#options;
+        if (onError === undefined) throw error;
+        onError(error);
       }
-      // Whoever asked waits for this alone.
-      done(answer);
+      // The caller waits only for this.
+      done(response);
     });
   }
 
-  #learn(answer: Answer, startMs: number, timeoutMs: number, isQuestion: boolean): void {
+  #learn(response: ServiceOutcome, startMs: number, timeoutMs: number, isDecision: boolean): void {
     const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
-    if (answer.kind === "answered") {
+    if (response.kind === "responded") {
       this.#isMisbehaving = false;
-      this.#noteWell();
-      observer.called(key, answer.answer.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
+      this.#noteSuccess();
+      observer.called(key, response.response.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
       this.#breaker.succeeded(durationMs);
       return;
     }
-    observer.called(key, answer.cause, durationMs);
+    observer.called(key, response.cause, durationMs);
     this.#failuresInARow++;
-    this.#lastError = { message: answer.message, atMs: clock.nowMs() };
-    if (!awayCauses.has(answer.cause) && !this.#isMisbehaving) {
+    this.#lastError = { message: response.message, atMs: clock.nowMs() };
+    if (!unavailableCauses.has(response.cause) && !this.#isMisbehaving) {
       this.#isMisbehaving = true;
-      observer.misbehaved(key, answer.message);
+      observer.misbehaved(key, response.message);
     }
-    if (answer.cause === "exhausted" && this.#isOverloaded) this.#breaker.failed(answer.message);
-    // A refusal of this one call says that the service is there for others.
-    else if (isAboutCall(answer)) this.#breaker.succeeded(durationMs);
-    // A charge at which the service fails may be alone with that, and must not close the service to requests.
-    else if (answer.cause === "failed" && !isQuestion && !this.#breaker.isOpen) return;
-    else this.#breaker.failed(answer.message, answer.cause === "timeout" ? timeoutMs : undefined);
+    if (response.cause === "exhausted" && this.#isOverloaded) this.#breaker.failed(response.message);
+    // A rejection of this one call shows that the service is available for others.
+    else if (isAboutCall(response)) this.#breaker.succeeded(durationMs);
+    // A charge may be the only call at which the service fails, and must not open the breaker for decisions.
+    else if (response.cause === "failed" && !isDecision && !this.#breaker.isOpen) return;
+    else this.#breaker.failed(response.message, response.cause === "timeout" ? timeoutMs : undefined);
   }
 
-  #noteWell(): void {
+  #noteSuccess(): void {
     this.#failuresInARow = 0;
-    this.#answeredMs = this.#options.clock.nowMs();
+    this.#respondedMs = this.#options.clock.nowMs();
   }
 }
 
@@ -288,21 +328,21 @@ function isAboutCall({ cause }: CallFailure): boolean {
   return cause === "rejected" || cause === "exhausted";
 }
 
-/** What is wrong with a service by its health; undefined where it is well, or there and without such a method. */
-function faultOf(outcome: CallOutcome): string | undefined {
+/** Returns the error of a health check; undefined if the service is healthy, or reachable without that method. */
+function healthError(outcome: CallOutcome): string | undefined {
   if (outcome.kind === "failed") return isAboutCall(outcome) ? undefined : outcome.message;
-  return outcome.message.equals(servingMessage) ? undefined : "the service says that it is not serving";
+  return outcome.message.equals(servingMessage) ? undefined : "the service reports that it is not serving";
 }
 
-function readAnswer(outcome: CallOutcome): Answer {
+function readOutcome(outcome: CallOutcome): ServiceOutcome {
   if (outcome.kind === "failed") return outcome;
   try {
-    const answer = decodeRateLimitAnswer(outcome.message);
-    if (answer.overallCode === "UNKNOWN")
-      return callFailure("unknown", "the service answered with overall code UNKNOWN");
-    return { kind: "answered", answer };
+    const response = decodeRateLimitResponse(outcome.message);
+    if (response.overallCode === "UNKNOWN")
+      return callFailure("unknown", "the service responded with overall code UNKNOWN");
+    return { kind: "responded", response };
   } catch (error) {
     const message = error instanceof WireError ? error.message : String(error);
-    return callFailure("garbage", `an answer that cannot be read: ${message}`);
+    return callFailure("garbage", `a response that cannot be read: ${message}`);
   }
 }

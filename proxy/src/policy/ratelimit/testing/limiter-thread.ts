@@ -1,4 +1,4 @@
-/** A worker thread of a test: does one job after the other against shared memory and answers each with its report. */
+/** A worker thread for tests. It runs one job after the other against shared memory and posts a report for each. */
 import { parentPort, workerData } from "node:worker_threads";
 import type { LocalLimit } from "../../../ir/limit.ts";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
@@ -53,7 +53,7 @@ function admitAll(job: Extract<Job, { kind: "admit" }>): Report {
     const admission = sets[rule]?.admit(requestOf(`client ${at % job.clients}`), job.nowMs);
     if (admission?.kind !== "allowed") continue;
     passed++;
-    if (job.refundEvery !== undefined && passed % job.refundEvery === 0) admission.lease.refund(job.nowMs);
+    if (job.refundEvery !== undefined && passed % job.refundEvery === 0) admission.reservation.refund(job.nowMs);
     else kept[rule] = (kept[rule] ?? 0) + 1;
   }
   return kept;

@@ -3,7 +3,7 @@ import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { LocalLimit } from "../../../ir/limit.ts";
 import { CounterTable } from "../counter-table.ts";
-import type { Admission, Allowed, Denied } from "../local-limiter.ts";
+import type { LocalResult, Allowed, Denied } from "../local-limiter.ts";
 
 type Shape = Partial<LocalLimit>;
 
@@ -53,13 +53,13 @@ export function freshTable(counters = 1024): CounterTable {
 }
 
 /** Throws when the request was denied. */
-export function allowed(admission: Admission): Allowed {
+export function allowed(admission: LocalResult): Allowed {
   if (admission.kind !== "allowed") throw new Error(`denied by ${admission.limit.counter}`);
   return admission;
 }
 
 /** Throws when the request was allowed. */
-export function denied(admission: Admission): Denied {
+export function denied(admission: LocalResult): Denied {
   if (admission.kind !== "denied") throw new Error("allowed");
   return admission;
 }

@@ -1,6 +1,6 @@
 /**
- * The header blocks that begin calls. All of a block is the same from call to call but for the time that is left, and
- * even that hardly ever differs, so the last block of each method is kept.
+ * The header blocks that begin calls. Only the timeout differs from call to call, and that rarely, so the latest block
+ * of each method is cached.
  */
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 
@@ -12,7 +12,7 @@ interface Head {
 export class CallHeads {
   readonly #scheme: "http" | "https";
   readonly #authority: string;
-  /** By path; there are as many as methods are called. */
+  /** By path; one per method. */
   readonly #heads = new Map<string, Head>();
 
   constructor(scheme: "http" | "https", authority: string) {
@@ -20,14 +20,18 @@ export class CallHeads {
     this.#authority = authority;
   }
 
-  /** @param timeoutMs whole, told to the service as the time in which an answer is of use; below 1 counts as 1. */
+  /**
+   * Returns the header block of a call.
+   *
+   * @param timeoutMs Whole milliseconds, sent to the service as `grpc-timeout`; at least 1.
+   */
   blockOf(path: string, timeoutMs: number): Buffer {
     const known = this.#heads.get(path);
     if (known?.timeoutMs === timeoutMs) return known.block;
     const block = encodeHeaderBlock([
       ...[":method", "POST", ":scheme", this.#scheme],
       ...[":authority", this.#authority, ":path", path],
-      // Eight digits are the most that the protocol allows.
+      // At most eight digits (gRPC over HTTP/2, "Timeout").
       ...["te", "trailers", "content-type", "application/grpc"],
       ...["grpc-timeout", `${Math.min(Math.max(1, timeoutMs), 99_999_999)}m`],
     ]);

@@ -7,40 +7,40 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { defaultClientLimits } from "./client-limits.ts";
-import { answered, clientOf, data, headers, lastHeaders, ok, path, settings } from "./testing/calls.ts";
+import { responded, clientOf, data, headers, lastHeaders, ok, path, settings } from "./testing/calls.ts";
 import { framed, okTrailers, RawService, responseHead } from "./testing/raw-service.ts";
 
 describe("a call", () => {
-  test("is a gRPC request with its deadline, and its answer ends it", async () => {
+  test("is a gRPC request with its deadline, and its response ends it", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
     const sent = await peer.until(FrameType.Data);
-    peer.answer(1, ok);
-    expect(await outcome).toEqual(answered);
+    peer.respond(1, ok);
+    expect(await outcome).toEqual(responded);
     expect(sent).toMatchObject({ streamId: 1, flags: Flag.EndStream, payload: framed(Buffer.from("ask")) });
     const head = peer.got(FrameType.Headers)[0]?.payload.toString("latin1");
     expect(head).toContain(path);
     expect(head).toMatch(/grpc-timeout.{1,2}\d{4,5}m/);
   });
 
-  test("leaves in one write with all others of its turn", async () => {
+  test("is sent in one write with all others of the same turn", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const first = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.answer(1, ok);
+    peer.respond(1, ok);
     await first;
     const outcomes = Array.from({ length: 20 }, () => call());
     await peer.until(FrameType.Data, 21);
     expect(peer.chunks.at(-1)?.filter(({ type }) => type === FrameType.Data)).toHaveLength(20);
-    for (let at = 0; at < 20; at++) peer.answer(3 + 2 * at, ok);
-    expect(await Promise.all(outcomes)).toEqual(new Array(20).fill(answered));
+    for (let at = 0; at < 20; at++) peer.respond(3 + 2 * at, ok);
+    expect(await Promise.all(outcomes)).toEqual(new Array(20).fill(responded));
   });
 
-  test("is sent when the service's settings have come, and heeds how many it takes at once", async () => {
+  test("is sent after the service's settings, within their number of concurrent streams", async () => {
     const service = await RawService.start(settings([Setting.MaxConcurrentStreams, 2]));
     const { call } = clientOf([service.port]);
     const outcomes = [call(), call(), call()];
@@ -49,14 +49,14 @@ describe("a call", () => {
     peer.send(rawFrame(FrameType.Ping, 0, 0, "12345678"));
     await peer.until(FrameType.Ping);
     expect(peer.got(FrameType.Headers)).toHaveLength(2);
-    peer.answer(1, ok);
+    peer.respond(1, ok);
     await peer.until(FrameType.Data, 3);
-    peer.answer(3, ok);
-    peer.answer(5, ok);
-    expect(await Promise.all(outcomes)).toEqual([answered, answered, answered]);
+    peer.respond(3, ok);
+    peer.respond(5, ok);
+    expect(await Promise.all(outcomes)).toEqual([responded, responded, responded]);
   });
 
-  test("larger than the service's window goes in pieces, as the windows open", async () => {
+  test("larger than the service's window is sent in chunks, as the windows open", async () => {
     const service = await RawService.start(settings([Setting.InitialWindowSize, 10]));
     const { call } = clientOf([service.port]);
     const message = Buffer.from("a message of thirty-five bytes ....");
@@ -68,11 +68,11 @@ describe("a call", () => {
     peer.send(settings([Setting.InitialWindowSize, 1_000]));
     expect(await peer.until(FrameType.Data, 3)).toMatchObject({ flags: Flag.EndStream });
     expect(Buffer.concat(peer.got(FrameType.Data).map(({ payload }) => payload))).toEqual(framed(message));
-    peer.answer(1, ok);
-    expect(await outcome).toEqual(answered);
+    peer.respond(1, ok);
+    expect(await outcome).toEqual(responded);
   });
 
-  test("that fills the connection's window lets no other pass until it opens", async () => {
+  test("that fills the connection's window blocks the others until it opens", async () => {
     const service = await RawService.start(settings([Setting.InitialWindowSize, 1_000_000]));
     const { call } = clientOf([service.port]);
     const outcomes = [call(Buffer.alloc(70_000)), call()];
@@ -84,33 +84,33 @@ describe("a call", () => {
     peer.send(rawFrame(FrameType.WindowUpdate, 0, 0, uint32(100_000)));
     await peer.until(FrameType.Data, 6);
     expect(sent()).toBe(70_005 + 8);
-    peer.answer(1, ok);
-    peer.answer(3, ok);
-    expect(await Promise.all(outcomes)).toEqual([answered, answered]);
+    peer.respond(1, ok);
+    peer.respond(3, ok);
+    expect(await Promise.all(outcomes)).toEqual([responded, responded]);
   });
 
-  test("whose numbers would run out goes on a new connection", async () => {
+  test("without a stream identifier left goes on a new connection", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port], { limits: { ...defaultClientLimits, maxStreamId: 5 } });
     const first = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.answer(1, ok);
+    peer.respond(1, ok);
     await first;
     const outcomes = [call(), call(), call()];
     await peer.until(FrameType.Data, 3);
     const next = await service.peer(2);
     await next.until(FrameType.Data);
-    next.answer(1, ok);
-    peer.answer(3, ok);
-    peer.answer(5, ok);
-    expect(await Promise.all(outcomes)).toEqual([answered, answered, answered]);
+    next.respond(1, ok);
+    peer.respond(3, ok);
+    peer.respond(5, ok);
+    expect(await Promise.all(outcomes)).toEqual([responded, responded, responded]);
     await peer.closed();
   });
 });
 
-describe("an answer", () => {
-  test("is understood in Huffman code and by the dynamic table, from one call to the next", async () => {
+describe("a response", () => {
+  test("is decoded from Huffman code and the dynamic table, from one call to the next", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     // `grpc-status: 0` as a literal that the table takes up, its name in Huffman code; then by its place in the table.
@@ -126,7 +126,7 @@ describe("an answer", () => {
       await peer.until(FrameType.Data, at + 1);
       const id = 1 + 2 * at;
       peer.send(headers(id, Buffer.from([0x88])), data(id, framed(ok)), lastHeaders(id, trailers));
-      expect(await outcome).toEqual(answered);
+      expect(await outcome).toEqual(responded);
     }
   });
 
@@ -158,13 +158,13 @@ describe("an answer", () => {
           lastHeaders(id, okTrailers),
         ]);
         for (const part of split(bytes, byteCuts)) peer.socket.write(part);
-        expect(await outcome).toEqual(answered);
+        expect(await outcome).toEqual(responded);
       }),
       { numRuns: 100 },
     );
   });
 
-  test("of nearly the largest size comes whole from a server that heeds our windows", async () => {
+  test("of nearly the largest size arrives whole from a server that respects the windows", async () => {
     const large = Buffer.alloc(1_000_000, "x");
     const server = createHttp2Server();
     server.on("stream", (stream: ServerHttp2Stream) => {
@@ -176,11 +176,11 @@ describe("an answer", () => {
     onTestFinished(() => void server.close());
     // A TCP server that listens has such an address.
     const { call, client } = clientOf([(server.address() as AddressInfo).port]);
-    for (let times = 0; times < 4; times++) expect(await call()).toEqual({ kind: "answered", message: large });
+    for (let times = 0; times < 4; times++) expect(await call()).toEqual({ kind: "responded", message: large });
     client.close();
   });
 
-  test("to a call that has timed out is passed over, and later ones are still understood", async () => {
+  test("to a call that has timed out is ignored, and later ones are still decoded", async () => {
     const service = await RawService.start();
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
@@ -192,11 +192,11 @@ describe("an answer", () => {
     expect((await peer.until(FrameType.RstStream)).payload).toEqual(uint32(ErrorCode.Cancel));
     const next = call();
     await peer.until(FrameType.Data, 2);
-    // The late answer fills the table that the next one refers to.
+    // The late response fills the table that the next one refers to.
     const indexed = Buffer.concat([Buffer.from([0x40]), encodeHeaderBlock(["grpc-status", "0"]).subarray(1)]);
     peer.send(headers(1, responseHead), data(1, framed(ok)), lastHeaders(1, indexed));
     peer.send(headers(3, responseHead), data(3, framed(ok)), lastHeaders(3, Buffer.from([0xbe])));
-    expect(await next).toEqual(answered);
+    expect(await next).toEqual(responded);
   });
 
   // One field of 133 bytes that the table takes up, and 200 references to it.
@@ -226,11 +226,11 @@ describe("an answer", () => {
     expect(await outcome).toMatchObject({ kind: "failed", cause: "garbage" });
     const next = call();
     await peer.until(FrameType.Data, 2);
-    peer.answer(3, ok);
-    expect(await next).toEqual(answered);
+    peer.respond(3, ok);
+    expect(await next).toEqual(responded);
   });
 
-  test("of more than a mebibyte is cut off", async () => {
+  test("of more than a mebibyte is reset", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port], {
       limits: { ...defaultClientLimits, streamWindowBytes: 2_000_000, connectionWindowBytes: 4_000_000 },
@@ -243,7 +243,7 @@ describe("an answer", () => {
     expect((await peer.until(FrameType.RstStream)).payload).toEqual(uint32(ErrorCode.Cancel));
   });
 
-  test("that says at its beginning that it is longer than a mebibyte is cut off at once", async () => {
+  test("with a prefix of more than a mebibyte is reset at once", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
@@ -254,7 +254,7 @@ describe("an answer", () => {
     expect((await peer.until(FrameType.RstStream)).payload).toEqual(uint32(ErrorCode.Cancel));
   });
 
-  test("in thousands of pieces is joined once", async () => {
+  test("in thousands of chunks is joined once", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port], { clock: new FakeClock() });
     const outcome = call();
@@ -272,19 +272,19 @@ describe("an answer", () => {
     const concat = Buffer.concat.bind(Buffer);
     const spy = vi.spyOn(Buffer, "concat").mockImplementation((list, length) => {
       const joined = concat(list, length);
-      // What is read of the socket is joined with the unfinished frame before it.
+      // Bytes from the socket are joined with the unfinished frame before them.
       joinedBytes += joined.length;
       return joined;
     });
     onTestFinished(() => spy.mockRestore());
     peer.send(frames);
-    expect(await outcome).toEqual({ kind: "answered", message });
+    expect(await outcome).toEqual({ kind: "responded", message });
     expect(joinedBytes).toBeLessThan(10 * frames.length);
   });
 
   test.each([
     ["pieces of a byte", data(1, Buffer.from("x"))],
-    ["interim answers", headers(1, status("103"))],
+    ["interim responses", headers(1, status("103"))],
   ])("in %s without end ends the connection", async (what, frame) => {
     const service = await RawService.start();
     const { call } = clientOf([service.port], { clock: new FakeClock() });
@@ -297,15 +297,15 @@ describe("an answer", () => {
     expect((await peer.until(FrameType.GoAway)).payload.readUInt32BE(4)).toBe(ErrorCode.EnhanceYourCalm);
   });
 
-  test("may be preceded by interim answers", async () => {
+  test("may be preceded by interim responses", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
     peer.send(headers(1, status("103")), headers(1, status("100")));
-    peer.answer(1, ok);
-    expect(await outcome).toEqual(answered);
+    peer.respond(1, ok);
+    expect(await outcome).toEqual(responded);
   });
 });
 

@@ -1,10 +1,10 @@
 /**
- * The calls of one connection: what opens, feeds and ends their streams (RFC 9113 §5, §6.1, §6.4, §6.9), both directions'
- * flow control, and the calls that wait until the peer takes them.
+ * The calls of one connection: opens, sends and ends their streams (RFC 9113 §5, §6.1, §6.4, §6.9), does flow control
+ * in both directions, and queues calls until the peer accepts them.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { demand, paddingBytes } from "@gatewayproxy/runtime/http2/demand";
-import type { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
+import { assertProtocol, paddingBytes } from "@gatewayproxy/runtime/http2/assert-protocol";
+import type { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -14,10 +14,10 @@ import {
   maxWindowBytes,
 } from "@gatewayproxy/runtime/http2/frame";
 import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { HeaderBlocks } from "@gatewayproxy/runtime/http2/header-blocks";
+import { HeaderBlockReader } from "@gatewayproxy/runtime/http2/header-block-reader";
 import type { PeerSettings } from "@gatewayproxy/runtime/http2/settings";
 import { StreamTable } from "@gatewayproxy/runtime/http2/stream-table";
-import { type Call, type CallHost, type Ending, maxAnswerBytes } from "./call.ts";
+import { type Call, type CallHost, type Ending, maxResponseBytes } from "./call.ts";
 import type { CallHeads } from "./call-heads.ts";
 import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
 import { readResponseBlock, type ResponseBlock } from "./response-block.ts";
@@ -27,28 +27,33 @@ export interface CallStreamsOptions {
   readonly heads: CallHeads;
   readonly limits: ClientLimits;
   readonly clock: Clock;
-  /** Bounds frames that move no call. */
-  readonly idleFrames: FloodGuard;
-  /** The last call under way has ended. */
+  /** Bounds frames that advance no call. */
+  readonly idleFrames: FloodLimit;
+  /** The last call in progress has ended. */
   readonly onIdle: () => void;
-  /** The numbers of streams have come to their end. */
-  readonly onUsedUp: () => void;
-  /** A call under way has had no answer in time. */
+  /** All stream identifiers are used up. */
+  readonly onStreamIdsExhausted: () => void;
+  /** A call in progress has timed out. */
   readonly onTimeout: () => void;
 }
 
-/** Frames that move no call, for each call: PING and WINDOW_UPDATE come with it, a late answer after it. */
+/**
+ * Further frames without progress that each call permits: PING and WINDOW_UPDATE come with it, a late response after
+ * it.
+ */
 const idleFramesPerCall = 8;
-/** DATA frames below this cost more than they bring. */
+/** Smaller DATA frames count as frames without progress, unless they are the first or the last. */
 const smallPieceBytes = 256;
 
 export class CallStreams implements CallHost {
   readonly #options: CallStreamsOptions;
-  readonly #blocks = new HeaderBlocks<ResponseBlock>(maxHeaderListBytes, readResponseBlock);
+  readonly #blocks = new HeaderBlockReader<ResponseBlock>(maxHeaderListBytes, readResponseBlock);
   readonly #streams = new StreamTable<Call>();
-  /** Calls without a stream, in their order: before the settings have come, and while the peer takes no more at once. */
+  /**
+   * Calls without a stream, in order: before the peer's settings arrive, and while the peer accepts no more streams.
+   */
   readonly #waiting = new Set<Call>();
-  /** Calls whose message the windows hold back, in their order. */
+  /** Calls whose message is blocked by flow control, in order. */
   readonly #blocked = new Set<Call>();
   #isSettled = false;
   #nextStreamId = 1;
@@ -62,16 +67,16 @@ export class CallStreams implements CallHost {
     this.#receiveWindowBytes = options.limits.connectionWindowBytes;
   }
 
-  /** Calls that have a stream. */
+  /** The number of calls with a stream. */
   get active(): number {
     return this.#streams.size;
   }
 
-  /** Sends the call, now or when there is room for it. */
+  /** Sends the call, now or when a stream is available. */
   start(call: Call): void {
     const { writer, limits } = this.#options;
     if (writer.waitingBytes > limits.maxWaitingBytes) {
-      call.giveBack("the service does not read its calls");
+      call.returnUnprocessed("the service does not read its calls");
       return;
     }
     call.host = this;
@@ -93,10 +98,14 @@ export class CallStreams implements CallHost {
     const leftMs = Math.ceil(call.pending.deadlineMs - clock.monotonicMs());
     writer.headers(call.id, heads.blockOf(call.pending.path, leftMs), false);
     if (!this.#sendOn(call)) this.#blocked.add(call);
-    if (this.#nextStreamId > limits.maxStreamId) this.#options.onUsedUp();
+    if (this.#nextStreamId > limits.maxStreamId) this.#options.onStreamIdsExhausted();
   }
 
-  /** Sends of a call's message what the windows allow. @returns whether that was all. */
+  /**
+   * Sends as much of a call's message as the windows allow.
+   *
+   * @returns whether all of it is sent.
+   */
   #sendOn(call: Call): boolean {
     const { body } = call;
     while (call.sentBytes < body.length) {
@@ -128,13 +137,13 @@ export class CallStreams implements CallHost {
     }
   }
 
-  /** A call is over, whoever ended it: what is left of its stream goes. */
+  /** Removes the stream of a call that has ended. */
   ended(call: Call, ending: Ending): void {
     this.#waiting.delete(call);
     this.#blocked.delete(call);
     if (this.#streams.get(call.id) !== call) return;
     this.#streams.delete(call.id);
-    this.#options.idleFrames.earn(idleFramesPerCall);
+    this.#options.idleFrames.replenish(idleFramesPerCall);
     if (ending === "timedOut") {
       this.#options.writer.rstStream(call.id, ErrorCode.Cancel);
       this.#options.onTimeout();
@@ -143,7 +152,7 @@ export class CallStreams implements CallHost {
     if (this.#streams.size === 0) this.#options.onIdle();
   }
 
-  /** Takes the peer's settings over. */
+  /** Applies the peer's settings. */
   apply({ initialWindowBytes, maxConcurrentStreams }: PeerSettings): void {
     this.#isSettled = true;
     this.#maxConcurrentStreams = maxConcurrentStreams ?? this.#maxConcurrentStreams;
@@ -151,7 +160,7 @@ export class CallStreams implements CallHost {
     this.#startWaiting();
   }
 
-  /** Streams that are open change with it (§6.9.2). */
+  /** Adjusts the windows of open streams (§6.9.2). */
   #changeInitialWindow(bytes: number): void {
     const change = bytes - this.#peerInitialWindowBytes;
     this.#peerInitialWindowBytes = bytes;
@@ -166,30 +175,30 @@ export class CallStreams implements CallHost {
     }
   }
 
-  /** Takes a whole header block: it begins an answer, or ends one. */
+  /** Handles a whole header block: the head or the trailers of a response. */
   headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
-    // Of a call that is over as well: the table of fields must stay in step.
+    // Blocks of ended calls are decoded too, to keep the HPACK table in sync.
     const block = this.#blocks.read(buffer, start, end);
     const call = this.#callOf(id);
     if (call === undefined) return;
     if (block.kind === "malformed") {
-      this.#spoil(call, `an answer with malformed headers: ${block.reason}`);
+      this.#failMalformed(call, `a response with malformed headers: ${block.reason}`);
       return;
     }
     const isTrailers = call.hasHead;
     if (isTrailers ? block.httpStatus !== 0 || !endStream : block.httpStatus === 0) {
-      this.#spoil(call, "an answer whose headers are out of place");
+      this.#failMalformed(call, "a response whose headers are out of place");
     } else if (endStream || isTrailers || block.httpStatus >= 200) {
       call.readFields(block);
-      if (endStream) this.#conclude(call);
+      if (endStream) this.#complete(call);
     } else {
-      // An interim answer (1xx): the answer follows.
+      // An interim response (1xx): the final one follows.
       this.#options.idleFrames.count();
     }
   }
 
   data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    demand(id !== 0, "DATA belongs to a stream");
+    assertProtocol(id !== 0, "DATA belongs to a stream");
     this.#receiveWindowBytes -= end - start;
     if (this.#receiveWindowBytes < 0) {
       throw new ConnectionError(ErrorCode.FlowControlError, "DATA beyond the connection's window");
@@ -207,20 +216,20 @@ export class CallStreams implements CallHost {
     call.receiveWindowBytes -= frameBytes;
     if (call.receiveWindowBytes < 0) {
       this.#reset(call, ErrorCode.FlowControlError);
-      call.spoil("an answer beyond its window");
+      call.failMalformed("a response beyond its window");
       return;
     }
-    // Only the first piece of an answer, and the last, may be as small as the answer is.
+    // The first and the last piece of a response may be of any size.
     if (!isLast && end - start < (call.hasData ? smallPieceBytes : 1)) this.#options.idleFrames.count();
-    if (!call.hasHead) this.#spoil(call, "an answer that begins without headers");
+    if (!call.hasHead) this.#failMalformed(call, "a response that begins without headers");
     else if (!call.readData(buffer, start, end)) {
       this.#reset(call, ErrorCode.Cancel);
-      call.spoil(`an answer of more than ${maxAnswerBytes} bytes`);
-    } else if (isLast) this.#conclude(call);
+      call.failMalformed(`a response of more than ${maxResponseBytes} bytes`);
+    } else if (isLast) this.#complete(call);
     else this.#refillStream(call);
   }
 
-  /** What is read is taken at once, so windows are opened again as they are used. */
+  /** Received bytes are consumed at once, so windows are refilled as they are used. */
   #refillConnection(): void {
     const { writer, limits } = this.#options;
     if (this.#receiveWindowBytes >= limits.connectionWindowBytes / 2) return;
@@ -238,15 +247,16 @@ export class CallStreams implements CallHost {
   rstStream(id: number, code: number): void {
     const call = this.#callOf(id);
     if (call === undefined) return;
-    // From here on the stream is no more, so nothing is sent on it.
-    if (code === ErrorCode.RefusedStream) call.giveBack("the service refused the call unread");
-    else if (code === ErrorCode.NoError && call.hasHead) call.conclude();
-    else call.fail(`the service broke the call off with error code ${code}`);
+    // The stream is closed, so nothing more is sent on it.
+    if (code === ErrorCode.RefusedStream)
+      call.returnUnprocessed("the service rejected the call without processing it (REFUSED_STREAM)");
+    else if (code === ErrorCode.NoError && call.hasHead) call.complete();
+    else call.fail(`the service reset the call with error code ${code}`);
   }
 
   windowUpdate(id: number, bytes: number): void {
     this.#options.idleFrames.count();
-    demand(bytes > 0, "WINDOW_UPDATE by 0");
+    assertProtocol(bytes > 0, "WINDOW_UPDATE by 0");
     if (id === 0) {
       this.#sendWindowBytes += bytes;
       if (this.#sendWindowBytes > maxWindowBytes) {
@@ -261,37 +271,38 @@ export class CallStreams implements CallHost {
     if (this.#blocked.has(call) && this.#sendOn(call)) this.#blocked.delete(call);
   }
 
-  /** Calls beyond the last that the peer will serve are given back, to be made elsewhere. */
-  giveBackAfter(lastStreamId: number): void {
-    for (const call of this.#streams.all()) if (call.id > lastStreamId) call.giveBack("the service is leaving");
+  /** Returns calls that the peer will not process, to be made elsewhere. */
+  returnUnprocessed(lastStreamId: number): void {
+    for (const call of this.#streams.all())
+      if (call.id > lastStreamId) call.returnUnprocessed("the service is closing the connection");
   }
 
-  giveWaitingBack(reason: string): void {
-    for (const call of this.#waiting) call.giveBack(reason);
+  returnWaiting(reason: string): void {
+    for (const call of this.#waiting) call.returnUnprocessed(reason);
   }
 
-  /** The connection is gone. */
-  breakOff(reason: string): void {
-    for (const call of this.#streams.all()) call.breakOff(reason);
+  /** Ends all calls: the connection is closed. */
+  connectionLost(reason: string): void {
+    for (const call of this.#streams.all()) call.connectionLost(reason);
   }
 
-  /** The call of a stream; undefined for one that is over, whose last frames may still be on their way. */
+  /** Returns the call of a stream; undefined for an ended one, whose last frames may still arrive. */
   #callOf(id: number): Call | undefined {
-    demand(id < this.#nextStreamId && (id & 1) === 1, "a frame on a stream that we have not opened");
+    assertProtocol(id < this.#nextStreamId && (id & 1) === 1, "a frame on a stream that was never opened");
     const call = this.#streams.get(id);
     if (call === undefined) this.#options.idleFrames.count();
     return call;
   }
 
-  #conclude(call: Call): void {
-    // The answer came before all of the call was sent, and the rest is not wanted.
+  #complete(call: Call): void {
+    // The response ended before the whole call was sent; the rest is not sent.
     if (call.sentBytes < call.body.length) this.#reset(call, ErrorCode.Cancel);
-    call.conclude();
+    call.complete();
   }
 
-  #spoil(call: Call, reason: string): void {
+  #failMalformed(call: Call, reason: string): void {
     this.#reset(call, ErrorCode.ProtocolError);
-    call.spoil(reason);
+    call.failMalformed(reason);
   }
 
   #reset(call: Call, code: ErrorCode): void {

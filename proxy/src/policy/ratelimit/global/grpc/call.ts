@@ -1,26 +1,26 @@
-/** One unary call: what is asked, how far it has got on its stream, and how it ends, which it does exactly once. */
+/** One unary call: its message, its progress on its stream, and its end, which happens exactly once. */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { KeptBytes } from "@gatewayproxy/runtime/kept-bytes";
-import { announcedBytes, concludeCall, frameMessage } from "./grpc-message.ts";
-import type { AnswerFields } from "./response-block.ts";
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
+import { framedLength, outcomeOf, frameMessage } from "./grpc-message.ts";
+import type { ResponseFields } from "./response-block.ts";
 import { type CallFailure, type CallOutcome, callFailure } from "./unary-client.ts";
 
-/** One call, from whoever sends it. */
+/** A call to send. */
 export interface PendingCall {
   readonly path: string;
   readonly message: Buffer;
-  /** Of `Clock.monotonicMs`. */
+  /** The deadline in the time of `Clock.monotonicMs`. */
   readonly deadlineMs: number;
   readonly done: (outcome: CallOutcome) => void;
-  /** The server has not begun the call: it may be sent again. */
-  readonly returned: (failure: CallFailure) => void;
+  /** Called if the server has not processed the call: it may be sent again. */
+  readonly unprocessed: (failure: CallFailure) => void;
 }
 
-/** Whether the server had said anything of a call; `lost` came with the connection, or never left. */
-export type Ending = "heard" | "timedOut" | "lost";
+/** How a call ended: with a response, by its deadline, or without a response since the connection or stream ended. */
+export type Ending = "responded" | "timedOut" | "noResponse";
 
-/** More than any answer; whatever goes on beyond is cut off. */
-export const maxAnswerBytes = 1024 * 1024;
+/** The maximum size of a response in bytes. Longer responses are reset. */
+export const maxResponseBytes = 1024 * 1024;
 
 const nothing = Buffer.alloc(0);
 
@@ -28,97 +28,97 @@ export class Call {
   readonly pending: PendingCall;
   readonly #onEnd: (call: Call, ending: Ending) => void;
   readonly #deadline: Timer;
-  /** Of its stream; 0 until it has one. */
+  /** The stream identifier; 0 until the call has a stream. */
   id = 0;
-  /** With gRPC's framing. */
+  /** The message with gRPC's framing. */
   readonly body: Buffer;
-  /** How much of the body has been sent. */
+  /** Bytes of the body that are sent. */
   sentBytes = 0;
-  /** What may be sent on its stream. */
+  /** Bytes that may be sent on its stream. */
   sendWindowBytes = 0;
-  /** What the server may still send on its stream. */
+  /** Bytes that the server may still send on its stream. */
   receiveWindowBytes = 0;
-  /** The connection that carries it learns of its end here, to forget its stream. */
+  /** The connection that carries the call. It is notified of the end, to remove the stream. */
   host: CallHost | undefined;
   isOver = false;
   #httpStatus = 0;
   #grpcStatus: string | undefined;
   #grpcMessage: string | undefined;
-  /** The first piece, which is nearly always the whole answer. */
-  #answer: Buffer = nothing;
-  /** All pieces, once there are several: they are joined once, since a join for each costs the square of their number. */
-  #pieces: KeptBytes | undefined;
+  /** The first chunk, which is nearly always the whole response. */
+  #response: Buffer = nothing;
+  /** All chunks if there are several. They are joined once, since joining at each chunk is quadratic. */
+  #pieces: ChunkBuffer | undefined;
 
-  /** @param onEnd hears of the end before the sender of the call does. */
+  /** @param onEnd Called at the end, before the callbacks of `pending`. */
   constructor(pending: PendingCall, clock: Clock, onEnd: (call: Call, ending: Ending) => void) {
     this.pending = pending;
     this.body = frameMessage(pending.message);
     this.#onEnd = onEnd;
     this.#deadline = clock.setTimer(Math.max(0, pending.deadlineMs - clock.monotonicMs()), () => {
-      this.#end(callFailure("timeout", "the service did not answer in time"), "timedOut");
+      this.#end(callFailure("timeout", "the service did not respond in time"), "timedOut");
     });
   }
 
-  /** The head of the answer has come. */
+  /** The head of the response has been received. */
   get hasHead(): boolean {
     return this.#httpStatus !== 0;
   }
 
-  /** Takes the fields of the answer's head or trailers. */
-  readFields({ httpStatus, grpcStatus, grpcMessage }: AnswerFields): void {
+  /** Reads the fields of the response's head or trailers. */
+  readFields({ httpStatus, grpcStatus, grpcMessage }: ResponseFields): void {
     if (httpStatus !== 0) this.#httpStatus = httpStatus;
     this.#grpcStatus = grpcStatus ?? this.#grpcStatus;
     this.#grpcMessage = grpcMessage ?? this.#grpcMessage;
   }
 
-  /** Some of the answer has come. */
+  /** Some of the response's body has been received. */
   get hasData(): boolean {
-    return this.#answer.length > 0;
+    return this.#response.length > 0;
   }
 
   /**
-   * Takes a piece of the answer, valid during this call only; false when there is more of it than any answer has, or is
-   * about to be by the length in front of it.
+   * Reads a chunk of the response, which is valid only during this call. Returns false if the response exceeds the
+   * maximum, or will by the length in its prefix.
    */
   readData(buffer: Buffer, start: number, end: number): boolean {
     if (start === end) return true;
     const piece = Buffer.from(buffer.subarray(start, end));
-    if (this.#answer.length === 0) {
-      this.#answer = piece;
-      return announcedBytes(piece) <= maxAnswerBytes && piece.length <= maxAnswerBytes;
+    if (this.#response.length === 0) {
+      this.#response = piece;
+      return framedLength(piece) <= maxResponseBytes && piece.length <= maxResponseBytes;
     }
     if (this.#pieces === undefined) {
-      this.#pieces = new KeptBytes();
-      this.#pieces.push(this.#answer);
+      this.#pieces = new ChunkBuffer();
+      this.#pieces.push(this.#response);
     }
     this.#pieces.push(piece);
-    return this.#pieces.length <= maxAnswerBytes;
+    return this.#pieces.length <= maxResponseBytes;
   }
 
-  /** The answer has come to its end. */
-  conclude(): void {
-    const answer = this.#pieces?.join() ?? this.#answer;
-    this.#end(concludeCall(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, answer), "heard");
+  /** Ends the call: the response is complete. */
+  complete(): void {
+    const response = this.#pieces?.join() ?? this.#response;
+    this.#end(outcomeOf(this.#httpStatus, this.#grpcStatus, this.#grpcMessage, response), "responded");
   }
 
-  /** What came is no answer. */
-  spoil(reason: string): void {
-    this.#end(callFailure("garbage", reason), "heard");
+  /** Ends the call: the response is malformed. */
+  failMalformed(reason: string): void {
+    this.#end(callFailure("garbage", reason), "responded");
   }
 
-  /** The connection has gone; the call may have been counted. */
-  breakOff(reason: string): void {
-    this.#end(callFailure("unavailable", reason), "lost");
+  /** Ends the call: the connection is closed. The service may have counted the call. */
+  connectionLost(reason: string): void {
+    this.#end(callFailure("unavailable", reason), "noResponse");
   }
 
-  /** The server has ended the call without an answer; it may have been counted. */
+  /** Ends the call: the server ended it without a response. It may have counted the call. */
   fail(reason: string): void {
-    this.#end(callFailure("failed", reason), "lost");
+    this.#end(callFailure("failed", reason), "noResponse");
   }
 
-  /** The server has not begun the call. */
-  giveBack(reason: string): void {
-    if (this.#over("lost")) this.pending.returned(callFailure("unavailable", reason));
+  /** Ends the call: the server has not processed it. */
+  returnUnprocessed(reason: string): void {
+    if (this.#over("noResponse")) this.pending.unprocessed(callFailure("unavailable", reason));
   }
 
   #end(outcome: CallOutcome, ending: Ending): void {
@@ -136,7 +136,7 @@ export class Call {
   }
 }
 
-/** What a call needs of the connection that carries it. */
+/** The connection of a call, as the call sees it. */
 export interface CallHost {
   ended(call: Call, ending: Ending): void;
 }

@@ -7,12 +7,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultClientLimits } from "./client-limits.ts";
 import { Http2UnaryClient } from "./http2-unary-client.ts";
-import { answered, clientOf, data, headers, ok, path, settings } from "./testing/calls.ts";
+import { responded, clientOf, data, headers, ok, path, settings } from "./testing/calls.ts";
 import { RawService, responseHead } from "./testing/raw-service.ts";
 import type { CallOutcome } from "./unary-client.ts";
 
 describe("a connection", () => {
-  test("answers a ping with the ping's own bytes, and settings with a receipt", async () => {
+  test("acknowledges a ping with the same bytes, and settings", async () => {
     const service = await RawService.start();
     clientOf([service.port]);
     const peer = await service.peer();
@@ -22,39 +22,39 @@ describe("a connection", () => {
     expect(peer.got(FrameType.Settings).map(({ flags }) => flags)).toEqual([0, Flag.Ack]);
   });
 
-  test("that the service leaves (GOAWAY) finishes what it has begun; the rest goes on a new one, and no call fails", async () => {
+  test("that the service closes by GOAWAY finishes its calls; the others go on a new one, and no call fails", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const warm = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.answer(1, ok);
+    peer.respond(1, ok);
     await warm;
     const outcomes = [call(), call()];
     await peer.until(FrameType.Data, 3);
     peer.send(rawFrame(FrameType.GoAway, 0, 0, Buffer.concat([uint32(3), uint32(ErrorCode.NoError)])));
     const next = await service.peer(2);
     await next.until(FrameType.Data);
-    next.answer(1, ok);
-    peer.answer(3, ok);
-    expect(await Promise.all(outcomes)).toEqual([answered, answered]);
+    next.respond(1, ok);
+    peer.respond(3, ok);
+    expect(await Promise.all(outcomes)).toEqual([responded, responded]);
     await peer.closed();
   });
 
-  test("loses a call that the service refuses unread only when it does so twice", async () => {
+  test("fails a call only if the service rejects it unprocessed twice", async () => {
     const service = await RawService.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
-    const refused = uint32(ErrorCode.RefusedStream);
+    const rejection = uint32(ErrorCode.RefusedStream);
     await peer.until(FrameType.Data);
-    peer.send(rawFrame(FrameType.RstStream, 0, 1, refused));
+    peer.send(rawFrame(FrameType.RstStream, 0, 1, rejection));
     await peer.until(FrameType.Data, 2);
-    peer.send(rawFrame(FrameType.RstStream, 0, 3, refused));
+    peer.send(rawFrame(FrameType.RstStream, 0, 3, rejection));
     expect(await outcome).toMatchObject({ kind: "failed", cause: "unavailable" });
   });
 
-  test("to a peer that answers no ping after a timeout is given up, and the next one serves", async () => {
+  test("to a peer that does not acknowledge a ping after a timeout is closed, and the next one is used", async () => {
     const service = await RawService.start();
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
@@ -70,8 +70,8 @@ describe("a connection", () => {
     const next = await service.peer(2);
     const outcome = call();
     await next.until(FrameType.Data);
-    next.answer(1, ok);
-    expect(await outcome).toEqual(answered);
+    next.respond(1, ok);
+    expect(await outcome).toEqual(responded);
   });
 
   test("to a peer that is only slow is kept", async () => {
@@ -87,16 +87,16 @@ describe("a connection", () => {
     peer.send(rawFrame(FrameType.Ping, Flag.Ack, 0, payload));
     const next = call();
     await peer.until(FrameType.Data, 2);
-    peer.answer(3, ok);
+    peer.respond(3, ok);
     await next;
     clock.advance(1_000);
     const third = call();
     await peer.until(FrameType.Data, 3);
-    peer.answer(5, ok);
-    expect([await third, service.peers.length]).toEqual([answered, 1]);
+    peer.respond(5, ok);
+    expect([await third, service.peers.length]).toEqual([responded, 1]);
   });
 
-  test("that is not greeted in time is given up; a call that waits for it hears of its own timeout", async () => {
+  test("without settings in time is closed; a call that waits for it gets its own timeout", async () => {
     const service = await RawService.start(Buffer.alloc(0));
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
@@ -110,7 +110,7 @@ describe("a connection", () => {
     await peer.closed();
   });
 
-  test("takes no more calls of a peer that does not read them", async () => {
+  test("accepts no more calls for a peer that does not read them", async () => {
     const service = await RawService.start(settings([Setting.InitialWindowSize, 2 ** 31 - 1]));
     const { call } = clientOf([service.port], { limits: { ...defaultClientLimits, maxWaitingBytes: 100_000 } });
     const peer = await service.peer();

@@ -1,16 +1,17 @@
 /**
- * The client's side of one HTTP/2 connection (RFC 9113), for many small unary calls: owns the socket and the frames that
- * belong to the connection as a whole; calls are `call-streams.ts`. Everything that one turn of the event loop has to
- * send leaves in one write, and a header block that came before is not decoded again.
+ * The client side of one HTTP/2 connection (RFC 9113) for many small unary calls. Owns the socket and handles the
+ * frames of the connection as a whole; `call-streams.ts` handles calls. All bytes of one turn of the event loop are
+ * sent in one write, and repeated header blocks are decoded once.
  *
- * What the peer can make us hold or do is bounded: header bytes, CONTINUATION frames, the answer of a call, calls that it
- * does not read, and frames that move no call (`FloodGuard`). A peer that breaks the protocol loses the connection.
+ * The memory and work that the peer can cause is bounded: header bytes, CONTINUATION frames, the size of a response,
+ * calls that it does not read, and frames that advance no call (`FloodLimit`). A peer that violates the protocol loses
+ * the connection.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { BlockAssembly } from "@gatewayproxy/runtime/http2/block-assembly";
-import { demand } from "@gatewayproxy/runtime/http2/demand";
-import { FloodGuard } from "@gatewayproxy/runtime/http2/flood-guard";
+import { HeaderBlockAssembler } from "@gatewayproxy/runtime/http2/header-block-assembler";
+import { assertProtocol } from "@gatewayproxy/runtime/http2/assert-protocol";
+import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -27,29 +28,29 @@ import { CallStreams } from "./call-streams.ts";
 import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
 
 export interface ClientConnectionOptions {
-  /** Connected or about to be; what it reads goes to `receive`. */
+  /** A socket that is connected or connecting; its owner passes received bytes to `receive`. */
   readonly socket: Socket;
   readonly scheme: "http" | "https";
   readonly authority: string;
   readonly limits: ClientLimits;
   readonly clock: Clock;
-  /** The peer takes calls from now on. */
+  /** The peer's settings have arrived: it accepts calls. */
   readonly onOpen: () => void;
-  /** It takes no more calls, called once: it said so, or it is gone; `reason` is for the log. */
-  readonly onLeave: (reason: string) => void;
-  /** Something failed inside the gateway while an answer was read. */
-  readonly onFault?: ((error: unknown) => void) | undefined;
-  /** The socket is gone. */
+  /** The connection accepts no more calls, by GOAWAY or since it is closed. Called once; `reason` is for the log. */
+  readonly onDrain: (reason: string) => void;
+  /** Called when the gateway fails internally while it reads a response. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+  /** The socket is closed. */
   readonly onClose: () => void;
 }
 
 /**
- * - `opening`: until the peer's settings have come; calls wait.
- * - `open`: takes calls.
- * - `leaving`: takes none; ends with the last that is under way.
- * - `closed`: nothing that comes matters any more.
+ * - `opening`: waits for the peer's settings; calls wait.
+ * - `open`: accepts calls.
+ * - `draining`: accepts no calls; closes after the last one in progress.
+ * - `closed`: ignores everything.
  */
-type Phase = "opening" | "open" | "leaving" | "closed";
+type Phase = "opening" | "open" | "draining" | "closed";
 
 const livenessPing = Buffer.from("alive?\0\0", "latin1");
 
@@ -59,33 +60,33 @@ export class ClientConnection {
   readonly #reader: FrameReader;
   readonly #streams: CallStreams;
   #phase: Phase = "opening";
-  #hasLeft = false;
-  /** Runs while the peer owes an answer to a ping. */
+  #hasReportedDrain = false;
+  /** Runs until the peer acknowledges a ping. */
   #pingTimer: Timer | undefined;
 
-  /** Takes the socket over. */
+  /** Takes ownership of the socket. */
   constructor(options: ClientConnectionOptions) {
     const { socket, limits, clock } = options;
     this.#options = options;
-    // Once in a turn of the event loop: the requests that came together ask together.
+    // Flushes once in a turn of the event loop: concurrent requests share a write.
     this.#writer = new FrameWriter(socket, options.scheme === "https", (flush) => setImmediate(flush));
-    const idleFrames = new FloodGuard("frames that move no call", clock, 10_000, 1_000);
+    const idleFrames = new FloodLimit("frames that advance no call", clock, 10_000, 1_000);
     this.#streams = new CallStreams({
       writer: this.#writer,
       heads: new CallHeads(options.scheme, options.authority),
       limits,
       clock,
       idleFrames,
-      onIdle: () => this.#endIfLeaving(),
-      onUsedUp: () => this.leave("the connection has carried as many calls as it can"),
-      onTimeout: () => this.#askWhetherAlive(),
+      onIdle: () => this.#closeIfDrained(),
+      onStreamIdsExhausted: () => this.drain("the stream identifiers of the connection are used up"),
+      onTimeout: () => this.#checkLiveness(),
     });
-    const blocks = new BlockAssembly(maxHeaderListBytes, (id, endStream, buffer, start, end) =>
+    const blocks = new HeaderBlockAssembler(maxHeaderListBytes, (id, endStream, buffer, start, end) =>
       this.#streams.headerBlock(id, endStream, buffer, start, end),
     );
     const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
     this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
-      // Whoever heard of an answer in this very chunk may have closed the connection.
+      // The receiver of a response in this same chunk may have closed the connection.
       if (this.#phase !== "closed") frames.take(type, flags, id, buffer, start, end);
     });
     socket.on("error", (error) => this.destroy(error.message));
@@ -96,8 +97,8 @@ export class ClientConnection {
     });
   }
 
-  /** Says hello; to be called when the socket is connected. */
-  greet(): void {
+  /** Sends the connection preface. Must be called when the socket is connected. */
+  sendPreface(): void {
     const { limits } = this.#options;
     this.#writer.preface();
     this.#writer.settings([
@@ -108,34 +109,34 @@ export class ClientConnection {
     this.#writer.windowUpdate(0, limits.connectionWindowBytes - defaultWindowBytes);
   }
 
-  /** Sends a call as soon as the peer takes one. */
+  /** Sends a call, as soon as the peer accepts one. */
   start(call: Call): void {
-    if (this.#hasLeft) call.giveBack("the connection is closing");
+    if (this.#hasReportedDrain) call.returnUnprocessed("the connection is closing");
     else this.#streams.start(call);
   }
 
-  /** Takes no more calls; those under way finish, those that wait are given back. */
-  leave(reason: string): void {
-    if (this.#phase !== "closed") this.#phase = "leaving";
-    if (!this.#hasLeft) {
-      this.#hasLeft = true;
-      this.#options.onLeave(reason);
+  /** Accepts no more calls. Those in progress finish, those that wait are returned unprocessed. */
+  drain(reason: string): void {
+    if (this.#phase !== "closed") this.#phase = "draining";
+    if (!this.#hasReportedDrain) {
+      this.#hasReportedDrain = true;
+      this.#options.onDrain(reason);
     }
-    this.#streams.giveWaitingBack(reason);
-    this.#endIfLeaving();
+    this.#streams.returnWaiting(reason);
+    this.#closeIfDrained();
   }
 
-  /** Ends the connection at once, and every call on it. */
+  /** Closes the connection at once, and ends every call on it. */
   destroy(reason: string): void {
     if (this.#phase === "closed") return;
     this.#phase = "closed";
     this.#pingTimer?.cancel();
     this.#options.socket.destroy();
-    this.leave(reason);
-    this.#streams.breakOff(reason);
+    this.drain(reason);
+    this.#streams.connectionLost(reason);
   }
 
-  /** Takes what the socket has read; it is gone after the call. */
+  /** Handles received bytes. `chunk` is valid only during this call. */
   receive(chunk: Buffer): void {
     if (this.#phase === "closed") return;
     this.#pingTimer?.cancel();
@@ -145,34 +146,36 @@ export class ClientConnection {
       this.#reader.read(chunk);
     } catch (error) {
       if (error instanceof ConnectionError) this.#fail(error);
-      else this.#fault(error);
+      else this.#internalError(error);
     } finally {
       this.#writer.release();
     }
   }
 
-  /** Not the service's: its calls end, and nothing else. */
-  #fault(error: unknown): void {
-    this.#options.onFault?.(error);
-    this.destroy("the gateway has failed to read an answer");
+  /** An error of the gateway, not of the service: the calls of this connection end. */
+  #internalError(error: unknown): void {
+    this.#options.onError?.(error);
+    this.destroy("the gateway has failed to read a response");
   }
 
   #fail({ code, message }: ConnectionError): void {
     this.#writer.goAway(0, code, message);
     this.#writer.flush();
-    this.destroy(`the service breaks HTTP/2: ${message}`);
+    this.destroy(`the service violates HTTP/2: ${message}`);
   }
 
-  #endIfLeaving(): void {
-    if (this.#phase === "leaving" && this.#streams.active === 0) this.destroy("the connection is closed");
+  #closeIfDrained(): void {
+    if (this.#phase === "draining" && this.#streams.active === 0) this.destroy("the connection is closed");
   }
 
-  /** A call got no answer: a peer that is slow still answers a ping, one that is gone does not. */
-  #askWhetherAlive(): void {
+  /** Pings after a call timed out: a slow peer still acknowledges it. */
+  #checkLiveness(): void {
     if (this.#phase !== "open" || this.#pingTimer !== undefined) return;
     const { clock, limits } = this.#options;
     this.#writer.ping(livenessPing, 0, false);
-    this.#pingTimer = clock.setTimer(limits.pingTimeoutMs, () => this.destroy("the service does not answer a ping"));
+    this.#pingTimer = clock.setTimer(limits.pingTimeoutMs, () =>
+      this.destroy("the service does not acknowledge a ping"),
+    );
   }
 
   #frameHandler(): FrameHandler {
@@ -183,23 +186,27 @@ export class ClientConnection {
       windowUpdate: (id, increment) => streams.windowUpdate(id, increment),
       settings: (settings) => this.#settings(settings),
       pong: () => {
-        // Whatever comes proves that the peer is there.
+        // Any received byte shows that the peer is alive.
       },
       goAway: (lastStreamId, code) => this.#goAway(lastStreamId, code),
     };
   }
 
   #settings(settings: PeerSettings): void {
-    demand(!settings.enablesPush, "SETTINGS: a server cannot enable push");
+    assertProtocol(!settings.enablesPush, "SETTINGS: a server cannot enable push");
     const isFirst = this.#phase === "opening";
     if (isFirst) this.#phase = "open";
     this.#streams.apply(settings);
     if (isFirst) this.#options.onOpen();
   }
 
-  /** The peer leaves: calls that it has not begun go elsewhere, the others finish here (§6.8). */
+  /** Handles GOAWAY: calls that the peer has not processed go elsewhere, the others finish here (§6.8). */
   #goAway(lastStreamId: number, code: number): void {
-    this.leave(code === ErrorCode.NoError ? "the service is leaving" : `the service left with error code ${code}`);
-    this.#streams.giveBackAfter(lastStreamId);
+    this.drain(
+      code === ErrorCode.NoError
+        ? "the service is closing the connection"
+        : `the service closed the connection with error code ${code}`,
+    );
+    this.#streams.returnUnprocessed(lastStreamId);
   }
 }

@@ -1,19 +1,19 @@
-/** What a rate limit service may use of us at most, and how long it is waited for. */
+/** Limits for a connection to a rate limit service. */
 
 export interface ClientLimits {
-  /** Answer bytes under way on one stream. */
+  /** Response bytes in flight on one stream. */
   readonly streamWindowBytes: number;
-  /** Answer bytes under way on all streams together. */
+  /** Response bytes in flight on all streams together. */
   readonly connectionWindowBytes: number;
-  /** Bytes of calls that the service does not read; beyond it no more are sent. */
+  /** Bytes of calls that the service has not read; beyond it no more calls are sent. */
   readonly maxWaitingBytes: number;
-  /** The highest number of a stream, 2^31 − 1 by the protocol (RFC 9113 §5.1.1). */
+  /** The highest stream identifier, 2^31 − 1 by the protocol (RFC 9113 §5.1.1). */
   readonly maxStreamId: number;
-  /** For the service to answer a ping, after a call has had no answer. */
+  /** Time for the service to acknowledge a ping after a call timed out, in milliseconds. */
   readonly pingTimeoutMs: number;
 }
 
-/** Header bytes of one answer, compressed or not. */
+/** Maximum header bytes of one response, compressed or not. */
 export const maxHeaderListBytes = 16_384;
 
 export const defaultClientLimits: ClientLimits = {

@@ -1,10 +1,10 @@
 /**
- * One endpoint of a rate limit service and the connection to it: opened ahead of the first call, opened again with growing
- * pauses when it is lost.
+ * One endpoint of a rate limit service and the connection to it. It connects ahead of the first call, and reconnects
+ * with growing pauses.
  *
- * A server that is about to leave says so (GOAWAY): calls then go on a new connection while those under way finish on the
- * old one. A call that the server has provably not begun is handed back to be sent once more; any other is not, since it
- * may have been counted.
+ * A server that closes the connection sends GOAWAY: new calls then use a new connection while those in progress finish
+ * on the old one. A call that the server has certainly not processed is returned to be sent again; any other is not,
+ * since it may have been counted.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
@@ -21,13 +21,13 @@ export interface ConnectionOptions {
   readonly random: () => number;
   readonly addresses: AddressGuard;
   readonly limits?: ClientLimits;
-  /** As `ClientConnectionOptions.onFault`. */
-  readonly onFault?: (error: unknown) => void;
+  /** As `ClientConnectionOptions.onError`. */
+  readonly onError?: (error: unknown) => void;
 }
 
-/** For the service to be connected to and to send its settings. */
+/** Time to connect to the service and to receive its settings. */
 const connectTimeoutMs = 2_000;
-/** Pauses between attempts: doubled from the first to the longest, each shortened by up to a quarter at random. */
+/** Pauses between attempts: doubled from the first to the longest, each reduced by up to a quarter at random. */
 const firstPauseMs = 50;
 const longestPauseMs = 400;
 
@@ -38,16 +38,19 @@ export class EndpointConnection {
   readonly #authority: string;
   #connection: ClientConnection | undefined;
   #isOpen = false;
-  /** The connection has answered a call: one that is merely accepted and closed again must not be opened in a tight loop. */
-  #hasAnswered = false;
+  /**
+   * The connection has delivered a response. One that the peer accepts and closes without a response must not be
+   * reopened in a tight loop.
+   */
+  #hasResponded = false;
   #pauseMs = firstPauseMs;
   #timer: Timer | undefined;
   #isClosed = false;
-  /** Why there is no connection. */
-  #fault = "not connected yet";
-  /** Connections that still finish calls, the current one among them. */
+  /** The reason why there is no connection. */
+  #lastError = "not connected yet";
+  /** All open connections, including draining ones. */
   readonly #connections = new Set<ClientConnection>();
-  /** Calls that wait or are under way. */
+  /** Calls that wait or are in progress. */
   inFlight = 0;
 
   constructor(endpoint: Endpoint, tls: UpstreamTls | undefined, options: ConnectionOptions) {
@@ -59,35 +62,40 @@ export class EndpointConnection {
     this.#connect();
   }
 
-  /** `open` takes calls at once, `opening` keeps them until it is open, `lost` refuses them. */
+  /**
+   * The state of the current connection.
+   * - `open`: accepts calls.
+   * - `opening`: queues calls until it is open.
+   * - `lost`: there is no connection; calls fail.
+   */
   get state(): "open" | "opening" | "lost" {
     if (this.#isClosed || this.#connection === undefined) return "lost";
     return this.#isOpen ? "open" : "opening";
   }
 
-  /** Why calls are refused, for the log. */
-  get fault(): string {
-    return `no connection to ${this.#authority}: ${this.#fault}`;
+  /** The error for calls without a connection. */
+  get connectionError(): string {
+    return `no connection to ${this.#authority}: ${this.#lastError}`;
   }
 
-  /** Sends a call, or keeps it until the connection is open. */
+  /** Sends a call, or queues it until the connection is open. */
   send(pending: PendingCall): void {
     if (this.#connection === undefined) {
-      pending.returned(callFailure("unavailable", this.fault));
+      pending.unprocessed(callFailure("unavailable", this.connectionError));
       return;
     }
     this.inFlight++;
     this.#connection.start(new Call(pending, this.#options.clock, this.#ended));
   }
 
-  /** Takes no more calls, lets those under way finish, and closes. */
+  /** Drains the endpoint: accepts no more calls, finishes those in progress, and closes. */
   retire(): void {
     this.#isClosed = true;
     this.#timer?.cancel();
-    for (const connection of this.#connections) connection.leave("the endpoint is no longer one of the service");
+    for (const connection of this.#connections) connection.drain("the endpoint is no longer one of the service");
   }
 
-  /** Closes now; calls under way fail. */
+  /** Closes at once; calls in progress fail. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();
@@ -96,18 +104,18 @@ export class EndpointConnection {
 
   readonly #ended = (_call: Call, ending: Ending): void => {
     this.inFlight--;
-    if (ending !== "heard") return;
-    this.#hasAnswered = true;
+    if (ending !== "responded") return;
+    this.#hasResponded = true;
     this.#pauseMs = firstPauseMs;
   };
 
   #connect(): void {
-    const { clock, addresses, onFault, limits = defaultClientLimits } = this.#options;
+    const { clock, addresses, onError, limits = defaultClientLimits } = this.#options;
     const socket = openSocket(
       { endpoint: this.#endpoint, tls: this.#tls, addresses },
       {
-        onConnect: () => connection.greet(),
-        onStranger: () => connection.destroy("TLS without HTTP/2 (ALPN h2)"),
+        onConnect: () => connection.sendPreface(),
+        onNotHttp2: () => connection.destroy("the service did not select HTTP/2 in the TLS handshake (ALPN h2)"),
         onRead: (chunk) => connection.receive(chunk),
       },
     );
@@ -117,30 +125,32 @@ export class EndpointConnection {
       authority: this.#authority,
       limits,
       clock,
-      onFault,
+      onError,
       onOpen: () => {
         this.#timer?.cancel();
         this.#isOpen = true;
       },
-      onLeave: (reason) => this.#left(connection, reason),
+      onDrain: (reason) => this.#drained(connection, reason),
       onClose: () => void this.#connections.delete(connection),
     });
     this.#connection = connection;
     this.#connections.add(connection);
-    this.#timer = clock.setTimer(connectTimeoutMs, () => connection.destroy("the service does not greet in time"));
+    this.#timer = clock.setTimer(connectTimeoutMs, () =>
+      connection.destroy("the service sent no HTTP/2 settings in time"),
+    );
   }
 
-  /** A connection takes no more calls; the next one opens at once if this one had been of use. */
-  #left(connection: ClientConnection, reason: string): void {
+  /** Replaces a connection that accepts no more calls: at once if it delivered responses, otherwise after a pause. */
+  #drained(connection: ClientConnection, reason: string): void {
     if (this.#connection !== connection) return;
-    const wasOfUse = this.#hasAnswered;
-    this.#fault = reason;
-    this.#hasAnswered = false;
+    const hasResponded = this.#hasResponded;
+    this.#lastError = reason;
+    this.#hasResponded = false;
     this.#connection = undefined;
     this.#isOpen = false;
     this.#timer?.cancel();
     if (this.#isClosed) return;
-    if (wasOfUse) {
+    if (hasResponded) {
       this.#connect();
       return;
     }

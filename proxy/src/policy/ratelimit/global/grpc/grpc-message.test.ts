@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { concludeCall } from "./grpc-message.ts";
+import { outcomeOf } from "./grpc-message.ts";
 
 const nothing = Buffer.alloc(0);
 
@@ -25,11 +25,11 @@ describe("a call that ends with a gRPC status", () => {
     ["toString (not a number)", "failed"],
   ])("of %s is %s", (status, cause) => {
     const [code] = status.split(" ");
-    expect(concludeCall(200, code, undefined, nothing)).toMatchObject({ kind: "failed", cause });
+    expect(outcomeOf(200, code, undefined, nothing)).toMatchObject({ kind: "failed", cause });
   });
 });
 
-describe("a call that a proxy answers", () => {
+describe("a call with the response of a proxy", () => {
   test.each([
     [400, "rejected"],
     [408, "timeout"],
@@ -41,6 +41,6 @@ describe("a call that a proxy answers", () => {
     [504, "unavailable"],
     [599, "failed"],
   ])("with HTTP status %i is %s", (status, cause) => {
-    expect(concludeCall(status, undefined, undefined, nothing)).toMatchObject({ kind: "failed", cause });
+    expect(outcomeOf(status, undefined, undefined, nothing)).toMatchObject({ kind: "failed", cause });
   });
 });

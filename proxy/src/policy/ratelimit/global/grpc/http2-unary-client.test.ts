@@ -1,6 +1,6 @@
 import { FrameType } from "@gatewayproxy/runtime/http2/frame";
 import { describe, expect, test } from "vitest";
-import { answered, clientOf, ok } from "./testing/calls.ts";
+import { responded, clientOf, ok } from "./testing/calls.ts";
 import { RawService } from "./testing/raw-service.ts";
 
 describe("endpoints", () => {
@@ -14,13 +14,13 @@ describe("endpoints", () => {
     const second = call();
     const next = await young.peer();
     await next.until(FrameType.Data);
-    next.answer(1, ok);
-    peer.answer(1, ok);
-    expect(await Promise.all([first, second])).toEqual([answered, answered]);
+    next.respond(1, ok);
+    peer.respond(1, ok);
+    expect(await Promise.all([first, second])).toEqual([responded, responded]);
     await peer.closed();
   });
 
-  test("share the calls, as many as there are", async () => {
+  test("share the calls, whatever their number", async () => {
     const services = [await RawService.start(), await RawService.start()];
     let draw = 0;
     const { call } = clientOf(
@@ -31,11 +31,11 @@ describe("endpoints", () => {
     await Promise.all(peers.map((peer) => peer.until(FrameType.Settings, 2)));
     const outcomes = Array.from({ length: 40 }, () => call());
     await expect.poll(() => peers.map((peer) => peer.got(FrameType.Data).length)).toEqual([20, 20]);
-    for (const peer of peers) for (const { streamId } of peer.got(FrameType.Data)) peer.answer(streamId, ok);
-    expect(await Promise.all(outcomes)).toEqual(new Array(40).fill(answered));
+    for (const peer of peers) for (const { streamId } of peer.got(FrameType.Data)) peer.respond(streamId, ok);
+    expect(await Promise.all(outcomes)).toEqual(new Array(40).fill(responded));
   });
 
-  test("of which one is dead cost no call anything", async () => {
+  test("of which one is dead fail no call", async () => {
     const service = await RawService.start();
     const dead = await RawService.start();
     const { call } = clientOf([dead.port, service.port]);
@@ -47,9 +47,9 @@ describe("endpoints", () => {
         const outcome = call(Buffer.from("ask"), 50);
         const { length } = peer.got(FrameType.Data);
         await peer.until(FrameType.Data, length + 1);
-        peer.answer(peer.got(FrameType.Data).at(-1)?.streamId ?? 0, ok);
+        peer.respond(peer.got(FrameType.Data).at(-1)?.streamId ?? 0, ok);
         return outcome;
       })
-      .toEqual(answered);
+      .toEqual(responded);
   });
 });

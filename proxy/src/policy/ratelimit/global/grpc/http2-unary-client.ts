@@ -1,6 +1,6 @@
 /**
- * Unary gRPC calls over HTTP/2, to whichever endpoint of the service is open and least busy. A call that an endpoint
- * has provably not begun goes to another one, or to the same by a new connection, once.
+ * Sends unary gRPC calls over HTTP/2 to the less busy of two open endpoints of the service. A call that an endpoint has
+ * certainly not processed is sent once more, to another endpoint or over a new connection.
  */
 import type { PendingCall } from "./call.ts";
 import { type ConnectionOptions, EndpointConnection } from "./endpoint-connection.ts";
@@ -16,7 +16,9 @@ export class Http2UnaryClient implements UnaryClient {
     this.#options = options;
   }
 
-  /** Connects to what is new at once, so that no call waits for it; what is gone finishes its calls and closes. */
+  /**
+   * Connects to new endpoints at once, so that no call waits for it. Removed endpoints finish their calls and close.
+   */
   update({ endpoints, tls }: Endpoints): void {
     const kept = new Map<string, EndpointConnection>();
     for (const endpoint of endpoints) {
@@ -32,7 +34,7 @@ export class Http2UnaryClient implements UnaryClient {
   call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void {
     const first = this.#pick();
     if (first === undefined) {
-      done(callFailure("unavailable", this.#connections[0]?.fault ?? "the service has no endpoint"));
+      done(callFailure("unavailable", this.#connections[0]?.connectionError ?? "the service has no endpoint"));
       return;
     }
     const call: PendingCall = {
@@ -40,10 +42,10 @@ export class Http2UnaryClient implements UnaryClient {
       message,
       deadlineMs: this.#options.clock.monotonicMs() + timeoutMs,
       done,
-      returned: (failure) => {
+      unprocessed: (failure) => {
         const second = this.#pick();
         if (second === undefined) done(failure);
-        else second.send({ ...call, returned: done });
+        else second.send({ ...call, unprocessed: done });
       },
     };
     first.send(call);
@@ -53,7 +55,7 @@ export class Http2UnaryClient implements UnaryClient {
     for (const connection of this.#connections) connection.close();
   }
 
-  /** Of two open endpoints drawn at random the less busy one; else one that is opening; else none. */
+  /** Picks the less busy of two random open endpoints; else one that is opening; else none. */
   #pick(): EndpointConnection | undefined {
     const [only, other] = this.#connections;
     if (other === undefined) return only === undefined || only.state === "lost" ? undefined : only;

@@ -1,4 +1,4 @@
-/** The TCP or TLS connection to an endpoint of a service. */
+/** Opens the TCP or TLS connection to an endpoint of a service. */
 import { connect as connectTcp, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
@@ -7,27 +7,27 @@ import { clientTls } from "../../../../upstream/client-tls.ts";
 import { findForbidden, guardedLookup } from "../../../../upstream/guarded-lookup.ts";
 
 export interface SocketListener {
-  /** Connected, over TLS as well. */
+  /** Connected, with the TLS handshake done. */
   readonly onConnect: () => void;
-  /** The peer takes connections, but speaks no HTTP/2 on them. */
-  readonly onStranger: () => void;
-  /** Bytes have come; they are gone after the call. */
+  /** The peer did not select HTTP/2 by ALPN. */
+  readonly onNotHttp2: () => void;
+  /** Bytes were received. `chunk` is valid only during the call. */
   readonly onRead: (chunk: Buffer) => void;
 }
 
-/** All that a socket reads goes through one buffer of this size. */
+/** Size of the buffer of all reads of a socket. */
 const readBytes = 65_536;
 
-/** How an endpoint is reached. */
+/** The endpoint to connect to. */
 export interface SocketTarget {
   readonly endpoint: Endpoint;
   /** Absent: plain text. */
   readonly tls: UpstreamTls | undefined;
-  /** Judges every address before it is connected to. */
+  /** Checks every address before a connection to it. */
   readonly addresses: AddressGuard;
 }
 
-/** Begins to connect; errors and the end come as events of the socket. */
+/** Starts to connect. Errors and the end are events of the socket. */
 export function openSocket({ endpoint, tls, addresses }: SocketTarget, listener: SocketListener): Socket {
   const { host, port } = endpoint;
   const forbidden = findForbidden(addresses, host, port);
@@ -55,7 +55,7 @@ export function openSocket({ endpoint, tls, addresses }: SocketTarget, listener:
   const socket = connectTls({ ...address, ...clientTls(host, tls), ALPNProtocols: ["h2"] });
   socket.once("secureConnect", () => {
     if (socket.alpnProtocol === "h2") listener.onConnect();
-    else listener.onStranger();
+    else listener.onNotHttp2();
   });
   return socket;
 }

@@ -1,7 +1,7 @@
-/** What a header block of an answer says, as far as a unary gRPC call is concerned (RFC 9113 §8.3.2). */
-import { faultOfFields } from "@gatewayproxy/runtime/http2/fields";
+/** Reads the fields of a response's header block that matter for a unary gRPC call (RFC 9113 §8.3.2). */
+import { fieldSectionError } from "@gatewayproxy/runtime/http2/fields";
 
-export interface AnswerFields {
+export interface ResponseFields {
   readonly kind: "fields";
   /** `:status`; 0 in trailers. */
   readonly httpStatus: number;
@@ -9,7 +9,7 @@ export interface AnswerFields {
   readonly grpcMessage: string | undefined;
 }
 
-export type ResponseBlock = AnswerFields | { readonly kind: "malformed"; readonly reason: string };
+export type ResponseBlock = ResponseFields | { readonly kind: "malformed"; readonly reason: string };
 
 function malformed(reason: string): ResponseBlock {
   return { kind: "malformed", reason };
@@ -26,9 +26,9 @@ export function readResponseBlock(fields: readonly string[] | undefined): Respon
     httpStatus = Number(status);
     regular = fields.slice(2);
   }
-  // A second pseudo field, or a late one, is no field name.
-  const fault = faultOfFields(regular);
-  if (fault !== undefined) return malformed(fault);
+  // A repeated or late pseudo-header field is not a valid field name.
+  const error = fieldSectionError(regular);
+  if (error !== undefined) return malformed(error);
   return {
     kind: "fields",
     httpStatus,

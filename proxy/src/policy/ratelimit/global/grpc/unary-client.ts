@@ -1,49 +1,49 @@
-/** Unary gRPC calls as the rest of the limiter sees them, whatever carries them. */
+/** Unary gRPC calls, independent of the transport. */
 
 import type { Backend } from "../../../../ir/snapshot.ts";
 
-/** Where a service is. */
+/** The endpoints of a service and the TLS settings for them. */
 export type Endpoints = Pick<Backend, "endpoints" | "tls">;
 
 export interface UnaryClient {
-  /** Calls these endpoints from now on. */
+  /** Sets the endpoints to call. */
   update(endpoints: Endpoints): void;
   /**
-   * Sends one call. `done` hears of its end exactly once, at the latest after `timeoutMs`; within this very call only
-   * where nothing can be sent.
+   * Sends one call. `done` is called exactly once, at the latest after `timeoutMs`, and within this call only if
+   * nothing can be sent.
    *
    * @param path `/package.Service/Method`
-   * @param message of protobuf, without the framing of gRPC.
+   * @param message A protobuf message without gRPC framing.
    */
   call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void;
-  /** Closes every connection; calls under way fail. */
+  /** Closes every connection; calls in progress fail. */
   close(): void;
 }
 
-export type CallOutcome = { readonly kind: "answered"; readonly message: Buffer } | CallFailure;
+export type CallOutcome = { readonly kind: "responded"; readonly message: Buffer } | CallFailure;
 
-/** Why there is no answer. */
+/** The failure of a call. */
 export interface CallFailure {
   readonly kind: "failed";
   readonly cause: FailureCause;
-  /** For the log: what was found, without anything of a request. */
+  /** For the log: what was found, without data of requests. */
   readonly message: string;
 }
 
 export type FailureCause =
-  /** No answer in time. */
+  /** No response within the timeout. */
   | "timeout"
-  /** No connection, one that broke off, or a service that says it cannot serve. */
+  /** No connection, a connection that closed, or a service that reports that it cannot serve. */
   | "unavailable"
-  /** The service answers that it failed, without saying whether that is this call's fault or its own (INTERNAL). */
+  /** The service reports a failure, without saying whether this call or the service is the cause (INTERNAL). */
   | "failed"
-  /** The service answers and refuses the call as such: a setting is wrong, here or there. */
+  /** The service rejects the call itself: a setting is wrong in the gateway or in the service. */
   | "rejected"
-  /** The service is there, and the call is too large for it or one too many now. It may take the call later. */
+  /** The call is too large for the service, or one too many now. The service may accept it later. */
   | "exhausted"
-  /** What came is no answer. */
+  /** The response is malformed. */
   | "garbage"
-  /** The service answers that it does not know. */
+  /** The service responds with overall code UNKNOWN. */
   | "unknown";
 
 export function callFailure(cause: FailureCause, message: string): CallFailure {

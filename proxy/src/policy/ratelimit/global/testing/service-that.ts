@@ -1,27 +1,27 @@
-/** A client of a rate limit service whose answers a test writes, on a clock that stands still. */
+/** A client of a rate limit service with scripted responses, on a clock that does not advance by itself. */
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import type { RateLimitCall } from "../messages.ts";
+import type { RateLimitRequest } from "../messages.ts";
 import { silentObserver } from "../observer.ts";
 import { ServiceClient } from "../service-client.ts";
 import { type CallOutcome, callFailure, type UnaryClient } from "../grpc/unary-client.ts";
 
-export const ok: CallOutcome = { kind: "answered", message: Buffer.from([8, 1]) };
+export const ok: CallOutcome = { kind: "responded", message: Buffer.from([8, 1]) };
 export const away = callFailure("unavailable", "away");
-export const notServing: CallOutcome = { kind: "answered", message: Buffer.from([8, 2]) };
+export const notServing: CallOutcome = { kind: "responded", message: Buffer.from([8, 2]) };
 /** Of a server without such a method. */
 export const unimplemented = callFailure("rejected", "gRPC status 12");
 export const health = "/grpc.health.v1.Health/Check";
 
-export const call: RateLimitCall = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
+export const call: RateLimitRequest = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
 
 /**
- * A service of which the test says what comes of each call, at once or when `hold` lets the answer go; `sent` is without
+ * A service of which the test says what comes of each call, at once or when `hold` lets the response go; `sent` is without
  * questions for its health.
  */
 export function serviceThat(
-  answers: () => CallOutcome,
+  responses: () => CallOutcome,
   isHealthy: () => CallOutcome = () => away,
-  hold: (answer: () => void) => void = (answer) => answer(),
+  hold: (response: () => void) => void = (response) => response(),
 ) {
   const clock = new FakeClock();
   const sent: { readonly path: string; readonly timeoutMs: number }[] = [];
@@ -38,7 +38,7 @@ export function serviceThat(
         return;
       }
       sent.push({ path, timeoutMs });
-      hold(() => done(answers()));
+      hold(() => done(responses()));
     },
   };
   const observer = {
@@ -51,11 +51,11 @@ export function serviceThat(
   const onBack = (): void => {
     timesBack++;
   };
-  const service = new ServiceClient({ key: "service", client, clock, observer, onBack });
+  const service = new ServiceClient({ key: "service", client, clock, observer, onRecovered: onBack });
   const ask = (): string => {
     let outcome = "none";
-    service.ask("shouldRateLimit", call, 100, (answer) => {
-      outcome = answer.kind;
+    service.ask("shouldRateLimit", call, 100, (response) => {
+      outcome = response.kind;
     });
     return outcome;
   };

@@ -1,4 +1,4 @@
-/** A client under test, and the frames that a scripted service answers it with. */
+/** A client under test, and the frames of a scripted service. */
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Flag, FrameType } from "@gatewayproxy/runtime/http2/frame";
@@ -10,7 +10,7 @@ import type { CallOutcome } from "../unary-client.ts";
 
 export const path = "/test.Service/Method";
 export const ok = Buffer.from([8, 1]);
-export const answered = { kind: "answered", message: ok };
+export const responded = { kind: "responded", message: ok };
 export const headers = (streamId: number, block: Uint8Array, flags: number = Flag.EndHeaders): Buffer =>
   rawFrame(FrameType.Headers, flags, streamId, block);
 export const lastHeaders = (streamId: number, block: Uint8Array): Buffer =>
@@ -24,7 +24,7 @@ export const settings = (...entries: readonly (readonly [number, number])[]): Bu
     Buffer.concat(entries.map(([setting, value]) => Buffer.concat([Buffer.from([0, setting]), uint32(value)]))),
   );
 
-/** A client of these ports until the test ends, and calls on it. */
+/** Returns a client of these ports until the test ends, and functions for calls on it. */
 export function clientOf(ports: readonly number[], options: Partial<ConnectionOptions> = {}) {
   const client = new Http2UnaryClient({
     clock: systemClock,

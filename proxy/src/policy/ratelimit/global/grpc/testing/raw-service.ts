@@ -1,4 +1,4 @@
-/** A server that sends frames as it is told, right or wrong, and tells the frames that come. */
+/** A server that sends scripted frames, valid or not, and records the frames that it receives. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { clientPreface, Flag, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
@@ -20,7 +20,7 @@ export function framed(message: Uint8Array): Buffer {
 export class RawPeer {
   readonly socket: Socket;
   readonly frames: RawFrame[] = [];
-  /** Frames by the chunk in which they came. */
+  /** Frames by the chunk that contained them. */
   readonly chunks: RawFrame[][] = [];
   isClosed = false;
   readonly #waiters = new Set<() => void>();
@@ -49,8 +49,8 @@ export class RawPeer {
     this.socket.write(Buffer.concat(parts));
   }
 
-  /** A whole answer to a call, well made. */
-  answer(streamId: number, message: Uint8Array): void {
+  /** Sends a complete, valid response to a call. */
+  respond(streamId: number, message: Uint8Array): void {
     this.send(
       rawFrame(FrameType.Headers, Flag.EndHeaders, streamId, responseHead),
       rawFrame(FrameType.Data, 0, streamId, framed(message)),
@@ -58,12 +58,12 @@ export class RawPeer {
     );
   }
 
-  /** Frames of a type that have come, on one stream where it is given. */
+  /** Returns the received frames of a type, of one stream if given. */
   got(type: number, streamId?: number): RawFrame[] {
     return this.frames.filter((frame) => frame.type === type && (streamId ?? frame.streamId) === frame.streamId);
   }
 
-  /** Resolves when so many frames of a type have come; rejects when the connection ends before. */
+  /** Resolves with the frame of a type at that count; rejects if the connection ends before. */
   async until(type: number, count = 1, streamId?: number): Promise<RawFrame> {
     for (;;) {
       const found = this.got(type, streamId)[count - 1];
@@ -92,16 +92,16 @@ export class RawPeer {
 
 export class RawService {
   readonly #server: Server;
-  readonly #greeting: Buffer | undefined;
+  readonly #preface: Buffer | undefined;
   readonly peers: RawPeer[] = [];
   readonly #waiters = new Set<() => void>();
 
-  private constructor(greeting: Buffer | undefined) {
-    this.#greeting = greeting;
+  private constructor(preface: Buffer | undefined) {
+    this.#preface = preface;
     this.#server = createServer((socket) => {
       const peer = new RawPeer(socket);
       this.peers.push(peer);
-      if (this.#greeting !== undefined) peer.send(this.#greeting);
+      if (this.#preface !== undefined) peer.send(this.#preface);
       for (const wake of this.#waiters) wake();
       this.#waiters.clear();
     });
@@ -110,10 +110,10 @@ export class RawService {
   /**
    * Listens on 127.0.0.1 until the test ends.
    *
-   * @param greeting what it sends to whoever connects; undefined for nothing.
+   * @param preface The bytes that it sends to each connection; undefined for none.
    */
-  static async start(greeting: Buffer | undefined = rawFrame(FrameType.Settings, 0, 0)): Promise<RawService> {
-    const service = new RawService(greeting);
+  static async start(preface: Buffer | undefined = rawFrame(FrameType.Settings, 0, 0)): Promise<RawService> {
+    const service = new RawService(preface);
     service.#server.listen(0, "127.0.0.1");
     await once(service.#server, "listening");
     onTestFinished(() => {
@@ -124,11 +124,11 @@ export class RawService {
   }
 
   get port(): number {
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** The connection of that number, from 1, as soon as there is one. */
+  /** Resolves with the connection of that number, from 1. */
   async peer(number = 1): Promise<RawPeer> {
     for (;;) {
       const peer = this.peers[number - 1];

@@ -3,19 +3,19 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { replaceFields } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
-import type { GlobalPass } from "../policy/ratelimit/global/global-limiter.ts";
+import type { GlobalReservation } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
 import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
 import type { LimitState } from "../policy/ratelimit/window.ts";
 
-export class Admitted {
+export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: Allowed | undefined;
-  readonly #global: GlobalPass | undefined;
+  readonly #global: GlobalReservation | undefined;
   /** Of the local limits, as the client is told. */
   #state: LimitState | undefined;
 
-  constructor(clock: Clock, local: Allowed | undefined, global: GlobalPass | undefined) {
+  constructor(clock: Clock, local: Allowed | undefined, global: GlobalReservation | undefined) {
     this.#clock = clock;
     this.#local = local;
     this.#global = global;
@@ -46,12 +46,12 @@ export class Admitted {
 
   /** Has `setHeaders` tell the state of the local limits as it is now, rather than when the request was admitted. */
   readState(): void {
-    this.#state = this.#local?.lease.state(this.#clock.monotonicMs());
+    this.#state = this.#local?.reservation.state(this.#clock.monotonicMs());
   }
 
   /** Charges the tokens of the answer. */
   charge(usage: TokenUsage): void {
-    this.#local?.lease.charge(usage.total, this.#clock.monotonicMs());
+    this.#local?.reservation.charge(usage.total, this.#clock.monotonicMs());
     this.#global?.charge(usage);
   }
 
@@ -61,7 +61,7 @@ export class Admitted {
    * @param cause as for `Lease.refund`.
    */
   refund(cause?: RefundCause): void {
-    this.#state = this.#local?.lease.refund(this.#clock.monotonicMs(), cause);
+    this.#state = this.#local?.reservation.refund(this.#clock.monotonicMs(), cause);
     this.#global?.refund(cause);
   }
 }

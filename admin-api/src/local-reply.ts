@@ -1,10 +1,11 @@
 /**
- * What the proxy answers by itself where a rule has no backend to ask, for whoever shows rules (Gateway API
+ * The local replies of the proxy to requests without a usable backend, for display (Gateway API
  * `HTTPRouteRule.backendRefs`). Without the schemas, so that a browser need not load them.
  */
 import type { DumpedBackend, DumpedRule } from "./config-dump.ts";
 
-export interface OwnAnswer {
+/** A local reply and its cause. */
+export interface LocalReply {
   readonly status: 500 | 503;
   /** Why, as the end of a sentence. */
   readonly cause: string;
@@ -12,8 +13,8 @@ export interface OwnAnswer {
 
 type BackendRef = DumpedRule["backendRefs"][number];
 
-/** The answer to every request of the rule; undefined where backends are asked, or the client is redirected. */
-export function ruleAnswer({ refusedPolicies, filters, backendRefs }: DumpedRule): OwnAnswer | undefined {
+/** Returns the local reply to every request of the rule; undefined if requests are forwarded or redirected. */
+export function ruleLocalReply({ refusedPolicies, filters, backendRefs }: DumpedRule): LocalReply | undefined {
   if (refusedPolicies.length > 0) {
     return { status: 503, cause: `ProxyPolicy ${refusedPolicies.join(", ")} cannot be read` };
   }
@@ -23,11 +24,11 @@ export function ruleAnswer({ refusedPolicies, filters, backendRefs }: DumpedRule
   return undefined;
 }
 
-/** The answer to the requests that fall to one backend of a rule; undefined where it is asked, or gets none. */
-export function backendAnswer(
+/** Returns the local reply to the requests of one backend of a rule; undefined if it is used, or gets no requests. */
+export function backendLocalReply(
   { weight, fault, filters }: BackendRef,
   backend: Pick<DumpedBackend, "endpoints"> | undefined,
-): OwnAnswer | undefined {
+): LocalReply | undefined {
   if (weight === 0) return undefined;
   if (fault !== undefined) return { status: 500, cause: fault };
   if (isRedirect(filters)) return undefined;

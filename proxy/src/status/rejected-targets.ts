@@ -1,23 +1,23 @@
 /**
- * Policies whose target the parser refuses. Translation has not seen such a target and finds that it does not exist,
- * which would send people to look for a name that is right. Pure.
+ * Policies whose target the parser rejects. The translation does not see such a target and reports that it does not
+ * exist, which would make users look for a mistake in the name. Pure.
  */
-import { type RejectedResource, renderFaults } from "../api/rejected-resource.ts";
+import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
 import { textOf } from "../kube/object.ts";
 import { identityOf, nameOf } from "./rejected-object.ts";
 
-/** The statuses of policies, with the refusal of a target in the place of its absence. */
-export function withRefusedTargets(
+/** Replaces "not found" by the rejection of the target in the statuses of policies. */
+export function withRejectedTargets(
   policies: readonly PolicyStatus[],
   rejected: readonly RejectedResource[],
 ): readonly PolicyStatus[] {
-  const refusals = new Map(
+  const rejections = new Map(
     rejected.flatMap((each): [string, string][] => {
       const identity = identityOf(each);
       return identity === undefined
         ? []
-        : [[`${textOf(each.object["kind"])} ${nameOf(identity)}`, renderFaults(each.faults)]];
+        : [[`${textOf(each.object["kind"])} ${nameOf(identity)}`, renderErrors(each.errors)]];
     }),
   );
   return policies.map((policy) => ({
@@ -25,8 +25,8 @@ export function withRefusedTargets(
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, name } = ancestor.ancestorRef;
       // A policy's targets are in its own namespace.
-      const refusal = refusals.get(`${kind} ${nameOf({ namespace: policy.namespace, name })}`);
-      return refusal === undefined ? ancestor : waiting(ancestor, `${kind} ${name} is refused: ${refusal}`);
+      const rejection = rejections.get(`${kind} ${nameOf({ namespace: policy.namespace, name })}`);
+      return rejection === undefined ? ancestor : waiting(ancestor, `${kind} ${name} is rejected: ${rejection}`);
     }),
   }));
 }

@@ -1,9 +1,9 @@
-/** Gateways and routes for policies that come alone: the least that they can be attached to. */
+/** Placeholders for missing Gateways and routes of policies: the minimum to which they can attach. */
 import type { ManifestFile } from "../api/parse-manifests.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { gatewayClassName } from "../api/names.ts";
 
-/** What served a request, by the keys of an access log; absent where it is not known. */
+/** What served a request, by keys of the access log; absent if unknown. */
 export interface ServedBy {
   /** `namespace/gateway/listener` */
   readonly listener?: string | undefined;
@@ -11,18 +11,18 @@ export interface ServedBy {
   readonly rule?: string | undefined;
 }
 
-/** What is missing, by `namespace/name`. */
+/** Missing objects, by `namespace/name`. */
 interface Missing {
   /** Names of listeners. */
   readonly gateways: Map<string, Set<string>>;
   readonly routes: Map<string, { readonly parents: Set<string>; readonly rules: Set<string> }>;
 }
 
-/** Where a route is attached of which nobody says where. */
-const anyGateway = "default/stand-in";
+/** The parent of a route whose parents are unknown. */
+const anyGateway = "default/placeholder";
 
-/** Manifests of what the requests and the policies name and `resources` do not have. */
-export function standIns(resources: ResourceSet, served: Iterable<ServedBy>): readonly ManifestFile[] {
+/** Returns manifests of objects that the requests and policies name and `resources` lacks. */
+export function placeholders(resources: ResourceSet, served: Iterable<ServedBy>): readonly ManifestFile[] {
   const missing: Missing = { gateways: new Map(), routes: new Map() };
   const known = {
     gateways: new Set(resources.Gateway.map(fullName)),
@@ -98,7 +98,7 @@ function gatewayManifest([name, listeners]: readonly [string, ReadonlySet<string
   });
 }
 
-/** Rules that are known by number need those before them. */
+/** A rule that is named by its number needs those before it. */
 function routeManifest([name, { parents, rules }]: readonly [
   string,
   NonNullable<ReturnType<Missing["routes"]["get"]>>,
@@ -119,5 +119,5 @@ function manifest(kind: string, fullname: string, spec: object): ManifestFile {
   const [namespace, name] = splitLast(fullname);
   const apiVersion = "gateway.networking.k8s.io/v1";
   const text = JSON.stringify({ apiVersion, kind, metadata: { namespace, name }, spec });
-  return { path: `stand-in for ${kind} ${fullname}`, text };
+  return { path: `placeholder for ${kind} ${fullname}`, text };
 }

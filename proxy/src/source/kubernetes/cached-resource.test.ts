@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { rejectedPolicyStatus } from "../../status/rejected-policy.ts";
-import { holdResource } from "./held-resource.ts";
+import { cacheResource } from "./cached-resource.ts";
 
 const options = { keepsStatus: false };
 
@@ -36,24 +36,24 @@ function tlsPolicy(hostname: string) {
 const sound = { requests: 1, unit: "Hours" };
 const broken = { ...sound, key: "request.heders.x" };
 
-describe("an object that is held", () => {
-  test("keeps its last sound version in force while the new one is refused", () => {
-    const before = holdResource(policy(sound), undefined, options);
-    const after = holdResource(policy(broken, 2), before, options);
+describe("a cached object", () => {
+  test("keeps its last valid version in force while the new one is rejected", () => {
+    const before = cacheResource(policy(sound), undefined, options);
+    const after = cacheResource(policy(broken, 2), before, options);
     expect(after.resource).toBe(before.resource);
-    expect(after.rejected?.faults).toHaveLength(1);
+    expect(after.rejected?.errors).toHaveLength(1);
   });
 
-  test("is what remains of it where no version was sound", () => {
-    expect(holdResource(policy(broken), undefined, options).resource).toMatchObject({ isRefused: true });
+  test("has its remains where no version was valid", () => {
+    expect(cacheResource(policy(broken), undefined, options).resource).toMatchObject({ isRejected: true });
   });
 
   test.each([
     ["GatewayClass", { controllerName: "example.com/c", description: 7 }, { controllerName: "example.com/c" }],
     ["Gateway", { gatewayClassName: "c", listeners: "all" }, { gatewayClassName: "c", listeners: [] }],
     ["ListenerSet", { parentRef: { name: "web" }, listeners: 0 }, { parentRef: { name: "web" }, listeners: [] }],
-  ])("of kind %s remains, as what it belongs to", (kind, spec, remains) => {
-    const { resource, rejected } = holdResource({ ...route({ spec }), kind }, undefined, options);
+  ])("of kind %s keeps its parent", (kind, spec, remains) => {
+    const { resource, rejected } = cacheResource({ ...route({ spec }), kind }, undefined, options);
     expect(rejected?.inForce).toBe("remains");
     expect(resource).toMatchObject({ kind, metadata: { name: "chat" }, spec: remains });
   });
@@ -62,61 +62,61 @@ describe("an object that is held", () => {
     ["GatewayClass", { controllerName: 7 }],
     ["Gateway", { listeners: "all" }],
     ["ListenerSet", { listeners: 0 }],
-  ])("of kind %s is nothing where it cannot be told what it belongs to", (kind, spec) => {
-    const { resource, rejected } = holdResource({ ...route({ spec }), kind }, undefined, options);
+  ])("of kind %s has no remains without its parent", (kind, spec) => {
+    const { resource, rejected } = cacheResource({ ...route({ spec }), kind }, undefined, options);
     expect([resource, rejected?.inForce]).toEqual([undefined, "nothing"]);
   });
 
-  test("of a BackendTLSPolicy keeps its targets, which are not called in the clear", () => {
-    const first = holdResource(tlsPolicy("Bad.example"), undefined, options);
+  test("of a BackendTLSPolicy keeps its targets, which are not called in plain text", () => {
+    const first = cacheResource(tlsPolicy("Bad.example"), undefined, options);
     expect(first.resource).toMatchObject({
       metadata: { generation: 3 },
       spec: { targetRefs: [{ name: "api" }], validation: undefined },
     });
     expect(first.rejected?.inForce).toBe("remains");
-    // What remains of a version is no sound version.
-    const second = holdResource(tlsPolicy("Worse.example"), first, options);
+    // Remains are not a valid version.
+    const second = cacheResource(tlsPolicy("Worse.example"), first, options);
     expect(second.rejected?.inForce).toBe("remains");
   });
 
-  test("of a BackendTLSPolicy keeps the last sound version where there was one", () => {
-    const before = holdResource(tlsPolicy("good.example"), undefined, options);
-    const after = holdResource(tlsPolicy("Bad.example"), before, options);
+  test("of a BackendTLSPolicy keeps the last valid version where there was one", () => {
+    const before = cacheResource(tlsPolicy("good.example"), undefined, options);
+    const after = cacheResource(tlsPolicy("Bad.example"), before, options);
     expect(after.resource).toBe(before.resource);
-    expect(after.rejected?.inForce).toBe("lastSoundVersion");
+    expect(after.rejected?.inForce).toBe("lastValidVersion");
   });
 
-  test("takes nothing over from another object that had its name before", () => {
+  test("takes nothing from an earlier object of the same name", () => {
     const named = (object: ReturnType<typeof policy>, uid: string) => ({
       ...object,
       metadata: { ...object.metadata, uid },
     });
-    const before = holdResource(named(policy(sound), "one"), undefined, options);
-    const after = holdResource(named(policy(broken), "two"), before, options);
-    expect(after).toMatchObject({ resource: { isRefused: true }, rejected: { inForce: "remains" } });
+    const before = cacheResource(named(policy(sound), "one"), undefined, options);
+    const after = cacheResource(named(policy(broken), "two"), before, options);
+    expect(after).toMatchObject({ resource: { isRejected: true }, rejected: { inForce: "remains" } });
   });
 
-  test("is the same object where only its status is another", () => {
-    const before = holdResource(route({}), undefined, options);
-    expect(holdResource(route({ status: { parents: [] } }), before, options)).toBe(before);
-    expect(holdResource(route({ status: { parents: [] } }), before, { keepsStatus: true })).not.toBe(before);
+  test("is the same value where only its status changed", () => {
+    const before = cacheResource(route({}), undefined, options);
+    expect(cacheResource(route({ status: { parents: [] } }), before, options)).toBe(before);
+    expect(cacheResource(route({ status: { parents: [] } }), before, { keepsStatus: true })).not.toBe(before);
   });
 
-  test("of the Gateway API may have fields that we do not know, and says so", () => {
-    const held = holdResource(route({ spec: { rules: [{ novelty: 1, name: "a" }] } }), undefined, options);
+  test("of the Gateway API may have unknown fields, which are reported", () => {
+    const held = cacheResource(route({ spec: { rules: [{ novelty: 1, name: "a" }] } }), undefined, options);
     expect(held.resource).toMatchObject({ spec: { rules: [{ name: "a" }] } });
     expect(held.unknownFields.map(({ path }) => path)).toEqual([["spec", "rules", 0, "novelty"]]);
   });
 
-  test("of our own must not: a limit is not to be half understood", () => {
-    const { resource, rejected } = holdResource(policy({ ...sound, novelty: 1 }), undefined, options);
-    expect(resource).toMatchObject({ isRefused: true, spec: { traffic: { rateLimit: { local: [] } } } });
+  test("of this gateway's API must not have unknown fields: a limit must not be applied in part", () => {
+    const { resource, rejected } = cacheResource(policy({ ...sound, novelty: 1 }), undefined, options);
+    expect(resource).toMatchObject({ isRejected: true, spec: { traffic: { rateLimit: { local: [] } } } });
     expect(rejected?.inForce).toBe("remains");
   });
 });
 
-test("the status of a refused policy says at each target why, of the version that was judged", () => {
-  const { rejected } = holdResource(policy(broken, 7), undefined, options);
+test("the status of a rejected policy has the reason at each target, with the generation that was validated", () => {
+  const { rejected } = cacheResource(policy(broken, 7), undefined, options);
   if (rejected === undefined) return expect.unreachable();
   const status = rejectedPolicyStatus(rejected, undefined);
   expect(status).toMatchObject({

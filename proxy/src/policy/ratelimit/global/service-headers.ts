@@ -1,30 +1,31 @@
 /**
- * What the client is told of a service's answer. Headers of the service win; where it sends none of the `x-ratelimit-*`
- * family, they are made of the statuses in the format of Envoy's filter (`10, 10;w=60`), which clients of Envoy know.
+ * The headers that a rate limit service's response adds for the client and the backend. Headers that the service sends
+ * win. If it sends none of the `x-ratelimit-*` family, they are made from the statuses in the format of Envoy's filter
+ * (`10, 10;w=60`).
  */
-import type { DescriptorStatus, HeaderValue, RateLimitAnswer } from "./messages.ts";
+import type { DescriptorStatus, HeaderValue, RateLimitResponse } from "./messages.ts";
 
-/** What an answer says of the limits, for headers and for comparing limits with each other. */
+/** The limits that a response reports, for headers and for comparison with other limits. */
 export interface LimitView {
-  /** `x-ratelimit-*`, flat. */
+  /** The `x-ratelimit-*` fields, as alternating names and values. */
   readonly limitHeaders: readonly string[];
-  /** Everything else that the service wants the client to see, flat. */
+  /** All other fields that the service sends to the client, as alternating names and values. */
   readonly otherHeaders: readonly string[];
-  /** Remaining ÷ limit of the limit that the headers tell of; undefined where they tell of none. */
+  /** Remaining ÷ limit of the limit in the headers; undefined if they report none. */
   readonly share: number | undefined;
 }
 
-/** A refusal by a service, to be answered now or again while it lasts. */
-export interface Refusal {
-  readonly answer: RateLimitAnswer;
-  /** When it came; monotonic. */
+/** A denial by a service. It applies to its request, and to later ones until its reset. */
+export interface ServiceDenial {
+  readonly response: RateLimitResponse;
+  /** When it was received; monotonic. */
   readonly atMs: number;
 }
 
-/** Of an answer that lets the request pass. */
-export function viewOfPass({ statuses, responseHeaders }: RateLimitAnswer): LimitView {
+/** Returns the headers of a response that allows the request. */
+export function viewOfAllowed({ statuses, responseHeaders }: RateLimitResponse): LimitView {
   const own = pickLowest(statuses);
-  const split = splitHeaders(responseHeaders, isDroppedFromPass);
+  const split = splitHeaders(responseHeaders, isDroppedFromAllowed);
   if (split.limitHeaders.length > 0) {
     return { ...split, share: own === undefined ? shareOfHeaders(split.limitHeaders) : shareOf(own) };
   }
@@ -33,15 +34,15 @@ export function viewOfPass({ statuses, responseHeaders }: RateLimitAnswer): Limi
 }
 
 /**
- * The headers of a refusal, flat: content type and `retry-after` included.
+ * Returns the headers of a denial, as alternating names and values, with content type and `retry-after`.
  *
- * @param nowMs monotonic; a refusal that is remembered shows what is left of its reset.
- * @param isMarked says `x-envoy-ratelimited` where the service does not.
+ * @param nowMs Monotonic; a cached denial shows the rest of the time until its reset.
+ * @param isMarked Adds `x-envoy-ratelimited` if the service does not send it.
  */
-export function refusalHeaders({ answer, atMs }: Refusal, nowMs: number, isMarked: boolean): string[] {
-  const { statuses, responseHeaders } = answer;
+export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, isMarked: boolean): string[] {
+  const { statuses, responseHeaders } = response;
   const passedMs = nowMs - atMs;
-  const own = pickRefusing(statuses);
+  const own = pickOverLimit(statuses);
   const leftMs = own?.resetMs === undefined ? undefined : Math.max(0, own.resetMs - passedMs);
   const { limitHeaders, otherHeaders } = splitHeaders(responseHeaders, isFraming);
   const headers: string[] = [];
@@ -57,10 +58,10 @@ export function refusalHeaders({ answer, atMs }: Refusal, nowMs: number, isMarke
 }
 
 /**
- * How long a refusal holds in any case: to the first reset of a limit that refuses, when the answer may be another. Most
- * services round resets up to whole seconds, so up to one may be missing of those. 0 where nobody knows.
+ * Returns the time for which a denial certainly lasts: until the first reset of a limit that is over. Most services
+ * round resets up to whole seconds, so a whole number of seconds is shortened by one. 0 if unknown.
  */
-export function certainMs(statuses: readonly DescriptorStatus[]): number {
+export function leastDenialMs(statuses: readonly DescriptorStatus[]): number {
   let earliest: number | undefined;
   for (const { code, resetMs } of statuses) {
     if (code !== "OVER_LIMIT") continue;
@@ -71,7 +72,7 @@ export function certainMs(statuses: readonly DescriptorStatus[]): number {
   return Math.max(0, earliest ?? 0);
 }
 
-/** As Envoy does: the first with the least remaining, of those that have a limit. */
+/** Returns the first status with the least remaining, of those with a limit, as Envoy does. */
 function pickLowest(statuses: readonly DescriptorStatus[]): DescriptorStatus | undefined {
   let lowest: DescriptorStatus | undefined;
   for (const status of statuses) {
@@ -81,8 +82,8 @@ function pickLowest(statuses: readonly DescriptorStatus[]): DescriptorStatus | u
   return lowest;
 }
 
-/** The one that refuses longest; of those without a reset the first. */
-function pickRefusing(statuses: readonly DescriptorStatus[]): DescriptorStatus | undefined {
+/** Returns the status over limit with the latest reset; of those without a reset the first. */
+function pickOverLimit(statuses: readonly DescriptorStatus[]): DescriptorStatus | undefined {
   let picked: DescriptorStatus | undefined;
   for (const status of statuses) {
     if (status.code !== "OVER_LIMIT") continue;
@@ -91,7 +92,10 @@ function pickRefusing(statuses: readonly DescriptorStatus[]): DescriptorStatus |
   return picked;
 }
 
-/** `10, 10;w=60, 1000;w=3600;name="team"`: the limit in question, then every limit whose window is known. */
+/**
+ * Returns the fields of a status, such as `10, 10;w=60, 1000;w=3600;name="team"`: the picked limit, then every limit
+ * with a known window.
+ */
 function statusHeaders(
   picked: DescriptorStatus,
   statuses: readonly DescriptorStatus[],
@@ -110,16 +114,21 @@ function statusHeaders(
   return headers;
 }
 
-/** Characters of `x-ratelimit-limit`; the limit in question is always among them. */
+/** Maximum characters of `x-ratelimit-limit`; the picked limit is always included. */
 const maxLimitLength = 1_024;
-/** Characters of all fields that a service adds to a request or a response; clients and backends refuse long heads. */
+/**
+ * Maximum characters of all fields that a service adds to a request or a response; clients and backends reject long
+ * header sections.
+ */
 const maxAddedLength = 8 * 1_024;
 
 function shareOf({ remaining, limit }: DescriptorStatus): number {
   return remaining / Math.max(1, limit?.requestsPerUnit ?? 1);
 }
 
-/** A service that sends headers and no statuses: its own figures, or as near as can be where they are none. */
+/**
+ * Returns the share from the service's own headers, 0 if they are not numbers, for a service that sends no statuses.
+ */
 function shareOfHeaders(headers: readonly string[]): number {
   const figure = (name: string): number => Number.parseInt(headers[headers.indexOf(name) + 1] ?? "", 10);
   const share = figure("x-ratelimit-remaining") / figure("x-ratelimit-limit");
@@ -131,7 +140,7 @@ function withReset(headers: readonly string[], leftMs: number | undefined): read
   return at === 0 || leftMs === undefined ? headers : headers.with(at, String(wholeSeconds(leftMs, 0)));
 }
 
-/** A service's `retry-after` in seconds, as of `passedMs` later; a date stays as it is. */
+/** Returns the headers with `retry-after` reduced by `passedMs`. A date is left unchanged. */
 function withRetryAfter(headers: readonly string[], passedMs: number): readonly string[] {
   const at = headers.indexOf("retry-after") + 1;
   const seconds = at === 0 ? Number.NaN : Number(headers[at]);
@@ -143,9 +152,9 @@ function wholeSeconds(ms: number, least: number): number {
 }
 
 const limitFamily: ReadonlySet<string> = new Set(["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]);
-/** Of these one value is all that makes sense. */
+/** Fields that may occur only once. */
 const singles: ReadonlySet<string> = new Set([...limitFamily, "x-envoy-ratelimited", "retry-after", "content-type"]);
-/** What belongs to the message and its connection is ours to say. */
+/** Fields of the message framing and the connection, which the gateway sets itself. */
 const framing: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "trailer"],
   ...["content-length", "content-encoding", "host", "date"],
@@ -155,13 +164,19 @@ function isFraming(name: string): boolean {
   return framing.has(name);
 }
 
-/** What is for a refusal alone has no place on the backend's own answer. */
-function isDroppedFromPass(name: string): boolean {
+/**
+ * Returns whether a field is left out of the response to an allowed request: fields about a denial do not apply to the
+ * backend's response.
+ */
+function isDroppedFromAllowed(name: string): boolean {
   return isFraming(name) || name === "content-type" || name === "retry-after" || name === "x-envoy-ratelimited";
 }
 
-/** Headers that the service wants the backend to see, flat; what frames the request is ours to say. */
-export function backendHeaders({ requestHeaders }: RateLimitAnswer): readonly string[] {
+/**
+ * Returns the fields that the service adds to the request for the backend, as alternating names and values, without
+ * framing.
+ */
+export function backendHeaders({ requestHeaders }: RateLimitResponse): readonly string[] {
   if (requestHeaders.length === 0) return none;
   return splitHeaders(requestHeaders, isFraming).otherHeaders;
 }
@@ -169,7 +184,10 @@ export function backendHeaders({ requestHeaders }: RateLimitAnswer): readonly st
 const none: readonly string[] = [];
 const nothing = { limitHeaders: none, otherHeaders: none };
 
-/** Names are lower case already. What would break a message is left out, and so is what says nothing new or is too much. */
+/**
+ * Splits the fields by family. Names are in lower case. Leaves out fields that are invalid, repeated, dropped by
+ * `isDropped`, or beyond `maxAddedLength`.
+ */
 function splitHeaders(
   headers: readonly HeaderValue[],
   isDropped: (name: string) => boolean,
@@ -181,18 +199,18 @@ function splitHeaders(
   for (const { name, value } of headers) {
     if (isDropped(name) || !tokenPattern.test(name) || !valuePattern.test(value)) continue;
     const list = limitFamily.has(name) ? limitHeaders : otherHeaders;
-    if (left < name.length + value.length || says(list, name, value)) continue;
+    if (left < name.length + value.length || isRepeated(list, name, value)) continue;
     left -= name.length + value.length;
     list.push(name, value);
   }
   return { limitHeaders, otherHeaders };
 }
 
-/** RFC 9110 §5.6.2 and §5.5; a value is sent in latin1. */
+/** RFC 9110 §5.6.2 and §5.5; values are sent in latin1. */
 const tokenPattern = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-function says(list: readonly string[], name: string, value: string): boolean {
+function isRepeated(list: readonly string[], name: string, value: string): boolean {
   for (let at = 0; at < list.length; at += 2) {
     if (list[at] === name && (singles.has(name) || list[at + 1] === value)) return true;
   }

@@ -3,9 +3,9 @@ import { renderPath } from "../issue.ts";
 import { parseResource } from "../parse-resource.ts";
 
 /** Empty when the object is accepted. */
-export function faultsOf(object: unknown): readonly string[] {
+export function errorsOf(object: unknown): readonly string[] {
   const parsed = parseResource(object);
   if (parsed.kind === "resource") return [];
   if (parsed.kind === "foreign") return ["foreign"];
-  return parsed.faults.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`));
+  return parsed.errors.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`));
 }

@@ -1,17 +1,19 @@
 /**
- * Trace events in words, for whoever lists them: what happened, and what one looks for first. Without the schemas, so
- * that a browser need not load them.
+ * Describes trace events as text for lists: what happened, and its main facts. Without the schemas, so that a browser need
+ * not load them.
  */
 import type { TraceMessage } from "./trace-event.ts";
 
-export interface EventWords {
-  /** What happened, in a word or two. */
+/** The text of a trace event. */
+export interface EventText {
+  /** What happened, in one or two words. */
   readonly name: string;
-  /** Holds texts of clients as they came. */
+  /** The main facts. Contains texts from clients without escapes. */
   readonly summary: string;
 }
 
-export function describeMessage(message: TraceMessage): EventWords {
+/** Describes a trace event. */
+export function describeMessage(message: TraceMessage): EventText {
   switch (message.type) {
     case "requestStarted": {
       const { method, scheme, authority, path, sourceAddress } = message;
@@ -25,11 +27,11 @@ export function describeMessage(message: TraceMessage): EventWords {
       return { name: message.kind === "localRateLimit" ? "Limit" : "Global", summary: policyWords(message) };
     case "backendCallStart":
       return {
-        name: "Call",
-        summary: `${message.target} (${message.endpoint}) of ${message.backend}${nth(message.call)}`,
+        name: "Attempt",
+        summary: `${message.target} (${message.endpoint}) of ${message.backend}${attempt(message.call)}`,
       };
     case "backendCallResult":
-      return { name: "Answer", summary: `${message.status ?? message.error ?? "none"} from ${message.target}` };
+      return { name: "Response", summary: `${message.status ?? message.error ?? "none"} from ${message.target}` };
     case "llmUsage":
       return { name: "Usage", summary: usageWords(message) };
     case "requestFinished":
@@ -43,13 +45,13 @@ function routeWords({ listener, route, rule, match, evaluatedRoutes, passedOver 
   if (listener === undefined) return "no listener has this host";
   if (route === undefined) {
     const [nearest] = passedOver ?? [];
-    const why = nearest === undefined ? "" : `; nearest is ${nearest}`;
-    return `no route of ${listener} matches, out of ${shortened(evaluatedRoutes)}${why}`;
+    const why = nearest === undefined ? "" : `; the nearest is ${nearest}`;
+    return `no route of ${listener} matches; evaluated ${shortened(evaluatedRoutes)}${why}`;
   }
   return `${rule ?? route}${match === undefined ? "" : ` by ${match}`}`;
 }
 
-/** How many names a line takes. */
+/** The maximum number of names in a line. */
 const namesShown = 3;
 
 function shortened(names: readonly string[]): string {
@@ -76,7 +78,7 @@ function policyWords({
       ? ""
       : `, ${counts ?? "units"} ${before} → ${after ?? before} of ${limit}`;
   const decider = by === undefined || by === "none" ? "" : `, by ${by}`;
-  // The key comes last: it is what a narrow screen can do without.
+  // The key comes last: on a narrow screen it is the first text to be cut.
   const rest = `${counted}${decider}${key === undefined ? "" : `, for ${key.text}`}`;
   if (decision === "shadowDenied") return `would be denied by ${who}${rest}`;
   return `${decision}${mode === "Shadow" ? " (shadow)" : ""} by ${who}${rest}`;
@@ -99,6 +101,6 @@ function finishedWords({ status, reason, responseBytes }: Message<"requestFinish
   return `${status}${reason === undefined ? "" : ` ${reason}`}, ${responseBytes} bytes`;
 }
 
-function nth(call: number): string {
-  return call === 1 ? "" : `, call ${call}`;
+function attempt(call: number): string {
+  return call === 1 ? "" : `, attempt ${call}`;
 }

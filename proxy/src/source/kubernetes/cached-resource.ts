@@ -1,0 +1,100 @@
+/**
+ * The cached state of an object of the API server: parsed, or rejected with its last valid version. The API server
+ * validates objects first. So the parser rejects only what the API server cannot check (an expression), or an object of
+ * another version of the CustomResourceDefinition.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { gatewayGroup } from "../../api/names.ts";
+import { parseResource } from "../../api/parse-resource.ts";
+import type { RejectedResource } from "../../api/rejected-resource.ts";
+import type { Resource } from "../../api/resource.ts";
+import type { FieldError, FieldPath } from "../../api/issue.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+import { parseValidRules } from "./valid-rules.ts";
+
+/** The cached state of one object. */
+export interface CachedResource {
+  /** The version in force: this one, its valid parts, or the last valid one; undefined where there was none. */
+  readonly resource: Resource | undefined;
+  /** Present where this version is not in force as a whole. */
+  readonly rejected: RejectedResource | undefined;
+  /** Unknown fields that were ignored. */
+  readonly unknownFields: readonly FieldError[];
+}
+
+/** Options of `cacheResource`. */
+export interface CacheOptions {
+  /** True for the process that writes statuses; for others a new status is not a change. */
+  readonly keepsStatus: boolean;
+}
+
+/** Parses a new version. Returns `before` itself where nothing relevant changed. */
+export function cacheResource(
+  object: KubeObject,
+  before: CachedResource | undefined,
+  options: CacheOptions,
+): CachedResource {
+  const lastValid = before?.rejected?.inForce === "remains" ? undefined : before?.resource;
+  // The object may have been deleted and recreated between two events; its previous version then does not apply.
+  const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
+  const previous = isSameObject ? lastValid : undefined;
+  const held = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, previous);
+  return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
+}
+
+/** Rejects an object on which the parser throws, so that it does not stop the watch of the others. */
+function parseContained(object: KubeObject, lastValid: Resource | undefined): CachedResource {
+  try {
+    return parseVersion(object, lastValid);
+  } catch (error) {
+    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
+    const errors = [{ path: [], message, isUnknownField: false }];
+    return { resource: lastValid, rejected: { object, errors, inForce }, unknownFields: [] };
+  }
+}
+
+function parseVersion(object: KubeObject, lastValid: Resource | undefined): CachedResource {
+  const parsed = parseResource(object);
+  if (parsed.kind === "resource") return { resource: parsed.resource, rejected: undefined, unknownFields: [] };
+  // Only kinds that the parser reads are watched.
+  if (parsed.kind === "foreign") return { resource: undefined, rejected: undefined, unknownFields: [] };
+  const { errors, remains } = parsed;
+  if (isNewerGatewayApi(object, errors)) {
+    const trimmed = parseResource(errors.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
+    if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: errors };
+  }
+  // This gives the same result in every replica, whatever versions it has seen before.
+  const partly = parseValidRules(object, errors);
+  if (partly !== undefined) {
+    return { resource: partly, rejected: { object, errors, inForce: "validRules" }, unknownFields: [] };
+  }
+  if (lastValid === undefined && remains !== undefined) {
+    return { resource: remains, rejected: { object, errors, inForce: "remains" }, unknownFields: [] };
+  }
+  const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
+  return { resource: lastValid, rejected: { object, errors, inForce }, unknownFields: [] };
+}
+
+/**
+ * Whether all errors are unknown fields of the Gateway API. Those of a newer version are ignored, as by every
+ * implementation. Unknown fields of a ProxyPolicy or Backend are not, since a limit must not be applied in part.
+ */
+function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly FieldError[]): boolean {
+  const isTheirs = typeof apiVersion === "string" && apiVersion.startsWith(`${gatewayGroup}/`);
+  return isTheirs && errors.every(({ isUnknownField }) => isUnknownField);
+}
+
+/** Returns a copy without the field at `path`. */
+function withoutField(value: unknown, [first, ...rest]: FieldPath): unknown {
+  if (first === undefined) return value;
+  if (Array.isArray(value)) {
+    return value.map((item: unknown, index) => (index === first ? withoutField(item, rest) : item));
+  }
+  if (!isObject(value)) return value;
+  const fields = Object.entries(value).flatMap(([name, field]): [string, unknown][] => {
+    if (name !== first) return [[name, field]];
+    return rest.length === 0 ? [] : [[name, withoutField(field, rest)]];
+  });
+  return Object.fromEntries(fields);
+}

@@ -1,0 +1,52 @@
+/**
+ * The valid rules of an HTTPRoute of which some rules are rejected (Gateway API, `PartiallyInvalid`). A rejected rule
+ * keeps its name and its valid matches and responds with 500, like a rule that the translation rejects. If it were left
+ * out, its requests could reach the backend of another rule without its filters.
+ */
+import type { FieldError } from "../../api/issue.ts";
+import { parseResource } from "../../api/parse-resource.ts";
+import type { Resource } from "../../api/resource.ts";
+import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+
+/**
+ * Returns the route; undefined for an object of another kind, for errors outside the rules, and where no rule is valid.
+ */
+export function parseValidRules(object: KubeObject, errors: readonly FieldError[]): Resource | undefined {
+  const { kind, spec } = object;
+  const rules = fieldsOf(spec)["rules"];
+  if (kind !== "HTTPRoute" || !isObject(spec) || !Array.isArray(rules)) return undefined;
+  const byRule = Map.groupBy(errors, ({ path }) => ruleOf(path));
+  if (byRule.has(undefined) || byRule.size >= rules.length) return undefined;
+  const left = rules.map((rule: unknown, index) => leftOf(rule, byRule.get(index)));
+  const parsed = parseResource({ ...object, spec: { ...spec, rules: left } });
+  if (parsed.kind !== "resource" || parsed.resource.kind !== "HTTPRoute") return undefined;
+  const route = parsed.resource;
+  const restricted = route.spec.rules.map((rule, index) => {
+    // The parser treats an empty list of matches as a match for every request; this rule must match none.
+    return hasNoMatchLeft(rules[index], left[index]) ? { ...rule, matches: [] } : rule;
+  });
+  return { ...route, spec: { ...route.spec, rules: restricted } };
+}
+
+function ruleOf([spec, rules, index]: FieldError["path"]): number | undefined {
+  return spec === "spec" && rules === "rules" && typeof index === "number" ? index : undefined;
+}
+
+function leftOf(rule: unknown, errors: readonly FieldError[] | undefined): unknown {
+  if (errors === undefined || !isObject(rule)) return rule;
+  const invalid = new Set(errors.map(({ path }) => (path[3] === "matches" ? path[4] : path[3])));
+  const { name } = rule;
+  return {
+    ...(name !== undefined && !invalid.has("name") && { name }),
+    matches: matchesOf(rule).filter((_, index) => !invalid.has(index)),
+  };
+}
+
+function hasNoMatchLeft(before: unknown, after: unknown): boolean {
+  return matchesOf(after).length === 0 && matchesOf(before).length > 0;
+}
+
+function matchesOf(rule: unknown): readonly unknown[] {
+  const { matches } = fieldsOf(rule);
+  return Array.isArray(matches) ? matches : [];
+}
