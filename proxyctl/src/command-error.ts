@@ -1,25 +1,26 @@
-/** The one way in which a command fails: in words that say what was tried, what was found and what to do. */
+/** Errors of commands: what was attempted, what was found and what to do. */
 
 /**
- * Exit codes, as `kubectl diff` and `grep` have them: a script can tell an answer of "no" from no answer.
- * 64 is EX_USAGE of sysexits.h, as in the other programs of this project.
+ * Exit codes as in `kubectl diff` and `grep`: a script can distinguish the result "no" from a failure. 64 is EX_USAGE of
+ * sysexits.h, as in the other programs of this project.
  */
 export const exitCodes = {
   done: 0,
-  /** The command did its work and the answer is no: a problem was found, a request was denied. */
+  /** The command succeeded and the result is negative: a problem was found, or a request was denied. */
   no: 1,
-  /** The command could not do its work. */
+  /** The command failed. */
   failed: 2,
   usage: 64,
-  /** Stopped by Ctrl-C. */
+  /** Interrupted by Ctrl-C. */
   interrupted: 130,
 } as const;
 
+/** An exit code of proxyctl. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** What `CommandError` is made of. */
+/** The parts of a `CommandError`. */
 export interface Failure {
-  /** What was tried and what was found: `read the pods of gateway/web: …`; lower case, no full stop. */
+  /** The attempt and what was found: `read the pods of gateway/web: …`; lower case, no full stop. */
   readonly message: string;
   /** What to do, one line each. */
   readonly advice: readonly string[];
@@ -27,7 +28,7 @@ export interface Failure {
   readonly cause?: unknown;
 }
 
-/** Ends a command; shown without a stack. */
+/** An error that ends a command and is shown without a stack. */
 export class CommandError extends Error {
   readonly advice: readonly string[];
   readonly exitCode: ExitCode;
@@ -40,16 +41,16 @@ export class CommandError extends Error {
   }
 }
 
-/** For standard error: `error: …`, and below it what to do. Lines that a text holds are indented, so that none looks like ours. */
+/** Renders `error: …` for standard error, with the advice below. Line breaks in texts are indented, so that none looks like ours. */
 export function renderFailure({ message, advice }: Pick<Failure, "message" | "advice">): string {
   const lines = [`error: ${message}`, ...advice.map((line) => `  ${line}`)];
   return lines.map((line) => `${line.replaceAll(/\n\s*/g, "\n  ")}\n`).join("");
 }
 
-/** What an unknown thrown value says of itself, on one line. */
+/** Returns the message of a thrown value, on one line. */
 export function textOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // A failed connection attempt to several addresses has its words in the parts only.
+  // The error of a connection attempt to several addresses has messages only in its parts.
   const text = error instanceof AggregateError ? error.errors.map(textOf).join("; ") : error.message;
   return text.replaceAll(/\s*\n\s*/g, " ");
 }

@@ -1,4 +1,4 @@
-/** The world as a command sees it; tests give it another. */
+/** The environment of a command; tests provide another. */
 import type { Readable } from "node:stream";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { ExitCode } from "./command-error.ts";
@@ -10,21 +10,22 @@ export type Input = Readable & {
   setRawMode?: (isRaw: boolean) => unknown;
 };
 
+/** The environment of a command. */
 export interface Io {
   readonly stdin: Input;
-  /** Answers, and nothing else, so that they can be piped. */
+  /** For results only, so that they can be piped. */
   readonly stdout: TerminalOutput;
-  /** Everything said beside the answer. */
+  /** For all other messages. */
   readonly stderr: TerminalOutput;
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
-  /** Aborted when the user wants to stop. */
+  /** Aborts when the user wants to stop. */
   readonly signal: AbortSignal;
-  /** Tells how the command went, where that is not plainly `done`. */
+  /** Sets the exit code, if it is not `done`. */
   readonly setExitCode: (code: ExitCode) => void;
 }
 
-/** What the process gives to a command line. */
+/** The environment that the process provides to a command line. */
 export interface World extends Omit<Io, "stdout" | "stderr" | "setExitCode"> {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program `proxyctl`: hands the process to the command tree. The only place that reads the process and exits. */
+/** The program `proxyctl`. The only module that reads and ends the process. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { runProxyctl } from "./app/program.ts";
 import { exitCodes, renderFailure } from "./command-error.ts";
@@ -7,10 +7,10 @@ import { exitCodes, renderFailure } from "./command-error.ts";
 const stopping = new AbortController();
 process.once("SIGINT", () => stopping.abort());
 process.once("SIGTERM", () => stopping.abort());
-// `proxyctl … | head` closes the pipe early, and that is no fault.
+// `proxyctl … | head` closes the pipe early, which is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(exitCodes.done);
-  process.stderr.write(renderFailure({ message: `write the answer: ${error.message}`, advice: [] }));
+  process.stderr.write(renderFailure({ message: `write the output: ${error.message}`, advice: [] }));
   process.exit(exitCodes.failed);
 });
 
@@ -22,5 +22,5 @@ process.exitCode = await runProxyctl(process.argv.slice(2), {
   clock: systemClock,
   signal: stopping.signal,
 });
-// Connections that nobody waits for any more must not keep the process.
+// Connections that are no longer used must not keep the process alive.
 setTimeout(() => process.exit(), 1_000).unref();

@@ -50,7 +50,7 @@ describeWith(["openssl"], "proxyctl over TLS", ({ openssl }) => {
       const run = await trace(...flags, url);
       expect([url, run.exitCode, run.stderr]).toEqual([url, 0, ""]);
       expect(run.stdout).toContain(`GET ${url} from 127.0.0.1\n`);
-      expect(run.stdout).toMatch(/^answer: 200 OK, /m);
+      expect(run.stdout).toMatch(/^response: 200 OK, /m);
     }
     for (const [url, ...flags] of [
       ["https://app.example/"],

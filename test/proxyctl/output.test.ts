@@ -1,4 +1,4 @@
-/** What becomes of the answers of proxyctl where nobody can take them, as a process of its own. */
+/** Output errors of proxyctl, in its own process. */
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
@@ -6,11 +6,11 @@ import { expect, onTestFinished, test } from "vitest";
 
 const main = join(import.meta.dirname, "../../proxyctl/src/main.ts");
 
-test.runIf(existsSync("/dev/full"))("an answer that cannot be written is told in words, with exit code 2", () => {
+test.runIf(existsSync("/dev/full"))("output that cannot be written is reported, with exit code 2", () => {
   const full = openSync("/dev/full", "w");
   onTestFinished(() => closeSync(full));
   const run = spawnSync(process.execPath, [main, "--version"], { stdio: ["ignore", full, "pipe"], encoding: "utf8" });
-  expect(run.stderr).toBe("error: write the answer: ENOSPC: no space left on device, write\n");
+  expect(run.stderr).toBe("error: write the output: ENOSPC: no space left on device, write\n");
   expect(run.status).toBe(2);
 });
 

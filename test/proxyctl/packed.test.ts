@@ -38,7 +38,7 @@ describe.each([
 ])("proxyctl %s", (_, program) => {
   const run = async (args: readonly string[], cwd = home) => await attempt(program, args, { cwd, env });
 
-  test("tells its version and that of its Node", async () => {
+  test("prints its version and that of its Node", async () => {
     expect(await run(["--version"])).toMatchObject({ exitCode: 0, stdout: `${clientVersion}\n`, stderr: "" });
     expect((await run(["version", "--client"])).stdout).toBe(
       `client   ${clientVersion}   node ${process.versions.node}\n`,
@@ -128,11 +128,11 @@ describe("the installed program", () => {
     .split(delimiter)
     .map((each) => join(each, "node"))
     .find(isTooOld);
-  test.runIf(older !== undefined)("tells a Node that is too old so", () => {
+  test.runIf(older !== undefined)("reports a Node that is too old", () => {
     const run = spawnSync(older ?? "", [join(dist, "proxyctl.js"), "--version"], { encoding: "utf8" });
     expect(run).toMatchObject({ status: 2, stdout: "" });
     expect(run.stderr).toMatch(
-      /^error: start with Node \d+\.\d+\.\d+ \(.*\): it is older than 22\.19\n {2}install a newer Node, or/,
+      /^error: start with Node \d+\.\d+\.\d+ \(.*\): proxyctl needs at least 22\.19\n {2}install a newer Node, or/,
     );
   });
 });
@@ -165,7 +165,7 @@ interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program to its end, while servers of this process answer it. */
+/** Runs a program to its end, while servers of this process respond to it. */
 function attempt(
   program: string,
   args: readonly string[],

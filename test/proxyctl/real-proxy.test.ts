@@ -60,7 +60,7 @@ describe("a proxy in file mode", () => {
     expect(served.stdout).toMatch(/ Route +default\/app\/0 by /);
     expect(served.stdout).toMatch(/ Limit +allowed by default\/app-limits#0, requests 0 → 1 of 3$/m);
     expect(served.stdout).toMatch(/ Finished +200, /);
-    expect(served.stdout).toMatch(/^answer: 200 OK, /m);
+    expect(served.stdout).toMatch(/^response: 200 OK, /m);
 
     const unmatched = await trace("/nowhere");
     expect(unmatched.exitCode).toBe(0);
@@ -72,25 +72,25 @@ describe("a proxy in file mode", () => {
     const denied = await trace("/v1/a");
     expect(denied.exitCode).toBe(1);
     expect(denied.stdout).toMatch(/ Limit +denied by default\/app-limits#0, requests 3 → 3 of 3$/m);
-    expect(denied.stdout).toMatch(/^answer: 429 /m);
+    expect(denied.stdout).toMatch(/^response: 429 /m);
     expect((await run("limits", "top")).stdout).toMatch(
       /^default\/app-limits#0 +HTTPRoute\/default\/app +<none> +requests\/hour +3 +3 +0 +\d+s$/m,
     );
   });
 
-  test("explains a refusal by the id of the answer", async () => {
+  test("explains a denial by the id of the response", async () => {
     const { run, url } = await startLimitedProxy();
-    let refused = await fetch(`${url}/v1/a`);
-    for (let sent = 0; sent < 3; sent += 1) refused = await fetch(`${url}/v1/a`);
-    expect(refused.status).toBe(429);
-    const explained = await run("limits", "explain", refused.headers.get("x-request-id") ?? "");
+    let denied = await fetch(`${url}/v1/a`);
+    for (let sent = 0; sent < 3; sent += 1) denied = await fetch(`${url}/v1/a`);
+    expect(denied.status).toBe(429);
+    const explained = await run("limits", "explain", denied.headers.get("x-request-id") ?? "");
     expect(explained).toMatchObject({ exitCode: 0, stderr: "" });
     expect(explained.stdout).toMatch(/^policy +default\/app-limits#0$/m);
     expect(explained.stdout).toMatch(/^counter +3 of 3 requests used/m);
-    expect(explained.stdout).toContain("What lets the next request pass:\n  - ");
+    expect(explained.stdout).toContain("What would allow the next request:\n  - ");
   });
 
-  test("tells and takes its log level", async () => {
+  test("shows and sets its log level", async () => {
     const { run } = await startLimitedProxy();
     expect(await run("logging")).toMatchObject({ exitCode: 0, stdout: "info\n" });
     expect((await run("logging", "info,proxy::config=debug")).stdout).toContain("proxy::config=debug");
@@ -120,7 +120,7 @@ describe("a proxy in file mode", () => {
     }
   });
 
-  test("is well, and is told to be of which version", async () => {
+  test("is healthy, and shows its version", async () => {
     const { run } = await startLimitedProxy();
     const doctor = await run("doctor");
     expect({

@@ -126,10 +126,10 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     lastError: { message: "connect ECONNREFUSED", at: "2026-11-21T09:59:59.730Z" },
     failuresInARow: 6,
     chargesBuffered: 4,
-    refusalsRemembered: 12,
+    denialsCached: 12,
     limitsLearned: 3,
   };
-  const answer = { at: "2026-11-21T10:00:00.000Z", countersLeftOut: 0, services: [], learned: [] };
+  const limits = { at: "2026-11-21T10:00:00.000Z", countersLeftOut: 0, services: [], learned: [] };
 
   function openTop(address: string, columns: number) {
     const command = `${process.execPath} ${main} limits top --address ${address}; echo "exit $?"`;
@@ -143,7 +143,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
       "GET /limits": (_, response) => {
         used += 1;
         if (isAway) response.destroy();
-        else response.end(JSON.stringify({ ...answer, counters: [{ ...counter, used, remaining: 100 - used }] }));
+        else response.end(JSON.stringify({ ...limits, counters: [{ ...counter, used, remaining: 100 - used }] }));
       },
     });
     const { screen, press } = openTop(admin.address, 120);
@@ -164,7 +164,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
       return { ...counter, key: { text: `user-${at}`, isSecret: false }, used: 100 - at, remaining: at };
     });
     const admin = await startAdmin({
-      "GET /limits": { ...answer, counters, countersLeftOut: 1_500, services: [service] },
+      "GET /limits": { ...limits, counters, countersLeftOut: 1_500, services: [service] },
     });
     const { screen } = openTop(admin.address, 80);
     await expect.poll(() => screen().join("\n"), patience).toContain("SERVICE");
@@ -175,12 +175,12 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
   test.each([
     ["q", 0],
     ["C-c", 130],
-  ])("is quit at once by %s while nobody answers, with exit code %i", async (key, exitCode) => {
+  ])("is quit at once by %s without a response, with exit code %i", async (key, exitCode) => {
     let calls = 0;
     const admin = await startAdmin({
       "GET /limits": (_, response) => {
         calls += 1;
-        if (calls === 1) response.end(JSON.stringify({ ...answer, counters: [] }));
+        if (calls === 1) response.end(JSON.stringify({ ...limits, counters: [] }));
       },
     });
     const { screen, press } = openTop(admin.address, 80);

@@ -1,4 +1,4 @@
-/** What `proxyctl config …` does: a dump as tables, as a summary, or as it is. */
+/** Runs `proxyctl config …`: shows a dump as tables, as a summary, or unchanged. */
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
@@ -20,6 +20,7 @@ import { routeColumns, routeNotes, routeRows } from "../views/routes.ts";
 import { summarize } from "../views/summary.ts";
 import { askedAdmins, gatewayNameOf, requireNoPod } from "./find-admins.ts";
 
+/** Options of `proxyctl config …`. */
 export interface ConfigOptions extends ReachOptions {
   readonly output: OutputFormat;
   readonly file?: string;
@@ -27,7 +28,7 @@ export interface ConfigOptions extends ReachOptions {
 
 /** The configuration of one proxy. */
 interface Loaded {
-  /** Pod, address or file. */
+  /** The pod, address or file. */
   readonly from: string;
   readonly dump: ConfigDump;
 }
@@ -35,12 +36,12 @@ interface Loaded {
 /** How tables are printed. */
 interface Layout {
   readonly isWide: boolean;
-  /** Columns of the terminal; undefined where there is none. */
+  /** The width of the terminal in columns; undefined if there is none. */
   readonly width: number | undefined;
   readonly styles: Styles;
 }
 
-/** One way to look at a dump. */
+/** A view of a dump. */
 interface View {
   readonly data: (dump: ConfigDump) => unknown;
   readonly table: (dump: ConfigDump, layout: Layout) => string;
@@ -66,8 +67,10 @@ const views = { all: { data: summarize, table: renderAll }, ...parts } as const 
   Record<string, View>
 >;
 
+/** The name of a view, which is its subcommand. */
 export type ViewName = keyof typeof views;
 
+/** Prints a view of the configuration. */
 export async function showConfig(
   name: ViewName,
   resource: string | undefined,
@@ -83,11 +86,12 @@ export async function showConfig(
   io.stdout.write(renderView(views[name], await load(resource, options, io), options.output, layout));
 }
 
+/** Prints the dump as the admin server returns it. */
 export async function printDump(resource: string | undefined, options: ReachOptions, io: Io): Promise<void> {
   const [admin] = await askedAdmins(resource, options);
   const text = await admin.configDumpText();
   const gateway = gatewayNameOf(resource, options);
-  // The whole dump is printed whatever the name; one that the proxy does not serve is refused.
+  // The whole dump is printed whatever the name. A Gateway that the proxy does not serve is an error.
   if (options.address !== undefined && gateway !== undefined) {
     narrowToGateway(parseConfigDump(`read /config_dump of ${admin.reach.name}`, text), gateway);
   }
@@ -104,7 +108,7 @@ async function load(resource: string | undefined, options: ConfigOptions, io: Io
   }
   const admins = await askedAdmins(resource, options);
   const loaded = admins.map(async (admin) => ({ from: admin.reach.label, dump: await admin.configDump() }));
-  // A pod serves the Gateway that it was found by; a proxy at an address may serve several.
+  // A pod serves only the Gateway by which it was found; a proxy at an address may serve several.
   const isShared = options.address !== undefined;
   return (await Promise.all(loaded)).map(({ from, dump }) => ({ from, dump: isShared ? narrow(dump) : dump }));
 }
@@ -144,7 +148,7 @@ function tableOrNone<Row>(
   return renderTable(columns, rows, { isWide, ...(width !== undefined && { width }), ...(notes && { notes }) });
 }
 
-/** From what a request meets first to what it meets last. */
+/** Renders all tables, in the order in which a request passes through the objects. */
 function renderAll(dump: ConfigDump, layout: Layout): string {
   const sections = [
     ["Gateways", tableOrNone("Gateways", gatewayColumns, gatewayRows(dump), layout, gatewayNotes)],

@@ -1,5 +1,6 @@
-/** What `proxyctl doctor` does: from the kubeconfig to the counters, what is well and what is not, each with what to do. */
+/** Runs `proxyctl doctor`: checks everything from the kubeconfig to the counters, with advice for each problem. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import type { Limits } from "@gatewayproxy/admin-api/limits";
 import { AdminClient } from "../admin/admin-client.ts";
 import type { Reach } from "../admin/reach.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
@@ -14,23 +15,29 @@ import { type GatewayName, narrowToGateway } from "../views/narrow.ts";
 import { clientVersion } from "../version.ts";
 import { addressReach, gatewayNameOf, parseTargetOption, requireAddressTarget, withToken } from "./find-admins.ts";
 
+/** How often the limits are read while rate limit services are not identified yet. */
+const maxLooks = 5;
+const pauseMs = 200;
+
+/** Options of `proxyctl doctor`. */
 export interface DoctorOptions extends ReachOptions {
   readonly output: PlainFormat;
 }
 
-/** Takes findings as they are made, and what a check gives or `undefined` after a failure. */
+/** Reports the finding of a check and returns its value; `undefined` if it failed. */
 type Check = <T>(
   name: string,
   examine: () => Promise<{ readonly value: T; readonly found: string }>,
 ) => Promise<T | undefined>;
 
+/** Runs all checks and prints their findings. Sets the exit code for "no" if one failed. */
 export async function examineAll(resource: string | undefined, options: DoctorOptions, io: Io): Promise<void> {
   if (options.address !== undefined) requireAddressTarget(resource, options);
   const styles = stylesFor(io.stdout, io.env);
   const findings: Finding[] = [];
   const tell = (finding: Finding): void => {
     findings.push(finding);
-    // A line as soon as it is known: some checks wait for a network.
+    // Findings are printed one by one, since some checks wait for the network.
     if (options.output === "table") io.stdout.write(renderFinding(finding, styles));
   };
   await examine(resource, options, io, tell);
@@ -58,12 +65,12 @@ async function examine(
   const { address } = options;
   const reach = address === undefined ? await examineCluster(resource, options, check) : addressReach(address, options);
   if (reach === undefined) return;
-  // A pod serves the Gateway that it was found by; a proxy at an address may serve several.
+  // A pod serves only the Gateway by which it was found; a proxy at an address may serve several.
   const gateway = address === undefined ? undefined : gatewayNameOf(resource, options);
   await examineProxy({ admin: new AdminClient(reach), gateway }, io, check, tell);
 }
 
-/** Down to a pod; undefined where the way ends. */
+/** Checks the cluster and returns a pod to ask; undefined if there is none. */
 async function examineCluster(
   resource: string | undefined,
   options: DoctorOptions,
@@ -89,7 +96,7 @@ async function examineCluster(
       ...(options.pod === undefined ? {} : { pod: options.pod }),
       all: true,
     });
-    if (first === undefined) throw new Error("no pod was found, and nobody said so");
+    if (first === undefined) throw new Error("no pod was found, and no error was reported");
     const found = `${others.length + 1} ready; asking ${first.name}`;
     return { value: withToken(podReach(cluster, first, options.adminPort), options), found };
   });
@@ -119,7 +126,7 @@ async function examineProxy(
 ): Promise<void> {
   const whole = await check("admin server", async () => {
     const value = await admin.configDump();
-    return { value, found: `answers at ${admin.reach.name}` };
+    return { value, found: `responds at ${admin.reach.name}` };
   });
   if (whole === undefined) return;
   let dump: ConfigDump | undefined = whole;
@@ -133,10 +140,26 @@ async function examineProxy(
   tell(compareVersions(clientVersion, dump.version.version));
   for (const finding of examineDump(dump, io.clock.nowMs())) tell(finding);
   const limits = await check("limits", async () => {
-    const value = await admin.limits();
+    const value = await identifiedLimits(admin, io);
     return { value, found: `read at ${value.at}` };
   });
   if (limits !== undefined) for (const finding of examineLimits(limits)) tell(finding);
+}
+
+/** Reads the limits. The first read makes the proxy identify its services; the next ones wait for that, at most a second. */
+async function identifiedLimits(admin: AdminClient, io: Io): Promise<Limits> {
+  // Timers of the clock do not keep a process alive.
+  const waiting = setInterval(() => undefined, 60_000);
+  try {
+    for (let look = 0; ; look++) {
+      const limits = await admin.limits();
+      const isKnown = limits.services.every(({ breaker, identity }) => breaker === "open" || identity !== undefined);
+      if (isKnown || look === maxLooks) return limits;
+      await new Promise<void>((resolve) => io.clock.setTimer(pauseMs, resolve));
+    }
+  } finally {
+    clearInterval(waiting);
+  }
 }
 
 function compareVersions(client: string, server: string): Finding {

@@ -1,4 +1,4 @@
-/** From the flags of a command to the admin servers that it asks. Loads the Kubernetes client only where it is needed. */
+/** Finds the admin servers for the flags of a command. Loads the Kubernetes client only if it is needed. */
 import { readFileSync } from "node:fs";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { AdminClient } from "../admin/admin-client.ts";
@@ -10,19 +10,19 @@ import { type GatewayName, requireGateway } from "../views/narrow.ts";
 
 type Admins = readonly [AdminClient, ...AdminClient[]];
 
-/** The admin servers that were meant; a Gateway that is named is one that they serve. */
+/** Returns the admin servers. A Gateway that is named must be one that they serve. */
 export async function findAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
   const admins = await askedAdmins(resource, options);
   const gateway = gatewayNameOf(resource, options);
-  // In a cluster the name has led to the pods. An address says nothing of what is served there.
+  // In a cluster the pods were found by the name. At an address, the Gateway is looked up in the dump.
   if (options.address !== undefined && gateway !== undefined) requireGateway(await admins[0].configDump(), gateway);
   return admins;
 }
 
-/** The same, for a caller that looks for the Gateway itself, in a dump that it reads anyway. */
+/** As `findAdmins`, for a caller that looks up the Gateway in a dump that it reads anyway. */
 export async function askedAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
   const [first, ...others] = (await findReaches(resource, options)).map((reach) => new AdminClient(reach));
-  if (first === undefined) throw new Error("no proxy was found, and nobody said so");
+  if (first === undefined) throw new Error("no proxy was found, and no error was reported");
   return [first, ...others];
 }
 
@@ -44,13 +44,13 @@ async function findReaches(resource: string | undefined, options: ReachOptions):
   return pods.map((pod) => withToken(podReach(cluster, pod, options.adminPort), options));
 }
 
-/** The admin server at `--address`. */
+/** Returns the reach of the admin server at `--address`. */
 export function addressReach(address: SocketAddress | UnixAddress, options: ReachOptions): Reach {
   const reach = "path" in address ? socketReach(address.path) : directReach(address.host, address.port);
   return withToken(reach, options);
 }
 
-/** The same reach, with the token that the options name, a file before the rest. */
+/** Adds the token of the options to a reach; a token file overrides a token. */
 export function withToken(reach: Reach, { adminToken, adminTokenFile }: ReachOptions): Reach {
   const token = adminTokenFile === undefined ? adminToken : readToken(adminTokenFile);
   return token === undefined ? reach : { ...reach, adminToken: token };
@@ -69,18 +69,18 @@ function readToken(file: string): string {
   }
 }
 
-/** A resource that may be left out. */
+/** Parses a resource argument that may be absent. */
 export function parseTargetOption(resource: string | undefined): Target | undefined {
   return resource === undefined ? undefined : parseTarget(resource);
 }
 
-/** The Gateway of a `gateway/NAME`, in the namespace that is meant where there is no cluster to say. */
+/** Returns the Gateway of `gateway/NAME`; without a cluster the default namespace is `default`. */
 export function gatewayNameOf(resource: string | undefined, { namespace }: ReachOptions): GatewayName | undefined {
   const target = parseTargetOption(resource);
   return target?.kind === "gateway" ? { namespace: namespace ?? "default", name: target.name } : undefined;
 }
 
-/** Refuses what would change nothing beside `--address`: whoever types it expects that it does. */
+/** Rejects flags that have no effect with `--address`, since a user who types one expects an effect. */
 export function requireAddressTarget(resource: string | undefined, { namespace }: ReachOptions): void {
   requireNoPod(resource, "--address");
   if (namespace === undefined || resource !== undefined) return;
@@ -91,7 +91,7 @@ export function requireAddressTarget(resource: string | undefined, { namespace }
   });
 }
 
-/** Refuses `pod/NAME` beside a flag that leads to something else than a pod. */
+/** Rejects `pod/NAME` together with a flag that does not lead to a pod. */
 export function requireNoPod(resource: string | undefined, flag: "--address" | "--file"): void {
   if (parseTargetOption(resource)?.kind !== "pod") return;
   throw new CommandError({

@@ -1,4 +1,4 @@
-/** What `proxyctl limits explain` does. */
+/** Runs `proxyctl limits explain`. */
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { PlainFormat } from "../commands/output-option.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
@@ -7,33 +7,35 @@ import { renderData } from "../output/format.ts";
 import { explainDecision } from "../views/explain.ts";
 import { findAdmins } from "./find-admins.ts";
 
+/** Options of `proxyctl limits explain`. */
 export interface ExplainOptions extends ReachOptions {
   readonly output: PlainFormat;
 }
 
+/** Explains the denial of the request with this `x-request-id`. */
 export async function explain(
   id: string,
   resource: string | undefined,
   options: ExplainOptions,
   io: Io,
 ): Promise<void> {
-  // Each replica remembers its own refusals, and nobody knows which one it was.
+  // Each replica keeps its own denials, and the client does not know which one responded.
   const admins = await findAdmins(resource, { ...options, ...(options.pod === undefined ? { allPods: true } : {}) });
   let remembered = 0;
   for (const admin of admins) {
-    const answer = await admin.decisions(id);
-    remembered += answer.remembered;
-    const [decision] = answer.decisions;
+    const found = await admin.decisions(id);
+    remembered += found.remembered;
+    const [decision] = found.decisions;
     if (decision === undefined) continue;
     if (options.output === "table") io.stdout.write(explainDecision(decision, admin.reach.name));
     else io.stdout.write(renderData(options.output, decision));
     return;
   }
   throw new CommandError({
-    message: `explain the request ${JSON.stringify(id)}: no refusal with this id is remembered (${remembered} are, by ${admins.map(({ reach }) => reach.name).join(", ")})`,
+    message: `explain the request ${JSON.stringify(id)}: no denial with this id is kept (${remembered} are, by ${admins.map(({ reach }) => reach.name).join(", ")})`,
     advice: [
-      "take the x-request-id of an answer with status 429; older refusals make room for new ones",
-      "see what is nearly exhausted: proxyctl limits top",
+      "take the x-request-id of a response with status 429; only the latest denials are kept",
+      "see which limits are nearly used up: proxyctl limits top",
     ],
     exitCode: exitCodes.no,
   });

@@ -1,4 +1,4 @@
-/** What `proxyctl limits test` does: a log, or a made-up load, goes through the limits of a file, on a clock of its own. */
+/** Runs `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests, on its own clock. */
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
@@ -18,6 +18,7 @@ import { describeReplay, replayColumns, replayData } from "../views/replay.ts";
 import { readManifests } from "./manifest-files.ts";
 import { readServiceFiles } from "./service-files.ts";
 
+/** Options of `proxyctl limits test`. */
 export interface TestOptions {
   readonly file: readonly string[];
   readonly ratelimitConfig: readonly string[];
@@ -32,6 +33,7 @@ export interface TestOptions {
   readonly failOnDeny?: true;
 }
 
+/** Replays requests through the limits and prints the result. */
 export async function testLimits(options: TestOptions, io: Io): Promise<void> {
   const requests = await requestsOf(options, io);
   const services = replayServices(await readServiceFiles(options.ratelimitConfig, io));
@@ -39,7 +41,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
   if (!replay.ok) {
     throw new CommandError({
       message: `read the manifests: ${replay.problems.map(renderProblem).join("\n  ")}`,
-      advice: ["see all of it with: proxyctl validate -f PATH"],
+      advice: ["see all problems: proxyctl validate -f PATH"],
     });
   }
   for (const problem of replay.value.problems) io.stderr.write(`note: ${withoutControls(renderProblem(problem))}\n`);
@@ -60,13 +62,13 @@ async function requestsOf(options: TestOptions, io: Io): Promise<readonly Replay
   }
   if (log === undefined) {
     throw new CommandError({
-      message: "there is nothing to test with",
-      advice: ["name an access log with --log FILE, or make up a load with --rate 20/s"],
+      message: "there are no requests to test with",
+      advice: ["name an access log with --log FILE, or make a synthetic load with --rate 20/s"],
       exitCode: exitCodes.usage,
     });
   }
   const { requests, skipped } = parseAccessLog(await readLog(log, io));
-  if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are no requests and were skipped\n`);
+  if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are not requests and were skipped\n`);
   return requests;
 }
 
@@ -77,13 +79,13 @@ async function readLog(log: string, io: Io): Promise<string> {
   } catch (error) {
     throw new CommandError({
       message: `read the log ${log}: ${textOf(error)}`,
-      advice: ["the proxy writes it on standard output, one JSON object a line"],
+      advice: ["the proxy writes it on standard output, one JSON object per line"],
       cause: error,
     });
   }
 }
 
-/** What a reader must know to trust the figures. */
+/** Returns the notes that qualify the figures. */
 function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
   const needsHeaders = outcome.entries.some(({ entry }) => expressionsOf(entry).includes("request.headers"));
   const hasHeaders = requests.some(({ view }) =>
@@ -91,7 +93,7 @@ function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): 
   );
   return [
     outcome.estimated > 0
-      ? `${outcome.estimated} requests had been refused when they were logged; they cost what the others did on average`
+      ? `${outcome.estimated} requests were denied when they were logged; their usage is the average of the others`
       : undefined,
     needsHeaders && !hasHeaders
       ? "an expression reads request.headers, which these requests do not have: all share one counter of such a key, and such a descriptor is left out"

@@ -1,4 +1,4 @@
-/** What `proxyctl limits top` does: live counters, redrawn on a terminal, once elsewhere. */
+/** Runs `proxyctl limits top`: shows live counters, redrawn on a terminal, otherwise once. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError } from "../command-error.ts";
@@ -12,12 +12,14 @@ import { isInteractive, openScreen } from "../terminal/screen.ts";
 import { type LiveLimits, renderLiveLimits } from "../views/live-limits.ts";
 import { findAdmins } from "./find-admins.ts";
 
+/** Options of `proxyctl limits top`. */
 export interface TopOptions extends ReachOptions {
   readonly output: PlainFormat;
   readonly interval: number;
   readonly once?: true;
 }
 
+/** Shows the counters, until the user quits or once. */
 export async function showTop(resource: string | undefined, options: TopOptions, io: Io): Promise<void> {
   if (options.output === "table" && options.once !== true && isInteractive(io)) {
     await watch(() => findAdmins(resource, options), options.interval * 1_000, io);
@@ -38,15 +40,16 @@ async function readAll(admins: readonly AdminClient[]): Promise<readonly LiveLim
 }
 
 /**
- * Until the user quits. A proxy that does not answer for a while, as when it starts anew, is no end: what was read last
- * stays, is said to be old, and the pods are looked for again, for those of a Deployment come back by other names.
+ * Shows counters until the user quits. A proxy that does not respond for a while, such as one that restarts, is no reason
+ * to end: the last counters stay, with their age, and the pods are looked up again, since those of a Deployment return
+ * with other names.
  */
 async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: number, io: Io): Promise<void> {
   const styles = stylesFor(io.stdout, io.env);
   const quit = new AbortController();
   const stop = AbortSignal.any([quit.signal, io.signal]);
   let admins = await find();
-  // Whoever cannot be reached at all is told of on the user's own screen.
+  // A proxy that cannot be reached at all is reported on the user's own screen.
   let read: Reading = { limits: await readAll(admins), atMs: io.clock.nowMs(), fault: undefined };
   const draw = (): void => {
     const { columns, rows } = screen.size();
@@ -73,20 +76,20 @@ async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: nu
     while (!stop.aborted) {
       draw();
       await pause(io.clock, intervalMs, stop);
-      // Whoever wants to quit does not wait for an answer.
+      // A user who quits does not wait for a response.
       await Promise.race([look(), stopped]);
     }
-    // Ctrl-C is no plain end, as everywhere.
+    // Ctrl-C is reported by the exit code, as in all commands.
     io.signal.throwIfAborted();
   } finally {
     screen.close();
   }
 }
 
-/** What was read last, and what went wrong since. */
+/** The last counters, and the error since then. */
 interface Reading {
   readonly limits: readonly LiveLimits[];
-  /** Wall time. */
+  /** Wall time in ms since the epoch. */
   readonly atMs: number;
   readonly fault: string | undefined;
 }
@@ -95,7 +98,7 @@ function renderFault({ atMs, fault = "" }: Reading, nowMs: number): string {
   return `${Math.round((nowMs - atMs) / 1_000)} s old: ${fault}`;
 }
 
-/** Resolves after the time, or at once when `stop` is aborted. The keyboard keeps the process alive meanwhile. */
+/** Resolves after the time, or when `stop` aborts. The keyboard keeps the process alive meanwhile. */
 function pause(clock: Clock, ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

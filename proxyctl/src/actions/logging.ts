@@ -1,4 +1,4 @@
-/** What `proxyctl logging` does. */
+/** Runs `proxyctl logging`. */
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
@@ -6,12 +6,13 @@ import type { Io } from "../io.ts";
 import { isTarget } from "../kube/target.ts";
 import { findAdmins } from "./find-admins.ts";
 
+/** Options of `proxyctl logging`. */
 export interface LoggingOptions extends ReachOptions {
   readonly reset?: true;
   readonly list?: true;
 }
 
-/** `[resource] [level]`, of which the resource may be left out: what is not of its form is a level. */
+/** Runs `[resource] [level]`. The resource may be left out: an argument of another form is a level. */
 export async function logging(
   first: string | undefined,
   second: string | undefined,
@@ -32,7 +33,7 @@ export async function logging(
 
 async function readOrSet(admin: AdminClient, level: string | undefined, reset: boolean): Promise<string> {
   if (level === undefined && !reset) return await admin.logLevel();
-  return await admin.setLogLevel(level).catch(refused);
+  return await admin.setLogLevel(level).catch(withoutHint);
 }
 
 function usage(message: string): CommandError {
@@ -41,8 +42,8 @@ function usage(message: string): CommandError {
 
 const example = "as in: proxyctl logging gateway/web info,proxy::config=debug";
 
-/** The server's hint is for whoever speaks HTTP to it. */
-function refused(error: unknown): never {
+/** Throws a usage error without the server's hint, which is about its HTTP parameters. */
+function withoutHint(error: unknown): never {
   if (!(error instanceof CommandError) || error.exitCode !== exitCodes.usage) throw error;
   throw new CommandError({
     message: error.message,

@@ -1,4 +1,4 @@
-/** Manifests that a command is pointed at: files, folders, or standard input. */
+/** Reads the manifests that a command is given: files, folders, or standard input. */
 import { readFile, stat } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { ManifestFile } from "@gatewayproxy/proxy/api/parse-manifests";
@@ -6,14 +6,15 @@ import { readManifestFolder } from "@gatewayproxy/proxy/source/manifest-folder";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 
+/** The manifests below the given paths. */
 export interface GivenManifests {
   readonly files: readonly ManifestFile[];
-  /** Paths of files that were named themselves, and not found in a folder. */
+  /** Paths of files that were given themselves, not found in a folder. */
   readonly named: ReadonlySet<string>;
   readonly hasFolder: boolean;
 }
 
-/** Everything that the paths hold; throws a `CommandError` at what cannot be read. */
+/** Reads all manifests below the paths. Throws a `CommandError` for a file that cannot be read. */
 export async function readManifests(paths: readonly string[], io: Io): Promise<GivenManifests> {
   const read = await Promise.all(paths.map((path) => readPath(path, io)));
   return {
@@ -36,7 +37,7 @@ async function readPath(
   }
   const entries = await readManifestFolder(path, () => undefined);
   const files = entries.map((entry) => {
-    if ("fault" in entry) throw unreadable(entry.path, entry.fault);
+    if ("error" in entry) throw unreadable(entry.path, entry.error);
     return entry;
   });
   return { isFolder: true, files };

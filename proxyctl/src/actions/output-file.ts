@@ -1,20 +1,21 @@
-/** A file that is written at the end of something long, and known from its beginning to be writable. */
+/** A file that is written at the end of a long operation, and checked for write access at its start. */
 import { open, unlink } from "node:fs/promises";
 
+/** A file that is open for writing. */
 export interface OutputFile {
-  /** Writes all of it, in place of what the file held. */
+  /** Replaces the content of the file. */
   readonly write: (bytes: Buffer) => Promise<void>;
-  /** Without `write` before it, what the file held stays, and a file that is new is removed. */
+  /** Closes the file. Without a `write` its content stays, and a new file is removed. */
   readonly close: () => Promise<void>;
 }
 
-/** Rejects with the system's error where the file cannot be written. */
+/** Opens the file. Rejects with the system's error if it cannot be written. */
 export async function openOutputFile(path: string): Promise<OutputFile> {
   const { handle, isNew } = await openForWriting(path);
   let isWritten = false;
   return {
     async write(bytes) {
-      // Devices and pipes have no length.
+      // Devices and pipes cannot be truncated.
       if ((await handle.stat()).isFile()) await handle.truncate(0);
       await handle.writeFile(bytes);
       isWritten = true;

@@ -1,16 +1,18 @@
-/** What `proxyctl profile` does. */
+/** Runs `proxyctl profile`. */
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
 import type { Io } from "../io.ts";
 import { openOutputFile, type OutputFile } from "./output-file.ts";
 import { findAdmins } from "./find-admins.ts";
 
+/** Options of `proxyctl profile`. */
 export interface ProfileOptions extends ReachOptions {
-  /** Of `cpu` alone. */
+  /** For `cpu` only. */
   readonly seconds?: number;
   readonly output?: string;
 }
 
+/** Takes a profile and writes it to a file. */
 export async function takeProfile(
   kind: "cpu" | "heap",
   resource: string | undefined,
@@ -19,14 +21,14 @@ export async function takeProfile(
 ): Promise<void> {
   if (options.output === "-" && io.stdout.isTTY) {
     throw new CommandError({
-      message: "write the profile to the terminal: it is not text",
+      message: "cannot write the profile to a terminal: it is not text",
       advice: ["name a file with -o FILE, or redirect the output"],
       exitCode: exitCodes.usage,
     });
   }
   const [admin] = await findAdmins(resource, options);
   const { output = `proxy-${kind}-${stampOf(io.clock.nowMs())}.pb.gz` } = options;
-  // Before anything is recorded: nobody wants to hear after minutes that the folder is wrong.
+  // The file is opened first, so that a wrong path is reported before minutes of recording.
   const file = output === "-" ? undefined : await openFile(output);
   try {
     if (kind === "cpu") io.stderr.write(`recording ${admin.reach.name} for ${seconds} s\n`);
@@ -60,7 +62,7 @@ function cannotWrite(path: string, error: unknown): CommandError {
   });
 }
 
-/** `20261121-142006`, UTC. */
+/** Formats a time as `20261121-142006`, in UTC. */
 function stampOf(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 19).replaceAll(/[-:]/g, "").replace("T", "-");
 }

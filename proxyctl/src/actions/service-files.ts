@@ -1,4 +1,4 @@
-/** Configuration of a rate limit service that a command is pointed at: its files, as the service itself would read them. */
+/** Reads the configuration files of a rate limit service, as the service itself reads them. */
 import { readFile, stat } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import { renderConfigProblem } from "@gatewayproxy/ratelimit-service/config/config-problem";
@@ -8,7 +8,7 @@ import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import type { ServiceFiles } from "../replay/replay-services.ts";
 
-/** Everything below the paths; undefined for no path. Throws a `CommandError` at what cannot be read, or is wrong. */
+/** Reads all files below the paths; undefined without a path. Throws a `CommandError` for an invalid configuration. */
 export async function readServiceFiles(paths: readonly string[], io: Io): Promise<ServiceFiles | undefined> {
   if (paths.length === 0) return undefined;
   const texts = (await Promise.all(paths.map((path) => readPath(path, io)))).flat();

@@ -1,4 +1,4 @@
-/** What `proxyctl trace` does: it shows what a proxy does with a request, step by step. */
+/** Runs `proxyctl trace`: shows what a proxy does with a request, step by step. */
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
@@ -15,6 +15,7 @@ import { clientVersion } from "../version.ts";
 import { narrowToGateway } from "../views/narrow.ts";
 import { findAdmins, gatewayNameOf } from "./find-admins.ts";
 
+/** Options of `proxyctl trace`. */
 export interface TraceOptions extends ReachOptions {
   readonly port?: number;
   readonly expression?: string;
@@ -23,7 +24,7 @@ export interface TraceOptions extends ReachOptions {
   readonly file?: string;
 }
 
-/** @param requestArgs what stands behind `--`. */
+/** @param requestArgs the arguments after `--`. */
 export async function trace(
   resource: string | undefined,
   options: TraceOptions,
@@ -34,7 +35,7 @@ export async function trace(
   else if (resource === undefined && requestArgs === undefined) await showSaved(options.file, options, io);
   else {
     throw new CommandError({
-      message: "--file shows a trace that is saved, and a proxy or a request is named",
+      message: "--file shows a saved trace, but a proxy or a request is named too",
       advice: ["leave out one of them"],
       exitCode: exitCodes.usage,
     });
@@ -69,14 +70,14 @@ async function traceLive(
     });
     await sink.end();
   } catch (error) {
-    // The user has quit before the end, which is no fault.
+    // The user has quit before the end, which is not an error.
     if (!stop.signal.aborted) throw error;
   } finally {
     sink.close();
   }
 }
 
-/** Tells that the answer is no when a limit has denied the request. */
+/** Sets the exit code for "no" if a limit denied the request. */
 function withExitCode(sink: TraceSink, { setExitCode }: Io): TraceSink {
   return {
     ...sink,
@@ -96,13 +97,13 @@ async function givenRequest(
   }
   if (port === undefined) return undefined;
   throw new CommandError({
-    message: "--port says where a request goes, and there is none",
-    advice: ["write it behind --, as in: proxyctl trace gateway/web --port 8080 -- http://HOST/PATH"],
+    message: "--port is the port of a request, but there is no request",
+    advice: ["write the request after --, as in: proxyctl trace gateway/web --port 8080 -- http://HOST/PATH"],
     exitCode: exitCodes.usage,
   });
 }
 
-/** The request with the port that it goes to; where nobody names one, that of the only listener for plain HTTP. */
+/** Adds the port to the request: by default that of the only listener for plain HTTP. */
 async function addressed(
   request: TraceRequest,
   resource: string | undefined,
@@ -119,7 +120,7 @@ async function addressed(
   if (first !== undefined && others.length === 0) return { request, port: first.port };
   const found = first === undefined ? "none" : plain.map(({ port }) => port).join(", ");
   throw new CommandError({
-    message: `send ${request.url.pathname}: it needs a port, and those of open listeners for plain HTTP are ${found}`,
+    message: `send ${request.url.pathname}: it needs a port; open listeners for plain HTTP have ${found}`,
     advice: ["name one: --port PORT", "or write the whole URL: http://HOST:PORT/PATH"],
     exitCode: exitCodes.usage,
   });
@@ -136,7 +137,7 @@ function sinkFor(options: TraceOptions, io: Io, title: string, onQuit: () => voi
 
 async function showSaved(file: string, options: TraceOptions, io: Io): Promise<void> {
   const isStdin = file === "-";
-  // Standard input is the keyboard's only where the trace does not come by it.
+  // Standard input is a keyboard only if the trace does not come from it.
   const shown = isStdin && options.raw !== true ? { ...options, plain: true as const } : options;
   const sink = withExitCode(
     sinkFor(shown, io, file, () => undefined),

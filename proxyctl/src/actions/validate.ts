@@ -1,4 +1,4 @@
-/** What `proxyctl validate` does. */
+/** Runs `proxyctl validate`. */
 import { checkManifests } from "@gatewayproxy/proxy/app/check-manifests";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes } from "../command-error.ts";
@@ -8,6 +8,7 @@ import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
 import { type GivenManifests, readManifests } from "./manifest-files.ts";
 
+/** Options of `proxyctl validate`. */
 export interface ValidateOptions {
   readonly file: readonly string[];
   readonly references: boolean;
@@ -15,16 +16,17 @@ export interface ValidateOptions {
   readonly output: PlainFormat;
 }
 
+/** Validates manifests and prints their problems. Sets the exit code for "no" if there are any. */
 export async function validate({ file, references, strict, output }: ValidateOptions, io: Io): Promise<void> {
   const given = await readManifests(file, io);
   const { resources, unseen, conflicts, conflictsLeftOut, ...checked } = checkManifests(given.files, { references });
   requireManifests(given, checked.problems);
-  // A folder is all that a proxy reads. A file alone may name what another file, or the cluster, holds.
+  // A folder has everything that a proxy reads. A single file may refer to objects in other files or in the cluster.
   const isWhole = strict === true || given.hasFolder;
   const problems = [
     ...checked.problems,
     ...(isWhole ? unseen : []),
-    // Two routes may be meant to compete, such as old and new ones during a move.
+    // Two routes may compete on purpose, such as an old and a new one during a migration.
     ...(strict === true ? conflicts : []),
   ];
   const warnings = [...(isWhole ? [] : unseen), ...(strict === true ? [] : conflicts)];
@@ -41,17 +43,17 @@ export async function validate({ file, references, strict, output }: ValidateOpt
   io.stderr.write(`${counts.join(", ")}\n`);
   if (!isWhole && unseen.length > 0) {
     io.stderr.write(
-      "  what is missing may be in another file or in the cluster: give the folder to look at all, or --strict to refuse\n",
+      "  missing objects may be in another file or in the cluster: give the whole folder, or --strict to reject them\n",
     );
   }
   if (conflicts.length > 0) {
     const others = conflictsLeftOut === 0 ? "" : `; ${count(conflictsLeftOut, "more rule")} not listed`;
-    const advice = strict === true ? "" : "; --strict refuses that";
+    const advice = strict === true ? "" : "; --strict rejects that";
     io.stderr.write(`  conflicts: some rules get requests that others match, too${others}${advice}\n`);
   }
 }
 
-/** A file that holds no manifest at all, and is not named like one, is the wrong file: its faults help nobody. */
+/** A file without any manifest, and not named like one, is the wrong file: the problems in it would not help. */
 function requireManifests({ files, named }: GivenManifests, problems: readonly Problem[]): void {
   for (const { path } of files) {
     if (!named.has(path) || /\.(ya?ml|json)$/.test(path)) continue;
@@ -65,10 +67,10 @@ function requireManifests({ files, named }: GivenManifests, problems: readonly P
   }
 }
 
-/** A check that looked at nothing must not pass: the folder is another one, or what made the text has failed. */
+/** A check of nothing must not pass: the folder is the wrong one, or the program that made the text failed. */
 function nothingIn(paths: readonly string[]): CommandError {
   return new CommandError({
-    message: `validate ${paths.join(", ")}: there is no resource of a kind that the proxy reads`,
+    message: `validate ${paths.join(", ")}: it has no resource of a kind that the proxy reads`,
     advice: ["name the folder of the manifests (*.yaml, *.yml, *.json), or a file"],
   });
 }

@@ -1,4 +1,4 @@
-/** What `proxyctl version` does. */
+/** Runs `proxyctl version`. */
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { PlainFormat } from "../commands/output-option.ts";
 import type { ReachOptions } from "../commands/reach-options.ts";
@@ -8,16 +8,17 @@ import { renderData } from "../output/format.ts";
 import { clientVersion } from "../version.ts";
 import { findAdmins } from "./find-admins.ts";
 
+/** Options of `proxyctl version`. */
 export interface VersionOptions extends ReachOptions {
   readonly client?: true;
   readonly output: PlainFormat;
 }
 
-/** That of proxyctl is printed also where no proxy can be asked. */
+/** Prints the version of proxyctl first, so that it appears even if no proxy can be reached. */
 export async function printVersions(resource: string | undefined, options: VersionOptions, io: Io): Promise<void> {
   if (options.client === true && resource !== undefined) {
     throw new CommandError({
-      message: `--client asks nobody, and ${resource} is named`,
+      message: `--client asks no proxy, but ${resource} is named`,
       advice: ["leave out one of them"],
       exitCode: exitCodes.usage,
     });
@@ -34,7 +35,7 @@ export async function printVersions(resource: string | undefined, options: Versi
   if (asked instanceof CommandError) throw asked;
 }
 
-/** Who cannot be asked; a command line that is wrong ends the command at once. */
+/** Returns the failure to reach a proxy; a usage error ends the command at once. */
 function asFailure(error: unknown): CommandError {
   if (error instanceof CommandError && error.exitCode !== exitCodes.usage) return error;
   throw error;

@@ -5,16 +5,16 @@ import { proxyctl } from "../testing/run.ts";
 import { AdminClient } from "./admin-client.ts";
 import { directReach } from "./reach.ts";
 
-test("an admin server that does not answer is given up, and told", async () => {
+test("an admin server that does not respond is reported", async () => {
   const address = await startMute();
   const admin = new AdminClient(directReach("127.0.0.1", Number(address.split(":")[1])), 50);
   await expect(admin.limits()).rejects.toMatchObject({
-    message: `ask ${address} for /limits: no answer within 0.05 s`,
+    message: `ask ${address} for /limits: no response within 0.05 s`,
     exitCode: 2,
   });
 });
 
-/** Answers with a status, and bytes until the client goes away. */
+/** Responds with a status, and sends bytes until the client closes the connection. */
 function endless(status: number) {
   return (_: unknown, response: ServerResponse): void => {
     response.writeHead(status);
@@ -32,9 +32,9 @@ test.each([
   ["limits top", "/limits", 64, 200],
   ["config all", "/config_dump", 1, 500],
   ["trace --plain", "/debug/trace", 16, 200],
-])("an answer without end is given up: %s", async (line, path, mebibytes, status) => {
+])("an endless response is aborted: %s", async (line, path, mebibytes, status) => {
   const { address } = await startAdmin({ [`GET ${path}`]: endless(status) });
   const run = await proxyctl([...line.split(" "), "--address", address]);
   expect(run).toMatchObject({ exitCode: 2, stdout: "" });
-  expect(run.stderr).toContain(`error: ask ${address} for ${path}: the answer is longer than ${mebibytes} MiB\n`);
+  expect(run.stderr).toContain(`error: ask ${address} for ${path}: the response is longer than ${mebibytes} MiB\n`);
 });

@@ -1,6 +1,6 @@
 /**
- * The admin server's endpoints as functions. Each answer is checked against the schema that the server itself is built
- * from; what refuses, or is not understood, becomes a `CommandError` that says what to do.
+ * Client of the admin server. Each response is validated by the schema that the server itself is built from. Error
+ * responses and invalid ones become a `CommandError` with advice.
  */
 import type { IncomingMessage } from "node:http";
 import { type ConfigDump, configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
@@ -12,7 +12,7 @@ import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { boundedBody, exchange, mebibyte, readBody } from "./exchange.ts";
 import type { Reach } from "./reach.ts";
 
-/** A call to an endpoint. */
+/** A request to an endpoint. */
 interface Call {
   /** Default GET. */
   readonly method?: "GET" | "POST";
@@ -22,36 +22,37 @@ interface Call {
 }
 
 /**
- * Longest answers, in bytes: far above what a proxy answers, and below what takes the memory of this machine. Whoever can
- * answer in place of a proxy could send without end.
+ * The maximum sizes of responses in bytes: far above those of a proxy, and below the memory of this machine. Another
+ * server at the address could send without end.
  */
 const maxBytes = {
   /** About 2 KiB for each route. */
   configDump: 256 * mebibyte,
-  /** A heap profile grows with the places that allocate. */
+  /** A heap profile grows with the number of allocation sites. */
   profile: 256 * mebibyte,
   limits: 64 * mebibyte,
-  /** All events of one request; those that are watched for are as large as what the client sends. */
+  /** All events of one request; an event of the request is as large as its head. */
   trace: 16 * mebibyte,
   decisions: 16 * mebibyte,
   logging: mebibyte,
-  refusal: mebibyte,
+  error: mebibyte,
 } as const;
 
-/** An answer that is not a stream takes milliseconds, and seconds where there are ten thousands of resources. */
-const defaultAnswerMs = 20_000;
+/** The timeout of a response that is not a stream: usually milliseconds, seconds with tens of thousands of resources. */
+const defaultTimeoutMs = 20_000;
 
+/** Client of one admin server. */
 export class AdminClient {
   readonly reach: Reach;
-  readonly #answerMs: number;
+  readonly #timeoutMs: number;
 
-  /** @param answerMs longest wait for an answer, and for a connection. */
-  constructor(reach: Reach, answerMs = defaultAnswerMs) {
+  /** @param timeoutMs the longest wait for a connection or a response, in milliseconds. */
+  constructor(reach: Reach, timeoutMs = defaultTimeoutMs) {
     this.reach = reach;
-    this.#answerMs = answerMs;
+    this.#timeoutMs = timeoutMs;
   }
 
-  /** The dump as it came; `parseConfigDump` reads it. */
+  /** Returns the text of the dump; `parseConfigDump` parses it. */
   async configDumpText(): Promise<string> {
     return await this.#text({ path: "/config_dump" }, maxBytes.configDump);
   }
@@ -64,30 +65,30 @@ export class AdminClient {
     return this.#parse("/limits", await this.#text({ path: "/limits" }, maxBytes.limits), limitsSchema);
   }
 
-  /** What is remembered of the refusal with this `x-request-id`. */
+  /** Returns what is kept of the denial with this `x-request-id`. */
   async decisions(id: string): Promise<Decisions> {
     const path = "/limits/decisions";
     return this.#parse(path, await this.#text({ path, query: { id } }, maxBytes.decisions), decisionsSchema);
   }
 
-  /** The directives in effect. */
+  /** Returns the current log filter. */
   async logLevel(): Promise<string> {
     return directivesIn(await this.#text({ path: "/logging" }, maxBytes.logging));
   }
 
-  /** The modules that log, a line each: name, level, what it logs. */
+  /** Returns one line per module: name, level, description. */
   async logModules(): Promise<readonly string[]> {
     const [, ...lines] = (await this.#text({ path: "/logging" }, maxBytes.logging)).split("\n");
     return lines.filter((line) => line !== "");
   }
 
-  /** Sets a filter, or goes back to that of the start where there is none; resolves with the one in effect then. */
+  /** Sets a log filter, or resets it to that of the start if undefined. Resolves with the filter then in effect. */
   async setLogLevel(level: string | undefined): Promise<string> {
     const query = level === undefined ? { reset: "true" } : { level };
     return directivesIn(await this.#text({ method: "POST", path: "/logging", query }, maxBytes.logging));
   }
 
-  /** A gzipped pprof profile; `seconds` is for `cpu`. */
+  /** Returns a gzipped pprof profile; `seconds` applies to `cpu`. */
   async profile(kind: "cpu" | "heap", seconds: number, signal: AbortSignal): Promise<Buffer> {
     const call: Call =
       kind === "heap"
@@ -96,30 +97,34 @@ export class AdminClient {
     return await this.#body(call, maxBytes.profile);
   }
 
-  /** The stream of the next request's events; its first chunk says that the server watches. */
+  /** Returns the event stream of the next request. Its first chunk says that the server is ready to trace. */
   async trace(expression: string | undefined, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
     const path = "/debug/trace";
     return this.#chunks(path, await this.#call({ path, query: { expression }, signal }), signal);
   }
 
-  async *#chunks(path: string, answer: IncomingMessage, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+  async *#chunks(
+    path: string,
+    response: IncomingMessage,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
     try {
-      yield* boundedBody(answer, maxBytes.trace);
+      yield* boundedBody(response, maxBytes.trace);
     } catch (error) {
       throw signal.aborted ? error : this.#failure(path, error);
     }
   }
 
   async #text(call: Call, limit: number): Promise<string> {
-    const overdue = AbortSignal.timeout(this.#answerMs);
-    const answer = this.#body({ ...call, signal: overdue }, limit);
-    return (await Promise.race([answer, this.#missing(call.path, overdue)])).toString("utf8");
+    const overdue = AbortSignal.timeout(this.#timeoutMs);
+    const response = this.#body({ ...call, signal: overdue }, limit);
+    return (await Promise.race([response, this.#missing(call.path, overdue)])).toString("utf8");
   }
 
   async #body(call: Call, limit: number): Promise<Buffer> {
-    const answer = await this.#call(call);
+    const response = await this.#call(call);
     try {
-      return await readBody(answer, limit);
+      return await readBody(response, limit);
     } catch (error) {
       throw this.#failure(call.path, error);
     }
@@ -136,9 +141,11 @@ export class AdminClient {
   #missing(path: string, overdue: AbortSignal): Promise<never> {
     return new Promise((_, reject) => {
       const give = (): void => {
-        const seconds = this.#answerMs / 1_000;
-        const message = `ask ${this.reach.name} for ${path}: no answer within ${seconds} s`;
-        const advice = ["the proxy's main thread is busy, or the way to it is blocked: see its log, and try again"];
+        const seconds = this.#timeoutMs / 1_000;
+        const message = `ask ${this.reach.name} for ${path}: no response within ${seconds} s`;
+        const advice = [
+          "the proxy's main thread is busy, or the network drops the connection: see its log, and try again",
+        ];
         reject(new CommandError({ message, advice }));
       };
       overdue.addEventListener("abort", give, { once: true });
@@ -152,7 +159,7 @@ export class AdminClient {
     const attempt = `ask ${reach.name} for ${path}`;
     try {
       const connection = await reach.connect(reach.adminPort);
-      const answer = await exchange(connection, {
+      const response = await exchange(connection, {
         method,
         path: `${path}${search}`,
         headers: [
@@ -161,8 +168,13 @@ export class AdminClient {
         ],
         signal,
       });
-      if (answer.statusCode === 200) return answer;
-      throw refusal(attempt, path, answer.statusCode ?? 0, (await readBody(answer, maxBytes.refusal)).toString("utf8"));
+      if (response.statusCode === 200) return response;
+      throw responseError(
+        attempt,
+        path,
+        response.statusCode ?? 0,
+        (await readBody(response, maxBytes.error)).toString("utf8"),
+      );
     } catch (error) {
       if (error instanceof CommandError) throw error;
       throw this.#failure(path, error);
@@ -170,19 +182,19 @@ export class AdminClient {
   }
 
   #parse<T>(path: string, text: string, schema: z.ZodType<T>): T {
-    return parseAnswer(`read ${path} of ${this.reach.name}`, text, schema);
+    return parseResponse(`read ${path} of ${this.reach.name}`, text, schema);
   }
 }
 
-/** Reads a JSON answer, or a saved one; `attempt` begins the words of a failure. */
-export function parseAnswer<T>(attempt: string, text: string, schema: z.ZodType<T>): T {
+/** Parses a JSON response, live or saved. `attempt` starts the message of an error. */
+export function parseResponse<T>(attempt: string, text: string, schema: z.ZodType<T>): T {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch (error) {
     throw new CommandError({
       message: `${attempt}: it is not JSON: ${textOf(error)}`,
-      advice: ["check that this is what an admin server of the proxy answered"],
+      advice: ["check that this is a response of a proxy's admin server"],
       cause: error,
     });
   }
@@ -195,24 +207,24 @@ export function parseAnswer<T>(attempt: string, text: string, schema: z.ZodType<
   });
 }
 
-/** Reads a dump, live or saved. */
+/** Parses a dump, live or saved. */
 export function parseConfigDump(attempt: string, text: string): ConfigDump {
-  return parseAnswer(attempt, text, configDumpSchema);
+  return parseResponse(attempt, text, configDumpSchema);
 }
 
-function refusal(attempt: string, path: string, status: number, body: string): CommandError {
+function responseError(attempt: string, path: string, status: number, body: string): CommandError {
   if (status === 404) {
     return new CommandError({
       message: `${attempt}: it has no such endpoint (404)`,
       advice: [`the proxy is older than this proxyctl, or no admin server listens there: update it to get ${path}`],
     });
   }
-  const told = errorIn(body);
+  const error = errorIn(body);
   return new CommandError({
-    message: `${attempt}: ${told?.error ?? `it answered ${status}`}`,
-    advice: told === undefined ? [] : [told.hint],
-    // What it does not take is what the user has typed.
-    exitCode: told !== undefined && status === 400 ? exitCodes.usage : exitCodes.failed,
+    message: `${attempt}: ${error?.error ?? `it responded with ${status}`}`,
+    advice: error === undefined ? [] : [error.hint],
+    // A 400 response is about what the user has typed.
+    exitCode: error !== undefined && status === 400 ? exitCodes.usage : exitCodes.failed,
   });
 }
 
@@ -220,7 +232,7 @@ function errorIn(body: string): { readonly error: string; readonly hint: string 
   try {
     return adminErrorSchema.parse(JSON.parse(body));
   } catch {
-    // Not an answer of our admin server: the status is all that is known.
+    // The response does not come from our admin server: only the status is known.
     return undefined;
   }
 }

@@ -1,10 +1,11 @@
-/** Server-sent events (WHATWG HTML, section 9.2), as far as the admin server sends them: comments and `data` lines. */
+/** Parses server-sent events (WHATWG HTML, section 9.2), as far as the admin server uses them: comments and `data` lines. */
 
+/** An item of an event stream. */
 export type StreamItem =
   | { readonly kind: "comment"; readonly text: string }
   | { readonly kind: "data"; readonly text: string };
 
-/** Each comment, and the data of each event, as they arrive; ends with the stream. An unfinished line is dropped. */
+/** Yields each comment, and the data of each event, as they arrive. An unfinished line at the end is dropped. */
 export async function* readEvents(chunks: AsyncIterable<Buffer>): AsyncGenerator<StreamItem, void, undefined> {
   const decoder = new TextDecoder();
   let unfinished: string[] = [];
@@ -12,7 +13,7 @@ export async function* readEvents(chunks: AsyncIterable<Buffer>): AsyncGenerator
   for await (const chunk of chunks) {
     const text = decoder.decode(chunk, { stream: true });
     unfinished.push(text);
-    // A long line is read once, not again with each chunk.
+    // A long line is split once, not again with each chunk.
     if (!text.includes("\n")) continue;
     const lines = unfinished.join("").split(/\r?\n/);
     unfinished = [lines.pop() ?? ""];

@@ -1,19 +1,20 @@
-/** One HTTP/1.1 request over a connection of a `Reach`, and the connection's end with it. */
+/** One HTTP/1.1 request on its own connection of a `Reach`. */
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
 
+/** An HTTP request to send. */
 export interface Exchange {
   readonly method: string;
-  /** Path and query. */
+  /** The path and query. */
   readonly path: string;
-  /** As `[name, value]`, sent in this order and as often as given. */
+  /** Fields as `[name, value]`, sent in this order. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body?: Buffer;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Sends the request and resolves with the head of the answer, whose body is the caller's to read. */
+/** Sends the request and resolves with the head of the response; the caller reads the body. */
 export async function exchange(connection: Duplex, options: Exchange): Promise<IncomingMessage> {
   const { method, path, headers, body, signal } = options;
   const call = request({
@@ -25,17 +26,16 @@ export async function exchange(connection: Duplex, options: Exchange): Promise<I
     ...(signal === undefined ? {} : { signal }),
   });
   call.end(body);
-  // once() rejects with the request's error, should that come first. A connection that has failed by now says so to
-  // nobody but finished().
+  // once() rejects if the request fails first. A connection that has already failed is reported by finished() only.
   const event: readonly unknown[] = await Promise.race([once(call, "response"), endOf(connection)]);
-  // The event's only argument is the answer (node:http `response`).
+  // The event's only argument is the response (node:http `response`).
   return event[0] as IncomingMessage;
 }
 
-/** Rejects when the connection is over. */
+/** Rejects when the connection ends. */
 function endOf(connection: Duplex): Promise<never> {
   return new Promise((_, reject) => {
-    finished(connection, (error) => reject(error ?? new Error("the connection was closed without an answer")));
+    finished(connection, (error) => reject(error ?? new Error("the connection was closed without a response")));
   });
 }
 
@@ -47,23 +47,27 @@ function withLength(headers: Fields, method: string, body: Buffer | undefined): 
   return [...headers, ...length, ["connection", "close"]];
 }
 
-/** The whole body of an answer, of at most `maxBytes`. */
-export async function readBody(answer: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/** Reads the whole body of a response, of at most `maxBytes`. */
+export async function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of boundedBody(answer, maxBytes)) chunks.push(chunk);
+  for await (const chunk of boundedBody(response, maxBytes)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
-/** The body of an answer as it comes. Throws, and closes the connection, where it is longer than `maxBytes`. */
-export async function* boundedBody(answer: IncomingMessage, maxBytes: number): AsyncGenerator<Buffer, void, undefined> {
+/** Yields the body of a response. Throws, and closes the connection, if it is longer than `maxBytes`. */
+export async function* boundedBody(
+  response: IncomingMessage,
+  maxBytes: number,
+): AsyncGenerator<Buffer, void, undefined> {
   let bytes = 0;
-  for await (const chunk of answer) {
-    // A stream without encoding gives buffers.
+  for await (const chunk of response) {
+    // A stream without an encoding yields buffers.
     const buffer = chunk as Buffer;
     bytes += buffer.length;
-    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes / mebibyte} MiB`);
+    if (bytes > maxBytes) throw new Error(`the response is longer than ${maxBytes / mebibyte} MiB`);
     yield buffer;
   }
 }
 
+/** Bytes of a mebibyte. */
 export const mebibyte = 2 ** 20;

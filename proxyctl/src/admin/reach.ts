@@ -1,4 +1,4 @@
-/** How a process is reached, wherever it runs: something that opens connections to its ports. */
+/** A way to connect to the ports of a process, wherever it runs. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
@@ -6,20 +6,20 @@ import { CommandError, textOf } from "../command-error.ts";
 
 /** One running proxy. */
 export interface Reach {
-  /** For people: `pod default/web-7d9f`, `127.0.0.1:15000`. */
+  /** The name for messages: `pod default/web-7d9f`, `127.0.0.1:15000`. */
   readonly name: string;
-  /** Short, for a column: the pod's name, or the address. */
+  /** The short name for a column: the pod's name, or the address. */
   readonly label: string;
   readonly adminPort: number;
-  /** What to send as `Host` to the admin server, which answers to names of its own machine only. */
+  /** The `Host` for the admin server, which accepts names of its own machine only. */
   readonly adminHost: string;
-  /** What the admin server asks for; absent: nothing is sent. */
+  /** The token for the admin server; absent: none is sent. */
   readonly adminToken?: string;
-  /** Opens a connection to one of its ports; the stream is the caller's. Fails with a `CommandError`. */
+  /** Opens a connection to one of its ports, which the caller closes. Fails with a `CommandError`. */
   connect(port: number): Promise<Duplex>;
 }
 
-/** A proxy whose ports can be connected to as they are. */
+/** A proxy whose ports are reachable directly. */
 export function directReach(host: string, adminPort: number): Reach {
   const shownHost = host.includes(":") ? `[${host}]` : host;
   const name = `${shownHost}:${adminPort}`;
@@ -33,9 +33,9 @@ export function directReach(host: string, adminPort: number): Reach {
       try {
         await once(socket, "connect");
       } catch (error) {
-        throw refused(`${shownHost}:${port}`, port === adminPort, error);
+        throw connectError(`${shownHost}:${port}`, port === adminPort, error);
       }
-      // Whoever uses the connection hears of later failures.
+      // The user of the connection handles later errors.
       return socket;
     },
   };
@@ -56,20 +56,20 @@ export function socketReach(path: string): Reach {
       try {
         await once(socket, "connect");
       } catch (error) {
-        throw refused(isAdmin ? name : `127.0.0.1:${port}`, isAdmin, error);
+        throw connectError(isAdmin ? name : `127.0.0.1:${port}`, isAdmin, error);
       }
       return socket;
     },
   };
 }
 
-function refused(address: string, isAdmin: boolean, error: unknown): CommandError {
-  const isRefused = textOf(error).includes("ECONNREFUSED");
+function connectError(address: string, isAdmin: boolean, error: unknown): CommandError {
+  const isPortClosed = textOf(error).includes("ECONNREFUSED");
   return new CommandError({
-    message: `connect to ${address}: ${isRefused ? "nothing listens there" : textOf(error)}`,
+    message: `connect to ${address}: ${isPortClosed ? "nothing listens there" : textOf(error)}`,
     advice: isAdmin
       ? [
-          "check that the proxy runs, and its --admin-address (127.0.0.1:15000 unless told otherwise)",
+          "check that the proxy runs, and its --admin-address (default 127.0.0.1:15000)",
           "a proxy in a cluster is reached by gateway/NAME instead of --address",
         ]
       : ["see where the proxy's listeners are: proxyctl config all"],

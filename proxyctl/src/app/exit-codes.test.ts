@@ -70,7 +70,7 @@ spec:
   return { address: admin.address, folder };
 }
 
-/** What every command that asks a proxy refuses. `AT` stands for `--address` and a proxy that serves gateway/web. */
+/** Arguments that every command with a proxy rejects. `AT` stands for `--address` and a proxy that serves gateway/web. */
 function asking(command: string): readonly (readonly [line: string, exitCode: number])[] {
   return [
     [`${command} gateway/web AT`, 0],

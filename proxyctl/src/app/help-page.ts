@@ -1,7 +1,7 @@
-/** The help of every command as Markdown, for docs/proxyctl.md: a test holds the page to it. */
+/** Renders the help of every command as Markdown for docs/proxyctl.md. A test compares the page with it. */
 import type { Command } from "commander";
 
-/** A section per command that does something, in the order of the help; each with its help as a code block. */
+/** Returns a section per command with its help as a code block, in the order of the help. */
 export function renderHelpPage(program: Command): string {
   return leavesOf(program, [])
     .map(({ path, command }) => `### ${path.join(" ")}\n\n\`\`\`\n${command.helpInformation().trimEnd()}\n\`\`\`\n`)
@@ -13,7 +13,7 @@ interface Leaf {
   readonly command: Command;
 }
 
-/** Commands without others below them; hidden ones and `help` are none of the reader's business. */
+/** Returns the commands without subcommands, except hidden ones and `help`. */
 export function leavesOf(command: Command, path: readonly string[]): readonly Leaf[] {
   return command
     .createHelp()

@@ -82,7 +82,7 @@ describe("the command line", () => {
   });
 
   test.each(["config routes", "doctor", "limits top", "logging", "version", "limits explain id"])(
-    "ends with 130 when it is stopped while nobody answers: %s",
+    "ends with 130 when it is interrupted without a response: %s",
     async (words) => {
       const stop = new AbortController();
       const argv = [...words.split(" "), "--address", await startMute()];

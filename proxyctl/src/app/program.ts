@@ -1,4 +1,4 @@
-/** The command tree, and the one place where the outcome of a command becomes an exit code and words. */
+/** The command tree, and the mapping of a command's outcome to an exit code and a message. */
 import { Command, CommanderError } from "commander";
 import { CommandError, type ExitCode, exitCodes, renderFailure, textOf } from "../command-error.ts";
 import { addCompletionCommand } from "../commands/completion.ts";
@@ -19,10 +19,10 @@ const helpTail = `
 A resource is gateway/NAME, found by the kubeconfig, or pod/NAME; without one the only Gateway of the namespace is meant.
 Where there is no cluster, --address HOST:PORT names an admin server.
 
-Exit codes: 0 done, 1 the answer is no (a problem was found, a request denied), 2 could not be done, 64 wrong usage.
+Exit codes: 0 done, 1 negative result (a problem was found, a request was denied), 2 failure, 64 wrong usage.
 `;
 
-/** All commands; `behindDashes` is what stands behind the first `--` of the command line, if there is one. */
+/** Creates all commands. @param behindDashes the arguments after the first `--`; undefined if there is none. */
 export function createProgram(io: Io, behindDashes?: readonly string[]): Command {
   const program = new Command("proxyctl")
     .description("Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count.")
@@ -59,13 +59,13 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
   return program;
 }
 
-/** The world as commands have it: what they write to cannot be told to obey a text. */
+/** The environment of commands, whose outputs escape control characters. */
 export function ioOf(world: World, setExitCode: Io["setExitCode"]): Io {
   const { stdout, stderr, ...rest } = world;
   return { ...rest, stdout: new TerminalOutput(stdout), stderr: new TerminalOutput(stderr), setExitCode };
 }
 
-/** Runs one command line, without the program's name; never rejects. */
+/** Runs one command line, without the program's name. Never rejects. */
 export async function runProxyctl(argv: readonly string[], world: World): Promise<ExitCode> {
   let exitCode: ExitCode = exitCodes.done;
   const io = ioOf(world, (code) => (exitCode = code));
@@ -78,10 +78,10 @@ export async function runProxyctl(argv: readonly string[], world: World): Promis
   }
 }
 
-/** A command that looks after the signal itself gives back what it has taken meanwhile. */
+/** How long a command that handles the signal itself has to clean up. */
 const interruptGraceMs = 500;
 
-/** Rejects when the user wants to stop and the command has not ended by itself: whatever it waits for may never come. */
+/** Rejects when the user interrupts a command that does not end by itself: what it waits for may never come. */
 function interruption({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<never> {
   return new Promise((_, reject) => {
     const onAbort = (): void => void clock.setTimer(interruptGraceMs, () => reject(new Error("interrupted")));
@@ -90,7 +90,7 @@ function interruption({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<
   });
 }
 
-/** A request behind `--` is in curl's language, not in ours; only `trace` takes one. */
+/** Splits at `--`: the request after it uses curl's syntax. Only `trace` takes one. */
 function splitAtDashes(argv: readonly string[]) {
   const dashes = argv[0] === "trace" ? argv.indexOf("--") : -1;
   if (dashes === -1) return { own: argv, behindDashes: undefined };
@@ -98,7 +98,7 @@ function splitAtDashes(argv: readonly string[]) {
 }
 
 function tell(error: unknown, io: Io): ExitCode {
-  // Commander has written its own words by now; asked-for help is no failure.
+  // Commander has written its own message by now. Help that the user asked for is not an error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   if (io.signal.aborted) return exitCodes.interrupted;
   if (error instanceof CommandError) {
@@ -107,7 +107,7 @@ function tell(error: unknown, io: Io): ExitCode {
   }
   io.stderr.write(
     renderFailure({
-      message: `this is a fault of proxyctl itself: ${textOf(error)}`,
+      message: `internal error of proxyctl: ${textOf(error)}`,
       advice: ["please report it with the command line"],
     }),
   );

@@ -10,7 +10,7 @@ import { clientVersion } from "../version.ts";
 const noLimits = { at: "2026-11-21T10:00:00.000Z", counters: [], countersLeftOut: 0, services: [], learned: [] };
 
 describe("doctor", () => {
-  test("tells what is well, what is not, and what to do, and exits with 1", async () => {
+  test("reports each finding with advice, and exits with 1", async () => {
     const admin = await startAdmin({ "GET /config_dump": sampleDump, "GET /limits": noLimits });
     const { exitCode, stdout } = await proxyctl(["doctor", "--address", admin.address]);
     expect(exitCode).toBe(1);
@@ -40,7 +40,7 @@ describe("doctor", () => {
     expect(exitCode).toBe(0);
   });
 
-  test("tells of workers that died, of services that fail before they count as away, and of all counters", async () => {
+  test("reports failed workers, services that fail before they are unavailable, and all counters", async () => {
     const workerDeaths = [
       { worker: 1, count: 1, lastAt: "2026-11-21T09:00:00.000Z", lastCause: "old" },
       { worker: 2, count: 3, lastAt: "2026-11-21T09:59:00.000Z", lastCause: "JS heap out of memory" },
@@ -48,7 +48,7 @@ describe("doctor", () => {
     const service = {
       ...{ service: "address/rl:8081", breaker: "closed", openOn: 0, workers: 2, since: "2026-11-21T09:00:00.000Z" },
       ...{ lastError: { message: "unknown domain", at: "2026-11-21T09:59:58.000Z" }, failuresInARow: 3 },
-      ...{ chargesBuffered: 0, refusalsRemembered: 0, limitsLearned: 0 },
+      ...{ chargesBuffered: 0, denialsCached: 0, limitsLearned: 0 },
     };
     const counter = {
       ...{ policy: "default/p", entry: 0, target: "HTTPRoute/default/r", source: "local", counts: "requests" },
@@ -61,17 +61,17 @@ describe("doctor", () => {
     const { stdout } = await proxyctl(["doctor", "--address", admin.address]);
     const found = (check: string) => stdout.split("\n").find((line) => line.slice(7).startsWith(check));
     expect(found("workers")).toBe(
-      "warn   workers               2 run; 4 deaths since the start, the last of worker 2 at 2026-11-21T09:59:00.000Z: JS heap out of memory",
+      "warn   workers               2 run; 4 failures since the start, the last of worker 2 at 2026-11-21T09:59:00.000Z: JS heap out of memory",
     );
     expect(found("counters")).toBe(
-      "warn   counters              at least 1 of 1501 are used up and refuse, such as default/p#0",
+      "warn   counters              at least 1 of 1501 are used up and deny requests, such as default/p#0",
     );
     expect(found("rate limit services")).toBe(
       "warn   rate limit services   address/rl:8081: 3 calls failed in a row: unknown domain",
     );
   });
 
-  test("stops where the way ends", async () => {
+  test("stops at the first check that fails", async () => {
     const api = await startKubeApi({ gateways: [] });
     const { exitCode, stdout } = await proxyctl(["doctor", "gateway/web", "--kubeconfig", api.kubeconfig]);
     expect(exitCode).toBe(1);
@@ -94,7 +94,7 @@ spec: { static: { host: a.example.com, port: 80 } }
     });
   });
 
-  test("tells each problem with its place, and exits with 1", async () => {
+  test("reports each problem with its place, and exits with 1", async () => {
     const run = await proxyctl(["validate", "-f", "-"], { input: good.replace("port: 80", "prt: 80") });
     expect(run).toMatchObject({ exitCode: 1, stderr: "no resources read, 2 problems\n" });
     await expect(run.stdout).toMatchFileSnapshot("testdata/validate.txt");
@@ -108,7 +108,7 @@ spec:
   traffic: { rateLimit: { local: [{ requests: 1, unit: Minutes }] } }
 `;
 
-  test("warns of what a lone file names and does not hold, and refuses it with --strict", async () => {
+  test("warns of references of a single file to missing objects, and rejects them with --strict", async () => {
     const run = await proxyctl(["validate", "-f", "-"], { input: lone });
     expect(run.exitCode).toBe(0);
     expect(run.stdout).toMatch(
@@ -116,7 +116,7 @@ spec:
     );
     expect(run.stderr).toBe(
       "1 resource read, no problems, 1 warning\n" +
-        "  what is missing may be in another file or in the cluster: give the folder to look at all, or --strict to refuse\n",
+        "  missing objects may be in another file or in the cluster: give the whole folder, or --strict to reject them\n",
     );
     const strict = await proxyctl(["validate", "-f", "-", "--strict"], { input: lone });
     expect(strict).toMatchObject({ exitCode: 1, stderr: "1 resource read, 1 problem\n" });
@@ -165,9 +165,9 @@ spec: { targetRefs: [{ group: "", kind: Service, name: s }], validation: { hostn
     ].join("---\n");
     const run = await proxyctl(["validate", "-f", "-", "-o", "json"], { input });
     // What the command writes as JSON.
-    const told = JSON.parse(run.stdout) as { problems: unknown[]; warnings: { resource: string; message: string }[] };
-    expect({ exitCode: run.exitCode, problems: told.problems }).toEqual({ exitCode: 0, problems: [] });
-    expect(told.warnings.map(({ resource, message }) => `${resource}: ${message}`).sort()).toMatchSnapshot();
+    const found = JSON.parse(run.stdout) as { problems: unknown[]; warnings: { resource: string; message: string }[] };
+    expect({ exitCode: run.exitCode, problems: found.problems }).toEqual({ exitCode: 0, problems: [] });
+    expect(found.warnings.map(({ resource, message }) => `${resource}: ${message}`).sort()).toMatchSnapshot();
   });
 
   test("does not take for missing what is there and is wrong", async () => {
@@ -191,7 +191,7 @@ spec: { parentRefs: [{ name: web }], rules: [{ backendRefs: [{ group: x.example,
     expect(run.stderr.split("\n")).toHaveLength(3);
   });
 
-  test("tells the first fault of a text that is no YAML, from which the others follow", async () => {
+  test("reports only the first error of invalid YAML, since the others follow from it", async () => {
     const run = await proxyctl(["validate", "-f", "-"], {
       input: "kind: Backend\n\tmetadata: { name: a }\n- spec: {\n",
     });
@@ -202,10 +202,10 @@ spec: { parentRefs: [{ name: web }], rules: [{ backendRefs: [{ group: x.example,
   test.each([
     ["nothing", ""],
     ["kinds of others", "apiVersion: v1\nkind: Pod\nmetadata: { name: a }\n"],
-  ])("does not pass where there is nothing to validate: %s", async (_, input) => {
+  ])("does not pass if there is nothing to validate: %s", async (_, input) => {
     const run = await proxyctl(["validate", "-f", "-"], { input });
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
-    expect(run.stderr).toContain("validate -: there is no resource of a kind that the proxy reads");
+    expect(run.stderr).toContain("validate -: it has no resource of a kind that the proxy reads");
   });
 
   test("asks for what to validate", async () => {
@@ -252,13 +252,13 @@ describe("completion", () => {
 });
 
 describe("version", () => {
-  test("tells that of proxyctl without asking anybody", async () => {
+  test("prints the version of proxyctl without a request", async () => {
     const { exitCode, stdout } = await proxyctl(["version", "--client"]);
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/^client {3}\d+\.\d+\.\d+ {3}node \d+\.\d+\.\d+\n$/);
   });
 
-  test("tells that of proxyctl also where no proxy can be asked, and exits with 2", async () => {
+  test("prints the version of proxyctl also if no proxy can be reached, and exits with 2", async () => {
     const table = await proxyctl(["version", "--kubeconfig", "/nowhere"]);
     expect(table.exitCode).toBe(2);
     expect(table.stdout).toMatch(/^client {3}\d+\.\d+\.\d+ {3}node \S+\n$/);
@@ -268,7 +268,7 @@ describe("version", () => {
     expect(JSON.parse(json.stdout)).toEqual({ client: { version: clientVersion, node: process.versions.node } });
   });
 
-  test("tells that of the proxy", async () => {
+  test("prints the version of the proxy", async () => {
     const admin = await startAdmin({ "GET /config_dump": sampleDump });
     const { stdout } = await proxyctl(["version", "--address", admin.address]);
     expect(stdout).toContain(`server   0.1.0   node 26.10.0, linux-x64   ${admin.address}\n`);

@@ -1,6 +1,6 @@
 /**
- * `proxyctl completion`: scripts by which a shell completes command lines. They are short: what fits is decided by the
- * hidden command `__complete`, from the same command tree that parses.
+ * `proxyctl completion`: scripts for the completion of command lines in a shell. The scripts are short: the hidden command
+ * `__complete` finds the candidates in the command tree.
  */
 import { Argument, type Command } from "commander";
 import type { Io } from "../io.ts";
@@ -33,7 +33,7 @@ complete -c proxyctl -f -a '(proxyctl __complete -- (commandline -opc)[2..] (com
 
 type Shell = keyof typeof scripts;
 
-/** Adds `completion` and the command that its scripts call. Comes last: it completes what there is. */
+/** Adds `completion` and the command that its scripts call. Must be last, since it completes the commands before it. */
 export function addCompletionCommand(program: Command, io: Io): void {
   withExamples(
     program.command("completion").description("Print a script that completes command lines of proxyctl"),
@@ -55,7 +55,7 @@ export function addCompletionCommand(program: Command, io: Io): void {
     });
 }
 
-/** What may stand in place of the last word, given those before it; sorted as the help has it. */
+/** Returns the candidates for the last word, given the words before it, in the order of the help. */
 export function complete(program: Command, words: readonly string[]): readonly string[] {
   const last = words.at(-1) ?? "";
   const before = words.slice(0, -1);
@@ -70,7 +70,7 @@ export function complete(program: Command, words: readonly string[]): readonly s
   return candidates.filter((word) => word.startsWith(last) && word !== "__complete");
 }
 
-/** The command that the words lead to, and its arguments so far. */
+/** Returns the command that the words lead to, and its arguments so far. */
 function descend(program: Command, words: readonly string[]) {
   let command = program;
   const rest: string[] = [];

@@ -94,7 +94,7 @@ describe("a saved dump", () => {
     expect(await proxyctl(["config", "routes", "-f", "-"], { input: dump.stdout })).toEqual(live);
   });
 
-  test("that is none is told", async () => {
+  test("that is not JSON is reported", async () => {
     const noJson = await proxyctl(["config", "all", "--file", await saved("nothing")]);
     expect(noJson).toMatchObject({ exitCode: 2, stdout: "" });
     expect(noJson.stderr).toContain("it is not JSON");
@@ -106,20 +106,20 @@ describe("a saved dump", () => {
 });
 
 describe("an admin server that", () => {
-  test("is older than proxyctl is told to be", async () => {
+  test("that is older than proxyctl is reported", async () => {
     const admin = await startAdmin({});
     const { exitCode, stderr } = await proxyctl(["config", "all", "--address", admin.address]);
     expect(exitCode).toBe(2);
     await expect(stderr.replaceAll(String(admin.port), "PORT")).toMatchFileSnapshot("testdata/admin-too-old.txt");
   });
 
-  test("is not there is told to be missing", async () => {
+  test("that does not exist is reported", async () => {
     const { exitCode, stderr } = await proxyctl(["config", "all", "--address", "127.0.0.1:1"]);
     expect(exitCode).toBe(2);
     await expect(stderr).toMatchFileSnapshot("testdata/admin-missing.txt");
   });
 
-  test("refuses has its own words shown", async () => {
+  test("that responds with an error has its message shown", async () => {
     const admin = await startAdmin({
       "GET /config_dump": (_, response) =>
         response.writeHead(403).end(JSON.stringify({ error: "host x is not allowed", hint: "use localhost" })),

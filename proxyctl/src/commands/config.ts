@@ -1,4 +1,4 @@
-/** `proxyctl config …`: what a proxy has loaded. */
+/** `proxyctl config …`: the configuration of a proxy. */
 import { type Command, Option } from "commander";
 import type { ConfigOptions, ViewName } from "../actions/config.ts";
 import type { Io } from "../io.ts";
@@ -30,15 +30,15 @@ const views: readonly Declared[] = [
   },
   {
     name: "policies",
-    summary: "Show the policies, what they limit and where they are attached",
+    summary: "Show the policies, their limits and their targets",
     examples: ["proxyctl config policies gateway/web -n team"],
   },
 ];
 
-/** Adds `config` and what is below it. */
+/** Adds `config` and its subcommands. */
 export function addConfigCommand(program: Command, io: Io): void {
   const config = withExamples(
-    program.command("config").description("Show what a proxy has loaded"),
+    program.command("config").description("Show the configuration of a proxy"),
     "proxyctl config all gateway/web",
     "proxyctl config backends gateway/web -o wide",
   );
@@ -53,7 +53,7 @@ export function addConfigCommand(program: Command, io: Io): void {
         await (await actions.config()).showConfig(name, resource, options, io);
       });
   }
-  const dump = config.command("dump [resource]").description("Print the whole dump as the admin server gives it");
+  const dump = config.command("dump [resource]").description("Print the whole dump of the admin server");
   withExamples(addReachOptions(dump, { allPods: false }), "proxyctl config dump gateway/web > dump.json").action(
     async (resource: string | undefined, options: ReachOptions) => {
       await (await actions.config()).printDump(resource, options, io);

@@ -17,7 +17,7 @@ import { absentService, shadowCounter } from "../testing/limits.ts";
 import { Captured, proxyctl } from "../testing/run.ts";
 import { chatTrace, streamOf } from "../testing/trace-events.ts";
 
-/** Behind each control of a hostile text, so that controls of others' texts are told from those of proxyctl. */
+/** Follows each control of a hostile text, to distinguish it from controls of proxyctl. */
 const tail = "PWN";
 const forbidden = new RegExp(
   `[\\u0000-\\u0008\\u000b-\\u001a\\u001c-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]`,
@@ -33,7 +33,7 @@ const hostileText = fc
   .array(control, { minLength: 1, maxLength: 3 })
   .map((all) => all.map((one) => one + tail).join(""));
 
-/** The value with the text behind every string of it where the schema lets any text pass. */
+/** Appends the text to every string of the value for which the schema accepts any text. */
 function infest<T>(schema: z.ZodType<T>, value: T, text: string): T {
   const paths = freeTexts(schema, value);
   return paths.reduce((all, path) => replaced(all, path, (old) => old + text), value);
@@ -67,7 +67,7 @@ function replaced<T>(value: T, [key, ...rest]: readonly string[], change: (old: 
   return { ...record, [key]: replaced(record[key], rest, change) } as T;
 }
 
-const refusal = {
+const denial = {
   requestId: "r-1",
   at: "2026-11-21T10:00:05.000Z",
   worker: 1,
@@ -83,7 +83,7 @@ const decisions = decisionsSchema.parse({
   decisions: [
     {
       kind: "global",
-      ...refusal,
+      ...denial,
       by: "service",
       service: "Service/default/ratelimit:8081",
       domain: "chat",
@@ -101,7 +101,7 @@ const limits = limitsSchema.parse({
   learned: [],
 });
 
-/** A proxy of which every text is hostile; it refuses directives with an error that is, too. */
+/** A proxy with hostile text in every response, error responses included. */
 async function startHostile(text: string) {
   const dump = infest(configDumpSchema, sampleDump, text);
   const trace = chatTrace.map((event) => {

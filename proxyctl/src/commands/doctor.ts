@@ -1,4 +1,4 @@
-/** `proxyctl doctor`: from the kubeconfig to the counters, what is well and what is not, each with what to do. */
+/** `proxyctl doctor`: checks everything from the kubeconfig to the counters. */
 import type { Command } from "commander";
 import type { DoctorOptions } from "../actions/doctor.ts";
 import type { Io } from "../io.ts";

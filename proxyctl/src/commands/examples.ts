@@ -1,19 +1,20 @@
-/** Examples of command lines, which the help of a command ends with. */
+/** Examples of command lines at the end of a command's help. */
 import { type Command, Help } from "commander";
 
 const examples = new WeakMap<Command, readonly string[]>();
 
-/** Adds command lines to the help of `command`, each as it is typed: `proxyctl doctor gateway/web`. */
+/** Adds examples to the help of `command`, each as typed: `proxyctl doctor gateway/web`. */
 export function withExamples(command: Command, ...lines: readonly string[]): Command {
   examples.set(command, lines);
   return command;
 }
 
+/** Returns the examples of a command. */
 export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
 }
 
-/** For `configureHelp`: commander's own text with the examples below it. */
+/** Formats the help with the examples, for commander's `configureHelp`. */
 export function formatHelp(command: Command, helper: Help): string {
   const text = Help.prototype.formatHelp.call(helper, command, helper);
   const lines = examplesOf(command);

@@ -54,9 +54,9 @@ async function limitsTest(manifests: string, log: readonly string[], ...args: st
 }
 
 interface ReplayData {
-  readonly admitted: number;
+  readonly allowed: number;
   readonly denied: number;
-  readonly entries: readonly { readonly entry: number; readonly admitted: number; readonly denied: number }[];
+  readonly entries: readonly { readonly entry: number; readonly allowed: number; readonly denied: number }[];
 }
 
 async function replayed(manifests: string, log: readonly string[], ...args: string[]): Promise<ReplayData> {
@@ -65,7 +65,7 @@ async function replayed(manifests: string, log: readonly string[], ...args: stri
 }
 
 describe("limits test", () => {
-  test("prints what each entry would have admitted and denied", async () => {
+  test("prints what each entry would have allowed and denied", async () => {
     const run = await limitsTest(policy, [], "--rate", "20/m", "--duration", "2m", "--tokens", "10");
     expect(run).toMatchObject({ exitCode: 0, stderr: "" });
     await expect(run.stdout).toMatchFileSnapshot("testdata/limits-test.txt");
@@ -77,20 +77,20 @@ describe("limits test", () => {
     expect(await run("16/m")).toBe(1);
   });
 
-  test("takes the time from the log: what a window gives back is admitted again", async () => {
+  test("takes the time from the log: a new window allows requests again", async () => {
     const burst = Array.from({ length: 20 }, () => logLine(0));
     const later = Array.from({ length: 20 }, () => logLine(60));
-    expect(await replayed(policy, burst)).toMatchObject({ admitted: 15, denied: 5 });
-    expect(await replayed(policy, [...burst, ...later])).toMatchObject({ admitted: 25, denied: 15 });
+    expect(await replayed(policy, burst)).toMatchObject({ allowed: 15, denied: 5 });
+    expect(await replayed(policy, [...burst, ...later])).toMatchObject({ allowed: 25, denied: 15 });
   });
 
-  test("charges tokens when the answer ended, not when it began", async () => {
+  test("charges tokens at the end of the response, not at its start", async () => {
     const long = logLine(30, { durationMs: 30_000, totalTokens: 1200 });
     const log = [long, logLine(10), logLine(40)];
     expect(await replayed(policy, log)).toMatchObject({
       entries: [
-        { entry: 0, admitted: 2, denied: 0 },
-        { entry: 1, admitted: 2, denied: 1 },
+        { entry: 0, allowed: 2, denied: 0 },
+        { entry: 1, allowed: 2, denied: 1 },
       ],
     });
   });
@@ -99,15 +99,15 @@ describe("limits test", () => {
     const first = logLine(0, { time: "2026-11-21T10:00:00.718Z", durationMs: 20.25, totalTokens: 1200 });
     const next = logLine(0, { time: "2026-11-21T10:00:00.718Z", durationMs: 0.4 });
     const later = logLine(0, { time: "2026-11-21T10:00:00.719Z", durationMs: 1.4 });
-    expect(await replayed(policy, [first, next, later])).toMatchObject({ admitted: 1, denied: 2 });
+    expect(await replayed(policy, [first, next, later])).toMatchObject({ allowed: 1, denied: 2 });
   });
 
-  test("takes a request that was refused when it was logged to cost what the others did", async () => {
+  test("estimates the usage of a request that was denied when it was logged", async () => {
     const log = [logLine(0, { totalTokens: 600 }), logLine(1, { status: 429 }), logLine(2)];
     const run = await limitsTest(policy, log);
-    expect(run.stdout).toContain("2 admitted, 1 denied");
+    expect(run.stdout).toContain("2 allowed, 1 denied");
     expect(run.stderr).toBe(
-      "note: 1 requests had been refused when they were logged; they cost what the others did on average\n",
+      "note: 1 requests were denied when they were logged; their usage is the average of the others\n",
     );
   });
 
@@ -129,8 +129,8 @@ spec:
 `;
     const run = async (path: string) =>
       (await limitsTest(manifests, [], "--rate", "60/m", "--url", `http://h${path}`)).stdout;
-    expect(await run("/v1/chat")).toContain("15 admitted, 45 denied\n");
-    expect(await run("/other")).toContain("0 admitted, 0 denied, 60 that no rule serves\n");
+    expect(await run("/v1/chat")).toContain("15 allowed, 45 denied\n");
+    expect(await run("/other")).toContain("0 allowed, 0 denied, 60 that match no rule\n");
   });
 
   test("gives each value of a key its own counter, from the headers of the log", async () => {
@@ -138,18 +138,18 @@ spec:
     const log = Array.from({ length: 24 }, (_, at) =>
       logLine(0, { headers: { "X-User": at % 2 === 0 ? "ada" : "bob" } }),
     );
-    expect(await replayed(keyed, log)).toMatchObject({ admitted: 20, denied: 4 });
+    expect(await replayed(keyed, log)).toMatchObject({ allowed: 20, denied: 4 });
     const bare = await limitsTest(keyed, [logLine(0)]);
     expect(bare.stderr).toContain("note: an expression reads request.headers, which these requests do not have");
   });
 
   test("skips lines that are no requests, and says so", async () => {
     const run = await limitsTest(policy, ['{"msg":"ready"}', "garbage", logLine(0)]);
-    expect(run.stdout).toContain("1 requests in 0.0s: 1 admitted, 0 denied\n");
-    expect(run.stderr).toMatch(/^note: 2 lines of .* are no requests and were skipped\n$/);
+    expect(run.stdout).toContain("1 requests in 0.0s: 1 allowed, 0 denied\n");
+    expect(run.stderr).toMatch(/^note: 2 lines of .* are not requests and were skipped\n$/);
   });
 
-  test("tells what is wrong with the manifests", async () => {
+  test("reports the problems of the manifests", async () => {
     const run = await limitsTest(policy.replace("Minutes, burst", "Minute, burst"), [logLine(0)]);
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
     expect(run.stderr).toContain(`policy.yaml:11:33 ProxyPolicy default/chat-limits`);
@@ -206,10 +206,10 @@ describe("limits test of global limits", () => {
     const log = [...Array.from({ length: 9 }, () => by("ada", 59)), ...Array.from({ length: 9 }, () => by("ada", 60))];
     expect(
       (await globalTest(globalPolicy.replace("requests: 12", "requests: 99"), serviceConfig, log)).stdout,
-    ).toContain("18 requests in 1.0s: 16 admitted, 2 denied");
+    ).toContain("18 requests in 1.0s: 16 allowed, 2 denied");
   });
 
-  test("charge what an answer cost when it ended; a used-up budget refuses the next", async () => {
+  test("charge tokens at the end of the response; a used-up budget denies the next request", async () => {
     const cost = { model: "mock-1", totalTokens: 600 };
     const log = [
       by("ada", 10, { ...cost, durationMs: 8_000 }),
@@ -218,14 +218,14 @@ describe("limits test of global limits", () => {
       by("bob", 13),
     ];
     const run = await globalTest(globalPolicy, serviceConfig, log);
-    expect(run.stdout).toContain("3 admitted, 1 denied");
+    expect(run.stdout).toContain("3 allowed, 1 denied");
     expect(run.stdout).toMatch(/^default\/shared#global .* 3 +1 +1200 +2026-11-21T10:00:12.000Z$/m);
   });
 
-  test("give what they refuse back to the local limits", async () => {
+  test("refund the local limits for requests that they deny", async () => {
     const log = [...Array.from({ length: 20 }, () => by("ada")), ...Array.from({ length: 4 }, () => by("bob"))];
     expect((await globalTest(globalPolicy, serviceConfig, log)).stdout).toContain(
-      "24 requests in 0.0s: 12 admitted, 12 denied",
+      "24 requests in 0.0s: 12 allowed, 12 denied",
     );
   });
 
@@ -236,9 +236,9 @@ describe("limits test of global limits", () => {
       .replace(`'request.headers["x-user"]' }]`, `'request.headers["x-user"]' }] }`)
       .replace(/ +- \{ unit: Tokens.*\n/, "");
     const log = Array.from({ length: 5 }, () => by("ada"));
-    expect((await globalTest(overridden, undefined, log)).stdout).toContain("3 admitted, 2 denied");
+    expect((await globalTest(overridden, undefined, log)).stdout).toContain("3 allowed, 2 denied");
     const without = await globalTest(globalPolicy, undefined, log);
-    expect(without.stdout).toContain("5 admitted, 0 denied");
+    expect(without.stdout).toContain("5 allowed, 0 denied");
     expect(without.stderr).toBe(
       'note: the global limit of default/shared is left out: name the limits of domain "chat" with --ratelimit-config\n',
     );
@@ -247,7 +247,7 @@ describe("limits test of global limits", () => {
   test("count requests that lack the value of an entry together", async () => {
     const byUser = globalPolicy.replace(/ +- \{ unit: Tokens.*\n/, "");
     const run = await globalTest(byUser, serviceConfig, [], "--rate", "10/m", "--tokens", "100");
-    expect(run.stdout).toContain("8 admitted, 2 denied");
+    expect(run.stdout).toContain("8 allowed, 2 denied");
   });
 
   test("do not count requests to which no descriptor applies", async () => {
@@ -256,10 +256,10 @@ describe("limits test of global limits", () => {
       .replace(`["x-user"]' }`, `["x-user"]', ifAbsent: Skip }`);
     const run = await globalTest(byUser, serviceConfig, [], "--rate", "10/m", "--tokens", "100");
     expect(run.stdout).toMatch(/^default\/shared#global .* 0 +0 +<none> +<none>$/m);
-    expect(run.stdout).toContain("10 admitted, 0 denied");
+    expect(run.stdout).toContain("10 allowed, 0 denied");
   });
 
-  test("tell what is wrong with the files of the service", async () => {
+  test("report the problems of the service's files", async () => {
     const run = await globalTest(globalPolicy, serviceConfig.replace("unit: minute", "unit: minuet"), [by("ada")]);
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
     expect(run.stderr).toMatch(/chat\.yaml:4:\d+ .*minuet/);

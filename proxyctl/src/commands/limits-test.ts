@@ -1,4 +1,4 @@
-/** `proxyctl limits test`: puts a log, or a made-up load, through the limits of a file, on a clock of its own. */
+/** `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests. */
 import { duration } from "@gatewayproxy/runtime/setting-kinds";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { TestOptions } from "../actions/limits-test.ts";
@@ -15,30 +15,32 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
   withExamples(
     limits
       .command("test")
-      .description("Say what the limits of a file would have admitted and denied, with the limiter of the proxy"),
+      .description("Show what the limits of manifests would have allowed and denied, with the limiter of the proxy"),
     "proxyctl limits test -f limits.yaml --log access.jsonl",
     "proxyctl limits test -f limits.yaml --rate 20/m --duration 10m -H 'x-user: ada' --fail-on-deny",
   )
-    .requiredOption("-f, --file <path>", "manifests: a file, a folder, or - (again for more)", collect, [])
+    .requiredOption("-f, --file <path>", "manifests: a file, a folder, or - (may be repeated)", collect, [])
     .option(
       "--ratelimit-config <path>",
-      "limits of the rate limit service: a file or a folder (again for more)",
+      "limits of the rate limit service: a file or a folder (may be repeated)",
       collect,
       [],
     )
     .addOption(new Option("--log <file>", "access log to replay, - for standard input").conflicts("rate"))
-    .option("--rate <rate>", "instead of a log, so many requests: 20/s, 100/m or 5/h", parseRate)
-    .addOption(new Option("--duration <time>", "of the made-up load").argParser(parseDuration).default(60_000, "60s"))
-    .option("--tokens <n>", "what each made-up request costs", parseTokens)
+    .option("--rate <rate>", "rate of synthetic requests instead of a log: 20/s, 100/m or 5/h", parseRate)
     .addOption(
-      new Option("--url <url>", "what each asks for")
+      new Option("--duration <time>", "duration of the synthetic load").argParser(parseDuration).default(60_000, "60s"),
+    )
+    .option("--tokens <n>", "tokens of each synthetic request", parseTokens)
+    .addOption(
+      new Option("--url <url>", "URL of each synthetic request")
         .argParser(parseUrl)
         .default(new URL("http://localhost/"), "http://localhost/"),
     )
-    .option("-X, --method <method>", "how", "POST")
-    .option("-H, --header <field>", "what it sends (again for more)", collect, [])
+    .option("-X, --method <method>", "method of each synthetic request", "POST")
+    .option("-H, --header <field>", "header of each synthetic request (may be repeated)", collect, [])
     .addOption(plainOutput())
-    .option("--fail-on-deny", `exit with ${exitCodes.no} when anything would have been denied`)
+    .option("--fail-on-deny", `exit with ${exitCodes.no} if any request would have been denied`)
     .action(async (options: TestOptions) => {
       await (await actions.limitsTest()).testLimits(options, io);
     });

@@ -25,14 +25,14 @@ const limits = {
   services: [
     absentService,
     {
-      // As a proxy tells that does not count failures yet.
+      // As in the response of a proxy that does not count failures yet.
       service: "Service/default/spare:8081",
       breaker: "closed",
       openOn: 0,
       workers: 2,
       since: "2026-11-21T09:00:00.000Z",
       chargesBuffered: 0,
-      refusalsRemembered: 0,
+      denialsCached: 0,
       limitsLearned: 0,
     },
     {
@@ -44,7 +44,7 @@ const limits = {
       lastError: { message: "unknown domain", at: "2026-11-21T09:59:58.000Z" },
       failuresInARow: 3,
       chargesBuffered: 0,
-      refusalsRemembered: 0,
+      denialsCached: 0,
       limitsLearned: 0,
     },
   ],
@@ -59,20 +59,20 @@ describe("limits top", () => {
     await expect(run.stdout).toMatchFileSnapshot("testdata/limits-top.txt");
   });
 
-  test("tells how many counters are not shown", async () => {
+  test("shows how many counters are left out", async () => {
     const admin = await startAdmin({ "GET /limits": { ...limits, services: [], countersLeftOut: 1_537 } });
     const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);
-    expect(stdout.split("\n").slice(-2)).toEqual(["1537 more are further from their limit", ""]);
+    expect(stdout.split("\n").slice(-2)).toEqual(["1537 more have more remaining", ""]);
   });
 
   test("says so when nothing counts", async () => {
     const admin = await startAdmin({ "GET /limits": { ...limits, counters: [], services: [] } });
     const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);
-    expect(stdout).toBe("No limit has counted anything in a window that is open.\n");
+    expect(stdout).toBe("No window of a limit is open.\n");
   });
 });
 
-const refusal = {
+const denial = {
   requestId: "r-1",
   at: "2026-11-21T10:00:05.000Z",
   worker: 1,
@@ -97,12 +97,12 @@ const counter = {
 
 describe("limits explain", () => {
   test.each([
-    ["local", { kind: "local", ...refusal, counter }],
+    ["local", { kind: "local", ...denial, counter }],
     [
       "global",
       {
         kind: "global",
-        ...refusal,
+        ...denial,
         by: "service",
         service: "Service/default/ratelimit:8081",
         domain: "chat",
@@ -118,7 +118,7 @@ describe("limits explain", () => {
         ],
       },
     ],
-  ])("says what refused, and what lets the next request pass: %s", async (name, decision) => {
+  ])("explains a denial, and what would allow the next request: %s", async (name, decision) => {
     const admin = await startAdmin({
       "GET /limits/decisions": { decisions: [decision], remembered: 1, capacity: 1024 },
     });
@@ -132,7 +132,7 @@ describe("limits explain", () => {
 
   test("exits with 1 for an id that is not, or no longer, known", async () => {
     const admin = await startAdmin({ "GET /limits/decisions": { decisions: [], remembered: 7, capacity: 1024 } });
-    const { exitCode, stderr } = await proxyctl(["limits", "explain", "nobody", "--address", admin.address]);
+    const { exitCode, stderr } = await proxyctl(["limits", "explain", "unknown", "--address", admin.address]);
     expect(exitCode).toBe(1);
     await expect(stderr.replaceAll(String(admin.port), "PORT")).toMatchFileSnapshot(
       "testdata/limits-explain-unknown.txt",

@@ -1,4 +1,4 @@
-/** `proxyctl limits …`: what limits count now, why one refused, and what one would have done. */
+/** `proxyctl limits …`: live counters, the cause of a denial, and a dry run of limits. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { ExplainOptions } from "../actions/limits-explain.ts";
 import type { TopOptions } from "../actions/limits-top.ts";
@@ -9,10 +9,10 @@ import { addLimitsTestCommand } from "./limits-test.ts";
 import { plainOutput } from "./output-option.ts";
 import { addReachOptions } from "./reach-options.ts";
 
-/** Adds `limits` and what is below it. */
+/** Adds `limits` and its subcommands. */
 export function addLimitsCommand(program: Command, io: Io): void {
   const limits = withExamples(
-    program.command("limits").description("Watch limits, explain a refusal, try limits before they count"),
+    program.command("limits").description("Watch limits, explain a denial, try limits before you apply them"),
     "proxyctl limits top gateway/web",
     "proxyctl limits test -f limits.yaml --log access.jsonl",
   );
@@ -22,16 +22,14 @@ export function addLimitsCommand(program: Command, io: Io): void {
 }
 
 function addTopCommand(limits: Command, io: Io): void {
-  const top = limits
-    .command("top [resource]")
-    .description("Show the counters that are nearest to their limit, live on a terminal");
+  const top = limits.command("top [resource]").description("Show the most used counters, live on a terminal");
   withExamples(
     addReachOptions(top, { allPods: true }),
     "proxyctl limits top gateway/web --all-pods",
     "proxyctl limits top gateway/web --once -o json",
   )
     .addOption(
-      new Option("--interval <seconds>", "how often to look, from 1 to 60").argParser(parseInterval).default(1),
+      new Option("--interval <seconds>", "seconds between updates, from 1 to 60").argParser(parseInterval).default(1),
     )
     .option("--once", "print one table, on a terminal too")
     .addOption(plainOutput())
@@ -43,7 +41,7 @@ function addTopCommand(limits: Command, io: Io): void {
 function addExplainCommand(limits: Command, io: Io): void {
   const explain = limits
     .command("explain <request-id> [resource]")
-    .description("Say which policy, entry and key refused a request, by the x-request-id of its 429");
+    .description("Show which policy, entry and key denied a request, by the x-request-id of its 429 response");
   withExamples(
     addReachOptions(explain, { allPods: false }),
     "proxyctl limits explain 4fd75733-ad3b-4c1e-8a3c-fc4a78a16b32 gateway/web",

@@ -1,4 +1,4 @@
-/** `proxyctl logging`: what a proxy logs, read and changed while it runs. */
+/** `proxyctl logging`: shows and changes the log filter of a running proxy. */
 import type { Command } from "commander";
 import type { LoggingOptions } from "../actions/logging.ts";
 import type { Io } from "../io.ts";
@@ -18,7 +18,7 @@ export function addLoggingCommand(program: Command, io: Io): void {
     "proxyctl logging gateway/web --reset",
     "proxyctl logging gateway/web --list",
   )
-    .option("--reset", "go back to the level that the proxy was started with")
+    .option("--reset", "reset to the level that the proxy was started with")
     .option("--list", "show the modules that log, with the level of each")
     .action(async (first: string | undefined, second: string | undefined, options: LoggingOptions) => {
       await (await actions.logging()).logging(first, second, options, io);

@@ -11,7 +11,7 @@ function newFolder(): string {
   return folder;
 }
 
-test("a file that cannot be written is told before anything is recorded", async () => {
+test("a file that cannot be written is reported before the recording", async () => {
   const admin = await startAdmin({ "GET /debug/pprof/profile": "profile" });
   const run = await proxyctl(["profile", "cpu", "-s", "300", "-o", "/nowhere/x", "--address", admin.address]);
   expect(run).toMatchObject({ exitCode: 2, stdout: "" });

@@ -1,4 +1,4 @@
-/** `proxyctl profile`: where a proxy spends its time or its memory, as a file for `go tool pprof`. */
+/** `proxyctl profile`: CPU and heap profiles of a proxy for `go tool pprof`. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { ProfileOptions } from "../actions/profile.ts";
 import type { Io } from "../io.ts";
@@ -6,10 +6,10 @@ import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { addReachOptions } from "./reach-options.ts";
 
-/** As the admin server has them. */
+/** The bounds of the admin server. */
 const seconds = { min: 1, max: 300, default: 10 };
 
-/** Adds `profile` and what is below it. */
+/** Adds `profile` and its subcommands. */
 export function addProfileCommand(program: Command, io: Io): void {
   const profile = withExamples(
     program.command("profile").description("Take a profile of a running proxy, for go tool pprof"),
@@ -25,14 +25,14 @@ export function addProfileCommand(program: Command, io: Io): void {
   };
   add(
     "cpu",
-    "Record what all threads do for some seconds",
+    "Record the CPU time of all threads for some seconds",
     "proxyctl profile cpu gateway/web --seconds 30 -o cpu.pb.gz",
   ).addOption(
-    new Option("-s, --seconds <n>", `how long, from ${seconds.min} to ${seconds.max}`)
+    new Option("-s, --seconds <n>", `duration, from ${seconds.min} to ${seconds.max}`)
       .argParser(parseSeconds)
       .default(seconds.default),
   );
-  add("heap", "Record what the memory of all threads holds", "proxyctl profile heap gateway/web --pod web-7d9f");
+  add("heap", "Record the heaps of all threads", "proxyctl profile heap gateway/web --pod web-7d9f");
 }
 
 function parseSeconds(text: string): number {

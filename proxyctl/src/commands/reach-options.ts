@@ -1,8 +1,8 @@
-/** The flags that say which proxy a command is about; the same for every command. */
+/** The flags that select a proxy; the same for every command. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { listenAddress, type SocketAddress, type UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 
-/** As commander gives them. Absent flags of the cluster are as kubectl has them. */
+/** The flags as commander parses them. Absent flags of the cluster have kubectl's defaults. */
 export interface ReachOptions {
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -15,13 +15,13 @@ export interface ReachOptions {
   readonly allPods?: true;
 }
 
-/** Where the proxy's admin server listens unless it was told otherwise. */
+/** The default port of the admin server. */
 const defaultAdminPort = 15_000;
 
-/** What only makes sense where a cluster is asked. */
+/** The flags that need a cluster. */
 export const clusterFlags: readonly string[] = ["context", "kubeconfig", "pod", "allPods", "adminPort"];
 
-/** Adds the flags. `--all-pods` only where more than one answer makes sense. */
+/** Adds the flags; `--all-pods` only for commands that can show several proxies. */
 export function addReachOptions(command: Command, { allPods }: { readonly allPods: boolean }): Command {
   command
     .option("-n, --namespace <name>", "namespace of the Gateway (default: that of the context)")
@@ -35,7 +35,7 @@ export function addReachOptions(command: Command, { allPods }: { readonly allPod
         .argParser(parsePort)
         .default(defaultAdminPort),
     )
-    .addOption(new Option("--admin-token <token>", "token that the admin server asks for").env("PROXYCTL_ADMIN_TOKEN"))
+    .addOption(new Option("--admin-token <token>", "token for the admin server").env("PROXYCTL_ADMIN_TOKEN"))
     .option("--admin-token-file <file>", "file with that token")
     .addOption(
       new Option("--address <address>", "ask the admin server at HOST:PORT or unix:PATH, without a cluster")
@@ -44,7 +44,7 @@ export function addReachOptions(command: Command, { allPods }: { readonly allPod
     );
 }
 
-/** For commander: a whole number that is a port. */
+/** Parses a port from 1 to 65535, for commander. */
 export function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d+$/.test(text) && port >= 1 && port <= 65_535) return port;

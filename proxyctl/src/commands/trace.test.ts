@@ -17,7 +17,7 @@ interface Seen {
   readonly body: string;
 }
 
-/** A listener that answers 200, and an admin server that tells `events` once the listener was asked. */
+/** A listener with 200 responses, and an admin server that sends `events` once the listener gets a request. */
 async function startTraced(events: readonly TraceEvent[], ending = "") {
   const seen: Seen[] = [];
   const asked = Promise.withResolvers<undefined>();
@@ -49,7 +49,7 @@ async function trace(events: readonly TraceEvent[], flags: readonly string[], re
 }
 
 describe("trace sends the request itself, and", () => {
-  test("prints a line per event and one for the answer", async () => {
+  test("prints a line per event and one for the response", async () => {
     const { run } = await trace(chatTrace, [], ["http://chat.example.com/v1/chat/completions"]);
     expect(run).toMatchObject({ exitCode: 0, stderr: "" });
     await expect(run.stdout).toMatchFileSnapshot("testdata/trace-plain.txt");
@@ -70,7 +70,7 @@ describe("trace sends the request itself, and", () => {
     });
     const { run } = await trace(many, [], ["http://chat.example.com/"]);
     expect(run.stdout).toMatch(
-      /no route of \S+ matches, out of default\/r0, default\/r1, default\/r2 and 997 more; nearest is /,
+      /no route of \S+ matches; evaluated default\/r0, default\/r1, default\/r2 and 997 more; the nearest is /,
     );
   });
 
@@ -167,15 +167,15 @@ describe("a request that is a path", () => {
   test("needs a port where there are several", async () => {
     const { run, port, seen } = await ask(9090);
     expect(run).toMatchObject({ exitCode: 64, stdout: "" });
-    expect(run.stderr).toContain(`those of open listeners for plain HTTP are 9090, ${port}\n  name one: --port PORT\n`);
+    expect(run.stderr).toContain(`open listeners for plain HTTP have 9090, ${port}\n  name one: --port PORT\n`);
     expect(seen).toEqual([]);
   });
 });
 
-test("TLS to a listener for plain HTTP is told in plain words", async () => {
+test("TLS to a listener for plain HTTP is explained", async () => {
   const { run } = await trace(chatTrace, [], ["https://chat.example.com/"]);
   expect(run).toMatchObject({ exitCode: 2, stdout: "" });
-  expect(run.stderr).toContain(": no TLS is spoken there\n  send it to a plain HTTP listener by an http:// URL\n");
+  expect(run.stderr).toContain(": the listener does not use TLS\n  use an http:// URL for a plain HTTP listener\n");
 });
 
 test("trace goes through port-forwards of one pod, to the admin server and to the listener", async () => {
@@ -187,7 +187,7 @@ test("trace goes through port-forwards of one pod, to the admin server and to th
     ...["--", "http://chat.example.com/v1/chat/completions"],
   ]);
   expect(run).toMatchObject({ exitCode: 0, stderr: "" });
-  expect(run.stdout).toContain("answer: 200 OK, 5 bytes\n");
+  expect(run.stdout).toContain("response: 200 OK, 5 bytes\n");
   expect(api.requests.filter((request) => request.startsWith("UPGRADE"))).toEqual([
     "UPGRADE /api/v1/namespaces/default/pods/web-a/portforward?ports=15000",
     "UPGRADE /api/v1/namespaces/default/pods/web-a/portforward?ports=8080",
@@ -200,7 +200,7 @@ describe("without a request trace", () => {
     const run = await proxyctl(["trace", "--address", admin.address, "--expression", 'request.method == "POST"']);
     expect(run).toMatchObject({ exitCode: 0, stderr: `watching ${admin.address} for the next request\n` });
     expect(run.stdout).toContain("404 RouteNotFound");
-    expect(run.stdout).not.toContain("answer:");
+    expect(run.stdout).not.toContain("response:");
     expect(admin.requests).toEqual(["GET /debug/trace?expression=request.method+%3D%3D+%22POST%22"]);
   });
 
@@ -213,7 +213,7 @@ describe("without a request trace", () => {
 });
 
 describe("what goes wrong with a trace", () => {
-  test("a listener that is closed is told, and the watch is given up", async () => {
+  test("a closed listener is reported, and the trace ends", async () => {
     const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });
     const run = await proxyctl(["trace", "--address", admin.address, "--port", "1", "--", "http://h/"]);
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
@@ -222,13 +222,13 @@ describe("what goes wrong with a trace", () => {
     );
   });
 
-  test("a stream that ends before the request does is told", async () => {
+  test("a stream that ends before the request is reported", async () => {
     const { run } = await trace(chatTrace.slice(0, 3), [], ["http://h/"]);
     expect(run.exitCode).toBe(2);
-    expect(run.stderr).toContain("it was answered with 200, but the proxy did not see it");
+    expect(run.stderr).toContain("it got a 200 response, but the proxy did not see it");
   });
 
-  test("an expression that does not parse is told in the proxy's words", async () => {
+  test("an invalid expression is reported with the proxy's message", async () => {
     const admin = await startAdmin({
       "GET /debug/trace": (_, response) =>
         response.writeHead(400).end(JSON.stringify({ error: "expression: unknown name reqest", hint: "see docs" })),
@@ -253,6 +253,6 @@ describe("what goes wrong with a trace", () => {
   test("a port without a request ends with 64 and words", async () => {
     const { exitCode, stderr } = await proxyctl(["trace", "--address", ":15000", "--port", "80"]);
     expect(exitCode).toBe(64);
-    expect(stderr).toContain("write it behind --");
+    expect(stderr).toContain("write the request after --");
   });
 });

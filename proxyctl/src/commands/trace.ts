@@ -1,4 +1,4 @@
-/** `proxyctl trace`: what a proxy does with a request, step by step. */
+/** `proxyctl trace`: shows what a proxy does with a request, step by step. */
 import { type Command, Option } from "commander";
 import type { TraceOptions } from "../actions/trace.ts";
 import type { Io } from "../io.ts";
@@ -6,12 +6,12 @@ import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { addReachOptions, clusterFlags, parsePort } from "./reach-options.ts";
 
-/** Adds `trace`; `requestArgs` are what stands behind `--`. */
+/** Adds `trace`. @param requestArgs the arguments after `--`. */
 export function addTraceCommand(program: Command, io: Io, requestArgs: readonly string[] | undefined): void {
   const trace = program
     .command("trace [resource]")
     .usage("[options] [resource] [-- [-X METHOD] [-H 'NAME: VALUE'] [-d BODY] URL]")
-    .description("Follow a request through a proxy: the one behind --, or the next that comes");
+    .description("Trace a request through a proxy: the one after --, or the next that arrives");
   withExamples(
     addReachOptions(trace, { allPods: false }),
     "proxyctl trace gateway/web --port 8080 -- http://chat.example.com/v1/models",
@@ -20,11 +20,11 @@ export function addTraceCommand(program: Command, io: Io, requestArgs: readonly 
     "proxyctl trace --file trace.jsonl",
   )
     .option("-p, --port <port>", "port of the listener that gets the request (default: that of the URL)", parsePort)
-    .option("--expression <cel>", "watch for a request for which this is true, instead of the next")
+    .option("--expression <cel>", "trace the next request for which this is true")
     .addOption(new Option("--raw", "print the events as JSON Lines").conflicts("plain"))
     .option("--plain", "print lines, on a terminal too")
     .addOption(
-      new Option("-f, --file <file>", "show what --raw has saved, - for standard input").conflicts([
+      new Option("-f, --file <file>", "show a trace saved with --raw, - for standard input").conflicts([
         "address",
         "port",
         "expression",

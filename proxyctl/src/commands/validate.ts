@@ -1,4 +1,4 @@
-/** `proxyctl validate`: what a proxy would say of manifests, before they are applied. */
+/** `proxyctl validate`: reports the problems of manifests before they are applied. */
 import { type Command, Option } from "commander";
 import type { ValidateOptions } from "../actions/validate.ts";
 import type { Io } from "../io.ts";
@@ -18,13 +18,11 @@ export function addValidateCommand(program: Command, io: Io): void {
   )
     .requiredOption(
       "-f, --file <path>",
-      "a file, a folder, or - for standard input (again for more)",
+      "a file, a folder, or - for standard input (may be repeated)",
       (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
     )
     .addOption(
-      new Option("--strict", "take for a problem what files without a folder name and do not hold").conflicts(
-        "references",
-      ),
+      new Option("--strict", "report references to missing objects also for single files").conflicts("references"),
     )
     .option("--no-references", "check each resource by itself, not what it refers to")
     .addOption(plainOutput())

@@ -1,4 +1,4 @@
-/** `proxyctl version`: of this program and of the proxy. */
+/** `proxyctl version`: the versions of proxyctl and of a proxy. */
 import type { Command } from "commander";
 import type { VersionOptions } from "../actions/version.ts";
 import type { Io } from "../io.ts";
@@ -15,7 +15,7 @@ export function addVersionCommand(program: Command, io: Io): void {
     "proxyctl version gateway/web --all-pods",
     "proxyctl version --client",
   )
-    .option("--client", "print that of proxyctl only, and ask nobody")
+    .option("--client", "print the version of proxyctl only")
     .addOption(plainOutput())
     .action(async (resource: string | undefined, options: VersionOptions) => {
       await (await actions.version()).printVersions(resource, options, io);

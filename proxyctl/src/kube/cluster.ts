@@ -1,22 +1,22 @@
 /**
- * The Kubernetes API as this program needs it: pods, Gateways, and connections to ports of pods. The only module that
- * knows the client library; it takes a second to load, so that it is loaded when a cluster is asked for and not before.
+ * The Kubernetes API as far as proxyctl needs it: pods, Gateways, and connections to ports of pods. Only this module uses
+ * the client library, which takes a second to load; so it is loaded only for commands that need a cluster.
  */
 import { duplexPair, type Duplex, Writable } from "node:stream";
 import { CoreV1Api, CustomObjectsApi, KubeConfig, PortForward, type V1Pod } from "@kubernetes/client-node";
 import * as z from "zod";
 import { CommandError, textOf } from "../command-error.ts";
-import { describeApiFault, describeForwardFault } from "./faults.ts";
+import { describeApiError, describeForwardError } from "./describe-error.ts";
 
-/** The flags that choose a cluster; absent ones are as kubectl has them. */
+/** The flags that select a cluster; absent ones have kubectl's defaults. */
 export interface ClusterOptions {
-  /** Path; absent: `$KUBECONFIG`, `~/.kube/config`, the ServiceAccount of the pod that this runs in. */
+  /** A path; absent: `$KUBECONFIG`, `~/.kube/config`, or the ServiceAccount of the pod that proxyctl runs in. */
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly namespace?: string;
 }
 
-/** A Gateway, as far as it helps to find its proxy or to say why there is none. */
+/** A Gateway, as far as it helps to find its proxy or to explain why there is none. */
 export interface GatewayObject {
   readonly namespace: string;
   readonly name: string;
@@ -29,14 +29,14 @@ export interface GatewayObject {
   }[];
 }
 
-/** A pod, as far as it matters whether it can be asked. */
+/** A pod, as far as it matters for a connection. */
 export interface Pod {
   readonly namespace: string;
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Running, ready, and not about to go. */
+  /** Running, ready and not terminating. */
   readonly isReady: boolean;
-  /** `Running, not ready`, `Pending (ImagePullBackOff)`: for people. */
+  /** The state for messages: `Running, not ready`, `Pending (ImagePullBackOff)`. */
   readonly state: string;
 }
 
@@ -56,7 +56,7 @@ const gatewaySchema = z.object({
 
 const gatewayListSchema = z.object({ items: z.array(gatewaySchema) });
 
-/** Reads the kubeconfig; throws a `CommandError` where there is none, it cannot be read, or has no such context. */
+/** Reads the kubeconfig. Throws a `CommandError` if it is missing or invalid, or has no such context. */
 export function openCluster(options: ClusterOptions): Cluster {
   const config = new KubeConfig();
   const from = options.kubeconfig ?? "the kubeconfig";
@@ -75,12 +75,12 @@ export function openCluster(options: ClusterOptions): Cluster {
   return new Cluster(config, options.namespace);
 }
 
-/** `kubectl proxy` serves plain HTTP; the library wants to be told that no certificate is looked for there. */
+/** Allows plain HTTP, as `kubectl proxy` serves it: the library requires `skipTLSVerify` for it. */
 function withPlainHttpAllowed(cluster: KubeConfig["clusters"][number]): KubeConfig["clusters"][number] {
   return cluster.server.startsWith("http://") ? { ...cluster, skipTLSVerify: true } : cluster;
 }
 
-/** What the library makes up where it finds nothing. */
+/** The context that the library makes up if it finds no kubeconfig. */
 const madeUpContext = "loaded-context";
 
 function chooseContext(config: KubeConfig, from: string, context: string | undefined): void {
@@ -104,12 +104,12 @@ function chooseContext(config: KubeConfig, from: string, context: string | undef
   });
 }
 
-/** One cluster, as one user of it. Every failure is a `CommandError`. */
+/** One cluster, as one user. Every failure is a `CommandError`. */
 export class Cluster {
-  /** Of the context, or as the user said. */
+  /** The namespace of the user's flag, else of the context. */
   readonly namespace: string;
   readonly context: string;
-  /** URL of the API server. */
+  /** The URL of the API server. */
   readonly server: string;
   readonly #config: KubeConfig;
   readonly #core: CoreV1Api;
@@ -124,7 +124,7 @@ export class Cluster {
     this.#objects = config.makeApiClient(CustomObjectsApi);
   }
 
-  /** Version of the API server, such as `v1.34.0`. */
+  /** Returns the version of the API server, such as `v1.34.0`. */
   async serverVersion(): Promise<string> {
     const { gitVersion } = await this.#ask("read the version of the cluster", async () => {
       const { VersionApi } = await import("@kubernetes/client-node");
@@ -133,7 +133,7 @@ export class Cluster {
     return gitVersion;
   }
 
-  /** Pods with the label, by name. */
+  /** Returns the pods with the label, sorted by name. */
   async listPods(label: string): Promise<readonly Pod[]> {
     const { namespace } = this;
     const list = await this.#ask(`list the pods of namespace ${JSON.stringify(namespace)}`, () =>
@@ -142,7 +142,7 @@ export class Cluster {
     return list.items.map((pod) => describePod(pod, namespace)).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Undefined where there is none of this name. */
+  /** Returns the pod; undefined if there is none of this name. */
   async findPod(name: string): Promise<Pod | undefined> {
     const { namespace } = this;
     const pod = await this.#ask(
@@ -152,7 +152,7 @@ export class Cluster {
     return pod === undefined ? undefined : describePod(pod, namespace);
   }
 
-  /** Gateways of the namespace, or of all, by namespace and name. */
+  /** Returns the Gateways of the namespace, or of all, sorted by namespace and name. */
   async listGateways(scope: "namespace" | "cluster" = "namespace"): Promise<readonly GatewayObject[]> {
     const where = scope === "namespace" ? `namespace ${JSON.stringify(this.namespace)}` : "all namespaces";
     const found: unknown = await this.#ask(`list the Gateways of ${where}`, async (): Promise<unknown> => {
@@ -170,29 +170,29 @@ export class Cluster {
   }
 
   /**
-   * Connects to a port of a pod, as `kubectl port-forward` does but without opening a port of this machine. The stream
-   * fails with a `CommandError` when nothing listens there.
+   * Connects to a port of a pod, as `kubectl port-forward` does, but without a port on this machine. The stream fails with a
+   * `CommandError` if nothing listens there.
    */
   async connect(pod: string, port: number): Promise<Duplex> {
     const [near, far] = duplexPair();
     const attempt = `connect to port ${port} of pod ${this.namespace}/${pod}`;
     const faults = new Writable({
       write(chunk: Buffer, _encoding, done) {
-        if (chunk.length > 0) near.destroy(describeForwardFault(attempt, chunk.toString("utf8").trim()));
+        if (chunk.length > 0) near.destroy(describeForwardError(attempt, chunk.toString("utf8").trim()));
         done();
       },
     });
-    // It may fail before anyone listens; whoever uses it then sees that it is destroyed.
+    // It may fail before it is used; the user then sees that it is destroyed.
     near.on("error", () => undefined);
     const forward = new PortForward(this.#config);
     try {
       const socket = await forward.portForward(this.namespace, pod, [port], far, faults, far);
-      // The library gives a function only where it was asked to reconnect.
+      // The library returns a function only if asked to reconnect.
       if (typeof socket === "function") throw new TypeError("a reconnecting forward");
       socket.onclose = () => far.end();
       near.once("close", () => socket.close());
     } catch (error) {
-      throw describeForwardFault(attempt, textOf(error), error);
+      throw describeForwardError(attempt, textOf(error), error);
     }
     return near;
   }
@@ -201,7 +201,7 @@ export class Cluster {
     try {
       return await call();
     } catch (error) {
-      throw describeApiFault(attempt, { server: this.server, context: this.context }, error);
+      throw describeApiError(attempt, { server: this.server, context: this.context }, error);
     }
   }
 }

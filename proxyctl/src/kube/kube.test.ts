@@ -10,14 +10,14 @@ import { type KubeScript, type ScriptedPod, startKubeApi } from "./testing/kube-
 
 const web = { name: "web" };
 
-/** Runs `logging` against a cluster; the answer tells which pod was asked. */
+/** Runs `logging` against a cluster; the output shows which pod responded. */
 async function ask(script: KubeScript, ...args: string[]) {
   const api = await startKubeApi(script);
   const run = await proxyctl(["logging", ...args, "--kubeconfig", api.kubeconfig]);
   return { ...run, api };
 }
 
-/** Pods of the Gateway `web` whose admin servers answer with the pod's name. */
+/** Pods of the Gateway `web` whose admin servers respond with the pod's name. */
 async function podsOf(...pods: readonly ScriptedPod[]): Promise<readonly ScriptedPod[]> {
   return await Promise.all(
     pods.map(async (pod) => {
@@ -102,7 +102,7 @@ describe("the way to the pod", () => {
     await expect.poll(() => api.openForwards()).toBe(0);
   });
 
-  test("carries an answer of megabytes whole", async () => {
+  test("carries a whole response of several megabytes", async () => {
     const routes = Array.from({ length: 2_000 }, (_, at) => ({
       ...sampleDump.routes[0],
       key: `default/r${at}`,
@@ -118,7 +118,7 @@ describe("the way to the pod", () => {
   });
 });
 
-describe("what goes wrong is told with what to do", () => {
+describe("errors come with advice", () => {
   const cases: readonly (readonly [name: string, script: KubeScript, args: readonly string[]])[] = [
     ["no-gateway", { gateways: [{ name: "api" }, web] }, ["gateway/webb"]],
     ["gateway-elsewhere", { gateways: [{ name: "web", namespace: "team" }] }, ["gateway/web"]],

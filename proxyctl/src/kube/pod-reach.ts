@@ -1,8 +1,8 @@
-/** A pod as something that can be connected to. */
+/** Connects to the ports of a pod. */
 import type { Reach } from "../admin/reach.ts";
 import type { Cluster, Pod } from "./cluster.ts";
 
-/** Each connection is a port-forward of its own, through the API server. */
+/** Each connection is its own port-forward through the API server. */
 export function podReach(cluster: Cluster, { namespace, name }: Pod, adminPort: number): Reach {
   return {
     name: `pod ${namespace}/${name}`,

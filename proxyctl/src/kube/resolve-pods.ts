@@ -1,22 +1,23 @@
 /**
- * From `gateway/web` to the pods that serve it: running pods with the label that the Gateway API prescribes for
- * provisioned infrastructure, the first ready one by name. Where that finds nothing, says why, as far as can be known.
+ * Resolves `gateway/web` to the pods that serve it: running pods with the label that the Gateway API defines for
+ * provisioned infrastructure; by default the first ready one by name. If there are none, the error explains why.
  */
 import { gatewayLabelValue, gatewayNameLabel } from "@gatewayproxy/proxy/translate/gateway-label";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
 import type { Target } from "./target.ts";
 
+/** Selects the pods of a command. */
 export interface PodChoice {
   /** Absent: the only Gateway of the namespace. */
   readonly target?: Target;
   /** A pod by name, ready or not. */
   readonly pod?: string;
-  /** All ready pods of the Gateway rather than the first. */
+  /** Selects all ready pods of the Gateway instead of the first. */
   readonly all: boolean;
 }
 
-/** Never empty; sorted by name. Throws a `CommandError` that says what there is instead. */
+/** Returns at least one pod, sorted by name. Throws a `CommandError` that lists what exists instead. */
 export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<readonly Pod[]> {
   const { target } = choice;
   const podName = choice.pod ?? (target?.kind === "pod" ? target.name : undefined);
@@ -30,7 +31,7 @@ export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<
   return choice.all ? ready : [first];
 }
 
-/** What selects the pods of a Gateway. */
+/** Returns the label selector of a Gateway's pods. */
 function labelOf(gateway: string): string {
   return `${gatewayNameLabel}=${gatewayLabelValue(gateway)}`;
 }
@@ -38,7 +39,7 @@ function labelOf(gateway: string): string {
 async function namedPod(cluster: Cluster, name: string, target: Target | undefined): Promise<Pod> {
   if (target?.kind === "pod" && target.name !== name) {
     throw new CommandError({
-      message: `pod/${target.name} is named, and --pod ${name}`,
+      message: `pod/${target.name} is named, but also --pod ${name}`,
       advice: ["leave out one of them"],
       exitCode: exitCodes.usage,
     });
@@ -51,13 +52,13 @@ async function namedPod(cluster: Cluster, name: string, target: Target | undefin
       message: `find the pod ${JSON.stringify(name)} of gateway/${target.name}: it ${gateway === undefined ? "serves no Gateway" : `serves gateway/${gateway}`}`,
       advice: [
         `ask it as pod/${name}`,
-        `list those of the Gateway: kubectl get pods -n ${pod.namespace} -l ${labelOf(target.name)}`,
+        `list the pods of the Gateway: kubectl get pods -n ${pod.namespace} -l ${labelOf(target.name)}`,
       ],
     });
   }
   throw new CommandError({
     message: `find the pod ${JSON.stringify(name)}: there is none in namespace ${JSON.stringify(cluster.namespace)}`,
-    advice: [`list those of proxies: kubectl get pods -n ${cluster.namespace} -l ${gatewayNameLabel}`],
+    advice: [`list the pods of proxies: kubectl get pods -n ${cluster.namespace} -l ${gatewayNameLabel}`],
   });
 }
 
@@ -91,12 +92,12 @@ async function whyNoPods(cluster: Cluster, name: string): Promise<CommandError> 
 
 function withoutPods({ namespace, name, gatewayClass, conditions }: GatewayObject): CommandError {
   const unmet = conditions.filter(({ status }) => status !== "True");
-  const told = unmet.map(
+  const reasons = unmet.map(
     ({ type, status, reason, message }) => `its condition ${type} is ${status} (${reason}): ${message}`,
   );
   return new CommandError({
     message: `find the proxy of gateway/${name}: namespace ${JSON.stringify(namespace)} has no pod labelled ${labelOf(name)}`,
-    advice: [...told, `its class is ${JSON.stringify(gatewayClass)}; check that the controller of that class runs`],
+    advice: [...reasons, `its class is ${JSON.stringify(gatewayClass)}; check that the controller of that class runs`],
   });
 }
 
@@ -105,16 +106,16 @@ function noneReady(cluster: Cluster, gateway: string, pods: readonly Pod[]): Com
     message: `find the proxy of gateway/${gateway}: none of its pods is ready: ${pods.map(({ name, state }) => `${name} is ${state}`).join(", ")}`,
     advice: [
       `see why: kubectl describe pods -n ${cluster.namespace} -l ${labelOf(gateway)}`,
-      `ask one nevertheless: --pod ${pods[0]?.name ?? "NAME"}`,
+      `ask one anyway: --pod ${pods[0]?.name ?? "NAME"}`,
     ],
   });
 }
 
-/** Which Gateways other namespaces have, as far as the user may see them. */
+/** Lists the Gateways of other namespaces, as far as the user may see them. */
 async function elsewhere(cluster: Cluster, name?: string): Promise<string> {
   const all = await cluster.listGateways("cluster").catch(() => []);
   const named = all.filter((each) => name === undefined || each.name === name);
   if (named.length === 0)
-    return all.length === 0 ? "no other namespace shows one either" : "no namespace has one of that name";
+    return all.length === 0 ? "no other namespace has a visible Gateway either" : "no namespace has one of that name";
   return `there are: ${named.map((each) => `gateway/${each.name} -n ${each.namespace}`).join(", ")}`;
 }

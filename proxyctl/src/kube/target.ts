@@ -1,4 +1,4 @@
-/** What `gateway/web` on the command line means. */
+/** Parses resources such as `gateway/web` on the command line. */
 import { CommandError, exitCodes } from "../command-error.ts";
 
 /** The proxy that a command is about. */
@@ -15,12 +15,12 @@ const kinds: ReadonlyMap<string, Target["kind"]> = new Map([
   ["po", "pod"],
 ]);
 
-/** Whether an argument names a resource, and is no log level, request id or the like. */
+/** Whether an argument is a resource, not a log level, request id or the like. */
 export function isTarget(text: string): boolean {
   return kindOf(text.split("/")[0] ?? "") !== undefined && text.includes("/");
 }
 
-/** Reads `gateway/NAME` or `pod/NAME`, with kubectl's short names; throws a usage error. */
+/** Parses `gateway/NAME` or `pod/NAME`, with kubectl's short names. Throws a usage error. */
 export function parseTarget(text: string): Target {
   const [kindText = "", name = "", ...rest] = text.split("/");
   const kind = kindOf(kindText);
@@ -32,12 +32,12 @@ export function parseTarget(text: string): Target {
   });
 }
 
-/** In any case, as kubectl takes kinds. */
+/** Kinds are case-insensitive, as in kubectl. */
 function kindOf(text: string): Target["kind"] | undefined {
   return kinds.get(text.toLowerCase());
 }
 
-/** As the user would type it. */
+/** Renders a resource as a user would type it. */
 export function renderTarget({ kind, name }: Target): string {
   return `${kind}/${name}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Characters that a terminal obeys instead of showing them. Text from clients, resources, files and servers loses them;
- * sequences that this program adds itself carry a mark that no such text can hold.
+ * Escapes characters that a terminal would obey instead of showing them, in texts from clients, resources, files and
+ * servers. Sequences of this program carry a mark that no such text can contain.
  */
 
 /**
@@ -9,7 +9,7 @@
  */
 const controls = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** In front of each sequence of this program. Random, so that no text from outside can hold it. */
+/** The mark before each sequence of this program. It is random, so that no text from outside can contain it. */
 const mark = `\u001b${crypto.randomUUID()}`;
 
 /** A marked sequence: a control sequence (ECMA-48 §5.4), or the end of a line on a terminal in raw mode. */
@@ -18,7 +18,7 @@ const markedSequences = new RegExp(marked, "g");
 /** Matches a marked sequence, or one character. */
 export const sequenceOrCharacter = new RegExp(`${marked}|[^]`, "gu");
 
-/** A sequence that the terminal is to obey, such as `ESC [31m`, as the outputs of a command take it. */
+/** Marks a sequence for the terminal, such as `ESC [31m`, so that the outputs of a command keep it. */
 export function ownSequence(sequence: `\u001b[${string}` | "\r\n"): string {
   return mark + sequence.replace("\u001b", "");
 }
@@ -28,24 +28,24 @@ export function isOwnSequence(text: string): boolean {
   return text.startsWith(mark);
 }
 
-/** The text without the sequences of `ownSequence`. */
+/** Removes the sequences of `ownSequence`. */
 export function withoutOwnSequences(text: string): string {
   return text.replaceAll(markedSequences, "");
 }
 
-/** One line of text: every control becomes visible, such as `\x1b` or `\u202e`. */
+/** Makes every control character of a line visible, such as `\x1b` or `\u202e`. */
 export function withoutControls(text: string): string {
   return text.replaceAll(controls, visible);
 }
 
-/** JSON, in which a control can only be inside of a string: each becomes an escape of RFC 8259 §7. */
+/** Escapes the control characters of a JSON text, which can only be inside strings (RFC 8259 §7). */
 export function withJsonEscapes(json: string): string {
   return json.replaceAll(controls, (character) => {
     return character === "\n" || character === "\t" ? character : escapeOf(character, "u", 4);
   });
 }
 
-/** What is sent to a terminal: as `withoutControls`, but for newlines, tabs and the sequences of `ownSequence`. */
+/** Escapes a text for a terminal: as `withoutControls`, except newlines, tabs and the sequences of `ownSequence`. */
 export function terminalText(text: string): string {
   let shown = "";
   let end = 0;

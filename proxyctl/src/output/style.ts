@@ -1,21 +1,23 @@
-/** Colours of a terminal: few, from its own palette, and none where the reader is not a terminal or does not want any. */
+/** Terminal styles: a few colours of the terminal's palette, and none for other readers or if the user wants none. */
 import { isOwnSequence, ownSequence, sequenceOrCharacter, withoutOwnSequences } from "./controls.ts";
 
+/** Adds a style to a text. */
 export type Style = (text: string) => string;
 
-/** What a text means, not what it looks like. */
+/** Styles by meaning. */
 export interface Styles {
   readonly strong: Style;
   readonly faint: Style;
   readonly good: Style;
   readonly warning: Style;
   readonly bad: Style;
-  /** The one row that is chosen. */
+  /** The selected row. */
   readonly chosen: Style;
 }
 
 const plain: Style = (text) => text;
 
+/** Styles that change nothing. */
 export const noStyles: Styles = { strong: plain, faint: plain, good: plain, warning: plain, bad: plain, chosen: plain };
 
 function sgr(on: number, off: number): Style {
@@ -32,18 +34,18 @@ export const ansiStyles: Styles = {
   chosen: sgr(7, 27),
 };
 
-/** `NO_COLOR` with any value but an empty one switches them off (no-color.org). */
+/** Returns the styles for a stream. `NO_COLOR` with any value but an empty one disables them (no-color.org). */
 export function stylesFor(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): Styles {
   const isUnwanted = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
   return stream.isTTY === true && !isUnwanted ? ansiStyles : noStyles;
 }
 
-/** Length on the screen of a text with styles. */
+/** Returns the width on the screen of a text with styles. */
 export function visibleLength(text: string): number {
   return Array.from(withoutOwnSequences(text)).length;
 }
 
-/** At most `width` columns of a text with styles, all of which it keeps; what is cut ends with an ellipsis. */
+/** Cuts a text with styles to `width` columns, with an ellipsis at the end. All styles stay. */
 export function clip(text: string, width: number): string {
   if (visibleLength(text) <= width) return text;
   let left = width;
@@ -54,7 +56,7 @@ export function clip(text: string, width: number): string {
   });
 }
 
-/** Exactly `width` columns of a longer text, with an ellipsis in its middle. */
+/** Cuts a text to `width` columns, with an ellipsis in its middle. */
 export function withoutMiddle(text: string, width: number): string {
   const characters = Array.from(text);
   if (characters.length <= width) return text;

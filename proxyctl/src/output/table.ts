@@ -1,18 +1,19 @@
-/** Tables as kubectl prints them: upper-case heads, columns three spaces apart, nothing at the end of a line. */
+/** Tables as kubectl prints them: upper-case heads, columns three spaces apart, no blanks at the end of a line. */
 import { withoutControls } from "./controls.ts";
 import { clip, visibleLength, withoutMiddle } from "./style.ts";
 
+/** A column of a table. */
 export interface Column<Row> {
   readonly head: string;
   readonly cell: (row: Row) => string;
-  /** Figures stand better at the right; default left. */
+  /** Use right for figures. Default: left. */
   readonly align?: "left" | "right";
   /** Shown with `-o wide` only. */
   readonly isWide?: boolean;
   /**
-   * What becomes of it where a screen is too narrow for all. First the spare columns are left out, from the left; then lists
-   * go below their row, the widest first; then the widest of the others become narrower: their cells lose their end or
-   * their middle, or go on in the next line.
+   * What happens to the column on a screen that is too narrow. First, columns with `leftOut` are left out, from the left.
+   * Then columns with `below` move below their row, the widest first. Then the widest of the others become narrower: their
+   * cells lose their end (`cut`) or their middle (`squeeze`), or continue in the next line (`wrap`).
    */
   readonly whenNarrow?: "leftOut" | "below" | "cut" | "squeeze" | "wrap";
 }
@@ -26,16 +27,17 @@ interface Filled<Row> {
   readonly width: number;
 }
 
+/** Options of `renderTable`. */
 export interface TableOptions<Row> {
   /** Whether columns for `-o wide` are shown. */
   readonly isWide?: boolean;
-  /** Columns of the screen; without it the table is as wide as it is. */
+  /** The width of the screen in columns; absent: unbounded. */
   readonly width?: number;
-  /** What is to be said of a row and is too long for a column; each is a line of its own below it. */
+  /** Notes about a row that are too long for a column; each is a line below the row. */
   readonly notes?: (row: Row) => readonly string[];
 }
 
-/** One line for the heads and one or more per row, each with its line end. */
+/** Renders a line of heads and one or more lines per row, each with its newline. */
 export function renderTable<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -77,19 +79,19 @@ function pad(text: string, width: number, align: "left" | "right" = "left"): str
   return align === "right" ? fill + text : text + fill;
 }
 
-/** Lines of at most `width` columns, broken behind a space or a sign between names where there is one. */
+/** Splits a text into lines of at most `width` columns, after a blank or punctuation if possible. */
 export function wrapText(text: string, width: number, indent = ""): readonly string[] {
   const characters = Array.from(text);
-  // On a screen of almost no columns nothing can be gained.
+  // With almost no columns, wrapping would not help.
   if (characters.length <= width || width <= indent.length + 1) return [text];
   const sign = characters.slice(0, width).findLastIndex((character) => " ,;|/.:-".includes(character));
-  // Not within the indentation, which would go on for ever.
+  // Not within the indentation, which would loop forever.
   const end = sign <= indent.length ? width : sign + 1;
   const rest = characters.slice(end).join("").trimStart();
   return [characters.slice(0, end).join(""), ...(rest === "" ? [] : wrapText(indent + rest, width, indent))];
 }
 
-/** By how much the columns are wider than the screen; 0 or less where they fit. */
+/** Returns how much wider the columns are than the screen; 0 or less if they fit. */
 function excess<Row>(width: number, columns: readonly Filled<Row>[]): number {
   return columns.reduce((all, each) => all + each.width, gap.length * (columns.length - 1)) - width;
 }
@@ -112,7 +114,7 @@ function withoutLists<Row>(width: number, columns: readonly Filled<Row>[]): read
 
 const narrowing: ReadonlySet<string> = new Set(["cut", "squeeze", "wrap"]);
 
-/** The widest first; no column becomes narrower than its head. */
+/** Narrows the widest columns first, but none below the width of its head. */
 function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
   const fitting = [...columns];
   for (let over = excess(width, fitting); over > 0; over--) {
@@ -127,7 +129,7 @@ function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly
   return fitting;
 }
 
-/** A text on one line, as wide as it is shown. */
+/** Renders a text in one line, without control characters. */
 function printable(text: string): string {
   return withoutControls(text.replaceAll("\n", " "));
 }

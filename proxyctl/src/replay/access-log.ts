@@ -1,9 +1,9 @@
-/** The proxy's access log as requests to replay: one JSON object a line, other lines of the same output skipped. */
+/** Parses the proxy's access log into requests to replay: one JSON object per line. Other lines are skipped. */
 import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
 import * as z from "zod";
 import type { ReplayedRequest } from "./replay.ts";
 
-/** The fields of a line that a limit can depend on; `headers` is for logs that others write. */
+/** The fields of a line on which a limit can depend; `headers` is for logs of other programs. */
 const lineSchema = z.object({
   time: z.iso.datetime({ offset: true }),
   durationMs: z.number().min(0).default(0),
@@ -23,14 +23,15 @@ const lineSchema = z.object({
   headers: z.record(z.string(), z.string()).default({}),
 });
 
+/** The requests of an access log. */
 export interface AccessLog {
-  /** In the order of their starts. */
+  /** Sorted by start. */
   readonly requests: readonly ReplayedRequest[];
-  /** Lines that are no request, and lines that are no JSON. */
+  /** The number of lines that are not JSON or not a request. */
   readonly skipped: number;
 }
 
-/** Never throws; what is not a line of an access log is counted and left out. */
+/** Parses a log. Never throws: other lines are counted and left out. */
 export function parseAccessLog(text: string): AccessLog {
   const requests: ReplayedRequest[] = [];
   let skipped = 0;
@@ -52,17 +53,17 @@ function parseLine(line: string): ReplayedRequest | undefined {
   const endMs = Date.parse(time);
   const agent = userAgent === undefined ? [] : ["user-agent", userAgent];
   return {
-    // The time is in whole milliseconds, cut off: by the fraction of the duration a request would begin before the end
-    // of the one whose answer its client had waited for.
+    // The time is truncated to milliseconds. Without rounding up, a request could begin before the end of the one whose
+    // response its client had waited for.
     startMs: Math.ceil(endMs - durationMs),
     endMs,
     listener,
     rule,
-    wasRefused: status === 429,
+    wasDenied: status === 429,
     usage: totalTokens === undefined ? undefined : usageOf(totalTokens, inputTokens, outputTokens, model),
     view: {
       ...request,
-      // The log has the model that answered, which is nearly always the one that was asked for.
+      // The log has the model of the response, which nearly always is the requested one.
       llm: { requestModel: model },
       sourceAddress: source,
       rawHeaders: [...agent, ...Object.entries(headers).flat()],
@@ -89,7 +90,7 @@ function jsonOf(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch {
-    // No line of a log of ours; the caller counts it.
+    // Not a line of an access log; the caller counts it.
     return undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The rate limit services of a replay: ours, in memory and on the replay's clock, with the limits of a service's own files.
- * What goes in and out are the bytes that a proxy and a service exchange, so that both sides are those that serve.
+ * The rate limit services of a replay: the service of this project, in memory and on the replay's clock, with limits from
+ * the files of a service. Requests and responses are encoded, so that both sides run the code that serves.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { ReplayServices } from "@gatewayproxy/proxy/app/limit-replay";
@@ -13,13 +13,13 @@ import {
 import { openOfflineService } from "@gatewayproxy/ratelimit-service/app/offline-service";
 import type { ConfigText } from "@gatewayproxy/ratelimit-service/config/config-set";
 
-/** The files of a service, found sound, and the domains that they are about. */
+/** The valid files of a service, and the domains that they define. */
 export interface ServiceFiles {
   readonly texts: readonly ConfigText[];
   readonly domains: ReadonlySet<string>;
 }
 
-/** Without files only limits are known that are all on the descriptors themselves. */
+/** Creates the services. Without files, only limits with all values in their descriptors are known. */
 export function replayServices(files: ServiceFiles | undefined): ReplayServices {
   const { texts, domains } = files ?? { texts: [], domains: new Set<string>() };
   return {
@@ -32,7 +32,7 @@ function overridesAll({ descriptors }: GlobalLimit): boolean {
   return descriptors.every(({ limitOverride }) => limitOverride !== undefined);
 }
 
-/** A service heeds overrides only in a domain that it has. */
+/** A service applies overrides only in a domain that it has. */
 function emptyDomains(limits: readonly GlobalLimit[], known: ReadonlySet<string>): readonly ConfigText[] {
   const missing = new Set(limits.map(({ domain }) => domain).filter((domain) => !known.has(domain)));
   return Array.from(missing, (domain) => {
@@ -51,7 +51,7 @@ function offlineClient(texts: readonly ConfigText[], clock: Clock): UnaryClient 
 
 function outcomeOf(call: () => Buffer): CallOutcome {
   try {
-    return { kind: "answered", message: call() };
+    return { kind: "responded", message: call() };
   } catch (error) {
     return callFailure("rejected", error instanceof Error ? error.message : String(error));
   }

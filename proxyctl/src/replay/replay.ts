@@ -1,62 +1,63 @@
 /**
- * Puts requests through limits on a clock of their own: each is decided when it began, and its tokens are charged when
- * it ended, in the order in which that happened.
+ * Replays requests through limits on their own clock: each is decided at its start, and its tokens are charged at its end,
+ * in the order of these times.
  */
 import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
 import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
 import type { LimitReplay, Replayed, ReplayRequest } from "@gatewayproxy/proxy/app/limit-replay";
 
-/** A request that was made, or is made up. */
+/** A recorded or synthetic request. */
 export interface ReplayedRequest extends ReplayRequest {
-  /** Wall time, ms since the epoch. */
+  /** Wall time in ms since the epoch. */
   readonly startMs: number;
   readonly endMs: number;
-  /** What it cost; undefined where nobody counted. */
+  /** Its usage; undefined if it was not counted. */
   readonly usage: TokenUsage | undefined;
-  /** It was refused when it was made, so that what it would have cost is not known. */
-  readonly wasRefused: boolean;
+  /** Whether it was denied when it was recorded, so that its usage is not known. */
+  readonly wasDenied: boolean;
 }
 
-/** What is counted by itself: an entry of `local`, or a global limit with all its descriptors. */
+/** A limit with its own counter: an entry of `local`, or a global limit with all its descriptors. */
 export type ReplayedLimit =
   | { readonly kind: "local"; readonly limit: LocalLimit }
   | { readonly kind: "global"; readonly limit: GlobalLimit };
 
-/** What one entry did. */
+/** The result of one entry. */
 export interface EntryOutcome {
   readonly entry: ReplayedLimit;
   readonly countsTokens: boolean;
-  admitted: number;
-  /** Refused by this entry; in shadow: would have been. */
+  allowed: number;
+  /** Requests denied by this entry; in shadow mode, that would have been. */
   denied: number;
-  /** Charged by answers of admitted requests. */
+  /** Tokens charged by responses of allowed requests. */
   tokens: number;
-  /** Wall time of the first refusal. */
+  /** Wall time of the first denial. */
   firstDeniedMs: number | undefined;
 }
 
+/** The result of a replay. */
 export interface ReplayOutcome {
   readonly requests: number;
-  readonly admitted: number;
+  readonly allowed: number;
   readonly denied: number;
-  /** Requests that no rule serves; counted as admitted by nobody. */
-  readonly unserved: number;
-  /** From the first request's start to the last one's end. */
+  /** Requests that match no rule; neither allowed nor denied. */
+  readonly unmatched: number;
+  /** The time from the start of the first request to the end of the last. */
   readonly spanMs: number;
-  /** Refused requests whose cost was taken to be that of the others. */
+  /** Denied requests whose usage was estimated as the average of the others. */
   readonly estimated: number;
   /** In the order of `LimitReplay.limits`, then of its `globalLimits`. */
   readonly entries: readonly EntryOutcome[];
 }
 
-/** An end of a request that is still to come. */
+/** A charge at the end of a request. */
 interface PendingCharge {
   readonly atMs: number;
   readonly charge: () => void;
 }
 
-/** `requests` are in the order of their starts. */
+/** Replays requests that are sorted by their start. */
 export function replayRequests(replay: LimitReplay, requests: readonly ReplayedRequest[]): ReplayOutcome {
   const entries = new Map<string, EntryOutcome>([
     ...replay.limits.map((limit) => [limit.counter, localOutcome(limit)] as const),
@@ -64,23 +65,23 @@ export function replayRequests(replay: LimitReplay, requests: readonly ReplayedR
   ]);
   const meanTokens = meanOf(requests);
   const pending = new PendingCharges();
-  const sums = { admitted: 0, denied: 0, unserved: 0, estimated: 0 };
+  const sums = { allowed: 0, denied: 0, unmatched: 0, estimated: 0 };
   for (const request of requests) {
     pending.runUntil(request.startMs);
     const replayed = replay.admit(request, request.startMs);
     if (replayed === undefined) {
-      sums.unserved += 1;
+      sums.unmatched += 1;
       continue;
     }
-    const { isAdmitted, charge } = replayed;
+    const { isAllowed, charge } = replayed;
     const outcomes = outcomesOf(replayed, entries);
-    for (const { entry, outcome } of outcomes) tally(entry, outcome, isAdmitted, request.startMs);
-    if (!isAdmitted) {
+    for (const { entry, outcome } of outcomes) tally(entry, outcome, isAllowed, request.startMs);
+    if (!isAllowed) {
       sums.denied += 1;
       continue;
     }
-    sums.admitted += 1;
-    const isEstimated = request.usage === undefined && request.wasRefused && meanTokens > 0;
+    sums.allowed += 1;
+    const isEstimated = request.usage === undefined && request.wasDenied && meanTokens > 0;
     if (isEstimated) sums.estimated += 1;
     const usage = isEstimated ? { total: meanTokens, estimated: true } : request.usage;
     if (usage === undefined || usage.total === 0) continue;
@@ -102,9 +103,9 @@ function globalOutcome(limit: GlobalLimit): EntryOutcome {
   return { ...noOutcome, entry: { kind: "global", limit }, countsTokens };
 }
 
-const noOutcome = { admitted: 0, denied: 0, tokens: 0, firstDeniedMs: undefined };
+const noOutcome = { allowed: 0, denied: 0, tokens: 0, firstDeniedMs: undefined };
 
-/** What each entry that applies said of a request. */
+/** Returns the decision of each entry that applies to a request. */
 function outcomesOf({ decisions, globalDecisions }: Replayed, entries: ReadonlyMap<string, EntryOutcome>) {
   const named = [
     ...decisions.map(({ limit, outcome }) => ({ id: limit.counter, outcome })),
@@ -116,14 +117,14 @@ function outcomesOf({ decisions, globalDecisions }: Replayed, entries: ReadonlyM
   });
 }
 
-function tally(entry: EntryOutcome, outcome: string, isAdmitted: boolean, atMs: number): void {
+function tally(entry: EntryOutcome, outcome: string, isAllowed: boolean, atMs: number): void {
   if (outcome !== "allowed") {
     entry.denied += 1;
     entry.firstDeniedMs ??= atMs;
-  } else if (isAdmitted) entry.admitted += 1;
+  } else if (isAllowed) entry.allowed += 1;
 }
 
-/** Whole tokens that a request cost on average, of those that anything is known of. */
+/** Returns the average number of tokens of the requests with known usage, as a whole number. */
 function meanOf(requests: readonly ReplayedRequest[]): number {
   const known = requests.flatMap(({ usage }) => usage?.total ?? []);
   return known.length === 0 ? 0 : Math.round(known.reduce((sum, tokens) => sum + tokens, 0) / known.length);
@@ -134,7 +135,7 @@ function spanOf(requests: readonly ReplayedRequest[]): number {
   return requests.reduce((last, { endMs }) => Math.max(last, endMs), first) - first;
 }
 
-/** A queue by time; few are open at once, so that the next is looked for. */
+/** A queue by time, searched linearly, since few requests are open at one time. */
 class PendingCharges {
   readonly #pending: PendingCharge[] = [];
 
@@ -144,7 +145,7 @@ class PendingCharges {
     this.#pending.splice(at, 0, { atMs, charge });
   }
 
-  /** Charges what has ended by then. */
+  /** Charges the requests that have ended by then. */
   runUntil(nowMs: number): void {
     for (let next = this.#pending[0]; next !== undefined && next.atMs <= nowMs; next = this.#pending[0]) {
       this.#pending.shift();

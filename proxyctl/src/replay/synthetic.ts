@@ -1,8 +1,9 @@
-/** Requests at an even rate, for trying a limit before there is a log. */
+/** Makes requests at an even rate, to try a limit without a log. */
 import type { ReplayedRequest } from "./replay.ts";
 
+/** Describes synthetic requests. */
 export interface SyntheticLoad {
-  /** Requests a second; fractions allowed. */
+  /** Requests per second; fractions are allowed. */
   readonly perSecond: number;
   readonly durationMs: number;
   readonly tokens: number | undefined;
@@ -12,7 +13,7 @@ export interface SyntheticLoad {
   readonly rawHeaders: readonly string[];
 }
 
-/** The first at time 0, each answered at once. */
+/** Returns requests of which the first starts at time 0; each ends at once. */
 export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest[] {
   const { perSecond, durationMs, tokens, url, method, rawHeaders } = load;
   const total = Math.ceil((perSecond * durationMs) / 1_000);
@@ -27,6 +28,6 @@ export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest
   return Array.from({ length: total }, (_, at) => {
     const startMs = (at * 1_000) / perSecond;
     const usage = tokens === undefined ? undefined : { total: tokens, estimated: false };
-    return { startMs, endMs: startMs, usage, wasRefused: false, view };
+    return { startMs, endMs: startMs, usage, wasDenied: false, view };
   });
 }

@@ -1,7 +1,7 @@
-/** Text cut, filled or broken to a number of columns. Texts are plain: styles come after. */
+/** Cuts, pads or wraps text to a number of columns. Texts have no styles yet. */
 import { withoutMiddle } from "../output/style.ts";
 
-/** Exactly `width` columns; what is too long ends with an ellipsis. */
+/** Pads or cuts a text to exactly `width` columns, with an ellipsis if it is cut. */
 export function fit(text: string, width: number): string {
   if (width <= 0) return "";
   const characters = Array.from(text);
@@ -10,8 +10,8 @@ export function fit(text: string, width: number): string {
 }
 
 /**
- * At most `width` columns: the longest word loses its middle first, so that a long name or URL costs no other word.
- * Names keep their ends, which tell them apart. May be longer where words are many and short.
+ * Cuts a text to `width` columns: the longest word loses its middle first, so that a long name or URL costs no other word.
+ * Names keep their ends, which distinguish them. The result may be longer if there are many short words.
  */
 export function squeeze(text: string, width: number): string {
   const words = text.split(" ");
@@ -19,7 +19,7 @@ export function squeeze(text: string, width: number): string {
     const over = Array.from(words.join(" ")).length - width;
     if (over <= 0) break;
     const [at, length] = longest(words);
-    // Below this a name is no name any more.
+    // A shorter name could not be recognized.
     if (length <= shortestName) break;
     words[at] = withoutMiddle(words[at] ?? "", Math.max(shortestName, length - over));
   }
@@ -34,7 +34,7 @@ function longest(words: readonly string[]): readonly [at: number, length: number
   return [lengths.indexOf(length), length];
 }
 
-/** Lines of at most `width` columns; continued ones keep the indentation of their line. */
+/** Splits into lines of at most `width` columns; continued lines keep the indentation. */
 export function wrap(line: string, width: number): readonly string[] {
   const characters = Array.from(line);
   if (characters.length <= width || width < 8) return [line];

@@ -1,5 +1,6 @@
-/** Bytes of a terminal's keyboard as keys. */
+/** Parses the bytes of a terminal's keyboard. */
 
+/** A key with a meaning. */
 export type Key =
   | "up"
   | "down"
@@ -41,7 +42,7 @@ const sequences: Readonly<Record<string, Key>> = {
   "\u0003": "interrupt",
 };
 
-/** The keys in one read; what is unknown is skipped. A lone escape is a key, for a sequence comes in one piece. */
+/** Returns the keys of one read; unknown ones are skipped. A lone escape is a key, since a sequence arrives in one piece. */
 export function parseKeys(bytes: string): readonly Key[] {
   const pieces = bytes.match(/\u001b\[[0-9;]*[A-Za-z~]|\u001bO[A-Za-z]|[^]/gu) ?? [];
   return pieces.flatMap((piece) => sequences[piece] ?? []);

@@ -1,24 +1,27 @@
 /**
- * A whole terminal for a while: the alternate screen, raw keys, redraws on resize. Whatever happens, the user's screen
- * comes back as it was: at `close`, and at the end of the process should nobody close.
+ * Full-screen mode of a terminal: the alternate screen, raw keys, redraws on resize. The user's screen is restored by
+ * `close`, or at the end of the process.
  */
 import type { Io } from "../io.ts";
 import { ownSequence } from "../output/controls.ts";
 import { type Key, parseKeys } from "./keys.ts";
 
+/** The size of a terminal in characters. */
 export interface Size {
   readonly columns: number;
   readonly rows: number;
 }
 
+/** A terminal in full-screen mode. */
 export interface Screen {
   readonly size: () => Size;
-  /** Shows the lines from the top, at most as many as fit; they are not wider than the screen. */
+  /** Draws the lines from the top, as many as fit. They must not be wider than the screen. */
   readonly draw: (lines: readonly string[]) => void;
-  /** Gives the user's screen back; later calls do nothing. */
+  /** Restores the user's screen; later calls have no effect. */
   readonly close: () => void;
 }
 
+/** Handlers of terminal events. */
 export interface ScreenEvents {
   readonly onKey: (key: Exclude<Key, "interrupt">) => void;
   readonly onResize: () => void;
@@ -33,12 +36,12 @@ const nextLine = ownSequence("\r\n");
 const eraseLine = ownSequence("\u001b[K");
 const eraseBelow = ownSequence("\u001b[J");
 
-/** Whether both ends are a terminal that can be taken over. */
+/** Whether both standard input and standard output are a terminal with cursor control. */
 export function isInteractive({ stdin, stdout, env }: Pick<Io, "stdin" | "stdout" | "env">): boolean {
   return stdin.isTTY === true && stdout.isTTY && env["TERM"] !== "dumb";
 }
 
-/** Takes the terminal over; the caller closes. */
+/** Enters full-screen mode; the caller closes it. */
 export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, events: ScreenEvents): Screen {
   let isOpen = true;
   const onData = (chunk: Buffer | string): void => {
@@ -70,8 +73,8 @@ export function openScreen({ stdin, stdout }: Pick<Io, "stdin" | "stdout">, even
     close,
     draw(lines) {
       if (!isOpen) return;
-      // Line by line rather than all at once, so that nothing flickers; and before its text, since behind a line that
-      // fills the screen the cursor still stands on the last character.
+      // Each line is erased right before its text: erasing all at once would flicker, and after a line that fills the
+      // screen the cursor would still be on its last character.
       const shown = lines.slice(0, size().rows).map((line) => eraseLine + line.replaceAll("\n", " "));
       stdout.write(home + shown.join(nextLine) + (shown.length < size().rows ? nextLine + eraseBelow : ""));
     },

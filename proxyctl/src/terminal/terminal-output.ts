@@ -1,4 +1,4 @@
-/** Standard output and standard error as commands have them: the one place where text is written to a terminal. */
+/** Standard output and standard error of commands: the only module that writes text to a terminal. */
 import type { Writable } from "node:stream";
 import { terminalText } from "../output/controls.ts";
 
@@ -9,7 +9,7 @@ export type OutputStream = Writable & {
   readonly rows?: number;
 };
 
-/** Writes text without the controls that it holds, whether or not the reader is a terminal: it may show it on one. */
+/** Writes text with escaped control characters, also if the reader is not a terminal: it may show the text on one. */
 export class TerminalOutput {
   readonly #stream: OutputStream;
 
@@ -21,7 +21,7 @@ export class TerminalOutput {
     return this.#stream.isTTY === true;
   }
 
-  /** Undefined where it is no terminal, or one of unknown width. */
+  /** The width; undefined if it is not a terminal or its width is unknown. */
   get columns(): number | undefined {
     return this.#stream.columns;
   }
@@ -30,18 +30,18 @@ export class TerminalOutput {
     return this.#stream.rows;
   }
 
-  /** Newlines, tabs and the sequences of `ownSequence` stay; every other control is shown as an escape. */
+  /** Writes text. Newlines, tabs and the sequences of `ownSequence` stay; other control characters are escaped. */
   write(text: string): void {
     this.#stream.write(terminalText(text));
   }
 
-  /** Writes a file that is not text. Throws where it would go to a terminal. */
+  /** Writes binary data. Throws for a terminal. */
   writeFile(bytes: Buffer): void {
     if (this.isTTY) throw new TypeError("a file that is not text is written to a terminal");
     this.#stream.write(bytes);
   }
 
-  /** Calls back when the terminal gets another size, until the returned function is called. */
+  /** Calls `listener` when the terminal changes its size, until the returned function is called. */
   onResize(listener: () => void): () => void {
     this.#stream.on("resize", listener);
     return () => void this.#stream.off("resize", listener);

@@ -1,4 +1,4 @@
-/** A dump of a proxy with two Gateways, for tests of tables and summaries. Every field that they show is in it. */
+/** A dump of a proxy with two Gateways, for tests of tables and summaries. It has every field that they show. */
 import { type ConfigDump, configDumpSchema, type EndpointState } from "@gatewayproxy/admin-api/config-dump";
 
 const valid = { type: "Accepted", status: "True", reason: "Valid", message: "every entry is enforced" } as const;
@@ -36,7 +36,7 @@ function endpoint(shape: Partial<EndpointState>): EndpointState {
   };
 }
 
-/** Read by the schema, so that it is one that a proxy could answer. */
+/** Parsed by the schema, so that a proxy could send it. */
 export const sampleDump: ConfigDump = configDumpSchema.parse({
   version: {
     name: "gateway-proxy",

@@ -1,6 +1,6 @@
-/** Parts of an answer of `GET /limits`, for tests of what shows it. */
+/** Parts of a response of `GET /limits`, for tests of its views. */
 
-/** A counter by tokens, in Shadow mode, beyond its limit. @param client whom it counts for. */
+/** A token counter in Shadow mode, above its limit. @param client the value of its key. */
 export const shadowCounter = (client: string) => ({
   policy: "default/chat-limits",
   entry: 1,
@@ -16,7 +16,7 @@ export const shadowCounter = (client: string) => ({
   resetSeconds: 1_800,
 });
 
-/** A rate limit service that has been away for two minutes. */
+/** A rate limit service that has been unavailable for two minutes. */
 export const absentService = {
   service: "Service/default/ratelimit:8081",
   breaker: "open",
@@ -27,6 +27,6 @@ export const absentService = {
   lastError: { message: "connect ECONNREFUSED", at: "2026-11-21T09:59:59.730Z" },
   failuresInARow: 6,
   chargesBuffered: 4,
-  refusalsRemembered: 12,
+  denialsCached: 12,
   limitsLearned: 3,
 };

@@ -1,16 +1,17 @@
-/** Runs a command line in this process and keeps what it wrote. */
+/** Runs a command line in this process and captures its output. */
 import { PassThrough, Writable } from "node:stream";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { runProxyctl } from "../app/program.ts";
 import type { World } from "../io.ts";
 
+/** The result of a command line. */
 export interface Run {
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** What a command writes to. */
+/** The output of a command. */
 export class Captured extends Writable {
   readonly #chunks: Buffer[] = [];
 
@@ -29,7 +30,7 @@ export class Captured extends Writable {
   }
 }
 
-/** Standard output is no terminal, standard input is `stdin`. */
+/** Runs a command line. Standard output is not a terminal; standard input is `stdin`. */
 export async function proxyctl(
   args: readonly string[],
   world: Partial<World> & { readonly input?: string } = {},

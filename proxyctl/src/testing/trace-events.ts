@@ -1,4 +1,4 @@
-/** Traces as a proxy tells them, for tests of how they are shown. */
+/** Traces as a proxy sends them, for tests of their views. */
 import { type TraceEvent, type TraceMessage, traceEventSchema } from "@gatewayproxy/admin-api/trace-event";
 
 type Severity = TraceEvent["severity"];
@@ -24,7 +24,7 @@ const started: TraceMessage = {
   ],
 };
 
-/** An LLM request under two limits and a global one, answered with 200. */
+/** An LLM request under two local limits and a global one, with a 200 response. */
 export const chatTrace: readonly TraceEvent[] = [
   event(0, 0, "info", started),
   event(40, 90, "info", {
@@ -112,7 +112,7 @@ export const chatTrace: readonly TraceEvent[] = [
   }),
 ];
 
-/** A request whose host no listener has. */
+/** A request for a host that no listener has. */
 export const unmatchedTrace: readonly TraceEvent[] = [
   event(0, 0, "info", started),
   event(30, 60, "error", {
@@ -131,7 +131,7 @@ export const unmatchedTrace: readonly TraceEvent[] = [
   }),
 ];
 
-/** As the admin server streams them. */
+/** Encodes events as the admin server streams them. */
 export function streamOf(events: readonly TraceEvent[]): string {
   return events.map((each) => `data: ${JSON.stringify(each)}\n\n`).join(": keepalive\n\n");
 }

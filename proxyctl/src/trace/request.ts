@@ -1,30 +1,30 @@
-/** The request that `proxyctl trace` sends, written as for curl: `-X POST -H 'a: b' -d '{}' http://host/path`. */
+/** Parses the request that `proxyctl trace` sends, in curl's syntax: `-X POST -H 'a: b' -d '{}' http://host/path`. */
 import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 
-/** What to send, and how. */
+/** A request to send. */
 export interface TraceRequest {
   readonly url: URL;
-  /** Where the URL says to connect to: its port, or that of its scheme. Undefined where it is a path alone. */
+  /** The port of the URL, or the default of its scheme. Undefined for a path alone. */
   readonly port: number | undefined;
   readonly method: string;
-  /** In the order to send, `host` first. */
+  /** Fields in the order to send, `host` first. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer | undefined;
   readonly trust: CertificateTrust;
 }
 
-/** Whose certificates for the URL's host are taken from an https listener. */
+/** Which certificates an https listener may have for the URL's host. */
 export type CertificateTrust =
-  /** Of the authorities that Node.js knows. */
+  /** Those of the authorities that Node.js trusts. */
   | { readonly kind: "known" }
-  /** Of these, as PEM text. */
+  /** Those of these authorities, as PEM. */
   | { readonly kind: "authorities"; readonly pem: Buffer }
-  /** Anybody's, for any host. */
+  /** Any certificate, for any host. */
   | { readonly kind: "any" };
 
-/** curl's flags that are understood, as commander gives them. */
+/** The supported flags of curl, as commander parses them. */
 interface RequestFlags {
   readonly request?: string;
   readonly header: readonly string[];
@@ -38,7 +38,7 @@ interface RequestFlags {
 
 const form = "http://HOST/PATH or /PATH, with -X, -H, -d, --json, -k and --cacert as curl has them";
 
-/** Adds curl's flags; those that change nothing here are taken so that a curl command can be pasted. */
+/** Adds curl's flags. Flags without an effect here are accepted, so that a curl command can be pasted. */
 function requestCommand(): Command {
   const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
   return new Command("request")
@@ -61,7 +61,7 @@ function requestCommand(): Command {
     .configureOutput({ writeErr: () => undefined, writeOut: () => undefined });
 }
 
-/** Reads what stands behind `--`; throws a usage error. `userAgent` and `requestId` are sent unless the user says otherwise. */
+/** Parses the arguments after `--`. Throws a usage error. `userAgent` and `requestId` are sent unless the user sets them. */
 export async function parseRequest(
   args: readonly string[],
   defaults: { readonly userAgent: string; readonly requestId: string },
@@ -96,7 +96,7 @@ export async function parseRequest(
   };
 }
 
-/** As curl: with `-k` nothing is verified, whatever else is said. */
+/** As in curl, `-k` disables all verification. */
 async function trustOf({ insecure, cacert }: RequestFlags): Promise<CertificateTrust> {
   if (insecure === true) return { kind: "any" };
   if (cacert === undefined) return { kind: "known" };
@@ -107,18 +107,18 @@ async function trustOf({ insecure, cacert }: RequestFlags): Promise<CertificateT
   }
 }
 
-/** Value of a field that is sent once. */
+/** Returns the value of a field that is sent once. */
 export function headerOf({ headers }: TraceRequest, name: string): string | undefined {
   return headers.find(([each]) => each === name)?.[1];
 }
 
-/** A path alone is asked of `localhost`, at whatever port there is. */
+/** Parses a URL or a path. A path alone has the host `localhost` and no port. */
 function parseUrl(text: string): { readonly url: URL; readonly port: number | undefined } {
   const isPath = text.startsWith("/");
   const whole = isPath ? `http://localhost${text}` : text.includes("://") ? text : `http://${text}`;
   const url = URL.canParse(whole) ? new URL(whole) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.hostname === "") {
-    throw usage(`${JSON.stringify(text)} is no http or https URL, and no path`);
+    throw usage(`${JSON.stringify(text)} is neither an http or https URL nor a path`);
   }
   if (isPath) return { url, port: undefined };
   return { url, port: url.port !== "" ? Number(url.port) : url.protocol === "https:" ? 443 : 80 };
@@ -126,14 +126,14 @@ function parseUrl(text: string): { readonly url: URL; readonly port: number | un
 
 function parseHeader(text: string): readonly [string, string] {
   const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*?)\s*$/s.exec(text) ?? [];
-  // Bytes that would end the field would let a value smuggle another one.
+  // A line break in the value could inject another field.
   if (name === undefined || value === undefined || /[\r\n\0]/.test(value)) {
     throw usage(`the header ${JSON.stringify(text)} is not of the form NAME: VALUE`);
   }
   return [name.toLowerCase(), value];
 }
 
-/** Several are joined as curl joins them; `@FILE` reads a file. */
+/** Returns the body. Several parts are joined as in curl; `@FILE` reads a file. */
 async function bodyOf({ data, dataRaw, dataBinary, json }: RequestFlags): Promise<Buffer | undefined> {
   const parts = [
     ...(await Promise.all(data.map(async (text) => stripLines(await contentOf(text), text)))),
@@ -154,7 +154,7 @@ async function contentOf(text: string): Promise<Buffer> {
   }
 }
 
-/** curl's `-d @FILE` leaves out line ends. */
+/** As curl's `-d @FILE`, removes line breaks. */
 function stripLines(content: Buffer, source: string): Buffer {
   return source.startsWith("@") ? Buffer.from(content.toString("latin1").replaceAll(/[\r\n]/g, ""), "latin1") : content;
 }
@@ -162,7 +162,7 @@ function stripLines(content: Buffer, source: string): Buffer {
 function usage(found: string): CommandError {
   return new CommandError({
     message: `read the request: ${found}`,
-    advice: [`accepted behind -- is ${form}`],
+    advice: [`accepted after -- is ${form}`],
     exitCode: exitCodes.usage,
   });
 }

@@ -1,4 +1,4 @@
-/** Sends the request of a trace to a listener of the proxy, and follows the answer to its last byte. */
+/** Sends the request of a trace to a listener of the proxy, and reads the response to its last byte. */
 import { once } from "node:events";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
@@ -8,27 +8,27 @@ import type { Reach } from "../admin/reach.ts";
 import { CommandError, textOf } from "../command-error.ts";
 import type { TraceRequest } from "./request.ts";
 
-/** What the client saw. */
-export interface Answer {
+/** The response as the client saw it. */
+export interface ClientResponse {
   readonly status: number;
   readonly statusText: string;
   readonly bodyBytes: number;
 }
 
-/** Resolves when the body has ended; its bytes are counted and dropped. */
+/** Resolves when the body has ended. Its bytes are counted and dropped. */
 export async function sendRequest(
   reach: Reach,
   port: number,
   request: TraceRequest,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<ClientResponse> {
   const { url, method, headers, body } = request;
   const attempt = `send ${method} ${url.href} to port ${port} of ${reach.name}`;
   try {
     const plain = await reach.connect(port);
     const connection = url.protocol === "https:" ? await secure(plain, request) : plain;
     const path = `${url.pathname}${url.search}`;
-    const answer = await exchange(connection, {
+    const response = await exchange(connection, {
       method,
       path,
       headers,
@@ -36,12 +36,12 @@ export async function sendRequest(
       signal,
     });
     let bodyBytes = 0;
-    // A stream without encoding gives buffers.
-    for await (const chunk of answer) bodyBytes += (chunk as Buffer).length;
-    return { status: answer.statusCode ?? 0, statusText: answer.statusMessage ?? "", bodyBytes };
+    // A stream without an encoding yields buffers.
+    for await (const chunk of response) bodyBytes += (chunk as Buffer).length;
+    return { status: response.statusCode ?? 0, statusText: response.statusMessage ?? "", bodyBytes };
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    const { found, advice } = faultOf(textOf(error), url);
+    const { found, advice } = describeError(textOf(error), url);
     throw new CommandError({ message: `${attempt}: ${found}`, advice, cause: error });
   }
 }
@@ -51,7 +51,7 @@ async function secure(connection: Duplex, { url, trust }: TraceRequest): Promise
   const tls = startTls({
     socket: connection,
     host,
-    // An address is verified as well, but is no name to ask for (RFC 6066 §3).
+    // An IP address is verified as well, but is not sent as the server name (RFC 6066 §3).
     ...(isIP(host) === 0 && { servername: host }),
     rejectUnauthorized: trust.kind !== "any",
     ...(trust.kind === "authorities" && { ca: trust.pem }),
@@ -61,20 +61,23 @@ async function secure(connection: Duplex, { url, trust }: TraceRequest): Promise
   return tls;
 }
 
-/** What went wrong, and what to do; OpenSSL's words are for those who know what it looks at. */
-function faultOf(text: string, { protocol }: URL): { readonly found: string; readonly advice: readonly string[] } {
+/** Describes an error, with advice; OpenSSL's own messages need explanation. */
+function describeError(
+  text: string,
+  { protocol }: URL,
+): { readonly found: string; readonly advice: readonly string[] } {
   const listeners = "see which listeners there are: proxyctl config all";
   if (/certificate|altnames|self-signed/i.test(text)) {
     const advice = [
-      "name the authority that has issued it, behind --: --cacert FILE",
-      "send it without looking at the certificate, behind --: -k",
+      "name the authority that has issued it, after --: --cacert FILE",
+      "send it without verification of the certificate, after --: -k",
     ];
     return { found: text, advice };
   }
   if (/wrong version number|packet length|unsupported protocol/i.test(text)) {
     return {
-      found: "no TLS is spoken there",
-      advice: ["send it to a plain HTTP listener by an http:// URL", listeners],
+      found: "the listener does not use TLS",
+      advice: ["use an http:// URL for a plain HTTP listener", listeners],
     };
   }
   if (protocol === "http:") return { found: text, advice: [listeners, "an HTTPS listener needs an https:// URL"] };

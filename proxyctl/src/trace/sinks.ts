@@ -1,4 +1,4 @@
-/** Where a trace goes: lines, JSON Lines, or a terminal that is taken over. */
+/** The outputs of a trace: lines, JSON Lines, or a full screen. */
 import { once } from "node:events";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Io } from "../io.ts";
@@ -6,37 +6,37 @@ import { withJsonEscapes } from "../output/controls.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { openScreen } from "../terminal/screen.ts";
 import { describeEvent, styleOf } from "./describe-event.ts";
-import type { Answer } from "./send.ts";
+import type { ClientResponse } from "./send.ts";
 import { emptyView, renderTraceView, withEvent, withKey } from "./trace-view.ts";
 
-/** Receives a trace as it comes. */
+/** Receives the events of a trace. */
 export interface TraceSink {
-  /** `text` is the event as it came. */
+  /** `text` is the event as received. */
   readonly event: (event: TraceEvent, text: string) => void;
-  /** The client's side of it; not called where somebody else's request was traced. */
-  readonly answer: (answer: Answer) => void;
-  /** No more events will come; resolves when whoever looks at them has seen enough. */
+  /** The response to the client; not called if another client's request was traced. */
+  readonly response: (response: ClientResponse) => void;
+  /** Called after the last event. Resolves when the user has finished reading. */
   readonly end: () => Promise<void>;
-  /** Gives back whatever was taken; comes last, after a failure too. */
+  /** Restores the terminal. Called last, also after a failure. */
   readonly close: () => void;
 }
 
-/** The events as JSON Lines, and nothing else. */
+/** Prints only the events, as JSON Lines. */
 export function rawSink({ stdout }: Pick<Io, "stdout">): TraceSink {
   return {
     event: (_, text) => stdout.write(`${withJsonEscapes(text)}\n`),
-    answer: () => undefined,
+    response: () => undefined,
     end: () => Promise.resolve(),
     close: () => undefined,
   };
 }
 
-/** One line per event, and one for the answer. */
+/** Prints one line per event, and one for the response. */
 export function lineSink(io: Pick<Io, "stdout" | "env">): TraceSink {
   const styles = stylesFor(io.stdout, io.env);
   return {
     event: (event) => io.stdout.write(`${renderLine(event, styles)}\n`),
-    answer: (answer) => io.stdout.write(`${renderAnswer(answer)}\n`),
+    response: (response) => io.stdout.write(`${renderResponse(response)}\n`),
     end: () => Promise.resolve(),
     close: () => undefined,
   };
@@ -47,12 +47,12 @@ function renderLine(event: TraceEvent, styles: Styles): string {
   return `${styles.faint(time.padStart(10))}   ${name.padEnd(12)}   ${styleOf(event.severity, styles)(summary)}`;
 }
 
-/** `answer: 200 OK, 512 bytes`. */
-export function renderAnswer({ status, statusText, bodyBytes }: Answer): string {
-  return `answer: ${status}${statusText === "" ? "" : ` ${statusText}`}, ${bodyBytes} bytes`;
+/** Renders `response: 200 OK, 512 bytes`. */
+export function renderResponse({ status, statusText, bodyBytes }: ClientResponse): string {
+  return `response: ${status}${statusText === "" ? "" : ` ${statusText}`}, ${bodyBytes} bytes`;
 }
 
-/** Takes the terminal over until the user quits; `onQuit` is called when that happens before the end. */
+/** Shows the trace in full-screen mode until the user quits. `onQuit` is called if that happens before the end. */
 export function screenSink(io: Io, title: string, onQuit: () => void): TraceSink {
   const styles = stylesFor(io.stdout, io.env);
   const quit = new AbortController();
@@ -77,8 +77,8 @@ export function screenSink(io: Io, title: string, onQuit: () => void): TraceSink
       state = withEvent(state, event);
       draw();
     },
-    answer(answer) {
-      state = { ...state, title: `${title}   ${renderAnswer(answer)}` };
+    response(response) {
+      state = { ...state, title: `${title}   ${renderResponse(response)}` };
       draw();
     },
     async end() {

@@ -1,6 +1,6 @@
 /**
- * The trace on a terminal: the list of events, and the chosen one in full at its right, or below it where the screen is
- * narrow. A state, what keys and events do to it, and the lines that show it; nothing here touches a terminal.
+ * The full-screen view of a trace: the list of events, and the selected one in full at its right, or below it on a narrow
+ * screen. Pure functions: a state, its changes by keys and events, and the lines that show it.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Styles } from "../output/style.ts";
@@ -9,24 +9,26 @@ import type { Key } from "../terminal/keys.ts";
 import type { Size } from "../terminal/screen.ts";
 import { describeEvent, detailOf, styleOf } from "./describe-event.ts";
 
+/** The state of the view. */
 export interface TraceViewState {
-  /** What is traced, for the first line. */
+  /** Describes the traced request, for the first line. */
   readonly title: string;
   readonly events: readonly TraceEvent[];
-  /** Place of the chosen event; follows the newest one until a key moves it. */
+  /** Index of the selected event; follows the newest one until a key moves it. */
   readonly chosen: number;
   readonly isFollowing: boolean;
-  /** Lines of the detail above its first one shown. */
+  /** The number of detail lines above the first one shown. */
   readonly scroll: number;
-  /** How far things are, for the last line. */
+  /** The progress, for the last line. */
   readonly status: string;
 }
 
-/** Before anything has come. */
+/** The view before the first event. */
 export function emptyView(title: string): TraceViewState {
   return { title, events: [], chosen: 0, isFollowing: true, scroll: 0, status: "waiting for the request" };
 }
 
+/** Adds an event. */
 export function withEvent(state: TraceViewState, event: TraceEvent): TraceViewState {
   const events = [...state.events, event];
   const status = `${events.length} events`;
@@ -34,7 +36,7 @@ export function withEvent(state: TraceViewState, event: TraceEvent): TraceViewSt
   return { ...state, events, status, chosen: events.length - 1, scroll: 0 };
 }
 
-/** What a key does; `quit` is the caller's. */
+/** Applies a key; the caller handles `quit`. */
 export function withKey(state: TraceViewState, key: Exclude<Key, "interrupt">, size: Size): TraceViewState {
   const page = layoutOf(state, size).detail.rows;
   switch (key) {
@@ -64,29 +66,29 @@ function choose(state: TraceViewState, wanted: number): TraceViewState {
   return { ...state, chosen: Math.min(last, Math.max(0, wanted)), isFollowing: wanted >= last, scroll: 0 };
 }
 
-/** The detail never scrolls out of sight. */
+/** Bounds the scroll position, so that the detail stays visible. */
 function bounded(scroll: number, state: TraceViewState, size: Size): number {
   const { detail } = layoutOf(state, size);
   return Math.min(scroll, Math.max(0, detailLines(state, detail.columns).length - detail.rows));
 }
 
-/** Where list and detail are shown. */
+/** The positions of list and detail. */
 interface Layout {
   readonly isStacked: boolean;
   readonly list: Size;
   readonly detail: Size;
 }
 
-/** From here on there is room for a detail at the side of a list whose rows are read whole. */
+/** The minimum width for a detail at the side of a list with uncut rows. */
 const sideBySideColumns = 140;
-/** Of a detail at the side. */
+/** The minimum width of a detail at the side. */
 const leastDetailColumns = 40;
-/** Before what an event says: mark, time and name. */
+/** The width of mark, time and name before an event's text. */
 const prefixColumns = 20;
 
 function layoutOf({ events }: TraceViewState, { columns, rows }: Size): Layout {
   if (columns < sideBySideColumns) {
-    // Title, two rules and the last line are neither.
+    // Without the title, two rules and the last line.
     const room = Math.max(2, rows - 4);
     const listRows = Math.max(1, Math.min(Math.max(events.length, 3), Math.floor((room * 3) / 5)));
     return {
@@ -112,7 +114,7 @@ function detailLines({ events, chosen }: TraceViewState, columns: number): reado
 
 const help = "↑↓ choose   PgUp PgDn scroll   q quit";
 
-/** The lines of a screen of this size, each exactly as wide as it. */
+/** Returns the lines of a screen of this size, each exactly as wide as the screen. */
 export function renderTraceView(state: TraceViewState, size: Size, styles: Styles): readonly string[] {
   const { isStacked, list, detail } = layoutOf(state, size);
   const first = Math.max(0, Math.min(state.chosen - Math.floor(list.rows / 2), state.events.length - list.rows));
@@ -138,7 +140,7 @@ function renderRow(state: TraceViewState, at: number, width: number, styles: Sty
   return isChosen ? styles.chosen(styled) : styled;
 }
 
-/** As long as it is, or with long names shortened to `width` columns. */
+/** Renders an event, with long names shortened to fit `width` columns. */
 function renderEvent(event: TraceEvent, width = Number.POSITIVE_INFINITY): string {
   const { time, name, summary } = describeEvent(event);
   return ` ${time.padStart(9)} ${name.padEnd(8)} ${squeeze(summary, width - prefixColumns)}`;

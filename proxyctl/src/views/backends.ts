@@ -2,7 +2,7 @@
 import type { DumpedBackend, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 
-/** An endpoint; or a backend that has none, which is the more worth seeing. */
+/** An endpoint, or a backend without any. */
 export interface BackendRow {
   readonly type: string;
   readonly name: string;
@@ -11,10 +11,10 @@ export interface BackendRow {
   readonly state: EndpointState | undefined;
 }
 
-/** What stands where there is nothing, as kubectl writes it. */
+/** Stands for a missing value, as in kubectl. */
 export const none = "<none>";
 
-/** By type, namespace, name and endpoint. An endpoint that several backends share comes once. */
+/** Returns rows sorted by type, namespace, name and endpoint. An endpoint of several backends appears once. */
 export function backendRows(backends: readonly DumpedBackend[]): readonly BackendRow[] {
   const rows = new Map<string, BackendRow>();
   for (const { key, type, name, namespace, endpoints } of backends) {
@@ -35,13 +35,14 @@ function orderOf({ type, namespace, name, endpoint, state }: BackendRow): readon
   return [type, namespace, name, endpoint, state?.address ?? ""];
 }
 
-/** Field by field, in code point order. */
+/** Compares field by field, in code point order. */
 function compare(a: readonly string[], b: readonly string[]): number {
   const at = a.findIndex((text, index) => text !== b[index]);
   if (at === -1) return 0;
   return (a[at] ?? "") < (b[at] ?? "") ? -1 : 1;
 }
 
+/** The columns of `proxyctl config backends`. */
 export const backendColumns: readonly Column<BackendRow>[] = [
   { head: "TYPE", cell: ({ type }) => type },
   { head: "NAME", whenNarrow: "wrap", cell: ({ name }) => name },
@@ -57,7 +58,7 @@ export const backendColumns: readonly Column<BackendRow>[] = [
   { head: "EJECTED", isWide: true, cell: ({ state }) => renderEjection(state?.ejectedForMs) },
 ];
 
-/** `12.34ms`; `<none>` where nothing was called yet. */
+/** Formats `12.34ms`, or `<none>` before the first response. */
 export function renderLatency(ms: number | undefined): string {
   return ms === undefined ? none : `${ms.toFixed(2)}ms`;
 }

@@ -1,8 +1,8 @@
-/** Conditions of a status in one word: what is wrong, or that nothing is. */
+/** Describes conditions of a status in one word: a reason, or that there is no problem. */
 import { isMet } from "@gatewayproxy/admin-api/conditions";
 import type { Condition } from "@gatewayproxy/admin-api/shape";
 
-/** What is not as it should be: reasons, or the types of conditions that tell of a fault by being True. */
+/** Returns the reasons of unmet conditions, or the types of conditions that report an error by being True. */
 export function describeConditions(conditions: readonly Condition[], fine: string): string {
   const unmet = conditions
     .filter((condition) => !isMet(condition))
@@ -10,7 +10,7 @@ export function describeConditions(conditions: readonly Condition[], fine: strin
   return unmet.length === 0 ? fine : [...new Set(unmet)].join(",");
 }
 
-/** The messages of what is not as it should be. */
+/** Returns the messages of unmet conditions. */
 export function messagesOf(conditions: readonly Condition[]): readonly string[] {
   return conditions
     .filter((condition) => !isMet(condition))

@@ -1,15 +1,13 @@
-/** The conflicts of `proxyctl config all`: rules that others go before, those that no request reaches first. */
+/** The conflicts of `proxyctl config all`: rules that others take precedence over, unreachable ones first. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 
-/** One line for each rule, and one for those that the dump leaves out. */
+/** Returns one line per rule, and one for those that the dump leaves out. */
 export function conflictLines({ conflicts }: Pick<ConfigDump, "conflicts">): readonly string[] {
   const { rules, leftOut, unexaminedHostnames } = conflicts;
   const sorted = rules.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable));
   return [
     ...sorted.map(({ route, message }) => `HTTPRoute ${route}: ${message}`),
     ...(leftOut === 0 ? [] : [`and ${leftOut} more rules`]),
-    ...(unexaminedHostnames === 0
-      ? []
-      : [`not looked for at ${unexaminedHostnames} hostnames, which have too many matches`]),
+    ...(unexaminedHostnames === 0 ? [] : [`not examined: ${unexaminedHostnames} hostnames with too many matches`]),
   ];
 }

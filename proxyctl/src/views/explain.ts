@@ -1,17 +1,17 @@
-/** What `proxyctl limits explain` says of a refusal. */
-import type { Decision, GlobalRefusal, LocalRefusal } from "@gatewayproxy/admin-api/decisions";
+/** Explains a denial for `proxyctl limits explain`. */
+import type { Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
 import { withoutControls } from "../output/controls.ts";
 import { describeKey } from "./live-limits.ts";
 
-type Counter = LocalRefusal["counter"];
+type Counter = LocalDenial["counter"];
 
-/** Lines of `name: value`, then who can let the next request pass. */
+/** Renders lines of `name: value`, then what would allow the next request. */
 export function explainDecision(decision: Decision, from: string): string {
   const { requestId, at, method, authority, path, rule, policy, target } = decision;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["request", `${method} ${authority}${path}`],
     ["request id", requestId],
-    ["refused", `${at} by ${from}`],
+    ["denied", `${at} by ${from}`],
     ["rule", rule],
     ["policy", `${policy}${entryOf(decision)}`],
     ["target", target],
@@ -22,7 +22,7 @@ export function explainDecision(decision: Decision, from: string): string {
     return value === undefined ? [] : [`${name.padEnd(width)}   ${withoutControls(value)}`];
   });
   const remedies = decision.remedies.map((remedy) => `  - ${withoutControls(remedy)}`);
-  return `${[...lines, "", "What lets the next request pass:", ...remedies].join("\n")}\n`;
+  return `${[...lines, "", "What would allow the next request:", ...remedies].join("\n")}\n`;
 }
 
 function entryOf(decision: Decision): string {
@@ -38,7 +38,7 @@ function counterFacts(counter: Counter): readonly (readonly [string, string | un
   ];
 }
 
-function globalFacts({ by, service, domain, descriptors, counter }: GlobalRefusal) {
+function globalFacts({ by, service, domain, descriptors, counter }: GlobalDenial) {
   return [
     ["decided by", words[by]],
     ["service", `${service}, domain ${domain}`],
@@ -47,15 +47,15 @@ function globalFacts({ by, service, domain, descriptors, counter }: GlobalRefusa
   ] as const;
 }
 
-const words: Readonly<Record<GlobalRefusal["by"], string>> = {
+const words: Readonly<Record<GlobalDenial["by"], string>> = {
   service: "the rate limit service",
-  cache: "an earlier answer of the service, which still holds",
-  fallback: "the policy's fallback, while the service is away",
-  learned: "the limit that the service reported last, while it is away",
-  failureMode: "failureMode Closed, because the service failed",
+  cache: "an earlier response of the service that is still valid",
+  fallback: "the policy's fallback, while the service is unavailable",
+  learned: "the limit that the service reported last, while it is unavailable",
+  failureMode: "failureMode Closed, since the service failed",
 };
 
-function describeDescriptor(descriptor: GlobalRefusal["descriptors"][number]): string {
+function describeDescriptor(descriptor: GlobalDenial["descriptors"][number]): string {
   const { entries, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
   const names = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
   const window = limit === undefined ? "" : `, ${limit} a window of ${windowSeconds ?? "?"} s`;

@@ -1,17 +1,18 @@
-/** The Gateways of `proxyctl config all`: whether each is accepted and programmed, and what is wrong with its listeners. */
+/** The Gateways of `proxyctl config all`: whether each is accepted and programmed, and the problems of its listeners. */
 import type { ConfigDump, DumpedGateway, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
 import type { Condition } from "@gatewayproxy/admin-api/shape";
 import type { Column } from "../output/table.ts";
 import { none } from "./backends.ts";
 import { messagesOf } from "./condition-words.ts";
 
+/** A Gateway and its listeners. */
 export interface GatewayRow {
   readonly gateway: DumpedGateway;
-  /** Its own, and those of its ListenerSets. */
+  /** Its own listeners, and those of its ListenerSets. */
   readonly listeners: readonly DumpedListener[];
 }
 
-/** In the order of the dump. */
+/** Returns rows in the order of the dump. */
 export function gatewayRows({
   gateways,
   listeners,
@@ -23,6 +24,7 @@ export function gatewayRows({
   });
 }
 
+/** The columns of Gateways. */
 export const gatewayColumns: readonly Column<GatewayRow>[] = [
   { head: "GATEWAY", whenNarrow: "wrap", cell: ({ gateway }) => gateway.name },
   { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ gateway }) => gateway.namespace },
@@ -30,7 +32,7 @@ export const gatewayColumns: readonly Column<GatewayRow>[] = [
   { head: "PROGRAMMED", cell: ({ gateway }) => statusOf(gateway.conditions, "Programmed") },
 ];
 
-/** What is not as it should be. */
+/** Returns the messages of unmet conditions. */
 export function gatewayNotes({ gateway, listeners }: GatewayRow): readonly string[] {
   return [
     ...messagesOf(gateway.conditions),
@@ -38,14 +40,14 @@ export function gatewayNotes({ gateway, listeners }: GatewayRow): readonly strin
   ];
 }
 
-/** `True`, or the reason why it is not. */
+/** Returns `True`, or the reason of a condition that is not True. */
 function statusOf(conditions: readonly Condition[], type: string): string {
   const condition = conditions.find((each) => each.type === type);
   if (condition === undefined) return none;
   return condition.status === "True" ? "True" : condition.reason;
 }
 
-/** For summaries: every condition in a line, `Programmed=True (Programmed): 1 of 1 listeners are programmed`. */
+/** Returns each condition in one line: `Programmed=True (Programmed): 1 of 1 listeners are programmed`. */
 export function conditionLines(conditions: readonly Condition[]): readonly string[] {
   return conditions.map(({ type, status, reason, message }) => `${type}=${status} (${reason}): ${message}`);
 }

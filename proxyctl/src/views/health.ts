@@ -1,24 +1,25 @@
-/** What `proxyctl doctor` finds in a dump and in the counters: one finding per question, each with what to do. */
+/** The findings of `proxyctl doctor` in a dump and in the counters, with advice for each problem. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
-import type { Limits } from "@gatewayproxy/admin-api/limits";
+import type { Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import { messagesOf } from "./condition-words.ts";
 
+/** The result of one check. */
 export interface Finding {
   readonly level: "ok" | "warn" | "fail";
-  /** What was looked at. */
+  /** The subject of the check. */
   readonly check: string;
   readonly found: string;
-  /** What to do; absent where all is well. */
+  /** What to do; absent if there is no problem. */
   readonly advice?: string;
 }
 
-/** Below it, calls fail so often that somebody should look. */
+/** Below this health, attempts fail so often that the endpoint needs attention. */
 const poorHealth = 0.5;
 const dayMs = 24 * 3_600_000;
-/** Time to renew a certificate in. */
+/** How long before its end a certificate should be renewed. */
 const renewalMs = 14 * dayMs;
 
-/** In the order in which a request meets the things. */
+/** Returns the findings, in the order in which a request passes through the objects. */
 export function examineDump(dump: ConfigDump, nowMs: number): readonly Finding[] {
   return [
     configuration(dump),
@@ -37,7 +38,7 @@ function configuration({ config }: ConfigDump): Finding {
   const [first] = config.problems;
   const check = "configuration";
   if (first === undefined) {
-    return { level: "ok", check, found: `generation ${config.generation} of ${config.source}, without a problem` };
+    return { level: "ok", check, found: `generation ${config.generation} of ${config.source}, without problems` };
   }
   const place = first.location === undefined ? "" : `${first.location.file}:${first.location.line} `;
   return {
@@ -57,7 +58,7 @@ function workers({ config }: ConfigDump): Finding {
     return {
       level: "warn",
       check,
-      found: `${config.workers.length} run; ${counted(times, "death")} since the start, the last of worker ${last.worker} at ${last.lastAt}: ${last.lastCause}`,
+      found: `${config.workers.length} run; ${counted(times, "failure")} since the start, the last of worker ${last.worker} at ${last.lastAt}: ${last.lastCause}`,
       advice: "see the log of the proxy, module proxy::workers; a worker out of memory: proxyctl profile heap",
     };
   }
@@ -80,7 +81,7 @@ function gateways({ gateways: all }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${all.length} are not wholly served; ${first.namespace}/${first.name}: ${messagesOf(first.conditions)[0] ?? ""}`,
+    found: `${ill.length} of ${all.length} are not fully served; ${first.namespace}/${first.name}: ${messagesOf(first.conditions)[0] ?? ""}`,
     advice: "see them all: proxyctl config all",
   };
 }
@@ -93,7 +94,7 @@ function listeners({ binds }: ConfigDump): Finding {
     return {
       level: "fail",
       check,
-      found: `${closed.length} of ${binds.length} are not open: ${first?.key ?? ""}: ${first?.fault ?? "unknown"}`,
+      found: `${closed.length} of ${binds.length} do not listen: ${first?.key ?? ""}: ${first?.fault ?? "unknown"}`,
       advice: "free the port, or give the listener another one",
     };
   }
@@ -114,12 +115,12 @@ function certificates({ binds }: ConfigDump, nowMs: number): Finding {
   const ending = all.filter(({ notAfter }) => notAfter !== undefined && Date.parse(notAfter) - nowMs < renewalMs);
   const [first] = ending;
   if (first === undefined)
-    return { level: "ok", check, found: all.length === 0 ? "none are used" : `${all.length}, none ends soon` };
+    return { level: "ok", check, found: all.length === 0 ? "none are used" : `${all.length}, none expires soon` };
   const hasEnded = Date.parse(first.notAfter ?? "") < nowMs;
   return {
     level: hasEnded ? "fail" : "warn",
     check,
-    found: `that of Secret ${first.source} ${hasEnded ? "ended" : "ends"} ${first.notAfter ?? ""}`,
+    found: `that of Secret ${first.source} ${hasEnded ? "expired" : "expires"} ${first.notAfter ?? ""}`,
     advice: "renew the Secret; the proxy takes a new one without a restart",
   };
 }
@@ -133,7 +134,7 @@ function routes({ routes: all }: ConfigDump): Finding {
     return {
       level: "warn",
       check,
-      found: `${ill.length} of ${all.length} are not wholly served; ${first.key}: ${message}`,
+      found: `${ill.length} of ${all.length} are not fully served; ${first.key}: ${message}`,
       advice: "see them all: proxyctl config routes",
     };
   }
@@ -147,7 +148,7 @@ function routes({ routes: all }: ConfigDump): Finding {
   return { level: "ok", check, found: `${all.length}, all served` };
 }
 
-/** A mistake that costs somebody requests is told before one that costs some of them. */
+/** Unreachable rules are reported before those that lose some requests. */
 function conflicts({ conflicts: { rules, leftOut } }: ConfigDump): Finding {
   const check = "route conflicts";
   const all = rules.length + leftOut;
@@ -192,20 +193,20 @@ function backends({ backends: all }: ConfigDump): Finding {
     .flatMap(({ endpoints }) => endpoints)
     .filter(({ health, failsHealthChecks }) => health < poorHealth || failsHealthChecks);
   const [first] = ill;
-  if (first === undefined) return { level: "ok", check, found: `${all.length}, every endpoint is well` };
+  if (first === undefined) return { level: "ok", check, found: `${all.length}, every endpoint is healthy` };
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "does" : "do"} badly; ${first.endpoint} (${first.address}) of ${first.namespace}/${first.name} has health ${first.health.toFixed(2)}`,
+    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "is" : "are"} unhealthy; ${first.endpoint} (${first.address}) of ${first.namespace}/${first.name} has health ${first.health.toFixed(2)}`,
     advice: "see them all: proxyctl config backends -o wide",
   };
 }
 
-/** The counters, and the rate limit services behind global limits. */
+/** Returns the findings on counters and rate limit services. */
 export function examineLimits({ counters, countersLeftOut, services }: Limits): readonly Finding[] {
   const used = counters.filter(({ remaining, mode }) => remaining === 0 && mode === "Enforce");
   const inUse = counters.length + countersLeftOut;
-  // Those nearest to exhaustion are told first: where all that were told are used up, so may be the others.
+  // Used-up counters are listed first. If all listed ones are used up, others may be too.
   const atLeast = countersLeftOut > 0 && used.length === counters.length ? "at least " : "";
   const counterFinding: Finding =
     used.length === 0
@@ -213,7 +214,7 @@ export function examineLimits({ counters, countersLeftOut, services }: Limits): 
       : {
           level: "warn",
           check: "counters",
-          found: `${atLeast}${used.length} of ${inUse} are used up and refuse, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
+          found: `${atLeast}${used.length} of ${inUse} are used up and deny requests, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
           advice: "watch them: proxyctl limits top",
         };
   return [counterFinding, rateLimitServices(services)];
@@ -226,8 +227,8 @@ function rateLimitServices(services: Limits["services"]): Finding {
     return {
       level: "fail",
       check,
-      found: open.map(({ service, cause }) => `${service}: ${cause ?? "no answer"}`).join("; "),
-      advice: "check that the service runs; meanwhile each replica counts by itself",
+      found: open.map(({ service, cause }) => `${service}: ${cause ?? "no response"}`).join("; "),
+      advice: "check that the service runs; until then each replica counts by itself",
     };
   }
   const failing = services.filter(({ failuresInARow }) => failuresInARow > 0);
@@ -237,16 +238,52 @@ function rateLimitServices(services: Limits["services"]): Finding {
       check,
       found: failing
         .map(({ service, failuresInARow: calls, lastError }) => {
-          return `${service}: ${counted(calls, "call")} failed in a row: ${lastError?.message ?? "no answer"}`;
+          return `${service}: ${counted(calls, "call")} failed in a row: ${lastError?.message ?? "no response"}`;
         })
         .join("; "),
-      advice: "check that the service runs and knows the policy's domain; what it does not decide, failureMode does",
+      advice: "check that the service runs and knows the policy's domain; failureMode decides while it does not",
     };
   }
-  return { level: "ok", check, found: services.length === 0 ? "none are used" : `${services.length}, all answer` };
+  if (services.length === 0) return { level: "ok", check, found: "none are used" };
+  const found = `${services.length}, all available: ${services.map((service) => `${service.service} is ${programOf(service)}`).join(", ")}`;
+  const lacking = [...new Set(services.flatMap(lacksOf))];
+  return { level: "ok", check, found, ...(lacking.length > 0 && { advice: lacking.join("; ") }) };
 }
 
-/** `1 problem`, `2 problems`. */
+const programNames = {
+  GatewayProxy: "the service of this project",
+  EnvoyRatelimit: "envoyproxy/ratelimit",
+  Limitador: "Limitador",
+  Unknown: "an unknown program",
+} as const;
+
+function programOf({ identity }: RateLimitService): string {
+  if (identity === undefined) return "not yet identified";
+  return `${programNames[identity.program]}${identity.version === undefined ? "" : ` ${identity.version}`}`;
+}
+
+/** The missing features of each program. docs/global-limits.md, "Bring your service", has the whole table. */
+const lacks = {
+  GatewayProxy: [],
+  EnvoyRatelimit: [
+    "envoyproxy/ratelimit counts a refund as one more hit: leave refundOn out",
+    "envoyproxy/ratelimit passes a check of a token budget that is exactly used up",
+    "envoyproxy/ratelimit sends no headers of its own unless LIMIT_RESPONSE_HEADERS_ENABLED is set; the proxy makes them",
+    "versions of envoyproxy/ratelimit before 2026-03-17 allow a request whose quotas are all used up",
+  ],
+  Limitador: [
+    "Limitador needs hitsMode: Kuadrant",
+    "Limitador takes no refunds and no limitOverride, and knows no quota mode",
+    "Limitador reports no limits: give the policy a fallback",
+  ],
+  Unknown: ["try zero-hit checks, refunds, limitOverride and headers with an unknown service"],
+} as const;
+
+function lacksOf({ identity }: RateLimitService): readonly string[] {
+  return identity === undefined ? [] : lacks[identity.program];
+}
+
+/** Formats `1 problem`, `2 problems`. */
 function counted(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? "" : "s"}`;
 }

@@ -1,17 +1,19 @@
-/** The listeners of `proxyctl config all`: what is open, and what is attached there. */
+/** The listeners of `proxyctl config all`, with their state and their routes. */
 import type { ConfigDump, DumpedBind } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 
+/** A listener and its socket address. */
 export interface ListenerRow {
   readonly bind: DumpedBind;
   readonly listener: DumpedBind["listeners"][number];
 }
 
-/** In the order of the dump. */
+/** Returns rows in the order of the dump. */
 export function listenerRows({ binds }: Pick<ConfigDump, "binds">): readonly ListenerRow[] {
   return binds.flatMap((bind) => bind.listeners.map((listener) => ({ bind, listener })));
 }
 
+/** The columns of listeners. */
 export const listenerColumns: readonly Column<ListenerRow>[] = [
   { head: "LISTENER", whenNarrow: "wrap", cell: ({ listener }) => listener.key },
   { head: "PROTOCOL", cell: ({ listener }) => listener.protocol },
@@ -21,7 +23,7 @@ export const listenerColumns: readonly Column<ListenerRow>[] = [
   { head: "STATUS", cell: ({ bind }) => (bind.isOpen ? "open" : "closed") },
 ];
 
-/** Why it is not open. */
+/** Returns why the proxy does not listen there. */
 export function listenerNotes({ bind }: ListenerRow): readonly string[] {
-  return bind.isOpen ? [] : [bind.fault ?? "it is not open"];
+  return bind.isOpen ? [] : [bind.fault ?? "it does not listen"];
 }

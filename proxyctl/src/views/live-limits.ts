@@ -1,6 +1,6 @@
-/** What `proxyctl limits top` shows: counters whose window is open, and the rate limit services. */
+/** The view of `proxyctl limits top`: counters whose window is open, and the rate limit services. */
 import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
-import type { ShownText } from "@gatewayproxy/admin-api/shape";
+import type { RedactedText } from "@gatewayproxy/admin-api/shape";
 import type { Styles } from "../output/style.ts";
 import { withoutControls } from "../output/controls.ts";
 import { type Column, renderTable } from "../output/table.ts";
@@ -8,7 +8,7 @@ import { none } from "./backends.ts";
 
 /** Counters and services of one proxy. */
 export interface LiveLimits {
-  /** Pod or address. */
+  /** The pod or address. */
   readonly from: string;
   readonly limits: Limits;
 }
@@ -31,12 +31,12 @@ const counterColumns: readonly Column<CounterRow>[] = [
 
 const podColumn = { head: "POD", whenNarrow: "squeeze", cell: ({ from }: { readonly from: string }) => from } as const;
 
-/** As large as it takes, for whoever is not a terminal. */
+/** The size for output that is not a terminal. */
 const unbounded = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
 
 /**
- * The tables, with a column for the pod where there are several proxies; exhausted counters stand out. What does not fit
- * into `size` is left out from the end of the counters, and said to be.
+ * Renders the tables, with a column for the pod if there are several proxies. Used-up counters are highlighted. Counters
+ * that do not fit into `size` are left out from the end, with a note.
  */
 export function renderLiveLimits(proxies: readonly LiveLimits[], styles: Styles, size = unbounded): string {
   const services = renderServices(proxies, size.columns);
@@ -49,13 +49,13 @@ function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: n
   const all = proxies
     .flatMap(({ from, limits }) => limits.counters.map((counter) => ({ from, counter })))
     .sort((a, b) => shareLeft(a.counter) - shareLeft(b.counter));
-  if (all.length === 0) return "No limit has counted anything in a window that is open.\n";
+  if (all.length === 0) return "No window of a limit is open.\n";
   const rows = all.slice(0, room);
   const columns = proxies.length === 1 ? counterColumns : [podColumn, ...counterColumns];
   const [head = "", ...lines] = renderTable(columns, rows, { width }).trimEnd().split("\n");
   const styled = lines.map((line, at) => styleRow(line, rows[at]?.counter, styles));
   const leftOut = proxies.reduce((sum, { limits }) => sum + limits.countersLeftOut, all.length - rows.length);
-  const note = leftOut === 0 ? [] : [styles.faint(`${leftOut} more are further from their limit`)];
+  const note = leftOut === 0 ? [] : [styles.faint(`${leftOut} more have more remaining`)];
   return `${[styles.strong(head), ...styled, ...note].join("\n")}\n`;
 }
 
@@ -68,7 +68,7 @@ const serviceColumns: readonly Column<ServiceRow>[] = [
   ...(
     [
       ["BUFFERED", "chargesBuffered"],
-      ["REFUSALS", "refusalsRemembered"],
+      ["DENIALS", "denialsCached"],
       ["LEARNED", "limitsLearned"],
     ] as const
   ).map(([head, figure]): Column<ServiceRow> => {
@@ -83,7 +83,7 @@ function renderServices(proxies: readonly LiveLimits[], width: number): string {
   return renderTable(proxies.length === 1 ? serviceColumns : [podColumn, ...serviceColumns], rows, { width });
 }
 
-/** A service may fail without being away: the first times, or by refusing every call as such. */
+/** A service may fail without being unavailable: at its first failures, or if it rejects every call as invalid. */
 function describeBreaker({ breaker, openOn, workers, failuresInARow }: RateLimitService): string {
   if (breaker === "open") return `open (${openOn} of ${workers} workers)`;
   return failuresInARow === 0 ? "closed" : `closed, ${failuresInARow} failed in a row`;
@@ -102,8 +102,8 @@ function styleRow(line: string, counter: LimitCounter | undefined, styles: Style
   return counter !== undefined && shareLeft(counter) < 0.2 ? styles.warning(line) : line;
 }
 
-/** Text of a client, or the fingerprint of a secret one. */
-export function describeKey(key: ShownText | undefined): string {
+/** Renders the text of a client, or the fingerprint of a secret one. */
+export function describeKey(key: RedactedText | undefined): string {
   return key === undefined ? none : withoutControls(key.text);
 }
 

@@ -1,16 +1,16 @@
-/** A dump as far as it concerns one Gateway: a proxy in file mode, or a saved dump, may hold several. */
+/** Reduces a dump to one Gateway: a proxy in file mode, or a saved dump, may have several. */
 import type { ConfigDump, DumpedPolicy, DumpedRoute } from "@gatewayproxy/admin-api/config-dump";
 import { CommandError } from "../command-error.ts";
 
-/** Namespace and name. */
+/** The namespace and name of a Gateway. */
 export interface GatewayName {
   readonly namespace: string;
   readonly name: string;
 }
 
 /**
- * The listeners of the Gateway, the routes that name it, what they lead to and the policies that concern them. Throws a
- * `CommandError` when the dump knows no such Gateway.
+ * Returns the listeners of the Gateway, the routes attached to it, their backends and the policies that apply. Throws a
+ * `CommandError` if the dump has no such Gateway.
  */
 export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigDump {
   requireGateway(dump, gateway);
@@ -33,7 +33,7 @@ export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigD
   return { ...dump, gateways, listeners, binds, routes, conflicts, policies, backends };
 }
 
-/** Throws a `CommandError`, with the Gateways that there are, when the dump knows no such Gateway. */
+/** Throws a `CommandError` that lists the existing Gateways if the dump has no such Gateway. */
 export function requireGateway(dump: ConfigDump, gateway: GatewayName): void {
   const isServed = dump.listeners.some(
     ({ gateway: each }) => each.namespace === gateway.namespace && each.name === gateway.name,

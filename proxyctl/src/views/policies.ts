@@ -5,12 +5,13 @@ import { none } from "./backends.ts";
 import { describeConditions, messagesOf } from "./condition-words.ts";
 import { describePolicy } from "./limit-words.ts";
 
+/** A policy and one of its targets. */
 export interface PolicyRow {
   readonly policy: DumpedPolicy;
   readonly target: DumpedPolicy["targets"][number] | undefined;
 }
 
-/** In the order of the dump. */
+/** Returns rows in the order of the dump. */
 export function policyRows(policies: readonly DumpedPolicy[]): readonly PolicyRow[] {
   return policies.flatMap((policy): PolicyRow[] => {
     if (policy.targets.length === 0) return [{ policy, target: undefined }];
@@ -18,6 +19,7 @@ export function policyRows(policies: readonly DumpedPolicy[]): readonly PolicyRo
   });
 }
 
+/** The columns of `proxyctl config policies`. */
 export const policyColumns: readonly Column<PolicyRow>[] = [
   { head: "NAME", whenNarrow: "wrap", cell: ({ policy }) => policy.name },
   { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ policy }) => policy.namespace },
@@ -28,7 +30,7 @@ export const policyColumns: readonly Column<PolicyRow>[] = [
   { head: "MESSAGE", isWide: true, cell: ({ target }) => messagesOf(target?.conditions ?? []).join("; ") || none },
 ];
 
-/** What is not as it should be at the target. */
+/** Returns the messages of unmet conditions at the target. */
 export function policyNotes({ target }: PolicyRow): readonly string[] {
   return messagesOf(target?.conditions ?? []);
 }

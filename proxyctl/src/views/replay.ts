@@ -1,4 +1,4 @@
-/** What `proxyctl limits test` prints: a line per entry, and the sum. */
+/** The output of `proxyctl limits test`: a line per entry, and the sums. */
 import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
 import type { Column } from "../output/table.ts";
@@ -6,33 +6,34 @@ import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/repla
 import { none } from "./backends.ts";
 import { describeLocal } from "./limit-words.ts";
 
+/** The columns of `proxyctl limits test`. */
 export const replayColumns: readonly Column<EntryOutcome>[] = [
   { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${placeOf(entry)}` },
   { head: "TARGET", cell: ({ entry }) => entry.limit.target },
   { head: "LIMIT", cell: ({ entry }) => describeLimit(entry) },
-  { head: "ADMITTED", cell: ({ admitted }) => String(admitted) },
+  { head: "ALLOWED", cell: ({ allowed }) => String(allowed) },
   { head: "DENIED", cell: ({ denied }) => String(denied) },
   { head: "TOKENS", cell: ({ countsTokens, tokens }) => (countsTokens ? String(tokens) : none) },
   { head: "FIRST-DENIED", cell: ({ firstDeniedMs }) => stampOf(firstDeniedMs) },
 ];
 
-/** `100 requests in 60.0s: 15 admitted, 85 denied`. */
-export function describeReplay({ requests, admitted, denied, unserved, spanMs }: ReplayOutcome): string {
-  const elsewhere = unserved === 0 ? "" : `, ${unserved} that no rule serves`;
-  return `${requests} requests in ${(spanMs / 1_000).toFixed(1)}s: ${admitted} admitted, ${denied} denied${elsewhere}`;
+/** Describes `100 requests in 60.0s: 15 allowed, 85 denied`. */
+export function describeReplay({ requests, allowed, denied, unmatched, spanMs }: ReplayOutcome): string {
+  const elsewhere = unmatched === 0 ? "" : `, ${unmatched} that match no rule`;
+  return `${requests} requests in ${(spanMs / 1_000).toFixed(1)}s: ${allowed} allowed, ${denied} denied${elsewhere}`;
 }
 
-/** For `-o json`. */
+/** Returns the data of `-o json`. */
 export function replayData({ entries, ...sums }: ReplayOutcome): object {
   return {
     ...sums,
-    entries: entries.map(({ entry, admitted, denied, tokens, firstDeniedMs }) => ({
+    entries: entries.map(({ entry, allowed, denied, tokens, firstDeniedMs }) => ({
       policy: entry.limit.policy,
       entry: placeOf(entry),
       target: entry.limit.target,
       limit: describeLimit(entry),
       mode: entry.limit.mode,
-      admitted,
+      allowed,
       denied,
       tokens,
       firstDenied: firstDeniedMs === undefined ? undefined : stampOf(firstDeniedMs),
@@ -40,7 +41,7 @@ export function replayData({ entries, ...sums }: ReplayOutcome): object {
   };
 }
 
-/** Its number in the list, or `global`. */
+/** Returns its index in the list, or `global`. */
 function placeOf(entry: ReplayedLimit): number | "global" {
   return entry.kind === "local" ? entry.limit.entry : "global";
 }
@@ -49,7 +50,7 @@ function describeLimit(entry: ReplayedLimit): string {
   return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
 }
 
-/** `domain "chat": requests by user, tokens by user and model (shadow)`. */
+/** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */
 function describeDescriptors({ domain, descriptors, mode }: GlobalLimit): string {
   const parts = descriptors.map(({ counts, entries }) => `${counts} by ${entries.map(({ key }) => key).join(" and ")}`);
   return `domain ${JSON.stringify(domain)}: ${parts.join(", ")}${mode === "Shadow" ? " (shadow)" : ""}`;
@@ -59,7 +60,7 @@ function asEntry({ counts, amount, burst, unit, key, mode }: LocalLimit): Parame
   return { counts, amount, burst, unit, key, mode };
 }
 
-/** A made-up load begins at 0 and is told in seconds. */
+/** Formats a time. Synthetic requests begin at 0, and their times are in seconds. */
 function stampOf(ms: number | undefined): string {
   if (ms === undefined) return none;
   return ms < 1e9 ? `${(ms / 1_000).toFixed(3)}s` : new Date(ms).toISOString();

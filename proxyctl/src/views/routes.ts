@@ -1,16 +1,17 @@
-/** `proxyctl config routes`: one row per rule; a route that is served nowhere has one, which says why. */
+/** `proxyctl config routes`: one row per rule. A route that is not served has one row with the reason. */
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 import { none } from "./backends.ts";
 import { describeConditions, messagesOf } from "./condition-words.ts";
 import { describeReference } from "./limit-words.ts";
 
+/** A route and one of its rules. */
 export interface RouteRow {
   readonly route: DumpedRoute;
   readonly rule: DumpedRule | undefined;
 }
 
-/** In the order of the dump. */
+/** Returns rows in the order of the dump. */
 export function routeRows(routes: readonly DumpedRoute[]): readonly RouteRow[] {
   return routes.flatMap((route): RouteRow[] => {
     if (route.rules.length === 0) return [{ route, rule: undefined }];
@@ -18,6 +19,7 @@ export function routeRows(routes: readonly DumpedRoute[]): readonly RouteRow[] {
   });
 }
 
+/** The columns of `proxyctl config routes`. */
 export const routeColumns: readonly Column<RouteRow>[] = [
   { head: "NAME", whenNarrow: "wrap", cell: ({ route }) => route.name },
   { head: "NAMESPACE", whenNarrow: "wrap", cell: ({ route }) => route.namespace },
@@ -39,18 +41,18 @@ export const routeColumns: readonly Column<RouteRow>[] = [
   },
 ];
 
-/** Why requests of a rule are answered with an error, or why the route is served nowhere. */
+/** Returns why requests of a rule get an error response, or why the route is not served. */
 export function routeNotes({ route, rule }: RouteRow): readonly string[] {
   if (rule === undefined) return messagesOf(route.parents.flatMap(({ conditions }) => conditions));
   return rule.backendRefs.flatMap(({ fault }) => (fault === undefined ? [] : [`500: ${fault}`]));
 }
 
-/** The last part of its key: its name, or its place from 0. */
+/** Returns the last part of its key: its name, or its index from 0. */
 export function ruleName({ key }: DumpedRule): string {
   return key.slice(key.lastIndexOf("/") + 1);
 }
 
-/** `/v1/* POST x-model=gpt ?debug=1`: `/*` for a prefix, `~` before a regular expression. */
+/** Describes `/v1/* POST x-model=gpt ?debug=1`: `/*` for a prefix, `~` before a regular expression. */
 export function describeMatch({ path, method, headers, query }: DumpedRule["matches"][number]): string {
   const equal = ({ kind, name, value }: (typeof headers)[number]): string => {
     return `${name}${kind === "RegularExpression" ? "~" : "="}${value}`;
@@ -69,12 +71,12 @@ function describePath({ kind, value }: DumpedRule["matches"][number]["path"]): s
   return kind === "PathPrefix" ? `${value.replace(/\/$/, "")}/*` : `~${value}`;
 }
 
-/** The backend's key, with its weight where that is not 1, or the fault that stands in its place. */
+/** Describes the backend's key, with its weight unless it is 1, or why it cannot be used. */
 export function describeBackendRef(ref: BackendRef): string {
   return withWeight(ref, ref.fault === undefined ? (ref.backend ?? none) : `500 (${ref.fault})`);
 }
 
-/** The same where the fault is told elsewhere. */
+/** As `describeBackendRef`, without the reason, which is shown elsewhere. */
 function shortBackendRef(ref: BackendRef): string {
   return withWeight(ref, ref.fault === undefined ? (ref.backend ?? none) : "500");
 }
@@ -85,7 +87,7 @@ function withWeight({ weight }: BackendRef, name: string): string {
   return weight === 1 ? name : `${name} weight ${weight}`;
 }
 
-/** `Accepted`, or the reasons why it is not, or not wholly. */
+/** Returns `Accepted`, or the reasons of unmet conditions. */
 export function statusOf({ parents, listeners }: DumpedRoute): string {
   const fine = listeners.length === 0 ? "NotServed" : "Accepted";
   return describeConditions(

@@ -1,4 +1,4 @@
-/** `proxyctl config all`: what a Gateway has loaded, short enough to be read whole. */
+/** `proxyctl config all`: a summary of a Gateway's configuration, short enough to be read as a whole. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { backendRows, renderLatency } from "./backends.ts";
 import { messagesOf } from "./condition-words.ts";
@@ -8,7 +8,7 @@ import { conditionLines, gatewayNotes, gatewayRows } from "./gateways.ts";
 import { listenerRows } from "./listeners.ts";
 import { describeBackendRef, describeMatch, ruleName, statusOf } from "./routes.ts";
 
-/** The document of `-o yaml` and `-o json`; empty lists are left out where they say nothing. */
+/** Returns the document of `-o yaml` and `-o json`. Empty lists without meaning are left out. */
 export function summarize(dump: ConfigDump): object {
   return {
     proxy: {

@@ -1,7 +1,7 @@
 /**
- * A Kubernetes API server of a few objects, on a loopback port: lists, reads, refusals, and port-forwards over
- * WebSocket (subprotocol v4.channel.k8s.io) that end at real ports of this machine, with the framing that a kubelet
- * has: channel 0 carries data and channel 1 errors, each begins with the port's number in two bytes.
+ * A Kubernetes API server with a few objects, on a loopback port: lists, reads, error responses, and port-forwards over
+ * WebSocket (subprotocol v4.channel.k8s.io) to real ports of this machine, with the framing of a kubelet: channel 0 has
+ * data and channel 1 errors, and each begins with the port in two bytes.
  */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 
-/** A pod, ready unless it says otherwise. */
+/** A pod; ready by default. */
 export interface ScriptedPod {
   readonly name: string;
   readonly namespace?: string;
@@ -22,11 +22,11 @@ export interface ScriptedPod {
   readonly ready?: boolean;
   readonly waiting?: string;
   readonly isTerminating?: boolean;
-  /** Ports of the pod, and where they are on this machine; others are closed. */
+  /** Ports of the pod, by their port on this machine; others are closed. */
   readonly ports?: Readonly<Record<number, number>>;
 }
 
-/** A Gateway, accepted and programmed unless it says otherwise. */
+/** A Gateway; accepted and programmed by default. */
 export interface ScriptedGateway {
   readonly name: string;
   readonly namespace?: string;
@@ -34,26 +34,28 @@ export interface ScriptedGateway {
   readonly notProgrammed?: string;
 }
 
+/** The objects and responses of the API server. */
 export interface KubeScript {
   readonly pods?: readonly ScriptedPod[];
   readonly gateways?: readonly ScriptedGateway[];
-  /** Paths that are refused with 403; matched anywhere in the path. */
+  /** Paths that get a 403 response; matched anywhere in the path. */
   readonly forbidden?: readonly RegExp[];
-  /** Who has no other credentials gets 401. */
+  /** The required token; requests without it get a 401 response. */
   readonly token?: string;
-  /** Serves HTTPS with this certificate; the kubeconfig trusts the authority alone. All in PEM. */
+  /** Serves HTTPS with this certificate; the kubeconfig trusts only the authority. All in PEM. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly authority: string };
-  /** Namespace of the kubeconfig's context. */
+  /** The namespace of the kubeconfig's context. */
   readonly namespace?: string;
 }
 
+/** A running API server. */
 export interface KubeApi {
-  /** Path of a kubeconfig whose only context, `test`, leads here. */
+  /** The path of a kubeconfig whose context `test` leads here. */
   readonly kubeconfig: string;
   readonly url: string;
-  /** `METHOD path`, as they came. */
+  /** The requests as `METHOD path`, in order. */
   readonly requests: readonly string[];
-  /** Port-forwards that are open. */
+  /** Returns the number of open port-forwards. */
   readonly openForwards: () => number;
 }
 
@@ -63,7 +65,7 @@ export async function startKubeApi(script: KubeScript): Promise<KubeApi> {
   const open = new Set<WebSocket>();
   const handler = (request: IncomingMessage, response: ServerResponse): void => {
     requests.push(`${request.method ?? ""} ${request.url ?? ""}`);
-    const { status, body } = answer(script, request);
+    const { status, body } = reply(script, request);
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   const server = script.tls === undefined ? createServer(handler) : createTlsServer(script.tls, handler);
@@ -104,13 +106,13 @@ function kubeconfigOf(server: string, { token, tls, namespace }: KubeScript): ob
   };
 }
 
-interface Answer {
+interface Reply {
   readonly status: number;
   readonly body: object;
 }
 
-/** Why a request is refused, whatever it asks for. */
-function refusal(script: KubeScript, request: IncomingMessage): Answer | undefined {
+/** Returns the error response to a request without permission. */
+function denial(script: KubeScript, request: IncomingMessage): Reply | undefined {
   const path = request.url ?? "";
   if (script.token !== undefined && request.headers.authorization !== `Bearer ${script.token}`) {
     return failure(401, "Unauthorized");
@@ -119,9 +121,9 @@ function refusal(script: KubeScript, request: IncomingMessage): Answer | undefin
   return failure(403, `User "tester" cannot get ${path.split("?")[0] ?? ""}`);
 }
 
-function answer(script: KubeScript, request: IncomingMessage): Answer {
-  const refused = refusal(script, request);
-  if (refused !== undefined) return refused;
+function reply(script: KubeScript, request: IncomingMessage): Reply {
+  const denied = denial(script, request);
+  if (denied !== undefined) return denied;
   const url = new URL(request.url ?? "/", "http://api");
   if (url.pathname === "/version" || url.pathname === "/version/") {
     return {
@@ -172,7 +174,7 @@ function answer(script: KubeScript, request: IncomingMessage): Answer {
   };
 }
 
-function failure(status: number, message: string): Answer {
+function failure(status: number, message: string): Reply {
   return { status, body: { apiVersion: "v1", kind: "Status", metadata: {}, status: "Failure", message, code: status } };
 }
 
@@ -234,11 +236,11 @@ function forwardPorts(server: Server, script: KubeScript, open: Set<WebSocket>, 
   server.on("upgrade", (request, socket, head) => {
     requests.push(`UPGRADE ${request.url ?? ""}`);
     const url = new URL(request.url ?? "/", "http://api");
-    const refused = refusal(script, request);
+    const denied = denial(script, request);
     const [, namespace, name] = /\/namespaces\/([^/]+)\/pods\/([^/]+)\/portforward$/.exec(url.pathname) ?? [];
     const pod = script.pods?.find((each) => each.name === name && (each.namespace ?? "default") === namespace);
-    if (refused !== undefined || pod === undefined) {
-      socket.end(`HTTP/1.1 ${refused?.status ?? 404} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
+    if (denied !== undefined || pod === undefined) {
+      socket.end(`HTTP/1.1 ${denied?.status ?? 404} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
       return;
     }
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
@@ -259,7 +261,7 @@ function forward(webSocket: WebSocket, port: number, pod: ScriptedPod): void {
   if (target === undefined) {
     send(
       1,
-      Buffer.from(`an error occurred forwarding ${port}: dial tcp4 127.0.0.1:${port}: connect: connection refused`),
+      Buffer.from(`an error occurred forwarding ${port}: dial tcp4 127.0.0.1:${port}: connect: connection denied`),
     );
     webSocket.close();
     return;
@@ -268,7 +270,7 @@ function forward(webSocket: WebSocket, port: number, pod: ScriptedPod): void {
   socket.on("data", (chunk: Buffer) => send(0, chunk));
   socket.on("close", () => webSocket.close());
   socket.on("error", () => webSocket.close());
-  // In the protocol's binary form each message is one buffer.
+  // In the binary form of the protocol each message is one buffer.
   webSocket.on("message", (data: Buffer) => socket.write(data.subarray(1)));
   webSocket.on("close", () => socket.destroy());
 }

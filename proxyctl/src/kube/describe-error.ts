@@ -1,14 +1,14 @@
-/** What to tell of a Kubernetes API that refuses, fails or is not there. */
+/** Describes errors of the Kubernetes API and of port-forwards, with advice. */
 import { CommandError, type Failure, textOf } from "../command-error.ts";
 
-/** Who was asked, for the words of a failure. */
+/** The API server, for messages. */
 export interface ApiServer {
   readonly server: string;
   readonly context: string;
 }
 
-/** The failure of a call to the API server. */
-export function describeApiFault(attempt: string, api: ApiServer, error: unknown): CommandError {
+/** Returns the error of a call to the API server. */
+export function describeApiError(attempt: string, api: ApiServer, error: unknown): CommandError {
   if (error instanceof CommandError) return error;
   const { message, advice } = factsOf(api, error);
   return new CommandError({ message: `${attempt}: ${message}`, advice, cause: error });
@@ -38,16 +38,16 @@ function factsOf({ server, context }: ApiServer, error: unknown): Failure {
     default:
   }
   if (typeof status === "number") {
-    return { message: `the API server answered ${status}${reasonOf(error)}`, advice: ["try again in a moment"] };
+    return { message: `the API server responded with ${status}${reasonOf(error)}`, advice: ["try again in a moment"] };
   }
   return {
-    message: `no answer from ${server} (context ${JSON.stringify(context)}): ${rootOf(error)}`,
+    message: `no response from ${server} (context ${JSON.stringify(context)}): ${rootOf(error)}`,
     advice: ["check with `kubectl version` that the cluster can be reached, or choose another --context"],
   };
 }
 
-/** The failure of a connection to a port of a pod. `found` is what the kubelet or the handshake said. */
-export function describeForwardFault(attempt: string, found: string, cause?: unknown): CommandError {
+/** Returns the error of a connection to a port of a pod. @param found the message of the kubelet or of the handshake. */
+export function describeForwardError(attempt: string, found: string, cause?: unknown): CommandError {
   const text = cause instanceof Error || cause === undefined ? found : handshakeText(cause);
   if (/\b403\b/.test(text)) {
     return new CommandError({
@@ -70,7 +70,7 @@ export function describeForwardFault(attempt: string, found: string, cause?: unk
   });
 }
 
-/** The library hands over an event, not an error. */
+/** Returns the message of a failed handshake. The library passes an event, not an error. */
 function handshakeText(event: unknown): string {
   const hasMessage = typeof event === "object" && event !== null && "message" in event;
   return hasMessage ? String(event.message) : String(event);
@@ -80,7 +80,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-/** The message of a Kubernetes `Status`, which says who may not do what. */
+/** Returns the message of a Kubernetes `Status`, which names the missing permission. */
 function reasonOf(error: unknown): string {
   const body = error instanceof Error && "body" in error ? error.body : undefined;
   try {
@@ -92,7 +92,7 @@ function reasonOf(error: unknown): string {
   }
 }
 
-/** A failed fetch says "fetch failed"; what failed is its cause. */
+/** Returns the message of the root cause: a failed fetch only says "fetch failed". */
 function rootOf(error: unknown): string {
   let root = error;
   while (root instanceof Error && root.cause !== undefined) root = root.cause;

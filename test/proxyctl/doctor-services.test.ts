@@ -1,0 +1,78 @@
+/** `proxyctl doctor` names the rate limit services that a proxy calls, by what they answer. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, afterAll, expect, onTestFinished, test, vi } from "vitest";
+import { proxyctl } from "../../proxyctl/src/testing/run.ts";
+import { describeWith } from "../support/describe-with.ts";
+import { startBackend } from "../support/backend.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
+import { byAddress, globalPolicy } from "../support/global-policy.ts";
+import { freePort, startProxy } from "../support/proxy-process.ts";
+import { startScriptedService } from "../support/rate-limit-service.ts";
+import { startInProcess } from "../support/ratelimit-in-process.ts";
+import { startRateLimitService, startReference } from "../support/ratelimit-process.ts";
+import { startRedis } from "../support/redis-server.ts";
+
+vi.setConfig({ testTimeout: 90_000 });
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "doctor-"));
+  await mkdir(join(folder, "config"));
+  await writeFile(
+    join(folder, "config", "limits.yaml"),
+    "domain: chat\ndescriptors: [{ key: remote_address, rate_limit: { unit: day, requests_per_unit: 9 } }]\n",
+  );
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** What doctor says of a service on the port, after one request that asks it. */
+async function doctorOf(servicePort: number): Promise<string> {
+  const backend = await startBackend();
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const all = manifests(
+    gatewayManifest(port),
+    backendManifest("app", backend.port),
+    routeManifest("chat", [`{ backendRefs: [${backendRef("app")}] }`]),
+    globalPolicy(`address: "127.0.0.1:${servicePort}", timeout: 5s, ${byAddress}`),
+  );
+  await startProxy({ "all.yaml": all }, ["--admin-address", `127.0.0.1:${adminPort}`, "--workers", "2"]);
+  await (await fetch(`http://127.0.0.1:${port}/`)).text();
+  const { stdout } = await proxyctl(["doctor", "--address", `127.0.0.1:${adminPort}`]);
+  return /^.*rate limit services[\s\S]*/m.exec(stdout)?.[0] ?? stdout;
+}
+
+test.each([
+  ["our own", () => startRateLimitService(join(folder, "config"))],
+  ["the reference's", () => startInProcess({ BACKEND_TYPE: "memory", RUNTIME_ROOT: folder })],
+])("ours, started with %s defaults, by its name and version", async (_, start) => {
+  const service = await start();
+  if ("kill" in service) onTestFinished(() => service.kill());
+  expect(await doctorOf(service.grpcPort)).toMatch(
+    /^ok +rate limit services +1, all available: address\/127\.0\.0\.1:\d+ is the service of this project \d+\.\d+\.\d+\n$/,
+  );
+});
+
+test("one that nobody knows", async () => {
+  const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ code: "OK" }] }));
+  const said = await doctorOf(service.port);
+
+  expect(said).toContain("is an unknown program\n");
+  expect(said).toContain("→ try zero-hit checks, refunds");
+  // Nothing but the request itself has been counted.
+  expect(service.calls).toHaveLength(1);
+});
+
+describeWith(["redis-server", "ratelimit"], "envoyproxy/ratelimit", (paths) => {
+  test("by the health that it has, with what it cannot do", async () => {
+    const redis = await startRedis(paths["redis-server"]);
+    onTestFinished(() => redis.close());
+    const reference = await startReference(paths.ratelimit, folder, { REDIS_URL: `127.0.0.1:${redis.port}` });
+    onTestFinished(() => reference.kill());
+    const said = await doctorOf(reference.grpcPort);
+
+    expect(said).toContain(" is envoyproxy/ratelimit\n");
+    expect(said).toContain("counts a refund as one more hit");
+  });
+});
