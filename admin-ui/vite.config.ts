@@ -1,11 +1,11 @@
-/** Builds the page into dist/, from where the admin server answers `/ui`. */
+/** Builds the page into dist/, from where the admin server serves `/ui`. */
 import { defineConfig } from "vite";
 
 export default defineConfig({
   base: "/ui/",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
-  // Everything is a file of its own: the server's content security policy allows no inline script, style or font.
+  // Everything is in its own file: the server's content security policy allows no inline script, style or font.
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
-  // `npm run dev -w admin-ui` shows the page with a running proxy behind it.
+  // `npm run dev -w admin-ui` serves the page and passes API requests to a running proxy.
   server: { proxy: { "^/(config_dump|traffic|limits|logging|memory|debug)": "http://127.0.0.1:15000" } },
 });

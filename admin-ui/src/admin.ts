@@ -1,10 +1,10 @@
-/** The admin server as the page sees it: answers typed, refusals as errors that say what the server said. */
+/** Client of the admin server: typed responses, and error responses as errors with the server's message. */
 import type { AdminError } from "@gatewayproxy/admin-api/error";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 
-/** What the server refused, or did not answer; the message is for people. */
+/** An error response, or no response; the message is for people. */
 export class AdminFailure extends Error {
-  /** Whether no answer came at all. */
+  /** Whether there was no response at all. */
   readonly isUnreachable: boolean;
 
   constructor(message: string, isUnreachable: boolean) {
@@ -13,26 +13,27 @@ export class AdminFailure extends Error {
   }
 }
 
-export interface JsonAnswer<Answer> {
-  readonly answer: Answer;
-  /** Characters of its text. */
+/** A parsed response. */
+export interface JsonData<Data> {
+  readonly data: Data;
+  /** The length of its text in characters. */
   readonly length: number;
 }
 
-/** Asks for an answer in JSON. Rejects with AdminFailure. */
-export async function getJson<Answer>(path: string, signal: AbortSignal): Promise<JsonAnswer<Answer>> {
+/** Fetches JSON. Rejects with AdminFailure. */
+export async function getJson<Data>(path: string, signal: AbortSignal): Promise<JsonData<Data>> {
   const text = await (await ask(path, { signal })).text();
-  return { answer: JSON.parse(text) as Answer, length: text.length }; // the server and this page are built from the same types
+  return { data: JSON.parse(text) as Data, length: text.length }; // the server is built from the same types
 }
 
-/** Asks for an answer in text. Rejects with AdminFailure. */
+/** Fetches text. Rejects with AdminFailure. */
 export async function getText(path: string, method: "GET" | "POST", signal: AbortSignal): Promise<string> {
   return (await ask(path, { method, signal })).text();
 }
 
 /**
- * Follows the next request that matches `expression` (CEL; empty: any) to its end. `onReady` is called when the server
- * watches. Rejects with AdminFailure; resolves also when `signal` aborts.
+ * Traces the next request that matches `expression` (CEL; empty: any) to its end. `onReady` is called when the server is
+ * ready to trace. Rejects with AdminFailure; resolves also if `signal` aborts.
  */
 export async function followTrace(
   expression: string,
@@ -52,12 +53,12 @@ export async function followTrace(
   }
 }
 
-/** Whatever was thrown, as a failure to show. */
+/** Returns a thrown value as a failure to show. */
 export function toFailure(error: unknown): AdminFailure {
   return error instanceof AdminFailure ? error : new AdminFailure(unreachable, true);
 }
 
-const unreachable = "The proxy does not answer. It may have stopped, or the port-forward to it has ended.";
+const unreachable = "The proxy does not respond. It may have stopped, or the port-forward to it has ended.";
 
 async function* linesOf(chunks: ReadableStream<string>): AsyncGenerator<string> {
   const reader = chunks.getReader();
@@ -75,12 +76,12 @@ async function ask(path: string, options: RequestInit): Promise<Response> {
   throw new AdminFailure(await explain(response), false);
 }
 
-/** The server's own words. Its hint is left out: it speaks of parameters of the API. */
+/** Returns the server's message. Its hint is left out, since it is about parameters of the API. */
 async function explain(response: Response): Promise<string> {
   try {
-    const { error } = (await response.json()) as AdminError; // every refusal of the server has this shape
+    const { error } = (await response.json()) as AdminError; // every error response of the server has this shape
     return error;
   } catch {
-    return `The proxy answered ${response.status} ${response.statusText}.`;
+    return `The proxy responded with ${response.status} ${response.statusText}.`;
   }
 }

@@ -1,4 +1,4 @@
-/** The frame of the page: where one is, where one can go, and whether the proxy answers. */
+/** The frame of the page: navigation, the state of the configuration, and whether the proxy responds. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import type { ComponentChildren } from "preact";
@@ -16,11 +16,11 @@ import { Alert } from "./parts/failure.tsx";
 import { Paused, usePolled } from "./polled.ts";
 import { remember, type TrafficHistory } from "./traffic-history.ts";
 
-/** How often the proxy is asked what it serves; figures of endpoints are part of it. */
+/** The period of requests for the configuration dump, which contains figures of endpoints. */
 const configMs = 2000;
 const trafficMs = 2000;
 
-/** What every page is made of. */
+/** The data of every page. */
 interface PageProps {
   readonly dump: ConfigDump;
   readonly history: TrafficHistory;
@@ -28,7 +28,7 @@ interface PageProps {
 
 interface PageDescription {
   readonly title: string;
-  /** What it shows, in a sentence. */
+  /** Describes the page in one sentence. */
   readonly about: string;
   readonly render: (props: PageProps) => ComponentChildren;
 }
@@ -36,22 +36,22 @@ interface PageDescription {
 const pages = {
   overview: {
     title: "Overview",
-    about: "Traffic right now, limits near their end, and what needs attention.",
+    about: "Current traffic, limits that are nearly used up, and problems.",
     render: ({ dump, history }) => <OverviewPage dump={dump} history={history} />,
   },
   routes: {
     title: "Routes",
-    about: "Which rule a request meets, by address, listener and route, and where it goes.",
+    about: "Which rule a request matches, by address, listener and route, and its backends.",
     render: ({ dump }) => <RoutesPage dump={dump} />,
   },
   backends: {
     title: "Backends",
-    about: "Where requests are sent, and how each endpoint does.",
+    about: "The backends of rules, and the state of each endpoint.",
     render: ({ dump }) => <BackendsPage dump={dump} />,
   },
   policies: {
     title: "Policies",
-    about: "What each ProxyPolicy limits, where, and whether it does.",
+    about: "What each ProxyPolicy limits, and whether it is in effect.",
     render: ({ dump }) => <PoliciesPage policies={dump.policies} />,
   },
   limits: {
@@ -61,20 +61,21 @@ const pages = {
   },
   trace: {
     title: "Trace",
-    about: "What happens to one request, step by step.",
+    about: "The trace of one request, step by step.",
     render: () => <TracePage />,
   },
   logging: {
     title: "Logging",
-    about: "How much each module of the proxy logs.",
+    about: "The log level of each module.",
     render: () => <LoggingPage />,
   },
 } as const satisfies Record<string, PageDescription>;
 type PageName = keyof typeof pages;
 
-/** Object.keys gives the names of a constant object and no others. */
+/** Object.keys returns the names of a constant object and no others. */
 const pageNames = Object.keys(pages) as PageName[];
 
+/** The whole page. */
 export function App() {
   const [isPaused, setPaused] = useState(false);
   return (
@@ -86,7 +87,7 @@ export function App() {
 
 function Frame({ isPaused, onPause }: { isPaused: boolean; onPause: (isPaused: boolean) => void }) {
   const page = usePage();
-  const { answer: dump, failure } = usePolled<ConfigDump>("/config_dump", configMs);
+  const { data: dump, failure } = usePolled<ConfigDump>("/config_dump", configMs);
   const history = useTrafficHistory();
   const { title, about, render } = pages[page];
   return (
@@ -112,17 +113,17 @@ function Frame({ isPaused, onPause }: { isPaused: boolean; onPause: (isPaused: b
         <h2>{title}</h2>
         <p class="note">{about}</p>
         {failure !== undefined && (
-          <Alert message={dump === undefined ? failure.message : `${failure.message} What you see is from before.`} />
+          <Alert message={dump === undefined ? failure.message : `${failure.message} The page shows earlier data.`} />
         )}
-        {isPaused && <p class="notice warn">Updates are paused: what you see does not change.</p>}
-        {dump === undefined ? failure === undefined && <p>Asking the proxy…</p> : render({ dump, history })}
+        {isPaused && <p class="notice warn">Updates are paused.</p>}
+        {dump === undefined ? failure === undefined && <p>Loading…</p> : render({ dump, history })}
       </main>
     </>
   );
 }
 
 function Serving({ dump, failure }: { dump: ConfigDump | undefined; failure: AdminFailure | undefined }) {
-  if (failure !== undefined) return <p class="serving bad">Not answering</p>;
+  if (failure !== undefined) return <p class="serving bad">Not responding</p>;
   if (dump === undefined) return <p class="serving">…</p>;
   const { generation, problems, mode } = dump.config;
   return (
@@ -137,17 +138,17 @@ function Serving({ dump, failure }: { dump: ConfigDump | undefined; failure: Adm
   );
 }
 
-/** Of all pages, so that the plots go on while another page is looked at. */
+/** Shared by all pages, so that the plots continue while another page is shown. */
 function useTrafficHistory(): TrafficHistory {
-  const { answer } = usePolled<Traffic>("/traffic", trafficMs);
+  const { data } = usePolled<Traffic>("/traffic", trafficMs);
   const [history, setHistory] = useState<TrafficHistory>([]);
   useEffect(() => {
-    if (answer !== undefined) setHistory((before) => remember(before, answer));
-  }, [answer]);
+    if (data !== undefined) setHistory((before) => remember(before, data));
+  }, [data]);
   return history;
 }
 
-/** The page that the address names after `#`; kept there, so that Back works and a page can be linked to. */
+/** The page that the URL names after `#`, so that Back works and pages can be linked to. */
 function usePage(): PageName {
   const [page, setPage] = useState(readPage);
   useEffect(() => {
@@ -156,7 +157,7 @@ function usePage(): PageName {
     return () => removeEventListener("hashchange", read);
   }, []);
   useEffect(() => {
-    // Several proxies may be open in as many tabs.
+    // Several proxies may be open in several tabs.
     document.title = `${pages[page].title} – gateway proxy at ${location.host}`;
   }, [page]);
   return page;

@@ -1,6 +1,6 @@
-/** What was typed into a form. */
+/** Reads the text of form fields. */
 
-/** The text of a field, without the spaces around it; empty where the form has no such field. */
+/** Returns the text of a field without spaces around it; empty if the form has no such field. */
 export function textOf(form: HTMLFormElement, field: string): string {
   const value = new FormData(form).get(field);
   return typeof value === "string" ? value.trim() : "";

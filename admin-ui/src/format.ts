@@ -1,6 +1,6 @@
-/** Figures as people read them. */
+/** Formats figures for people. */
 
-/** `0.4 ms`, `12 ms`, `3.1 s`, `2m 5s`. */
+/** Formats milliseconds: `0.4 ms`, `12 ms`, `3.1 s`, `2m 5s`. */
 export function formatMs(ms: number): string {
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${ms.toFixed(0)} ms`;
@@ -8,7 +8,7 @@ export function formatMs(ms: number): string {
   return formatSeconds(ms / 1000);
 }
 
-/** Whole seconds: `45s`, `2m 5s`, `1h 3m`, `1h`, `3d 4h`. */
+/** Formats whole seconds: `45s`, `2m 5s`, `1h 3m`, `1h`, `3d 4h`. */
 export function formatSeconds(seconds: number): string {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
@@ -23,17 +23,17 @@ function joined(large: number, largeUnit: string, small: number, smallUnit: stri
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit} ${small}${smallUnit}`;
 }
 
-/** `0`, `0.2`, `3.5`, `12`, `1,234`. */
+/** Formats a rate: `0`, `0.2`, `3.5`, `12`, `1,234`. */
 export function formatRate(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
 }
 
-/** `1 request`, `0 requests`, `1,234 requests`. @param plural where it is not the noun with an s. */
+/** Formats `1 request`, `0 requests`, `1,234 requests`. @param plural if it is not the noun with an s. */
 export function counted(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
-/** `1,234` */
+/** Formats a whole number: `1,234`. */
 export function formatCount(count: number): string {
   return count.toLocaleString("en");
 }

@@ -1,4 +1,4 @@
-/** Entry of the page that the admin server answers at `/ui`. */
+/** Entry point of the page that the admin server serves at `/ui`. */
 import { render } from "preact";
 import { App } from "./app.tsx";
 import "./style.css";

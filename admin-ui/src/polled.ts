@@ -1,43 +1,41 @@
-/** An answer of the admin server that is asked for again and again while somebody looks at it. */
+/** Polls the admin server while the page is visible. */
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { type AdminFailure, getJson, toFailure } from "./admin.ts";
 
-export interface Polled<Answer> {
-  /** The last answer; undefined until there is one. */
-  readonly answer: Answer | undefined;
-  /** Why the last attempt failed; undefined when it did not. */
+/** The state of a polled resource. */
+export interface Polled<Data> {
+  /** The last response; undefined until there is one. */
+  readonly data: Data | undefined;
+  /** Why the last attempt failed; undefined if it did not. */
   readonly failure: AdminFailure | undefined;
 }
 
-/** An answer that takes longer is none. */
-const patienceMs = 10_000;
+/** The timeout of a request. */
+const timeoutMs = 10_000;
 
-/** An answer that is longer is asked for that many times more rarely: a dump of thousands of routes is work to make. */
+/** A longer response is polled that many times less often: a dump of thousands of routes is expensive. */
 const easyLength = 1_000_000;
 
 /** Whether the reader has paused all updates. */
 export const Paused = createContext(false);
 
 /**
- * Asks at once and then every `everyMs`, more rarely where the answer is very long, each time after the answer before.
- * Rests while the page is hidden or paused.
+ * Fetches at once and then every `everyMs` after the previous response; less often if the response is very long. Pauses
+ * while the page is hidden or paused.
  */
-export function usePolled<Answer>(path: string, everyMs: number): Polled<Answer> {
+export function usePolled<Data>(path: string, everyMs: number): Polled<Data> {
   const isPaused = useContext(Paused);
-  const [state, setState] = useState<Polled<Answer>>({ answer: undefined, failure: undefined });
+  const [state, setState] = useState<Polled<Data>>({ data: undefined, failure: undefined });
   useEffect(() => {
     if (isPaused) return undefined;
     return poll(async (signal) => {
       try {
-        const { answer, length } = await getJson<Answer>(
-          path,
-          AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
-        );
-        if (!signal.aborted) setState({ answer, failure: undefined });
+        const { data, length } = await getJson<Data>(path, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
+        if (!signal.aborted) setState({ data, failure: undefined });
         return everyMs * Math.max(1, length / easyLength);
       } catch (error) {
-        if (!signal.aborted) setState(({ answer }) => ({ answer, failure: toFailure(error) }));
+        if (!signal.aborted) setState(({ data }) => ({ data, failure: toFailure(error) }));
         return everyMs;
       }
     });
@@ -45,7 +43,7 @@ export function usePolled<Answer>(path: string, everyMs: number): Polled<Answer>
   return state;
 }
 
-/** Calls `ask` until the returned function is called. It gives the milliseconds to wait for, and must not reject. */
+/** Calls `ask` until the returned function is called. `ask` returns the milliseconds to wait, and must not reject. */
 function poll(ask: (signal: AbortSignal) => Promise<number>): () => void {
   const stopped = new AbortController();
   let timer = 0;

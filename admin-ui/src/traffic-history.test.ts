@@ -7,7 +7,7 @@ const nothing: Traffic = {
   startedAt: "2026-11-22T09:00:00.000Z",
   uptimeSeconds: 0,
   requests: 0,
-  requestsUnderWay: 0,
+  requestsInProgress: 0,
   openConnections: 0,
   statuses: [],
   reasons: [],
@@ -27,12 +27,12 @@ describe("remember", () => {
     expect(times(history)).toEqual([100, 200, 301]);
   });
 
-  test("begins anew with another run of the proxy, even one that is older than what was seen", () => {
+  test("starts again after a restart of the proxy, even with an earlier start time", () => {
     const restarted = { ...at(50), startedAt: "2026-11-22T10:00:00.000Z" };
     expect(remember([at(5), at(10)], restarted)).toEqual([restarted]);
   });
 
-  test("ignores an answer that was overtaken by a later one", () => {
+  test("ignores a response that arrives after a later one", () => {
     expect(times(remember([at(5), at(10)], at(8)))).toEqual([5, 10]);
   });
 });
@@ -40,25 +40,25 @@ describe("remember", () => {
 describe("spanBefore", () => {
   const history = [at(0), at(2), at(4.1), at(62)];
 
-  test("reaches back as far as asked for, or as far as there is something", () => {
+  test("spans the given time, or as much of it as there is", () => {
     expect(spanBefore(history, 2, 2)).toEqual({ from: at(2), to: at(4.1), seconds: 4.1 - 2 });
     expect(spanBefore(history, 60)).toMatchObject({ from: at(0), seconds: 62 });
     expect(spanBefore(history, 60, 1)).toMatchObject({ from: at(0), to: at(2) });
   });
 
-  test("is nothing before a second answer, or after a gap that is longer", () => {
+  test("is undefined before a second response, or after a longer gap", () => {
     expect(spanBefore([], 60)).toBeUndefined();
     expect(spanBefore([at(3)], 60)).toBeUndefined();
     expect(spanBefore(history, 10)).toBeUndefined();
   });
 });
 
-test("a figure that shrinks has not grown", () => {
+test("a figure that shrinks has a growth of 0", () => {
   const span: Span = { from: at(0, 7), to: at(2, 5), seconds: 2 };
   expect(growth(span, ({ requests }) => requests)).toBe(0);
 });
 
-test("statuses are added up by class, and denials are requests that limits refused", () => {
+test("statuses are added up by class, and denials are requests that limits denied", () => {
   const traffic: Traffic = {
     ...nothing,
     statuses: [0, 101, 200, 204, 404, 429, 503].map((status, index) => ({ status, requests: 10 ** index })),
@@ -78,13 +78,13 @@ describe("percentileMs", () => {
     return { from: nothing, to, seconds: 2 };
   };
 
-  test("spreads the requests of a bucket evenly between its bounds", () => {
+  test("interpolates within a bucket", () => {
     expect(percentileMs(spanOf(10, 0, 0), 0.5)).toBeCloseTo(50);
     expect(percentileMs(spanOf(50, 50, 0), 0.5)).toBeCloseTo(100);
     expect(percentileMs(spanOf(50, 50, 0), 0.99)).toBeCloseTo(100 + 900 * 0.98);
   });
 
-  test("is the last bound beyond it, and nothing without requests", () => {
+  test("is the last bound beyond it, and undefined without requests", () => {
     expect(percentileMs(spanOf(0, 0, 4), 0.99)).toBe(1_000);
     expect(percentileMs(spanOf(0, 0, 0), 0.5)).toBeUndefined();
   });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { counted, formatMs, formatRate, formatSeconds } from "./format.ts";
 import { describeLimit, describeUnits } from "./parts/limit-words.ts";
 
-test("limits say requests or tokens, one or many, and their burst", () => {
+test("describes limits in requests or tokens, singular or plural, with their burst", () => {
   const limit = { counts: "requests", amount: 10, burst: 5, unit: "Minutes" } as const;
   expect(describeLimit(limit)).toBe("10 requests per minute, burst 5");
   expect(describeLimit({ ...limit, amount: 1, burst: 0, unit: "Seconds" })).toBe("1 request per second");
@@ -12,7 +12,7 @@ test("limits say requests or tokens, one or many, and their burst", () => {
   expect(describeUnits(1, "tokens")).toBe("1 token");
 });
 
-test("figures are read at a glance", () => {
+test("formats figures", () => {
   expect([0, 1, 2_000].map((count) => counted(count, "policy", "policies"))).toEqual([
     "0 policies",
     "1 policy",

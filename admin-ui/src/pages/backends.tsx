@@ -1,17 +1,18 @@
-/** Every backend that rules and policies name, with its endpoints; those that fail first. */
+/** Every backend that rules and policies name, with its endpoints; failing ones first. */
 import type { ConfigDump, DumpedBackend } from "@gatewayproxy/admin-api/config-dump";
 import { Empty } from "../parts/empty.tsx";
 import { Endpoints, isFailing } from "../parts/endpoints.tsx";
 
+/** The page of backends and endpoints. */
 export function BackendsPage({ dump }: { dump: ConfigDump }) {
   const { backends } = dump;
   const services = rateLimitServices(dump);
   if (backends.length === 0) {
     return (
-      <Empty title="There is no backend.">
+      <Empty title="There are no backends.">
         <p>
-          No rule and no policy that is served names one. <a href="#routes">Routes</a> shows the rules, and{" "}
-          <a href="#overview">Overview</a> what is not served.
+          No rule and no policy in use names one. <a href="#routes">Routes</a> shows the rules, and{" "}
+          <a href="#overview">Overview</a> what is not served and why.
         </p>
       </Empty>
     );
@@ -26,7 +27,7 @@ export function BackendsPage({ dump }: { dump: ConfigDump }) {
           </h3>
           {services.has(backend.key) ? (
             <p class="note">
-              A rate limit service, which gets no requests of clients. <a href="#limits">Limits</a> shows how it is.
+              A rate limit service, which gets no client requests. <a href="#limits">Limits</a> shows its state.
             </p>
           ) : (
             <>
@@ -41,11 +42,11 @@ export function BackendsPage({ dump }: { dump: ConfigDump }) {
 }
 
 function BackendEndpoints({ backend: { key, endpoints } }: { backend: DumpedBackend }) {
-  if (endpoints.length === 0) return <p class="notice bad">No endpoint is ready: requests are answered with 503.</p>;
+  if (endpoints.length === 0) return <p class="notice bad">No endpoint is ready: requests get a 503 response.</p>;
   return <Endpoints caption={`Endpoints of ${key}`} endpoints={endpoints} />;
 }
 
-/** Keys of backends that policies name and rules do not. */
+/** Returns the keys of backends that policies name and rules do not. */
 function rateLimitServices({ policies, routes }: ConfigDump): ReadonlySet<string> {
   const services = policies.flatMap(({ global }) => (global === undefined ? [] : [global.service]));
   const called = routes.flatMap(({ rules }) =>

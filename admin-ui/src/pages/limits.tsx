@@ -1,4 +1,4 @@
-/** Every limit with what it stands at, those nearest to their end first, and how the rate limit services are. */
+/** Every limit with its usage, most used first, and the state of the rate limit services. */
 import type { ConfigDump, DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { LearnedLimit, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { Denial, Traffic } from "@gatewayproxy/admin-api/traffic";
@@ -11,23 +11,24 @@ import { describeUnits } from "../parts/limit-words.ts";
 import { usePolled } from "../polled.ts";
 
 const limitsMs = 1000;
-/** More rows than anybody reads; the server sorts them. */
+/** The number of rows to request: more than anyone reads. The server sorts them. */
 const maxRows = 200;
 
+/** The page of limits and rate limit services. */
 export function LimitsPage({ dump, traffic }: { dump: ConfigDump; traffic: Traffic | undefined }) {
-  const { answer, failure } = usePolled<Limits>(`/limits?max=${maxRows}`, limitsMs);
+  const { data, failure } = usePolled<Limits>(`/limits?max=${maxRows}`, limitsMs);
   if (dump.policies.length === 0) return <NoLimits />;
   return (
     <>
       <Failure failure={failure} />
-      {answer === undefined ? (
-        <p>Asking the proxy…</p>
+      {data === undefined ? (
+        <p>Loading…</p>
       ) : (
         <>
-          <Counters limits={answer} policies={dump.policies} traffic={traffic} />
+          <Counters limits={data} policies={dump.policies} traffic={traffic} />
           <GlobalLimits policies={dump.policies} denials={traffic?.denials ?? []} />
-          <Services services={answer.services} at={answer.at} />
-          <Learned limits={answer.learned} />
+          <Services services={data.services} at={data.at} />
+          <Learned limits={data.learned} />
         </>
       )}
     </>
@@ -53,9 +54,9 @@ function Counters(props: { limits: Limits; policies: readonly DumpedPolicy[]; tr
   const leftOut = countersLeftOut + all.length - rows.length;
   if (all.length === 0) {
     return (
-      <Empty title="No local limit is in force.">
+      <Empty title="No local limit is in effect.">
         <p>
-          <a href="#policies">Policies</a> says where each policy is attached, and why not.
+          <a href="#policies">Policies</a> shows where each policy is attached, or why not.
         </p>
       </Empty>
     );
@@ -64,11 +65,11 @@ function Counters(props: { limits: Limits; policies: readonly DumpedPolicy[]; tr
     <>
       <p class="note">
         {counters.length === 0
-          ? "Nothing is counted at the moment: every limit has its whole budget."
-          : "Of this replica, those nearest to their end first."}
+          ? "No window is open: every limit has its full amount."
+          : "Of this replica, those with the least remaining first."}
       </p>
       <LimitTable caption="Local limits" rows={rows} denials={traffic?.denials} />
-      {leftOut > 0 && <p class="note">{counted(leftOut, "counter")} more, further from their end, not shown.</p>}
+      {leftOut > 0 && <p class="note">{counted(leftOut, "counter")} more, with more remaining, not shown.</p>}
     </>
   );
 }
@@ -101,7 +102,7 @@ const globalColumns: readonly Column<GlobalRow>[] = [
   },
 ];
 
-/** Of the policy's global limit as a whole: which descriptor decided is the service's to know. */
+/** Counts the policy's global limit as a whole: only the service knows which descriptor decided. */
 function globalDenied(denials: readonly Denial[]): Column<GlobalRow> {
   return {
     head: "Denied here since start",
@@ -115,7 +116,7 @@ function globalDenied(denials: readonly Denial[]): Column<GlobalRow> {
   };
 }
 
-/** The figures of global limits are the service's; here is what is asked of it. */
+/** The figures of global limits are in the service; this shows what is sent to it. */
 function GlobalLimits({ policies, denials }: { policies: readonly DumpedPolicy[]; denials: readonly Denial[] }) {
   const rows = policies.flatMap(({ namespace, name, targets, global }) =>
     global === undefined
@@ -135,7 +136,7 @@ function GlobalLimits({ policies, denials }: { policies: readonly DumpedPolicy[]
   );
 }
 
-/** @param at when the services were asked, for how long ago things were. */
+/** @param at when the response was made, for how long ago events were. */
 function Services({ services, at }: { services: readonly RateLimitService[]; at: string }) {
   if (services.length === 0) return null;
   const columns: readonly Column<RateLimitService>[] = [
@@ -143,16 +144,16 @@ function Services({ services, at }: { services: readonly RateLimitService[]; at:
     { head: "State", cell: (service) => <ServiceState service={service} at={at} /> },
     { head: "For", isNumber: true, cell: ({ since }) => <Ago time={since} at={at} /> },
     {
-      head: "Token charges waiting",
+      head: "Token charges buffered",
       isNumber: true,
       cell: ({ chargesBuffered }) => formatCount(chargesBuffered),
     },
     {
-      head: "Refusals remembered",
+      head: "Denials cached",
       isNumber: true,
-      cell: ({ refusalsRemembered }) => formatCount(refusalsRemembered),
+      cell: ({ denialsCached }) => formatCount(denialsCached),
     },
-    { head: "Limits learned", isNumber: true, cell: ({ limitsLearned }) => formatCount(limitsLearned) },
+    { head: "Learned limits", isNumber: true, cell: ({ limitsLearned }) => formatCount(limitsLearned) },
   ];
   return (
     <DataTable
@@ -170,11 +171,11 @@ function ServiceState({ service, at }: { service: RateLimitService; at: string }
   return (
     <>
       {breaker === "closed" ? (
-        <Answering failuresInARow={service.failuresInARow} />
+        <CallState failuresInARow={service.failuresInARow} />
       ) : (
         <>
-          <strong class="bad">away{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: no request waits for
-          it, failure modes decide
+          <strong class="bad">unavailable{workers > 1 && ` for ${openOn} of ${workers} workers`}</strong>: requests do
+          not wait for it, failure modes decide
         </>
       )}
       {lastError !== undefined && (
@@ -186,13 +187,13 @@ function ServiceState({ service, at }: { service: RateLimitService; at: string }
   );
 }
 
-/** A service may fail without being away: the first times, or by refusing every call as such. */
-function Answering({ failuresInARow }: { failuresInARow: number }) {
-  if (failuresInARow === 0) return <span class="good">answers</span>;
+/** A service may fail without being unavailable: at its first failures, or if it rejects every call as invalid. */
+function CallState({ failuresInARow }: { failuresInARow: number }) {
+  if (failuresInARow === 0) return <span class="good">available</span>;
   return <strong class="warn">failed {counted(failuresInARow, "time")} in a row</strong>;
 }
 
-/** How long before `at` a time was; the time itself for who points at it. */
+/** Shows how long before `at` a time was, with the time itself on hover. */
 function Ago({ time, at }: { time: string; at: string }) {
   const seconds = Math.max(0, (Date.parse(at) - Date.parse(time)) / 1000);
   return (
@@ -217,7 +218,7 @@ function Learned({ limits }: { limits: readonly LearnedLimit[] }) {
   if (limits.length === 0) return null;
   return (
     <DataTable
-      caption="Limits that services have reported, enforced here while they are away"
+      caption="Limits that services have reported, enforced here while they are unavailable"
       columns={learnedColumns}
       rows={limits}
       keyOf={(limit) => JSON.stringify([limit.policy, limit.target, limit.service, describeDescriptor(limit)])}

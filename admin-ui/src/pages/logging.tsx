@@ -1,4 +1,4 @@
-/** How much is logged, module by module, and a form to change it in all threads at once. */
+/** The log level of each module, and a form to change the filter in all threads at once. */
 import { useEffect, useState } from "preact/hooks";
 import { type AdminFailure, getText, toFailure } from "../admin.ts";
 import { textOf } from "../form.ts";
@@ -6,7 +6,7 @@ import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Alert } from "../parts/failure.tsx";
 
 const levels = ["error", "warn", "info", "debug", "trace", "off"] as const;
-const patienceMs = 10_000;
+const timeoutMs = 10_000;
 
 interface Logging {
   readonly filter: string;
@@ -19,11 +19,12 @@ interface LogModule {
   readonly about: string;
 }
 
+/** The page of log levels. */
 export function LoggingPage() {
   const [logging, setLogging] = useState<Logging>();
   const [failure, setFailure] = useState<AdminFailure>();
   const ask = (method: "GET" | "POST", query: string): void => {
-    getText(`/logging${query}`, method, AbortSignal.timeout(patienceMs)).then(
+    getText(`/logging${query}`, method, AbortSignal.timeout(timeoutMs)).then(
       (text) => {
         setLogging(readLogging(text));
         setFailure(undefined);
@@ -72,7 +73,7 @@ const columns: readonly Column<LogModule>[] = [
   { head: "What it logs", cell: ({ about }) => about },
 ];
 
-/** The filter on the first line; after an empty one each module, its level and what its lines are about. */
+/** Parses the response: the filter in the first line; after an empty line each module, its level and its description. */
 function readLogging(text: string): Logging {
   const [first = "", ...rest] = text.split("\n");
   const modules = rest.flatMap((line) => {

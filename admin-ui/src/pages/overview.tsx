@@ -1,4 +1,4 @@
-/** What goes on right now: traffic first, then what needs somebody's attention. */
+/** The state of the proxy: traffic first, then what needs attention. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import type { Traffic, TrafficRoute } from "@gatewayproxy/admin-api/traffic";
@@ -17,12 +17,13 @@ const limitsMs = 2000;
 const maxLimits = 5;
 const maxRoutes = 10;
 
+/** The overview page. */
 export function OverviewPage({ dump, history }: { dump: ConfigDump; history: TrafficHistory }) {
   const traffic = history.at(-1);
   return (
     <>
       {traffic === undefined ? (
-        <p>Asking the proxy…</p>
+        <p>Loading…</p>
       ) : (
         <>
           {traffic.requests === 0 && <NoTraffic dump={dump} />}
@@ -44,31 +45,31 @@ function NoTraffic({ dump: { binds } }: { dump: ConfigDump }) {
     <Empty title="No request has ended since the start.">
       <p>
         {open.length === 0
-          ? "No address is open, so none can arrive."
-          : `A request to ${open.map(({ key }) => key).join(" or ")} shows here within seconds.`}
+          ? "The proxy listens on no address, so no request can arrive."
+          : `A request to ${open.map(({ key }) => key).join(" or ")} is shown here within seconds.`}
       </p>
     </Empty>
   );
 }
 
 function SinceStart({ traffic }: { traffic: Traffic }) {
-  const { uptimeSeconds, requests, requestsUnderWay, openConnections, statuses, reasons, tokens } = traffic;
+  const { uptimeSeconds, requests, requestsInProgress, openConnections, statuses, reasons, tokens } = traffic;
   return (
     <section aria-label="Since the start">
       <h3>Since the start {formatSeconds(uptimeSeconds)} ago</h3>
       <p>
-        {counted(requests, "request")}, {formatCount(requestsUnderWay)} more under way,{" "}
-        {counted(openConnections, "open connection")} of clients. {counted(tokens.input, "input token")},{" "}
+        {counted(requests, "request")}, {formatCount(requestsInProgress)} more in progress,{" "}
+        {counted(openConnections, "open client connection")}. {counted(tokens.input, "input token")},{" "}
         {counted(tokens.output, "output token")}
         {tokens.other > 0 && `, ${counted(tokens.other, "other token")}`}
         {tokens.estimatedResponses > 0 && `, estimated in ${counted(tokens.estimatedResponses, "response")}`}.
       </p>
       <Counts
         title="Statuses"
-        counts={statuses.map(({ status, requests: count }) => [status === 0 ? "no answer" : String(status), count])}
+        counts={statuses.map(({ status, requests: count }) => [status === 0 ? "no response" : String(status), count])}
       />
       <Counts
-        title="Answered or ended by the proxy itself"
+        title="Local replies and aborted requests"
         counts={reasons.map(({ reason, requests: count }) => [reason, count])}
       />
     </section>
@@ -93,7 +94,7 @@ function Counts({ title, counts }: { title: string; counts: readonly (readonly [
 }
 
 function NearLimits({ hasPolicies }: { hasPolicies: boolean }) {
-  const { answer, failure } = usePolled<Limits>(`/limits?max=${maxLimits}`, limitsMs);
+  const { data, failure } = usePolled<Limits>(`/limits?max=${maxLimits}`, limitsMs);
   if (!hasPolicies) {
     return (
       <section aria-label="Limits">
@@ -102,23 +103,23 @@ function NearLimits({ hasPolicies }: { hasPolicies: boolean }) {
       </section>
     );
   }
-  const away = answer?.services.filter(({ breaker }) => breaker === "open") ?? [];
+  const away = data?.services.filter(({ breaker }) => breaker === "open") ?? [];
   return (
     <section aria-label="Limits">
-      <h3>Limits nearest to their end</h3>
+      <h3>Most used limits</h3>
       <Failure failure={failure} />
-      {away.map(({ service, cause = "it does not answer" }) => (
+      {away.map(({ service, cause = "it does not respond" }) => (
         <p key={service} class="notice bad">
-          Rate limit service <code>{service}</code> is away: {cause}
+          Rate limit service <code>{service}</code> is unavailable: {cause}
         </p>
       ))}
-      {answer?.counters.length === 0 && <p>Nothing is counted at the moment: every limit has its whole budget.</p>}
-      {answer !== undefined && answer.counters.length > 0 && (
-        <LimitTable caption="Local limits, in this replica" rows={countedRows(answer.counters)} />
+      {data?.counters.length === 0 && <p>No window is open: every limit has its full amount.</p>}
+      {data !== undefined && data.counters.length > 0 && (
+        <LimitTable caption="Local limits, in this replica" rows={countedRows(data.counters)} />
       )}
       <p>
         <a href="#limits">All limits</a>
-        {answer !== undefined && answer.countersLeftOut > 0 && `, ${counted(answer.countersLeftOut, "counter")} more`}
+        {data !== undefined && data.countersLeftOut > 0 && `, ${counted(data.countersLeftOut, "counter")} more`}
       </p>
     </section>
   );
@@ -133,10 +134,10 @@ function Backends({ backends }: Pick<ConfigDump, "backends">) {
       <h3>Backends</h3>
       {empty.map(({ key }) => (
         <p key={key} class="notice bad">
-          <code>{key}</code> has no endpoint that is ready: requests to it are answered with 503.
+          <code>{key}</code> has no ready endpoint: requests to it get a 503 response.
         </p>
       ))}
-      {failing.length > 0 && <Endpoints caption="Endpoints that fail" endpoints={failing} areMixed />}
+      {failing.length > 0 && <Endpoints caption="Failing endpoints" endpoints={failing} areMixed />}
       <p>
         {failing.length === 0 && empty.length === 0
           ? describeHealthy(endpoints.length, backends.length)
@@ -148,8 +149,8 @@ function Backends({ backends }: Pick<ConfigDump, "backends">) {
 }
 
 function describeHealthy(endpoints: number, backends: number): string {
-  if (backends === 0) return "No rule that is served names a backend.";
-  return `No endpoint fails: ${counted(endpoints, "endpoint")} of ${counted(backends, "backend")}.`;
+  if (backends === 0) return "No rule in use names a backend.";
+  return `No endpoint is failing: ${counted(endpoints, "endpoint")} of ${counted(backends, "backend")}.`;
 }
 
 function Configuration({ dump }: { dump: ConfigDump }) {
@@ -174,7 +175,7 @@ function Configuration({ dump }: { dump: ConfigDump }) {
       </p>
       {closed.map(({ key, fault }) => (
         <p key={key} class="notice bad">
-          Address <code>{key}</code> is not open: {fault}
+          Address <code>{key}</code> does not listen: {fault}
         </p>
       ))}
       {late.length > 0 && (
@@ -184,7 +185,7 @@ function Configuration({ dump }: { dump: ConfigDump }) {
       )}
       {config.workerDeaths.map(({ worker, count, lastAt, lastCause }) => (
         <p key={worker} class="notice warn">
-          Worker {worker} ended unasked {counted(count, "time")}, last at {lastAt}: {lastCause}
+          Worker {worker} failed {counted(count, "time")}, last at {lastAt}: {lastCause}
         </p>
       ))}
       <Problems config={config} />
@@ -194,7 +195,7 @@ function Configuration({ dump }: { dump: ConfigDump }) {
 }
 
 interface RouteRow extends TrafficRoute {
-  /** In the last minute; undefined where only one answer has come. */
+  /** In the last minute; undefined with only one response. */
   readonly perSecond: number | undefined;
   readonly recentTokens: number | undefined;
 }
@@ -202,13 +203,13 @@ interface RouteRow extends TrafficRoute {
 const routeColumns: readonly Column<RouteRow>[] = [
   { head: "Route", cell: ({ route }) => (route === "" ? "no route matched" : route) },
   {
-    head: "Requests a second",
+    head: "Requests per second",
     isNumber: true,
     cell: ({ perSecond }) => (perSecond === undefined ? "–" : formatRate(perSecond)),
   },
   { head: "Requests", isNumber: true, cell: ({ requests }) => formatCount(requests) },
-  { head: "Answers 4xx", isNumber: true, cell: ({ clientErrors }) => formatCount(clientErrors) },
-  { head: "Answers 5xx", isNumber: true, cell: ({ serverErrors }) => formatCount(serverErrors) },
+  { head: "Responses 4xx", isNumber: true, cell: ({ clientErrors }) => formatCount(clientErrors) },
+  { head: "Responses 5xx", isNumber: true, cell: ({ serverErrors }) => formatCount(serverErrors) },
   { head: "Denied by limits", isNumber: true, cell: ({ denied }) => formatCount(denied) },
   { head: "Tokens", isNumber: true, cell: ({ tokens }) => formatCount(tokens) },
   {

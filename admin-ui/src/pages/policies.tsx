@@ -1,17 +1,18 @@
-/** Every ProxyPolicy: what it limits, where, and whether it does. */
+/** Every ProxyPolicy: its limits, its targets, and whether it is attached to them. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import { formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { describeLimit, type LocalEntry } from "../parts/limit-words.ts";
 
+/** The page of ProxyPolicies. */
 export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }) {
   if (policies.length === 0) {
     return (
       <Empty title="There is no ProxyPolicy, so nothing is limited.">
         <p>
-          A ProxyPolicy names HTTPRoutes or Gateways in <code>spec.targetRefs</code> and limits what they take in{" "}
-          <code>spec.traffic.rateLimit</code>, in requests or in tokens.
+          A ProxyPolicy names HTTPRoutes or Gateways in <code>spec.targetRefs</code> and limits their requests or tokens
+          in <code>spec.traffic.rateLimit</code>.
         </p>
       </Empty>
     );
@@ -58,7 +59,7 @@ function Entry({ entry }: { entry: LocalEntry }) {
           , for each <code>{entry.key}</code>,
         </>
       )}
-      {entry.mode === "Shadow" && " (shadow mode: refuses nothing)"}
+      {entry.mode === "Shadow" && " (shadow mode: denies nothing)"}
     </>
   );
 }
@@ -67,7 +68,7 @@ function GlobalLimit({ limit }: { limit: NonNullable<DumpedPolicy["global"]> }) 
   return (
     <li>
       In all replicas together, counted by <code>{limit.service}</code> in the domain <code>{limit.domain}</code>, which
-      has {formatMs(limit.timeoutMs)} to answer{limit.mode === "Shadow" && " (shadow mode: refuses nothing)"}:
+      has {formatMs(limit.timeoutMs)} to respond{limit.mode === "Shadow" && " (shadow mode: denies nothing)"}:
       <ul>
         {limit.descriptors.map(({ index, counts, entries }) => (
           <li key={index}>
@@ -99,6 +100,6 @@ function GlobalLimit({ limit }: { limit: NonNullable<DumpedPolicy["global"]> }) 
 
 const failureModes: Readonly<Record<NonNullable<DumpedPolicy["global"]>["failureMode"], string>> = {
   Local: "limits of this replica decide: those of the fallback, and those that the service has reported",
-  Open: "requests pass unlimited",
-  Closed: "requests are answered with 503",
+  Open: "requests are allowed without a limit",
+  Closed: "requests get a 503 response",
 };

@@ -1,4 +1,4 @@
-/** The way of a request: address, listener, route, rule, backend. */
+/** The path of a request: address, listener, route, rule, backend. */
 import type {
   ConfigDump,
   DumpedBackend,
@@ -7,7 +7,7 @@ import type {
   DumpedRule,
 } from "@gatewayproxy/admin-api/config-dump";
 import { isMet } from "@gatewayproxy/admin-api/conditions";
-import { backendAnswer, type OwnAnswer, ruleAnswer } from "@gatewayproxy/admin-api/own-answers";
+import { backendLocalReply, type LocalReply, ruleLocalReply } from "@gatewayproxy/admin-api/local-reply";
 import { useState } from "preact/hooks";
 import { counted, formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
@@ -15,17 +15,18 @@ import { Empty } from "../parts/empty.tsx";
 import { Endpoints } from "../parts/endpoints.tsx";
 import { Conflicts } from "../parts/problems.tsx";
 
-/** Routes of one listener that are shown at once. */
+/** The maximum number of routes shown per listener. */
 const maxRoutes = 100;
-/** Of so few, each is shown with its rules. */
+/** Up to this number, the rules of each route are shown at once. */
 const maxOpenRoutes = 3;
 
-/** Of the dump, by key. */
+/** Parts of the dump, by key. */
 interface Index {
   readonly routes: ReadonlyMap<string, DumpedRoute>;
   readonly backends: ReadonlyMap<string, DumpedBackend>;
 }
 
+/** The page of addresses, listeners and routes. */
 export function RoutesPage({ dump }: { dump: ConfigDump }) {
   const [wanted, setWanted] = useState("");
   const index: Index = {
@@ -52,7 +53,7 @@ export function RoutesPage({ dump }: { dump: ConfigDump }) {
       ))}
       {notServed.length > 0 && (
         <section aria-label="Routes that are not served" class="card">
-          <h3>Served nowhere</h3>
+          <h3>Not served</h3>
           {notServed.slice(0, maxRoutes).map((route) => (
             <Route key={route.key} route={route} hostnames={route.hostnames} index={index} isOpenAtFirst={false} />
           ))}
@@ -66,8 +67,8 @@ function NothingServed() {
   return (
     <Empty title="No address is served.">
       <p>
-        There is no Gateway of this proxy with a listener that can be programmed. <a href="#overview">Overview</a> lists
-        what is not served, and why.
+        This proxy has no Gateway with a programmed listener. <a href="#overview">Overview</a> lists what is not served,
+        and why.
       </p>
     </Empty>
   );
@@ -93,7 +94,7 @@ function Bind({ bind, index }: { bind: DumpedBind; index: Index }) {
   return (
     <section aria-label={`Address ${bind.key}`} class="card">
       <h3>
-        <code>{bind.key}</code> {!bind.isOpen && <span class="bad">not open: {bind.fault}</span>}
+        <code>{bind.key}</code> {!bind.isOpen && <span class="bad">does not listen: {bind.fault}</span>}
       </h3>
       {bind.listeners.map((listener) => (
         <Listener key={listener.key} listener={listener} index={index} />
@@ -114,7 +115,7 @@ function Listener({ listener, index }: { listener: DumpedBind["listeners"][numbe
         {protocol} listener {name} of {gateway.namespace}/{gateway.name}
         <span class="note"> {hostname ?? "every host"}</span>
       </h4>
-      {routes.length === 0 && <p class="note">No route is attached: requests are answered with 404.</p>}
+      {routes.length === 0 && <p class="note">No route is attached: requests get a 404 response.</p>}
       {found.slice(0, maxRoutes).map(({ route, hostnames }) => (
         <Route
           key={route.key}
@@ -171,7 +172,7 @@ function Route({ route, hostnames, index, isOpenAtFirst }: RouteProps) {
 
 function Rule({ rule, index }: { rule: DumpedRule; index: Index }) {
   const { timeouts, filters, limits, backendRefs } = rule;
-  const answer = ruleAnswer(rule);
+  const reply = ruleLocalReply(rule);
   const total = backendRefs.reduce((sum, { weight }) => sum + weight, 0);
   return (
     <div class="rule">
@@ -184,15 +185,15 @@ function Rule({ rule, index }: { rule: DumpedRule; index: Index }) {
       </ul>
       {filters.length > 0 && <p class="note">filters: {filters.map(({ kind }) => kind).join(", ")}</p>}
       {timeouts?.requestMs !== undefined && timeouts.requestMs > 0 && (
-        <p class="note">ends after {formatMs(timeouts.requestMs)}</p>
+        <p class="note">timeout {formatMs(timeouts.requestMs)}</p>
       )}
       {limits.length > 0 && (
         <p class="note">
           limited by {[...new Set(limits.map(({ policy, target }) => `${policy} on ${target}`))].join(", ")} (
-          <a href="#limits">what is used</a>)
+          <a href="#limits">usage</a>)
         </p>
       )}
-      {answer !== undefined && <AnswerNotice who="Requests of this rule" answer={answer} />}
+      {reply !== undefined && <LocalReplyNotice who="Requests of this rule" reply={reply} />}
       {backendRefs.map((ref, at) => (
         <Backend key={at} reference={ref} total={total} backend={index.backends.get(ref.backend ?? "")} />
       ))}
@@ -200,7 +201,7 @@ function Rule({ rule, index }: { rule: DumpedRule; index: Index }) {
   );
 }
 
-/** @param total of the weights of the rule. */
+/** @param total the sum of the rule's weights. */
 function Backend(props: {
   reference: DumpedRule["backendRefs"][number];
   total: number;
@@ -209,16 +210,16 @@ function Backend(props: {
   const { reference, total, backend } = props;
   const { backend: key = "a backend that cannot be used", weight } = reference;
   const share = weight === total ? "All requests" : `${weight} of ${counted(total, "request")}`;
-  const answer = backendAnswer(reference, backend);
-  if (answer !== undefined) return <AnswerNotice who={`${share} to ${key}`} answer={answer} />;
+  const reply = backendLocalReply(reference, backend);
+  if (reply !== undefined) return <LocalReplyNotice who={`${share} to ${key}`} reply={reply} />;
   if (backend === undefined || weight === 0) return <p class="note">No requests to {key}: its weight is 0.</p>;
   return <Endpoints caption={`${share} to ${key}`} endpoints={backend.endpoints} />;
 }
 
-function AnswerNotice({ who, answer: { status, cause } }: { who: string; answer: OwnAnswer }) {
+function LocalReplyNotice({ who, reply: { status, cause } }: { who: string; reply: LocalReply }) {
   return (
     <p class="notice bad">
-      {who} are answered with {status}: {cause}.
+      {who} get a {status} response: {cause}.
     </p>
   );
 }

@@ -1,6 +1,6 @@
-/** Records one request: waits for the next that matches, lists what happened to it, and shows each event whole. */
+/** Traces one request: waits for the next one that matches, lists its events, and shows each event in full. */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
-import { describeMessage } from "@gatewayproxy/admin-api/trace-words";
+import { describeMessage } from "@gatewayproxy/admin-api/describe-message";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { followTrace, toFailure } from "../admin.ts";
 import { textOf } from "../form.ts";
@@ -14,6 +14,7 @@ type Recording =
   | { readonly kind: "ended" }
   | { readonly kind: "failed"; readonly message: string };
 
+/** The page that traces one request. */
 export function TracePage() {
   const [recording, setRecording] = useState<Recording>({ kind: "idle" });
   const [events, setEvents] = useState<readonly TraceEvent[]>([]);

@@ -1,7 +1,8 @@
-/** Conditions of a status, as words: green where all is well, red where it is not. */
+/** Conditions of a status as text: green for the expected status, red for any other. */
 import { isMet } from "@gatewayproxy/admin-api/conditions";
 import type { Condition } from "@gatewayproxy/admin-api/shape";
 
+/** A list of conditions. */
 export function Conditions({ conditions }: { conditions: readonly Condition[] }) {
   return (
     <ul class="conditions">

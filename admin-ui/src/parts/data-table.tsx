@@ -1,26 +1,29 @@
 /**
- * A table that becomes a list of cards where there is no room for it, each figure beside its column's name. The roles
- * are written out because browsers forget them with the table's layout.
+ * A table that becomes a list of cards on a narrow screen, with each column's name next to its value. The roles are
+ * explicit, since browsers drop them together with the table layout.
  */
 import type { ComponentChildren } from "preact";
 
+/** A column of a table. */
 export interface Column<Row> {
   readonly head: string;
   readonly isNumber?: boolean;
   readonly cell: (row: Row) => ComponentChildren;
 }
 
+/** Properties of a `DataTable`. */
 export interface DataTableProps<Row> {
-  /** Above the table, and its name for who cannot see it. */
+  /** The text above the table, and its accessible name. */
   readonly caption: string;
-  /** The first names its row. */
+  /** The columns; the first one is the row's header. */
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** What makes a row stand out. */
+  /** Highlights a row. */
   readonly toneOf?: (row: Row) => "bad" | "warn" | undefined;
 }
 
+/** A table with a row per item. */
 export function DataTable<Row>({ caption, columns, rows, keyOf, toneOf }: DataTableProps<Row>) {
   return (
     <div class="table">

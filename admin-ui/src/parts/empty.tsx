@@ -1,6 +1,7 @@
-/** Why a page or a list has nothing to show, and what would change that. */
+/** Explains why a page or a list is empty, and what would change that. */
 import type { ComponentChildren } from "preact";
 
+/** The text of an empty page or list. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">

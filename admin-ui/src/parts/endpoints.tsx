@@ -1,4 +1,4 @@
-/** How endpoints of backends do: the columns of `proxyctl config backends`, and what more there is to see. */
+/** The state of endpoints: the columns of `proxyctl config backends`, and more. */
 import type { EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { formatCount, formatMs } from "../format.ts";
 import { type Column, DataTable } from "./data-table.tsx";
@@ -16,11 +16,11 @@ const columns: readonly Column<EndpointState>[] = [
   { head: "Health", cell: (endpoint) => <Health endpoint={endpoint} /> },
   { head: "Requests", isNumber: true, cell: ({ requests }) => formatCount(requests) },
   {
-    head: "Calls failed in a row",
+    head: "Failures in a row",
     isNumber: true,
     cell: ({ consecutiveFailures }) => formatCount(consecutiveFailures),
   },
-  { head: "Under way", isNumber: true, cell: ({ inFlight }) => formatCount(inFlight) },
+  { head: "In progress", isNumber: true, cell: ({ inFlight }) => formatCount(inFlight) },
   {
     head: "Latency",
     isNumber: true,
@@ -28,13 +28,14 @@ const columns: readonly Column<EndpointState>[] = [
   },
 ];
 
-/** Below it, calls fail so often that somebody should look. */
+/** Below this health, attempts fail so often that the endpoint needs attention. */
 const poorHealth = 0.5;
 
+/** A table of endpoints. */
 export function Endpoints(props: {
   caption: string;
   endpoints: readonly EndpointState[];
-  /** Of several backends: each is named. */
+  /** Whether the endpoints belong to several backends, so that each is named. */
   areMixed?: boolean;
 }) {
   const { caption, endpoints, areMixed = false } = props;
@@ -49,7 +50,7 @@ export function Endpoints(props: {
   );
 }
 
-/** Whether calls of the endpoint fail, or it gets none because they did. */
+/** Whether attempts at the endpoint fail, or it is ejected because they did. */
 export function isFailing({ health, failsHealthChecks, ejectedForMs }: EndpointState): boolean {
   return health < poorHealth || failsHealthChecks || ejectedForMs !== undefined;
 }

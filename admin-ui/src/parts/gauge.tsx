@@ -1,7 +1,7 @@
-/** A bar that shows a share. What it shows stands beside it in words, so it is hidden from who cannot see it. */
+/** A bar that shows a share. The text next to it says the same, so it is hidden from screen readers. */
 import type { Tone } from "./plot.tsx";
 
-/** @param share from 0 to 1; beyond is cut. */
+/** @param share from 0 to 1; larger values are shown as 1. */
 export function Gauge({ share, tone }: { share: number; tone: Tone }) {
   return (
     <svg class="gauge" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">

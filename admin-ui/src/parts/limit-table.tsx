@@ -1,4 +1,4 @@
-/** Limits with what they stand at: those with an open counter, and those that have counted nothing in this window. */
+/** A table of limits with their usage: those with an open counter, and those without. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { LimitCounter } from "@gatewayproxy/admin-api/limits";
 import type { Denial } from "@gatewayproxy/admin-api/traffic";
@@ -10,13 +10,13 @@ import { describeLimit, describeUnits, type LocalEntry } from "./limit-words.ts"
 /** A limit at one target, for one value of its key. */
 export interface LimitRow extends Pick<LimitCounter, "policy" | "target" | "entry" | "source"> {
   readonly limit: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit" | "mode">;
-  /** CEL; absent where all requests have one counter. */
+  /** The CEL expression of the key; absent if all requests share one counter. */
   readonly keyExpression?: string | undefined;
-  /** Absent where nothing is counted. */
+  /** Absent if no counter is open. */
   readonly counter?: LimitCounter;
 }
 
-/** In the order of the counters: those nearest to their end first. */
+/** Returns rows in the order of the counters: least remaining first. */
 export function countedRows(counters: readonly LimitCounter[]): readonly LimitRow[] {
   return counters.map((counter) => {
     const { policy, target, entry, source, counts, limit, burst, unit, mode } = counter;
@@ -24,7 +24,7 @@ export function countedRows(counters: readonly LimitCounter[]): readonly LimitRo
   });
 }
 
-/** Local limits that are in force and have no open counter. */
+/** Returns rows of local limits in effect that have no open counter. */
 export function untouchedRows(
   policies: readonly DumpedPolicy[],
   counters: readonly LimitCounter[],
@@ -47,10 +47,11 @@ function idOf(policy: string, target: string, entry: number, source: LimitRow["s
   return JSON.stringify([policy, target, entry, source]);
 }
 
+/** A table of limits. */
 export function LimitTable(props: {
   caption: string;
   rows: readonly LimitRow[];
-  /** Absent: the column is left out. */
+  /** Denials by limit; absent: the column is left out. */
   denials?: readonly Denial[] | undefined;
 }) {
   const { caption, rows, denials } = props;
@@ -90,8 +91,8 @@ function Limit({ row: { policy, target, source, limit } }: { row: LimitRow }) {
       {describeLimit(limit)}
       <div class="note">
         {policy} on {target}
-        {source === "fallback" && ", while the rate limit service is away"}
-        {limit.mode === "Shadow" && ", shadow mode: refuses nothing"}
+        {source === "fallback" && ", while the rate limit service is unavailable"}
+        {limit.mode === "Shadow" && ", shadow mode: denies nothing"}
       </div>
     </>
   );
@@ -121,14 +122,14 @@ function Used({ row: { counter, limit } }: { row: LimitRow }) {
   );
 }
 
-/** Refusals are not counted by key. */
+/** Denials are not counted by key. */
 function describeDenied({ limit: { mode }, counter, keyExpression }: LimitRow, denial: Denial | undefined): string {
   const count = formatCount((mode === "Shadow" ? denial?.shadowDenied : denial?.denied) ?? 0);
   const isKeyed = counter?.key !== undefined || keyExpression !== undefined;
   return `${count}${isKeyed ? " for all keys" : ""}${mode === "Shadow" ? " in shadow mode" : ""}`;
 }
 
-/** From this share of its limit on, a counter is near its end. */
+/** The share of a limit from which a counter is highlighted. */
 const nearEnd = 0.8;
 
 function rowTone({ used, limit, remaining, mode }: LimitCounter): "bad" | "warn" | undefined {

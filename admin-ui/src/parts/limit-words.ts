@@ -1,10 +1,11 @@
-/** Limits in words that say requests or tokens. */
+/** Describes limits as text, in requests or tokens. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import { counted, formatCount } from "../format.ts";
 
+/** A local limit of a policy. */
 export type LocalEntry = DumpedPolicy["local"][number];
 
-/** `10 requests per minute, burst 5`, `1 token per second`. */
+/** Describes a limit: `10 requests per minute, burst 5`, `1 token per second`. */
 export function describeLimit({
   counts,
   amount,
@@ -15,7 +16,7 @@ export function describeLimit({
   return burst > 0 ? `${words}, burst ${formatCount(burst)}` : words;
 }
 
-/** `1 request`, `1,000 tokens`. */
+/** Describes an amount: `1 request`, `1,000 tokens`. */
 export function describeUnits(units: number, counts: LocalEntry["counts"]): string {
   return counted(units, counts === "requests" ? "request" : "token");
 }

@@ -1,26 +1,28 @@
-/** A small plot of the last minutes with its figures in words, so that nothing is said by colour or shape alone. */
+/** A small plot of the last minutes, with its figures as text: colour and shape are never the only information. */
 import type { ComponentChildren } from "preact";
 import { formatSeconds } from "../format.ts";
 
-/** Colours, as style.css has them. */
+/** Colours defined in style.css. */
 export type Tone = "good" | "accent" | "warn" | "bad" | "quiet";
 
+/** One line or area of a plot. */
 export interface Series {
   readonly name: string;
   readonly tone: Tone;
-  /** One for each time of the plot; undefined where there is nothing to show. */
+  /** One value per time of the plot; undefined leaves a gap. */
   readonly values: readonly (number | undefined)[];
-  /** The latest figure, in words. */
+  /** The latest value as text. */
   readonly now: string;
 }
 
+/** Properties of a `Plot`. */
 export interface PlotProps {
   readonly title: string;
-  /** The figure that matters most, in words. */
+  /** The most important figure as text. */
   readonly headline: ComponentChildren;
-  /** What the headline is of. */
+  /** Describes the headline. */
   readonly note: string;
-  /** Seconds, ascending. */
+  /** Times of the values in seconds, ascending. */
   readonly times: readonly number[];
   readonly series: readonly Series[];
   /** `areas` are stacked, the first at the bottom; `lines` are not. */
@@ -28,12 +30,13 @@ export interface PlotProps {
   readonly formatValue: (value: number) => string;
 }
 
-/** Size of the drawing in its own units; it is stretched to the room there is. */
+/** The size of the drawing in its own units; it is stretched to the available space. */
 const width = 300;
 const height = 64;
-/** A plot of two seconds would be stretched to nonsense. */
+/** The shortest span of time: a plot of two seconds would be stretched beyond recognition. */
 const minSpanSeconds = 60;
 
+/** A plot with its headline and legend. */
 export function Plot({ title, headline, note, times, series, form, formatValue }: PlotProps) {
   const span = Math.max(minSpanSeconds, (times.at(-1) ?? 0) - (times[0] ?? 0));
   const outlines = form === "areas" ? stack(series) : series;
@@ -52,7 +55,7 @@ export function Plot({ title, headline, note, times, series, form, formatValue }
       </figcaption>
       <div class="drawing">
         <p class="scale" aria-hidden="true">
-          {most === 0 ? "nothing yet" : `at most ${formatValue(most)}`}
+          {most === 0 ? "no data yet" : `at most ${formatValue(most)}`}
         </p>
         <svg
           viewBox={`0 0 ${width} ${height}`}
@@ -95,7 +98,7 @@ export function Plot({ title, headline, note, times, series, form, formatValue }
 
 type Outline = Pick<Series, "name" | "tone" | "values">;
 
-/** Each on top of those before it; the last comes first, so that the others are drawn over it. */
+/** Stacks each series on those before it. The last one comes first, so that the others are drawn over it. */
 function stack(series: readonly Series[]): readonly Outline[] {
   let below: readonly number[] = [];
   const outlines = series.map(({ name, tone, values }) => {
@@ -116,7 +119,7 @@ function areaPoints(
   return [place(first, 0), ...times.map((time, at) => place(time, values[at] ?? 0)), place(last, 0)].join(" ");
 }
 
-/** The stretches without a gap, as pairs of time and value. */
+/** Returns the parts without a gap, as pairs of time and value. */
 function runsOf(times: readonly number[], values: Outline["values"]): readonly (readonly [number, number])[][] {
   const runs: [number, number][][] = [[]];
   for (const [at, time] of times.entries()) {

@@ -1,11 +1,11 @@
-/** What is wrong with the configuration: faults of resources, what is not served, and rules that others go before. */
+/** Problems of the configuration: of resources, of what is not served, and of rules that others take precedence over. */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { counted } from "../format.ts";
 
 type Problem = ConfigDump["config"]["problems"][number];
 type NotServed = ConfigDump["config"]["notServed"][number];
 
-/** A resource that is not served because of a problem is told with it, once. */
+/** A resource that is not served because of a problem is shown with the problem, once. */
 export function Problems({ config: { problems, notServed } }: { config: ConfigDump["config"] }) {
   if (problems.length === 0 && notServed.length === 0) return null;
   const isCauseOf = ({ resource, message }: Problem, other: NotServed): boolean =>
@@ -13,7 +13,7 @@ export function Problems({ config: { problems, notServed } }: { config: ConfigDu
   const others = notServed.filter((each) => !problems.some((problem) => isCauseOf(problem, each)));
   return (
     <section aria-label="Problems" class="notice bad">
-      <h4>Not as written</h4>
+      <h4>Problems</h4>
       <ul>
         {problems.map((problem, index) => {
           const { message, resource, path, location: place } = problem;
@@ -37,7 +37,7 @@ export function Problems({ config: { problems, notServed } }: { config: ConfigDu
   );
 }
 
-/** `not served at Gateway default/web (BackendNotFound)`. */
+/** Describes `not served at Gateway default/web (BackendNotFound)`. */
 function describeNotServed(all: readonly NotServed[]): string {
   const places = all.map(({ of, reason }) => `${of === undefined ? "" : `at ${of} `}(${reason})`);
   return `not served ${places.join(", ")}`;
@@ -49,7 +49,7 @@ export function Conflicts({ conflicts: { rules, leftOut, unexaminedHostnames } }
   const sorted = rules.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable));
   return (
     <section aria-label="Conflicts" class="notice warn">
-      <h4>Routes in conflict</h4>
+      <h4>Conflicting routes</h4>
       <ul>
         {sorted.map(({ route, rule, message }) => (
           <li key={rule}>
@@ -58,7 +58,7 @@ export function Conflicts({ conflicts: { rules, leftOut, unexaminedHostnames } }
         ))}
         {leftOut > 0 && <li>and {counted(leftOut, "more rule")}</li>}
         {unexaminedHostnames > 0 && (
-          <li>{counted(unexaminedHostnames, "hostname")} with too many matches to look for more</li>
+          <li>{counted(unexaminedHostnames, "hostname")} with too many matches to compare</li>
         )}
       </ul>
     </section>

@@ -1,4 +1,4 @@
-/** Four plots of the last minutes: requests by status, time to answer, denials by limits, tokens. */
+/** Four plots of the last minutes: requests by status, request durations, denials by limits, tokens. */
 import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import { counted, formatCount, formatMs, formatRate, formatSeconds } from "../format.ts";
 import {
@@ -14,10 +14,11 @@ import {
 } from "../traffic-history.ts";
 import { Plot, type Series, type Tone } from "./plot.tsx";
 
-/** Rates are of so many seconds: long enough not to jump, short enough to be of now. */
+/** The time over which rates are averaged: long enough to be steady, short enough to be current. */
 const rateSeconds = 10;
 const minuteSeconds = 60;
 
+/** The plots of the overview. */
 export function TrafficPlots({ history }: { history: TrafficHistory }) {
   return (
     <section aria-label="Live traffic" class="plots">
@@ -37,7 +38,7 @@ function Requests({ history }: { history: TrafficHistory }) {
   const perSecond = (read: (traffic: Traffic) => number) => (span: Span) => growth(span, read) / span.seconds;
   const minute = spanBefore(history, minuteSeconds);
   const newest = history.at(-1);
-  // Classes that never came need no place.
+  // Classes without requests are left out.
   const classes = statusClasses.filter((each) => newest !== undefined && requestsOf(each)(newest) > 0);
   return (
     <Plot
@@ -56,9 +57,9 @@ function Requests({ history }: { history: TrafficHistory }) {
       )}
       times={timesOf(history)}
       form="areas"
-      formatValue={(value) => `${formatRate(value)} a second`}
+      formatValue={(value) => `${formatRate(value)} per second`}
       series={classes.map((name) => ({
-        name: name === "none" ? "no answer" : name,
+        name: name === "none" ? "no response" : name,
         tone: statusTones[name],
         values: valuesOf(history, rateSeconds, perSecond(requestsOf(name))),
         now: minute === undefined ? "–" : formatCount(growth(minute, requestsOf(name))),
@@ -102,11 +103,11 @@ function Denials({ history }: { history: TrafficHistory }) {
   return (
     <Plot
       title="Denied by limits"
-      headline={`${formatLatest(history, minuteSeconds, denied, formatCount)} a minute`}
-      note={describeMinute(minute, (span) => `${counted(denied(span), "request")} answered with 429`)}
+      headline={`${formatLatest(history, minuteSeconds, denied, formatCount)} per minute`}
+      note={describeMinute(minute, (span) => `${counted(denied(span), "request")} denied with 429`)}
       times={timesOf(history)}
       form="areas"
-      formatValue={(value) => `${formatCount(value)} a minute`}
+      formatValue={(value) => `${formatCount(value)} per minute`}
       series={[
         {
           ...{ name: "denied", tone: "bad" },
@@ -130,11 +131,11 @@ function Tokens({ history }: { history: TrafficHistory }) {
   return (
     <Plot
       title="LLM tokens"
-      headline={`${formatLatest(history, minuteSeconds, (span) => growth(span, all), formatCount)} a minute`}
+      headline={`${formatLatest(history, minuteSeconds, (span) => growth(span, all), formatCount)} per minute`}
       note={describeMinute(minute, (span) => counted(growth(span, all), "token"))}
       times={timesOf(history)}
       form="areas"
-      formatValue={(value) => `${formatCount(value)} a minute`}
+      formatValue={(value) => `${formatCount(value)} per minute`}
       series={[series("input", "accent"), series("output", "good"), ...(hasOther ? [series("other", "quiet")] : [])]}
     />
   );
@@ -144,7 +145,7 @@ function timesOf(history: TrafficHistory): readonly number[] {
   return history.map(({ uptimeSeconds }) => uptimeSeconds);
 }
 
-/** A figure at each answer, of the `seconds` before it. */
+/** Returns a value for each response, over the `seconds` before it. */
 function valuesOf<Value>(
   history: TrafficHistory,
   seconds: number,
@@ -166,9 +167,9 @@ function formatLatest(
   return span === undefined ? "–" : format(read(span));
 }
 
-/** `12 requests in the last minute`; while less than a minute has been seen, `in the last 14s`. */
+/** Describes `12 requests in the last minute`; with less than a minute of data, `in the last 14s`. */
 function describeMinute(span: Span | undefined, describe: (span: Span) => string): string {
-  if (span === undefined) return "waiting for the second answer of the proxy";
+  if (span === undefined) return "waiting for the second response of the proxy";
   const isWhole = span.seconds > minuteSeconds - 5;
   return `${describe(span)} in the last ${isWhole ? "minute" : formatSeconds(span.seconds)}`;
 }
