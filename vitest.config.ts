@@ -2,19 +2,63 @@ import { defineConfig } from "vitest/config";
 import { expectOptions, jsonReport, retry } from "./test/support/ci-run.ts";
 import { MissingProgramsReporter } from "./test/support/missing-programs-reporter.ts";
 
+const shared = {
+  globalSetup: ["test/support/bundle-programs.ts"],
+  testTimeout: 20_000,
+  hookTimeout: 30_000,
+  expect: expectOptions,
+  retry,
+};
+
+/**
+ * Those need a cluster (`npm run test:kube`, `npm run test:e2e`) or take minutes (`npm run test:hardening`, `npm run
+ * faults`). Under CI `npm run test:hardening` runs all of test/hardening, so `npm test` leaves it out.
+ */
+const elsewhere = [
+  ...["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/faults/**"],
+  process.env["CI"] === "true" ? "test/hardening/**" : "test/hardening/soak/**",
+];
+
+/** Tests within one process, beside their source and of several modules together. */
+const inProcess = [
+  "*/src/**/*.test.ts",
+  "examples/*/src/**/*.test.ts",
+  "test/{docs,examples,integration,layers,support}/**/*.test.ts",
+];
+/** Those that replace a module or measure their own process: no other file may have used it before. */
+const alone = [
+  "proxy/src/cel/charged-work.test.ts",
+  "proxy/src/translate/wrong-conflicts.test.ts",
+  "**/*.workers.test.ts",
+];
+
 // Unit tests sit beside their source; tests of whole programs sit under test/.
 export default defineConfig({
   test: {
-    include: ["*/src/**/*.test.ts", "examples/*/src/**/*.test.ts", "test/**/*.test.ts"],
-    // Those need a cluster (`npm run test:kube` and `npm run test:e2e`), and those take minutes (`npm run test:hardening`, `npm run faults`).
-    exclude: ["**/node_modules/**", "test/kube/**", "test/e2e/**", "test/hardening/soak/**", "test/faults/**"],
     // Many files wait for processes, so even the last core has work.
     maxWorkers: "100%",
-    globalSetup: ["test/support/bundle-programs.ts"],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
-    expect: expectOptions,
-    retry,
     reporters: ["default", new MissingProgramsReporter(), ...jsonReport("TEST_REPORT")],
+    projects: [
+      {
+        extends: true,
+        test: {
+          ...shared,
+          name: "in process",
+          include: inProcess,
+          exclude: [...elsewhere, ...alone],
+          // The files of one worker load each module once, which takes a third of their time otherwise.
+          isolate: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...shared,
+          name: "programs",
+          include: ["test/**/*.test.ts", ...alone],
+          exclude: [...elsewhere, ...inProcess.filter((pattern) => pattern.startsWith("test/"))],
+        },
+      },
+    ],
   },
 });

@@ -1,5 +1,5 @@
 /**
- * Prints what failed in test runs, what was not run and why, and the totals, from vitest's JSON reports. The totals, `N
+ * Prints the slowest files of test runs, what failed, what was not run and why, and the totals, from vitest's JSON reports. The totals, `N
  * passed, N failed, N skipped`, stand alone on the last line for whatever reads the end of a log. Exit status 1 when
  * something failed or a report is missing.
  *
@@ -24,6 +24,9 @@ interface FileReport {
   /** The file's absolute path. */
   readonly name: string;
   readonly status: string;
+  /** Milliseconds since 1970. */
+  readonly startTime: number;
+  readonly endTime: number;
   /** Why the file could not be loaded, or empty. */
   readonly message: string;
   readonly assertionResults: readonly {
@@ -75,6 +78,19 @@ function findingsOf(file: FileReport): readonly string[] {
     });
 }
 
+/** The files that took longest, the slowest first, as `seconds path`. */
+export function slowestFiles(reports: readonly TestReport[], most = 20): readonly string[] {
+  return reports
+    .flatMap(({ testResults }) => testResults)
+    .map(({ name, startTime, endTime }) => ({
+      path: relative(process.cwd(), name),
+      seconds: (endTime - startTime) / 1_000,
+    }))
+    .sort((a, b) => b.seconds - a.seconds)
+    .slice(0, most)
+    .map(({ path, seconds }) => `${seconds.toFixed(1).padStart(6)} s  ${path}`);
+}
+
 const skippedStatuses = ["skipped", "pending", "todo", "disabled"];
 
 function notRunIn(file: FileReport): readonly string[] {
@@ -105,7 +121,9 @@ if (import.meta.main) {
   const written = paths.filter((path) => existsSync(path));
   const isComplete = written.length === paths.length && paths.length > 0;
   // The reports are vitest's own, written moments ago.
-  const totals = totalsOf(...written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport));
+  const reports = written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport);
+  const totals = totalsOf(...reports);
+  console.log(["== the slowest files of tests", ...slowestFiles(reports)].join("\n"));
   for (const finding of totals.findings) console.log(finding);
   const notRun = [...notRunChecks(), ...totals.notRun];
   console.log(notRun.length === 0 ? "== nothing was left out" : "== not run:");

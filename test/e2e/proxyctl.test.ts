@@ -110,7 +110,13 @@ describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
     const { shown, press } = open("trace", ...onCluster, "--port", "8080", "--", "-H", "'x-user: trace'", url);
     await expect.poll(shown, patience).toMatch(/> .* Finished +200/);
     // One line for each step, from the request to its end.
-    const steps = ["Request +GET", "Route +default/team/0", "Policies +default/team-limits", "Global +", "Answer +200"];
+    const steps = [
+      "Request +GET",
+      "Route +default/team/0",
+      "Policies +default/team-limits",
+      "Global +",
+      "Response +200",
+    ];
     for (const step of steps) expect(shown()).toMatch(new RegExp(`ms ${step}`));
     press("g");
     await expect.poll(shown, patience).toContain("│ type: requestStarted");

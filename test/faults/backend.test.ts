@@ -7,7 +7,7 @@ import { startBackendProcess } from "./support/servers.ts";
 import { startWorld } from "./support/world.ts";
 
 const noConnection = /^503 no connection to the backend/;
-const brokeOff = /^502 the backend broke off/;
+const brokeOff = /^502 the backend reset the connection/;
 
 test("backend killed for 3 s", async ({ task }) => {
   const backend = await startBackendProcess();

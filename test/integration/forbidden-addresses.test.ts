@@ -19,7 +19,7 @@ import { ask, byAddress, globalPolicy, manifestsUnder } from "../support/global-
 import { startScriptedService } from "../support/rate-limit-service.ts";
 
 /** As in a cluster. */
-const cluster: AddressRules = { own: [], refusesSpecial: true, allowed: [] };
+const cluster: AddressRules = { own: [], deniesSpecial: true, allowed: [] };
 
 /** A server that must not be reached. */
 async function startForbidden(
@@ -100,7 +100,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
     const { port } = await startBackend();
     let addresses = ["127.0.0.1"];
     const gateway = await serve(
-      { own: [], refusesSpecial: true, allowed: [{ host: "127.0.0.1", port }] },
+      { own: [], deniesSpecial: true, allowed: [{ host: "127.0.0.1", port }] },
       backendAt("rebinding.example", port),
       { resolveName: () => Promise.resolve({ addresses, ttlMs: 1_000 }) },
     );
@@ -116,7 +116,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
 
   test("of several addresses of a name only the permitted ones are endpoints", async () => {
     const { port } = await startBackend();
-    const rules: AddressRules = { own: [], refusesSpecial: true, allowed: [{ host: "127.0.0.1", port }] };
+    const rules: AddressRules = { own: [], deniesSpecial: true, allowed: [{ host: "127.0.0.1", port }] };
     const gateway = await serve(rules, backendAt("mixed.example", port), {
       resolveName: () => Promise.resolve({ addresses: ["127.0.0.1", "127.0.0.2", "::1"], ttlMs: 60_000 }),
     });
@@ -127,7 +127,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
   test("mirrors and health checks connect to nothing that is refused", async () => {
     const backend = await startBackend();
     const hidden = await startForbidden();
-    const rules: AddressRules = { own: [], refusesSpecial: true, allowed: [{ host: "127.0.0.1", port: backend.port }] };
+    const rules: AddressRules = { own: [], deniesSpecial: true, allowed: [{ host: "127.0.0.1", port: backend.port }] };
     const healthChecks = { intervalMs: 1_000, timeoutMs: 500, path: "/" };
     const rule = `{ backendRefs: [${backendRef("b")}], filters: [{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: hidden } } }] }`;
     const gateway = await startGateway(
@@ -158,14 +158,14 @@ endpoints: [{ addresses: [127.0.0.1] }]
       { host: "127.0.0.1", port: service.port },
     ];
     const forbidden = await startGateway(manifestsUnder(backend, closed), {
-      addresses: new AddressGuard({ own: [], refusesSpecial: true, allowed: allowed.slice(0, 1) }),
+      addresses: new AddressGuard({ own: [], deniesSpecial: true, allowed: allowed.slice(0, 1) }),
     });
     expect((await ask(forbidden)).status).toBe(503);
     expect(forbidden.dataPlane.rateLimitServices()[0]?.lastError?.message).toMatch(/is a loopback address/);
     expect(service.calls).toHaveLength(0);
 
     const sidecar = await startGateway(manifestsUnder(backend, closed), {
-      addresses: new AddressGuard({ own: [], refusesSpecial: true, allowed }),
+      addresses: new AddressGuard({ own: [], deniesSpecial: true, allowed }),
     });
     expect((await ask(sidecar)).status).toBe(200);
     expect(service.calls).toHaveLength(1);
@@ -174,7 +174,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
 
 describe("where manifests are translated", () => {
   const guard = new AddressGuard(cluster);
-  const refuseAddress = (host: string, port: number) => guard.refusalOfHost(host, port);
+  const refuseAddress = (host: string, port: number) => guard.denialReasonOfHost(host, port);
   const translated = async (...documents: readonly string[]) => {
     const gateway = await startGateway(gatewayManifest(), { refuseAddress });
     return gateway.apply(manifests(gatewayManifest(), ...documents));

@@ -6,14 +6,14 @@ import { expect, test } from "vitest";
 import type { GlobalDescriptor, GlobalLimit } from "../../proxy/src/ir/global-limit.ts";
 import type { RequestView } from "../../proxy/src/cel/request-view.ts";
 import { areValuesTooLong } from "../../proxy/src/policy/ratelimit/global/call-size.ts";
-import { chargesOf, questionsOf } from "../../proxy/src/policy/ratelimit/global/calls.ts";
+import { chargeCallsOf, decisionCallsOf } from "../../proxy/src/policy/ratelimit/global/calls.ts";
 import {
   chargeOf,
   compileDescriptor,
   describeRequest,
   type RequestDescriptor,
 } from "../../proxy/src/policy/ratelimit/global/descriptors.ts";
-import { encodeRateLimitCall } from "../../proxy/src/policy/ratelimit/global/rate-limit-codec.ts";
+import { encodeRateLimitRequest } from "../../proxy/src/policy/ratelimit/global/rate-limit-codec.ts";
 
 /** Bounds of the API: `proxy/src/api/global-rate-limit.ts`. */
 const [maxDescriptors, maxEntries, maxName, maxDomain] = [16, 16, 64, 256];
@@ -70,9 +70,9 @@ test("a call that is made is within the bounds of the service, and its amounts w
       // The calls read nothing else of a limit.
       const global = policy as unknown as GlobalLimit;
       const charges = descriptors.map((each) => ({ descriptor: each, hits: chargeOf(each.compiled, view, tokens) }));
-      for (const { call } of [...questionsOf(global, descriptors), ...chargesOf(global, charges, true)]) {
+      for (const { call } of [...decisionCallsOf(global, descriptors), ...chargeCallsOf(global, charges, true)]) {
         made++;
-        const message = encodeRateLimitCall(call);
+        const message = encodeRateLimitRequest(call);
         longest = Math.max(longest, message.length);
         expect(message.length).toBeLessThan(defaultMaxCallBytes);
         const read = decodeRateLimitRequest(message, defaultCallBounds);

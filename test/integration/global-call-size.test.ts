@@ -63,7 +63,7 @@ describe("a value that a global limit counts by", () => {
     );
     expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(58_000)}`)).toEqual({
       status: 431,
-      body: "a rate limit counts by values of the request that are too long, accepted are 8192 bytes, 131072 together",
+      body: "a rate limit uses values of the request that are too long, accepted are 8192 bytes, 131072 together",
     });
     expect(backend.requests).toHaveLength(0);
   });

@@ -290,7 +290,7 @@ describe("descriptors", () => {
       ),
     );
     const answer = await ask(gateway);
-    expect([answer.status, answer.body]).toEqual([503, "the rate limit service does not answer"]);
+    expect([answer.status, answer.body]).toEqual([503, "the rate limit service is unavailable"]);
     expect(gateway.records[0]?.reason).toBe("RateLimitServiceFailure");
   });
 

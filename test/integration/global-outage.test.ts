@@ -76,7 +76,7 @@ describe("the breaker", () => {
         lastError: { message: "gRPC status 14: away", atMs: nowMs },
         failuresInARow: failuresToOpen,
         chargesBuffered: 0,
-        refusalsRemembered: 0,
+        denialsCached: 0,
         limitsLearned: 0,
       },
     ]);
@@ -116,7 +116,7 @@ describe("the breaker", () => {
     const startMs = gateway.clock.nowMs();
     expect(await statuses(gateway, 2)).toEqual([200, 429]);
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
-      { breaker: "closed", sinceMs: startMs, refusalsRemembered: 1, limitsLearned: 1 },
+      { breaker: "closed", sinceMs: startMs, denialsCached: 1, limitsLearned: 1 },
     ]);
     expect(gateway.dataPlane.rateLimitServices()[0]).not.toHaveProperty("lastError");
     gateway.clock.advance(60_000);

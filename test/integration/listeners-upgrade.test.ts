@@ -285,7 +285,7 @@ describe("a backend that switches", () => {
     const gateway = await startGateway(route(backend.port));
     const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 502 /);
-    expect(rest).toBe("the backend broke off");
+    expect(rest).toBe("the backend reset the connection");
     await expect.poll(() => gateway.records).toMatchObject([{ status: 502, reason: "UpstreamReset" }]);
   });
 });

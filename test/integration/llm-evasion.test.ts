@@ -337,7 +337,7 @@ describe("a switch of protocols", () => {
     const { backend, gateway } = await startRealtime("provider: { openai: {} }");
     const record = gateway.nextRecord();
     const { status, body } = await rawHttp(gateway.url(), upgrade());
-    expect([status, body]).toEqual([403, "this backend does not allow to switch protocols"]);
+    expect([status, body]).toEqual([403, "this backend does not allow switching protocols"]);
     expect(await record).toMatchObject({ status: 403, reason: "UpgradeNotAllowed" });
     expect(backend.requests).toHaveLength(0);
   });
@@ -365,7 +365,7 @@ describe("a switch of protocols", () => {
   });
 });
 
-describe("work whose tokens no answer tells", () => {
+describe("work whose tokens no response reports", () => {
   const paths = [
     "/v1/batches",
     "/v1/messages/batches",

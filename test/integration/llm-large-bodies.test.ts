@@ -25,7 +25,7 @@ spec: { ai: { provider: ${provider}, host: 127.0.0.1, port: ${backend.port} } }
 }
 
 const repeated = (member: string): string => `{"stream":true,${`${member},`.repeat(100_000)}"x":0}`;
-const refusal = [400, 'request body names a member such as "model" more than 8 times'];
+const refusal = [400, 'request body has a member such as "model" more than 8 times'];
 
 test.each(['"model":0', '"Model":0', '"stream_options":0', '"stream_options":{"include_usage":0}', '"stream":1'])(
   "a body with %s by the thousand is refused before it is edited",

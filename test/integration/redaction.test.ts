@@ -6,7 +6,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DecisionRing } from "../../proxy/src/admin/decision-ring.ts";
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { renderConfigDump } from "../../proxy/src/admin/dump/config-dump.ts";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
@@ -201,7 +201,7 @@ test.each(["User-Agent", "X-Request-Id", "X-Forwarded-For"])(
 function dumpOf(text: string): unknown {
   const { resources } = parseManifests([{ path: "test.yaml", text }]);
   const { binds, backends, statuses } = translate(resources);
-  return atOnce(
+  return runToEnd(
     renderConfigDump({
       process: { version: "0", startedMs: 0, mode: "file", source: "test", settings: {} },
       configuration: {

@@ -91,7 +91,7 @@ function readable(api: ObjectApiServer): readonly unknown[] {
 }
 
 /** Of the last condition that the controller wrote for the Gateway. */
-function isRefused(api: ObjectApiServer): boolean {
+function isRejected(api: ObjectApiServer): boolean {
   return JSON.stringify(api.get(paths.gateways, "ann", "web")?.["status"] ?? {}).includes("everywhere");
 }
 
@@ -124,7 +124,7 @@ test("a malformed Gateway keeps the rights that are permitted, and loses each wi
   await first.stop();
   api.put(paths.gateways, malformedGateway);
   await control(api);
-  await comes(() => expect(isRefused(api)).toBe(true), 10_000);
+  await comes(() => expect(isRejected(api)).toBe(true), 10_000);
   expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]);
 
   api.remove(paths.grants, toSecrets);

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { ClusterConnection } from "../../proxy/src/kube/connection.ts";
 import { findCluster } from "../../proxy/src/kube/cluster.ts";
 import { parseResource } from "../../proxy/src/api/parse-resource.ts";
-import { faultsOf } from "../../proxy/src/api/testing/faults.ts";
+import { errorsOf } from "../../proxy/src/api/testing/errors.ts";
 import { type Cluster, describeCluster } from "./support/cluster.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
@@ -145,14 +145,14 @@ const refused: readonly (readonly [string, object])[] = [
 describeCluster("the API server and the parser", (cluster) => {
   describe("both accept", () => {
     test.each(accepted)("%s", async (_, manifest) => {
-      expect(faultsOf(manifest)).toEqual([]);
+      expect(errorsOf(manifest)).toEqual([]);
       expect(await judge(cluster, manifest)).toBe("201");
     });
   });
 
   describe("both refuse", () => {
     test.each(refused)("%s", async (_, manifest) => {
-      expect(faultsOf(manifest)).not.toEqual([]);
+      expect(errorsOf(manifest)).not.toEqual([]);
       // 400 for fields that are unknown, 422 for what the schema refuses.
       expect(await judge(cluster, manifest)).toMatch(/^4(00|22)/);
     });
@@ -170,7 +170,7 @@ describeCluster("the API server and the parser", (cluster) => {
 
   test("differ on an expression that does not compile: the API server cannot know, the status tells", async () => {
     const manifest = local({ ...entry, key: "request.heders.x" });
-    expect(faultsOf(manifest)).toHaveLength(1);
+    expect(errorsOf(manifest)).toHaveLength(1);
     expect(await judge(cluster, manifest)).toBe("201");
   });
 });

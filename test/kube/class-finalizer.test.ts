@@ -95,7 +95,7 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     await cluster.apply(gateway(namespace, "web", "leaving"));
     await cluster.becomes("deployment/web-leaving", namespace, {});
     expect(await finalizersOf("leaving")).toEqual([theirs]);
-    expect(controller.log.filter(({ msg }) => msg === "cannot change the finalizer of a class")).toEqual([]);
+    expect(controller.log.filter(({ msg }) => msg === "cannot change the finalizer of a GatewayClass")).toEqual([]);
     await cluster.kubectl(["patch", "gatewayclass/leaving", "--type=merge", "-p", '{"metadata":{"finalizers":null}}']);
     await isGone("leaving");
   });

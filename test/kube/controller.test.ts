@@ -122,11 +122,11 @@ describeCluster("the log of the controller", (cluster) => {
         .toContainEqual(expect.objectContaining({ module, level, msg, ...fields }));
     const resource = `HTTPRoute ${namespace}/logged`;
     await told("controller::lifecycle", "debug", "servers opened");
-    await told("controller::leader", "debug", "lease made");
+    await told("controller::leader", "debug", "creating the lease");
     await told("controller::leader", "debug", "lease renewed");
     await told("controller::source", "debug", "listed");
     await told("controller::source", "trace", "watch event", { object: `${namespace}/logged` });
-    await told("controller::config", "debug", "objects taken");
+    await told("controller::config", "debug", "configuration received");
     await told("controller::reconcile", "debug", "pass ended", { isWritten: true });
     await told("controller::provision", "debug", "provisioned");
     await told("controller::status", "debug", "status written", { resource });

@@ -145,7 +145,7 @@ spec: {parentRefs: [{name: web}]}
       () => cluster.get("httproute/late", "tenant"),
       ({ status }) => JSON.stringify(status ?? "").includes('"reason":"Accepted"'),
     );
-    expect(controller.log.filter(({ msg }) => msg === "deleted" || msg === "made")).toEqual([]);
+    expect(controller.log.filter(({ msg }) => msg === "deleted" || msg === "created")).toEqual([]);
   });
 });
 

@@ -81,14 +81,14 @@ spec:
         type: "Programmed",
         status: "False",
         message: expect.stringContaining(
-          `Deployment ${namespace}/a-b-contested exists and is that of Gateway`,
+          `Deployment ${namespace}/a-b-contested already exists and belongs to Gateway`,
         ) as unknown,
       }),
     );
     await cluster.becomes(
       "gateway/a-b",
       namespace,
-      condition({ type: "Programmed", message: "no proxy is ready yet" }),
+      condition({ type: "Programmed", message: "no proxy of the Gateway is ready yet" }),
     );
     expect(await cluster.get("deployment/a-b-contested", namespace)).toMatchObject(gatewayNameOf("a-b"));
     expect(changes(`Deployment ${namespace}/a-b-contested`)).toBe(0);
@@ -138,7 +138,7 @@ spec:
         (count) => count >= Math.min(attempt, 5),
       );
     }
-    const message = expect.stringContaining(`${object} is changed by somebody else`) as unknown;
+    const message = expect.stringContaining(`${object} is changed by another writer each time`) as unknown;
     await cluster.becomes("gateway/web", namespace, condition({ type: "Programmed", status: "False", message }));
     expect(changes(object)).toBe(5);
   });

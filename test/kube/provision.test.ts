@@ -238,7 +238,7 @@ spec: {ports: [{port: 1234}]}
           expect.objectContaining({
             type: "Programmed",
             reason: "NoResources",
-            message: expect.stringContaining("exists and is not ours") as unknown,
+            message: expect.stringContaining("already exists and is not managed by gatewayproxy.dev") as unknown,
           }),
         ]) as unknown,
       },

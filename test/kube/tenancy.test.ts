@@ -183,7 +183,7 @@ describeCluster("a tenant", () => {
     ["of an alias bomb", bomb(), /alias/],
     ["that is nested for ever", "spec: &a {b: *a}", /nested/],
     ["that is nested deeply", `spec: ${"[".repeat(10_000)}`, /deployment/],
-    ["that is large", `# ${"x".repeat(20_000)}`, /characters, accepted for a Gateway are at most 16384/],
+    ["that is large", `# ${"x".repeat(20_000)}`, /characters; a Gateway accepts at most 16384/],
     [
       "of thousands of keys",
       Array.from({ length: 2_000 }, (_, index) => `k${index}:\n`).join(""),

@@ -73,7 +73,7 @@ test("an edit is live within 500 ms", async () => {
 test("a bad edit is told with its place and what is accepted, and the last good version stays in force", async () => {
   const { proxy, url } = await start(limit(5));
   await proxy.write("policy.yaml", limit(5, "Hour"));
-  const { problem } = await proxy.logged(({ msg }) => msg === "wrong configuration");
+  const { problem } = await proxy.logged(({ msg }) => msg === "invalid configuration");
   expect(problem).toMatch(
     /policy\.yaml:\d+:\d+ ProxyPolicy default\/p spec\.traffic\.rateLimit\.local\[0\]\.unit: .*"Hour".*did you mean "?Hours/i,
   );
@@ -99,9 +99,9 @@ test("a start logs how many objects there are and each that is not fine; later c
     policyManifest(name, "kind: HTTPRoute, name: missing", ["{ requests: 1, unit: Hours }"]);
   const { proxy } = await start(lost("p"));
   expect(proxy.log.filter(({ msg }) => msg === "condition")).toEqual([]);
-  const judged = proxy.log.find(({ msg }) => msg === "objects judged");
-  expect(judged).toMatchObject({ level: "info", notFine: 1, objects: { Gateway: 1, HTTPRoute: 1, ProxyPolicy: 1 } });
-  expect(proxy.log.filter(({ msg }) => msg === "object is not fine")).toEqual([
+  const validated = proxy.log.find(({ msg }) => msg === "objects validated");
+  expect(validated).toMatchObject({ level: "info", notFine: 1, objects: { Gateway: 1, HTTPRoute: 1, ProxyPolicy: 1 } });
+  expect(proxy.log.filter(({ msg }) => msg === "object has conditions that need attention")).toEqual([
     expect.objectContaining({
       level: "warn",
       resource: "ProxyPolicy default/p",
@@ -127,7 +127,7 @@ test("a thousand routes, half of them not fine, are told in a few dozen lines at
   const atStart = proxy.log.length;
   // At most 20 of each: problems, conflicts, objects that are not fine.
   expect(atStart).toBeLessThan(80);
-  expect(proxy.log.find(({ msg }) => msg === "objects judged")).toMatchObject({ objects: { HTTPRoute: 501 } });
+  expect(proxy.log.find(({ msg }) => msg === "objects validated")).toMatchObject({ objects: { HTTPRoute: 501 } });
   await proxy.write("policy.yaml", routes("web"));
   await proxy.logged(inForce(2));
   expect(proxy.log.length - atStart).toBeLessThan(80);
@@ -176,7 +176,7 @@ test("an address that somebody else holds is opened when it is free, and no othe
     new RegExp(`^ready\ncannot open [^ ]*:${held}: listen EADDRINUSE.*; it is tried again\n$`),
   );
   await new Promise((resolve) => holder.close(resolve));
-  await proxy.logged(({ msg, port: opened }) => msg === "listens now" && opened === held);
+  await proxy.logged(({ msg, port: opened }) => msg === "listening" && opened === held);
   expect(await page()).toBe("ready\n");
   expect((await fetch(`http://127.0.0.1:${held}`)).status).toBe(404);
 });

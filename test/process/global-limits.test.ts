@@ -225,7 +225,7 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   const asking = askSteadily(gateway.url, 500, { "x-plan": "paid" }, over.signal);
   await sleep(1_000);
   await service.kill();
-  const opened = await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is away"));
+  const opened = await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is unavailable"));
   const openedMs = performance.now();
   const callsWhenOpened = await callsOf(gateway);
   await sleep(1_500);
@@ -234,7 +234,7 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   const { buffered } = await chargesOf(gateway);
   const again = await startRateLimitService(join(folder, "config"), { GRPC_PORT: String(grpcPort) });
   onTestFinished(() => again.kill());
-  await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is back"));
+  await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is available again"));
   await expect.poll(() => chargedAt(again.grpcPort)).toBeGreaterThanOrEqual(buffered);
   // Faster than the traffic that goes on makes new ones.
   await expect.poll(() => chargesOf(gateway)).toEqual({ buffered: 0, dropped: 0 });

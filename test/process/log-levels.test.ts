@@ -93,7 +93,7 @@ test("at debug one request is understood by its log: rule, limits, endpoint, end
     "proxy::ratelimit debug rate limit service answered",
     "proxy::ratelimit debug limit allowed",
     "proxy::upstream debug endpoint picked",
-    "proxy::upstream debug call answered",
+    "proxy::upstream debug response received from the endpoint",
     "proxy::server debug request ended",
     "proxy::access info request",
   ]);
@@ -113,7 +113,10 @@ test("at debug one request is understood by its log: rule, limits, endpoint, end
   expect(lineOf(lines, "endpoint picked")).toMatchObject({
     ...{ backend: "Backend/default/llm", endpoint: fixture.endpoint, call: 1, candidates: 1 },
   });
-  expect(lineOf(lines, "call answered")).toMatchObject({ endpoint: fixture.endpoint, status: 200 });
+  expect(lineOf(lines, "response received from the endpoint")).toMatchObject({
+    endpoint: fixture.endpoint,
+    status: 200,
+  });
   expect(lineOf(lines, "request ended")).toMatchObject({ status: 200, calls: 1 });
   expect(JSON.stringify(fixture.proxy.log)).not.toContain("canary");
 });
@@ -177,8 +180,8 @@ test("a request that is refused, and one whose endpoint is away, say why", async
   expect(lineOf(missed, "other rules do not match")).toMatchObject({ rules: ["default/chat/0: path is not /chat"] });
   expect(lineOf(missed, "request ended")).toMatchObject({ status: 404, reason: "RouteNotFound" });
   const failed = await ask("/chat", "r-failed");
-  expect(failed.filter(({ msg }) => msg === "call failed")).toHaveLength(2);
-  expect(lineOf(failed, "call failed")).toMatchObject({ error: expect.stringContaining("ECONNREFUSED") as string });
+  expect(failed.filter(({ msg }) => msg === "attempt failed")).toHaveLength(2);
+  expect(lineOf(failed, "attempt failed")).toMatchObject({ error: expect.stringContaining("ECONNREFUSED") as string });
   expect(lineOf(failed, "call retried")).toMatchObject({ cause: "connect" });
   expect(lineOf(failed, "request ended")).toMatchObject({ status: 503, reason: "UpstreamConnectFailure", calls: 2 });
 });

@@ -111,7 +111,7 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
   ])
     await rawHttp(url, head);
   await proxy.write("faulty.yaml", manifests(faulty, faultySecret));
-  await proxy.logged(({ msg }) => msg === "wrong configuration");
+  await proxy.logged(({ msg }) => msg === "invalid configuration");
 
   await run("trace", "--port", String(port), "--", "-H", `x-api-key: ${marker}`, `http://a.example/matched?${query}`);
   for (const view of ["all", "routes", "backends", "policies"]) {

@@ -34,13 +34,13 @@ const inForce = (line: Readonly<Record<string, unknown>>): boolean =>
 test("its target is closed until it can be read, and open from then on", async () => {
   const { proxy, readinessPage, url } = await start();
   expect((await fetch(url)).status).toBe(503);
-  expect(await readinessPage()).toContain("ProxyPolicy default/p cannot be read; its targets answer 503");
+  expect(await readinessPage()).toContain("ProxyPolicy default/p cannot be read; its targets respond with 503");
   await proxy.write("policy.yaml", limit("5"));
   await proxy.logged(inForce);
   expect((await fetch(url)).headers.get("x-ratelimit-remaining")).toBe("4");
   expect(await readinessPage()).not.toContain("cannot be read");
   await proxy.write("policy.yaml", limit("none"));
-  await proxy.logged(({ msg }) => msg === "its last good version stays in force");
+  await proxy.logged(({ msg }) => msg === "its previous valid version stays in use");
   expect((await fetch(url)).headers.get("x-ratelimit-remaining")).toBe("3");
 });
 

@@ -36,7 +36,7 @@ export function startLoadBalancer(plane: ControlPlane, pool: readonly string[]):
       ...{ connection, clock: systemClock, random: Math.random, log },
       paths: [path],
       read: (object) => object,
-      onChange: () => changes.poke(),
+      onChange: () => changes.trigger(),
     });
   const balance = async (): Promise<void> => {
     for (const [key, service] of watched.services.objects) {

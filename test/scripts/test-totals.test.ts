@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { totalsOf, type TestReport } from "../../scripts/test-totals.ts";
+import { slowestFiles, totalsOf, type TestReport } from "../../scripts/test-totals.ts";
 
 const path = "proxy/src/some.test.ts";
 
@@ -19,6 +19,8 @@ const green: TestReport = {
 function fileWith(test: { status: string; failureMessages: string[] }): TestReport["testResults"][number] {
   return {
     name: resolve(path),
+    startTime: 0,
+    endTime: 0,
     status: "passed",
     message: "",
     assertionResults: [{ fullName: " a limit holds", ...test }],
@@ -29,7 +31,17 @@ test("a green run has its number of tests and no failure", () => {
   expect(totalsOf(green)).toEqual({ line: "12 passed, 0 failed", failed: false, findings: [], notRun: [] });
 });
 
-test("skipped tests are counted aloud", () => {
+test("the slowest files of all runs come first", () => {
+  const file = (name: string, startTime: number, endTime: number) => ({
+    ...fileWith({ status: "passed", failureMessages: [] }),
+    ...{ name: resolve(name), startTime, endTime },
+  });
+  const first = { ...green, testResults: [file("a.test.ts", 1_000, 2_500), file("b.test.ts", 0, 100)] };
+  const second = { ...green, testResults: [file("c.test.ts", 500, 13_000)] };
+  expect(slowestFiles([first, second], 2)).toEqual(["  12.5 s  c.test.ts", "   1.5 s  a.test.ts"]);
+});
+
+test("skipped tests are counted", () => {
   expect(totalsOf({ ...green, numPendingTests: 2, numTodoTests: 1 }).line).toBe("12 passed, 0 failed, 3 skipped");
 });
 
@@ -76,6 +88,8 @@ describe("the end of a run", () => {
     const skipped = { ...fileWith({ status: "skipped", failureMessages: [] }), status: "passed" };
     const report = { ...green, numPendingTests: 1, testResults: [skipped] };
     expect(endOf(report, "end-to-end tests: dockerd is not installed\nnpm audit: 405\n")).toEqual([
+      "== the slowest files of tests",
+      `   0.0 s  ${path}`,
       "== not run:",
       "   end-to-end tests: dockerd is not installed",
       "   npm audit: 405",
@@ -85,7 +99,7 @@ describe("the end of a run", () => {
   });
 
   test("says so where everything ran", () => {
-    expect(endOf(green, "")).toEqual(["== nothing was left out", "12 passed, 0 failed"]);
+    expect(endOf(green, "").slice(-2)).toEqual(["== nothing was left out", "12 passed, 0 failed"]);
   });
 });
 
@@ -115,7 +129,14 @@ test("a test that passed only when it was tried again does not fail the run, and
 });
 
 test("a file that cannot be loaded counts as a failure, and is named with its reason", () => {
-  const unloaded = { name: resolve(path), status: "failed", message: "Cannot find module", assertionResults: [] };
+  const unloaded = {
+    name: resolve(path),
+    startTime: 0,
+    endTime: 0,
+    status: "failed",
+    message: "Cannot find module",
+    assertionResults: [],
+  };
   expect(totalsOf({ ...green, success: false, testResults: [...green.testResults, unloaded] })).toEqual({
     line: "12 passed, 1 failed",
     failed: true,

@@ -1,5 +1,5 @@
 /** Worker threads in the process of a test, where they can be looked at and ended. They are stopped when the test ends. */
-import { atOnce } from "@gatewayproxy/runtime/steps";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -59,5 +59,5 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
 
 /** A snapshot as the workers of a pool get it. */
 export function packed(generation: number, { binds, backends }: Omit<Snapshot, "generation">): PackedSnapshot {
-  return atOnce(packSnapshot({ generation, binds, backends }));
+  return runToEnd(packSnapshot({ generation, binds, backends }));
 }

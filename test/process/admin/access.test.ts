@@ -79,7 +79,7 @@ test(":PORT is loopback, and needs no token", async () => {
 test.each(["0.0.0.0", "[::]", "10.0.0.1", "some-name"])("%s:PORT takes a token", async (host) => {
   const proxy = await spawnProxy(await files(), ["--admin-address", `${host}:15000`]);
   expect(await proxy.exited).not.toBe(0);
-  expect(proxy.stderr()).toMatch(/--admin-address: listens on more than loopback, which takes --admin-token-file/);
+  expect(proxy.stderr()).toMatch(/--admin-address: the address is not loopback, which requires --admin-token-file/);
 });
 
 test("with a token nobody is answered who does not have it, and it can be replaced", async () => {

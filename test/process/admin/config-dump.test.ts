@@ -165,7 +165,7 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
       counter: { entry: 0, used: 1, limit: 1, key: counters[0]?.key },
     },
   ]);
-  expect(decisions[0]?.remedies[0]).toContain("gives back 1 requests to this key");
+  expect(decisions[0]?.remedies[0]).toContain("restores 1 requests of this key");
   expect(decisionsSchema.parse(await get("/limits/decisions")).decisions).toHaveLength(1);
   expect(decisionsSchema.parse(await get("/limits/decisions?id=unknown")).decisions).toEqual([]);
 

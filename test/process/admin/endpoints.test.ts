@@ -33,7 +33,7 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
   expect(filterOf(await ask("?level=proxy::config=trace"))).toBe("error,proxy::config=trace");
 
   for (const [query, reason] of [
-    ["?level=verbose", '"verbose" is no level and no module'],
+    ["?level=verbose", '"verbose" is neither a level nor a module'],
     ["?level=info,proxy=loud", '"proxy=loud" is not a log directive'],
     ["?level=info,proxy::ratelimitt=debug", "did you mean proxy::ratelimit?"],
     ["?level==,", '"=" is not a log directive'],
@@ -49,7 +49,7 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
   const body = await fetch(`${proxy.admin}/logging`, { method: "POST", body: "level=debug" });
   expect([body.status, await body.json()]).toEqual([
     400,
-    { error: "/logging with a body", hint: "parameters are in the query: ?level=FILTER or ?reset" },
+    { error: "/logging does not accept a body", hint: "use query parameters: ?level=FILTER or ?reset" },
   ]);
   expect(filterOf(await ask("", "GET"))).toBe("error,proxy::config=trace");
 });

@@ -88,7 +88,7 @@ test("global refusals are explained by who decided them; services and learned li
     limit: 2,
     windowSeconds: 60,
   });
-  expect(known.services).toMatchObject([{ breaker: "closed", refusalsRemembered: 1, limitsLearned: 2 }]);
+  expect(known.services).toMatchObject([{ breaker: "closed", denialsCached: 1, limitsLearned: 2 }]);
   expect(known.services[0]).not.toHaveProperty("lastError");
 
   expect((await send("fallback"))[0]).toBe(200);

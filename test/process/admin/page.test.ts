@@ -9,7 +9,7 @@ import { startMockLlm } from "../../../examples/mock-llm/src/mock-llm.ts";
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
 import { backendRef, gatewayManifest, manifests, policyManifest, routeManifest } from "../../support/gateway.ts";
-import { answeringRules } from "../../support/own-answer-rules.ts";
+import { answeringRules } from "../../support/local-reply-rules.ts";
 import { findCutElements, findFaintTexts } from "../../support/page-contrast.ts";
 import { freePort, startProxy } from "../../support/proxy-process.ts";
 import { startScriptedService } from "../../support/rate-limit-service.ts";
@@ -118,7 +118,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
   const start = async (): Promise<AdminProxy> => startAdminProxy((await startBackend()).port, policies);
 
-  test("shows the way from the address to the endpoint, and what is not served", async () => {
+  test("shows the path from the address to the endpoint, and what is not served", async () => {
     const started = await start();
     await fetch(started.url);
     const page = await open(started, "#routes");
@@ -137,10 +137,10 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(problems).toEqual([expect.stringMatching(/misplaced.* does not exist; not served .*TargetNotFound/)]);
   });
 
-  test("counts before one's eyes, and tells which policy does not limit and why", async () => {
+  test("shows counters as they change, and which policy does not limit and why", async () => {
     const started = await start();
     const page = await open(started, "#limits");
-    await page.getByText("Nothing is counted at the moment").waitFor();
+    await page.getByText("No window is open").waitFor();
     const row = page.getByRole("row", { name: /3 requests per hour/ });
     await row.getByText("0 of 3 requests").waitFor();
     for (let sent = 0; sent < 4; sent++) await fetch(started.url);
@@ -156,7 +156,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(await page.getByRole("region", { name: "default/misplaced" }).innerText()).toContain("Does not limit");
   });
 
-  test("shows how rate limit services are, what they have told, and how they go and come back", async () => {
+  test("shows the state of rate limit services, learned limits, and how a service fails and recovers", async () => {
     let isAway = false;
     const service = await startScriptedService(() => {
       if (isAway) return { code: status.UNAVAILABLE, details: "gone for lunch" };
@@ -173,9 +173,9 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
     const services = page.getByRole("table", { name: /^Rate limit services/ });
     const row = services.getByRole("row", { name: new RegExp(`address/127\\.0\\.0\\.1:${service.port}`) });
-    await row.getByText("answers").waitFor();
+    await row.getByText(/^available/).waitFor();
     expect((await row.getByRole("cell").allInnerTexts()).map((text) => text.trim())).toEqual([
-      "answers",
+      "available",
       expect.stringMatching(/^\d+s$/),
       "0",
       "0",
@@ -188,20 +188,20 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
     isAway = true;
     for (let sent = 0; sent < 40; sent++) await ask();
-    await row.getByText(/^away/).waitFor();
+    await row.getByText(/^unavailable/).waitFor();
     expect(await row.innerText()).toMatch(
-      /last error \d+s ago: (gRPC status 14: gone for lunch|the service says that it is not serving)/,
+      /last error \d+s ago: (gRPC status 14: gone for lunch|the service reports that it is not serving)/,
     );
     expect(await row.getByRole("time").first().getAttribute("title")).toMatch(/Z$/);
     await page.getByRole("link", { name: "Overview" }).click();
-    await page.getByText(/^Rate limit service .* is away: /).waitFor();
+    await page.getByText(/^Rate limit service .* is unavailable: /).waitFor();
     await page.getByRole("link", { name: "Limits", exact: true }).click();
 
     isAway = false;
-    await expect.poll(async () => (await ask(), row.getByText("answers").count()), { timeout: 20_000 }).toBe(1);
+    await expect.poll(async () => (await ask(), row.getByText(/^available/).count()), { timeout: 20_000 }).toBe(1);
   });
 
-  test("is worked by keyboard alone: what has the focus is seen, in the order in which it is read", async () => {
+  test("works by keyboard alone: the focus is visible and follows the reading order", async () => {
     const started = await start();
     const page = await open(started, "#trace");
     await page.getByRole("button", { name: "Record" }).waitFor();
@@ -219,7 +219,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(await page.locator(":focus").getAttribute("id")).toBe("main");
   });
 
-  test("changes what is logged, says why a level is refused, and is worked by keyboard alone", async () => {
+  test("changes what is logged, says why a level is rejected, and works by keyboard alone", async () => {
     const started = await start();
     const page = await open(started);
     await page.getByRole("link", { name: "Logging" }).focus();
@@ -258,27 +258,30 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
       "Route default/r/0 by path prefix /",
       "Policies default/three",
       "Limit allowed by default/three#0, requests 1 → 2 of 3",
-      expect.stringMatching(/^Call 127\.0\.0\.1:\d+ \(backend\) of Backend\/default\/b$/),
-      expect.stringMatching(/^Answer 200 from /),
+      expect.stringMatching(/^Attempt 127\.0\.0\.1:\d+ \(backend\) of Backend\/default\/b$/),
+      expect.stringMatching(/^Response 200 from /),
       expect.stringMatching(/^Finished 200, \d+ bytes$/),
     ]);
     await events.getByRole("button", { name: /Finished 200/ }).click();
     expect(await page.getByLabel("Event", { exact: true }).innerText()).toContain('"status": 200');
   });
 
-  test.each(["", "#limits"])("says so once when the proxy is gone, and shows what was before (%s)", async (path) => {
-    const started = await start();
-    const page = await open(started, path);
-    await page.getByText("Generation 1").first().waitFor();
-    page.removeAllListeners("console");
-    started.proxy.kill("SIGKILL");
-    await page.getByRole("alert").getByText("does not answer").waitFor();
-    await expect.poll(() => page.getByText("Not answering").count()).toBe(1);
-    expect(await page.getByRole("alert").count()).toBe(1);
-  });
+  test.each(["", "#limits"])(
+    "reports once that the proxy is gone, and keeps showing earlier data (%s)",
+    async (path) => {
+      const started = await start();
+      const page = await open(started, path);
+      await page.getByText("Generation 1").first().waitFor();
+      page.removeAllListeners("console");
+      started.proxy.kill("SIGKILL");
+      await page.getByRole("alert").getByText("does not respond").waitFor();
+      await expect.poll(() => page.getByText("Not responding").count()).toBe(1);
+      expect(await page.getByRole("alert").count()).toBe(1);
+    },
+  );
 
   describe("Overview", () => {
-    test("shows traffic as it comes: statuses, tokens, denials, and the limit that is nearest to its end", async () => {
+    test("shows traffic as it arrives: statuses, tokens, denials, and the most used limit", async () => {
       const started = await startWithLlm();
       const page = await open(started);
       const figure = (title: string) => page.getByRole("figure", { name: title, exact: true });
@@ -289,11 +292,11 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
       await figure("Requests").getByText("4 requests in the last").waitFor();
       expect(await figure("Requests").getByRole("listitem").allInnerTexts()).toEqual(["2xx 2", "4xx 2"]);
-      expect(await figure("Denied by limits").innerText()).toContain("1 a minute");
+      expect(await figure("Denied by limits").innerText()).toContain("1 per minute");
       expect(await figure("Request duration").innerText()).toMatch(/[\d.]+ m?s median/);
-      expect(await figure("LLM tokens").innerText()).toContain("200 a minute");
+      expect(await figure("LLM tokens").innerText()).toContain("200 per minute");
       expect(await figure("LLM tokens").getByRole("listitem").allInnerTexts()).toEqual(["input 120", "output 80"]);
-      expect(await page.getByRole("img", { name: /^LLM tokens, the last 1m: at most 200 a minute/ }).count()).toBe(1);
+      expect(await page.getByRole("img", { name: /^LLM tokens, the last 1m: at most 200 per minute/ }).count()).toBe(1);
 
       const limits = page.getByRole("region", { name: "Limits" });
       const nearest = limits.getByRole("row").nth(1);
@@ -304,7 +307,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
       expect((await route.getByRole("cell").allInnerTexts()).slice(1)).toEqual(["3", "1", "0", "1", "200", "200"]);
     });
 
-    test("rests while it is hidden or paused, and goes on at once", async () => {
+    test("pauses while it is hidden or paused, and resumes at once", async () => {
       const page = await open(await start());
       const asked: string[] = [];
       page.on("request", (request) => asked.push(new URL(request.url()).pathname));
@@ -335,7 +338,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     });
   });
 
-  test("tells the status with which a rule answers that has no backend to ask", async () => {
+  test("shows the status of the local reply of a rule without a usable backend", async () => {
     const rules = answeringRules.filter(({ status }) => status !== 302);
     const started = await startAdminProxy(
       (await startBackend()).port,
@@ -345,14 +348,14 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     const address = page.getByRole("region", { name: /^Address / });
     await address.waitFor();
     for (const { name } of rules) {
-      const { status: answered } = await fetch(`${started.url}/${name}`);
+      const { status: responded } = await fetch(`${started.url}/${name}`);
       const route = address.locator("details").filter({ hasText: `default/${name}` });
       await route.locator("summary").click();
-      await route.getByText(`answered with ${answered}: `).waitFor();
+      await route.getByText(`get a ${responded} response: `).waitFor();
     }
   });
 
-  test("names both routes of a conflict, in the list and at the route that loses", async () => {
+  test("names both routes of a conflict, in the list and at the losing route", async () => {
     const rule = `{ matches: [{ path: { type: PathPrefix, value: /x } }], backendRefs: [${backendRef("b")}] }`;
     const more = ["first", "second"].map((name) => routeManifest(name, [rule]));
     const page = await open(await startAdminProxy((await startBackend()).port, more), "#routes");
@@ -363,13 +366,13 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(await loser.innerText()).toMatch(/Shadowed \(NameOrder\): no request can reach rule 0 .*default\/first/);
   });
 
-  test("explains on each page why it is empty", async () => {
+  test("explains on each empty page why it is empty", async () => {
     const proxy = await startProxy({ "gateway.yaml": gatewayManifest(await freePort()) }, ["--workers", "1"]);
     const page = await open({ proxy });
     for (const [name, explanation] of [
       ["overview", "No request has ended since the start."],
-      ["routes", "No route is attached: requests are answered with 404."],
-      ["backends", "There is no backend."],
+      ["routes", "No route is attached: requests get a 404 response."],
+      ["backends", "There are no backends."],
       ["policies", "There is no ProxyPolicy, so nothing is limited."],
       ["limits", "Nothing is limited."],
       ["trace", "Press Record, then send a request."],
@@ -390,7 +393,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
       for (const name of pageNames) {
         await page.goto(`${started.proxy.admin}/ui#${name.toLowerCase()}`);
         await page.getByRole("heading", { level: 2, name }).waitFor();
-        await expect.poll(() => page.getByText(/^Asking the proxy…|^waiting for the second/).count()).toBe(0);
+        await expect.poll(() => page.getByText(/^Loading…|^waiting for the second/).count()).toBe(0);
         for (const summary of await page.locator("summary").all()) await summary.click();
         titles.push(await page.title());
         const [needed, there] = await page.evaluate<[number, number]>(

@@ -1,12 +1,12 @@
 /** `/traffic` of a process with two workers, and what a rule without a usable backend answers, as the dump tells it. */
 import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
-import { backendAnswer, ruleAnswer } from "@gatewayproxy/admin-api/own-answers";
+import { backendLocalReply, ruleLocalReply } from "@gatewayproxy/admin-api/local-reply";
 import { trafficSchema } from "@gatewayproxy/admin-api/traffic";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { policyManifest } from "../../support/gateway.ts";
-import { answeringRules } from "../../support/own-answer-rules.ts";
+import { answeringRules } from "../../support/local-reply-rules.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
@@ -24,7 +24,7 @@ test("/traffic adds up what all workers have counted since the start", async () 
   const after = await ask();
   expect(after).toMatchObject({
     startedAt: before.startedAt,
-    requestsUnderWay: 0,
+    requestsInProgress: 0,
     statuses: [
       { status: 200, requests: 3 },
       { status: 429, requests: 2 },
@@ -47,12 +47,12 @@ test("the dump tells the status with which a rule answers by itself", async () =
     expect([name, (await askAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
     const rule = dump.routes.find((route) => route.name === name)?.rules[0];
     const told = rule?.backendRefs.map((ref) =>
-      backendAnswer(
+      backendLocalReply(
         ref,
         dump.backends.find(({ key }) => key === ref.backend),
       ),
     );
-    const statuses = [rule && ruleAnswer(rule), ...(told ?? [])].flatMap((answer) => answer?.status ?? []);
+    const statuses = [rule && ruleLocalReply(rule), ...(told ?? [])].flatMap((answer) => answer?.status ?? []);
     expect([name, statuses]).toEqual([name, status === 302 ? [] : [status]]);
   }
 });

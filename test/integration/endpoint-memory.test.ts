@@ -1,0 +1,43 @@
+/** Memory of endpoints that no request has used. */
+import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { silentLogger } from "@gatewayproxy/runtime/log";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { expect, test } from "vitest";
+import type { Backend } from "../../proxy/src/ir/snapshot.ts";
+import { BackendHandle } from "../../proxy/src/upstream/backend-handle.ts";
+import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
+import { usedMemory } from "../support/memory.ts";
+
+const count = 20_000;
+
+function backendWith(endpoints: number): Backend {
+  return {
+    key: "Service/n/s:80",
+    kind: "Service",
+    namespace: "n",
+    name: "s",
+    endpoints: Array.from({ length: endpoints }, (_, at) => ({
+      name: `s-${at}`,
+      host: `10.1.${at >> 8}.${at & 255}`,
+      port: 80,
+    })),
+  };
+}
+
+test("an endpoint takes less than 1 KB of a worker until it is called", async () => {
+  const backend = backendWith(count);
+  const before = await usedMemory();
+  const handle = new BackendHandle(backend, {
+    ...defaultUpstream,
+    clock: new FakeClock(),
+    random: () => 0,
+    resolveName: () => Promise.reject(new Error("no name is asked for")),
+    log: silentLogger,
+    connectTimeoutMs: 1_000,
+    idleTimeoutMs: 1_000,
+    addresses: new AddressGuard(unrestricted),
+  });
+  const taken = (await usedMemory()) - before;
+  expect(handle.pools.length).toBe(count);
+  expect(taken / count).toBeLessThan(1_000);
+});
