@@ -3,10 +3,10 @@ import { conversationOf } from "./conversation.ts";
 import { type Completion, complete, type Dialect } from "./dialect.ts";
 import { typedEvent } from "./reply.ts";
 import { usageMember } from "./usage.ts";
-import type { UsageFault } from "./wishes.ts";
+import type { UsageFault } from "./reply-options.ts";
 
-export const messages: Dialect = (body, wishes, id) => {
-  const completion = complete(body, conversationOf(body["messages"], body["system"]), "max_tokens", wishes);
+export const messages: Dialect = (body, options, id) => {
+  const completion = complete(body, conversationOf(body["messages"], body["system"]), "max_tokens", options);
   const { prompt, completion: output } = completion.usage;
   const begun = {
     id: `msg_mock_${id}`,
@@ -17,13 +17,13 @@ export const messages: Dialect = (body, wishes, id) => {
     stop_reason: null,
     stop_sequence: null,
   };
-  if (body["stream"] === true) return { kind: "events", events: [...streamed(begun, completion, wishes.usageFault)] };
+  if (body["stream"] === true) return { kind: "events", events: [...streamed(begun, completion, options.usageFault)] };
   const ended = { content: [{ type: "text", text: completion.text }], stop_reason: stopReason(completion) };
-  const usage = usageMember({ input_tokens: prompt, output_tokens: output }, wishes.usageFault);
+  const usage = usageMember({ input_tokens: prompt, output_tokens: output }, options.usageFault);
   return { kind: "json", status: 200, body: { ...begun, ...ended, ...usage } };
 };
 
-/** The input is told at the beginning, the output at the end. */
+/** The first event reports the input tokens, the last one the output tokens. */
 function* streamed(begun: object, completion: Completion, fault: UsageFault | undefined): Iterable<string> {
   const { prompt, completion: output } = completion.usage;
   const opening = usageMember({ input_tokens: prompt, output_tokens: 1 }, fault);

@@ -1,4 +1,4 @@
-/** Compresses an answer piece by piece, so that each event reaches the client when it is sent. */
+/** Compresses a response piece by piece, so that each event reaches the client when it is sent. */
 import {
   type BrotliCompress,
   createBrotliCompress,
@@ -9,12 +9,12 @@ import {
   type Gzip,
   type ZstdCompress,
 } from "node:zlib";
-import type { Encoding } from "./wishes.ts";
+import type { Encoding } from "./reply-options.ts";
 
 export interface Encoder {
-  /** The bytes of `text`, of which none is left behind in the encoder. */
+  /** Returns all bytes of `text`; the encoder keeps none. */
   encode(text: string): Promise<Buffer>;
-  /** The bytes that end the body. */
+  /** Returns the bytes that end the body. */
   finish(): Promise<Buffer>;
 }
 

@@ -1,9 +1,9 @@
-/** Reads fields of JSON that a client sent: whatever is missing or of another kind is simply not there. */
+/** Reads fields of a client's JSON. A field that is missing or has another type is treated as absent. */
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function asObject(value: unknown): JsonObject {
-  // An object that is no array has string keys.
+  // An object that is not an array has string keys.
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
@@ -19,7 +19,7 @@ export function asNumber(value: unknown): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** The text of a message's content: a string, or parts that have a `text`. */
+/** Returns the text of a message's content: a string, or parts that have a `text`. */
 export function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   return asArray(content)

@@ -27,7 +27,7 @@ async function chat(headers: Readonly<Record<string, string>>, more: object = {}
 describe("the mock LLM, to OpenAI's own client", () => {
   const client = () => new OpenAI({ baseURL: `${mock.url}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders: fast });
 
-  test("completes a chat about what it was asked, and counts it", async () => {
+  test("completes a chat with a reply to the question, and counts its tokens", async () => {
     const completion = await client().chat.completions.create({ model: "mock-1", messages: question });
     const content = completion.choices[0]?.message.content ?? "";
     expect(content).toMatch(/rate limit/);
@@ -35,7 +35,7 @@ describe("the mock LLM, to OpenAI's own client", () => {
     expect(completion.usage?.prompt_tokens).toBe(pieces(question[0]?.content ?? "").length + 4);
   });
 
-  test("streams the same chat, and tells its usage only when asked", async () => {
+  test("streams the same chat, and reports its usage only on request", async () => {
     const whole = await client().chat.completions.create({ model: "mock-1", messages: question });
     for (const include_usage of [true, false]) {
       const stream = await client().chat.completions.create({
@@ -61,7 +61,7 @@ describe("the mock LLM, to OpenAI's own client", () => {
     expect(streamed.usage).toEqual(whole.usage);
   });
 
-  test("embeds each input, the same one always alike, and lists its models", async () => {
+  test("embeds each input, with equal vectors for equal inputs, and lists its models", async () => {
     const { data, usage } = await client().embeddings.create({
       model: "m",
       input: ["one", "two words", "one"],
@@ -81,7 +81,7 @@ describe("the mock LLM, to OpenAI's own client", () => {
     expect((await client().models.list()).data.map(({ id }) => id)).toContain("mock-1");
   });
 
-  test("cuts the answer at the client's limit", async () => {
+  test("cuts the text at the client's limit", async () => {
     const completion = await client().chat.completions.create({
       model: "m",
       messages: question,
@@ -107,7 +107,7 @@ describe("the mock LLM, to Anthropic's own client", () => {
   });
 });
 
-describe("a wish", () => {
+describe("an x-mock-* header", () => {
   test.each([
     [{ "x-mock-total-tokens": "1200" }, { total_tokens: 1200 }],
     [
@@ -127,7 +127,7 @@ describe("a wish", () => {
     expect((await chat({ "x-mock-usage": "null" })).usage).toBeNull();
   });
 
-  test("sets the length of the answer", async () => {
+  test("sets the length of the text", async () => {
     const { choices, usage } = await chat({ "x-mock-words": "2000" });
     expect(choices[0]?.message.content.split(" ")).toHaveLength(2_000);
     expect(usage).toMatchObject({ completion_tokens: 2_000 });
@@ -138,31 +138,34 @@ describe("a wish", () => {
     ["deflate", promisify(inflate)],
     ["br", promisify(brotliDecompress)],
     ["zstd", promisify(zstdDecompress)],
-  ] as const)("compresses with %s, whole and streamed, unless the client refuses", async (encoding, decode) => {
-    const { request } = await import("node:http");
-    for (const stream of [false, true]) {
-      const bytes = await new Promise<Buffer>((resolve, reject) => {
-        const headers = { ...fast, "x-mock-encoding": encoding, "accept-encoding": `x, ${encoding};q=0.5` };
-        const sent = request(`${mock.url}/v1/chat/completions`, { method: "POST", headers }, (response) => {
-          expect(response.headers["content-encoding"]).toBe(encoding);
-          void Array.fromAsync(response as AsyncIterable<Buffer>).then(
-            (chunks) => resolve(Buffer.concat(chunks)),
-            reject,
-          );
+  ] as const)(
+    "compresses with %s, whole and streamed, unless the client does not accept it",
+    async (encoding, decode) => {
+      const { request } = await import("node:http");
+      for (const stream of [false, true]) {
+        const bytes = await new Promise<Buffer>((resolve, reject) => {
+          const headers = { ...fast, "x-mock-encoding": encoding, "accept-encoding": `x, ${encoding};q=0.5` };
+          const sent = request(`${mock.url}/v1/chat/completions`, { method: "POST", headers }, (response) => {
+            expect(response.headers["content-encoding"]).toBe(encoding);
+            void Array.fromAsync(response as AsyncIterable<Buffer>).then(
+              (chunks) => resolve(Buffer.concat(chunks)),
+              reject,
+            );
+          });
+          sent.end(JSON.stringify({ messages: question, stream }));
         });
-        sent.end(JSON.stringify({ messages: question, stream }));
-      });
-      expect((await decode(bytes)).toString()).toContain("limit");
-    }
-    const refused = await post(
-      "/v1/chat/completions",
-      {},
-      { "x-mock-encoding": encoding, "accept-encoding": "identity" },
-    );
-    expect(refused.headers.get("content-encoding")).toBeNull();
-  });
+        expect((await decode(bytes)).toString()).toContain("limit");
+      }
+      const plain = await post(
+        "/v1/chat/completions",
+        {},
+        { "x-mock-encoding": encoding, "accept-encoding": "identity" },
+      );
+      expect(plain.headers.get("content-encoding")).toBeNull();
+    },
+  );
 
-  test("breaks the connection off", async () => {
+  test("breaks the connection", async () => {
     const whole = await post("/v1/chat/completions", { messages: question }, { "x-mock-abort-after": "1" });
     expect(whole.status).toBe(200);
     await expect(whole.text()).rejects.toThrow();
@@ -177,7 +180,7 @@ describe("a wish", () => {
     expect(chunks.join("").match(/^event: /gm)).toHaveLength(4);
   });
 
-  test("asks for an error, in the form of the dialect", async () => {
+  test("selects an error, in the form of the dialect", async () => {
     const openai = await post("/v1/chat/completions", {}, { "x-mock-status": "500" });
     expect([openai.status, await openai.json()]).toMatchObject([500, { error: { type: "server_error" } }]);
     const anthropic = await post("/v1/messages", {}, { "x-mock-status": "529" });
@@ -189,14 +192,14 @@ describe("a wish", () => {
     ["x-mock-delay-ms", "", "a whole number from 0 to 60000"],
     ["x-mock-words", "1.5", "a whole number from 0 to 100000"],
     ["x-mock-encoding", "snappy", "one of gzip, deflate, br, zstd"],
-  ])("that is not understood is answered with what is accepted: %s %j", async (name, value, accepted) => {
+  ])("with an invalid value gets 400 with the accepted values: %s %j", async (name, value, accepted) => {
     const response = await post("/v1/chat/completions", {}, { [name]: value });
     expect(response.status).toBe(400);
     expect(await response.text()).toContain(`accepted is ${accepted}`);
   });
 });
 
-test("a path, a method or a body that is not known is told", async () => {
+test("an unknown path, method or body is an error", async () => {
   const elsewhere = await post("/v1/nothing", {});
   expect([elsewhere.status, await elsewhere.text()]).toEqual([
     404,
@@ -206,7 +209,7 @@ test("a path, a method or a body that is not known is told", async () => {
   expect((await fetch(`${mock.url}/v1/messages`, { method: "POST", body: "{" })).status).toBe(400);
 });
 
-test("what was received can be looked at", async () => {
+test("the received requests can be read", async () => {
   await post("/any/prefix/chat/completions?x=1", { messages: question }, { "x-test": "seen" });
   expect(mock.requests.at(-1)).toMatchObject({
     method: "POST",

@@ -1,7 +1,7 @@
 /**
- * A server that speaks the languages of LLM providers without a model behind it: OpenAI chat completions, responses,
- * embeddings and models, and Anthropic messages. What an answer costs, and how it fails, is up to the request
- * (`wishes.ts`). For demonstrations and tests; it checks no credentials.
+ * A server with the APIs of LLM providers, without a model: OpenAI chat completions, responses, embeddings and models,
+ * and Anthropic messages. Headers of the request set the usage and the failures (`reply-options.ts`). For
+ * demonstrations and tests; it checks no credentials.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
@@ -12,10 +12,10 @@ import { chatCompletions } from "./openai-chat.ts";
 import { embeddings } from "./openai-embeddings.ts";
 import { responses } from "./openai-responses.ts";
 import { type Reply, send } from "./reply.ts";
-import { readWishes, UnknownWish, type Wishes } from "./wishes.ts";
+import { readReplyOptions, InvalidReplyOption, type ReplyOptions } from "./reply-options.ts";
 
 export interface MockLlmOptions {
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
   readonly host: string;
 }
@@ -23,10 +23,10 @@ export interface MockLlmOptions {
 /** A request that the mock has received. */
 export interface SeenRequest {
   readonly method: string;
-  /** With its query. */
+  /** With the query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** As it came, decoded as UTF-8. */
+  /** As received, decoded as UTF-8. */
   readonly body: string;
 }
 
@@ -36,18 +36,18 @@ export interface MockLlm {
   readonly url: string;
   /** The last thousand requests, the oldest first. */
   readonly requests: readonly SeenRequest[];
-  /** Stops listening and breaks off what is under way. */
+  /** Stops listening and closes all connections. */
   close(): Promise<void>;
 }
 
 const maxSeenRequests = 1_000;
 
-/** Listens. @throws the error of `listen`, for example EADDRINUSE */
+/** Starts to listen. @throws the error of `listen`, for example EADDRINUSE */
 export async function startMockLlm({ port, host }: MockLlmOptions): Promise<MockLlm> {
   const requests: SeenRequest[] = [];
   let count = 0;
   const server = createServer((request, response) => {
-    void answer(request, response, requests, ++count);
+    void respond(request, response, requests, ++count);
   });
   server.listen(port, host);
   await once(server, "listening");
@@ -67,7 +67,7 @@ export async function startMockLlm({ port, host }: MockLlmOptions): Promise<Mock
   };
 }
 
-/** By the end of the path, so that the mock can stand behind any prefix. */
+/** By the end of the path, so that the mock works behind any prefix. */
 const dialects: readonly (readonly [path: string, dialect: Dialect])[] = [
   ["/chat/completions", chatCompletions],
   ["/responses", responses],
@@ -75,8 +75,8 @@ const dialects: readonly (readonly [path: string, dialect: Dialect])[] = [
   ["/messages", messages],
 ];
 
-async function answer(request: IncomingMessage, response: ServerResponse, seen: SeenRequest[], id: number) {
-  // A client that goes away is part of the game.
+async function respond(request: IncomingMessage, response: ServerResponse, seen: SeenRequest[], id: number) {
+  // Clients may disconnect at any time.
   response.on("error", () => response.destroy());
   const body = await readBody(request);
   if (body === undefined) return;
@@ -84,17 +84,17 @@ async function answer(request: IncomingMessage, response: ServerResponse, seen: 
   seen.push({ method, path, headers: request.headers, body });
   if (seen.length > maxSeenRequests) seen.shift();
   try {
-    const wishes = readWishes(request.headers);
-    await send(request, response, replyTo(method, path, body, wishes, id), wishes);
+    const options = readReplyOptions(request.headers);
+    await send(request, response, replyTo(method, path, body, options, id), options);
   } catch (error) {
-    if (!(error instanceof UnknownWish)) throw error;
-    await send(request, response, failure(path, 400, error.message), noWishes);
+    if (!(error instanceof InvalidReplyOption)) throw error;
+    await send(request, response, failure(path, 400, error.message), defaultOptions);
   }
 }
 
-const noWishes = readWishes({});
+const defaultOptions = readReplyOptions({});
 
-/** @returns undefined when the client went away */
+/** @returns undefined when the client disconnected */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   try {
@@ -105,9 +105,9 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(chunks).toString();
 }
 
-function replyTo(method: string, pathAndQuery: string, body: string, wishes: Wishes, id: number): Reply {
+function replyTo(method: string, pathAndQuery: string, body: string, options: ReplyOptions, id: number): Reply {
   const path = pathAndQuery.split("?")[0] ?? "";
-  if (wishes.status !== undefined) return failure(path, wishes.status, "the request wished for this error");
+  if (options.status !== undefined) return failure(path, options.status, "the request asked for this error");
   if (path.endsWith("/models") && method === "GET") return { kind: "json", status: 200, body: models };
   const dialect = dialects.find(([end]) => path.endsWith(end))?.[1];
   if (dialect === undefined) {
@@ -117,7 +117,7 @@ function replyTo(method: string, pathAndQuery: string, body: string, wishes: Wis
   if (method !== "POST") return failure(path, 405, `${path} takes POST, not ${method}`);
   const parsed = parseObject(body);
   if (parsed === undefined) return failure(path, 400, "the body is not a JSON object");
-  return dialect(parsed, wishes, id);
+  return dialect(parsed, options, id);
 }
 
 const models = {
@@ -134,7 +134,7 @@ function parseObject(body: string): JsonObject | undefined {
   }
 }
 
-/** An error in the form of the dialect that the path belongs to. */
+/** Returns an error in the form of the dialect that the path belongs to. */
 function failure(path: string, status: number, message: string): Reply {
   const type = status < 500 ? "invalid_request_error" : "server_error";
   const error = { type, message, code: null, param: null };

@@ -5,18 +5,18 @@ import { asObject, type JsonObject } from "./json.ts";
 import { event } from "./reply.ts";
 import { usageMember } from "./usage.ts";
 
-export const chatCompletions: Dialect = (body, wishes, id) => {
+export const chatCompletions: Dialect = (body, options, id) => {
   const limit = body["max_completion_tokens"] === undefined ? "max_tokens" : "max_completion_tokens";
-  const completion = complete(body, conversationOf(body["messages"]), limit, wishes);
+  const completion = complete(body, conversationOf(body["messages"]), limit, options);
   const head = { id: `chatcmpl-mock-${id}`, created: completion.created, model: completion.model };
-  const usage = usageMember(figuresOf(completion), wishes.usageFault);
+  const usage = usageMember(figuresOf(completion), options.usageFault);
   if (body["stream"] === true) return { kind: "events", events: [...streamed(head, completion, usage, body)] };
   const message = { role: "assistant", content: completion.text, refusal: null };
   const choice = { index: 0, message, logprobs: null, finish_reason: finishReason(completion) };
   return { kind: "json", status: 200, body: { ...head, object: "chat.completion", choices: [choice], ...usage } };
 };
 
-/** A stream tells its usage only when asked: in one more event at its end, and as `null` in all others. */
+/** Streams report usage only on request: in one more event at the end, and as `null` in all others. */
 function* streamed(head: object, completion: Completion, usage: object, body: JsonObject): Iterable<string> {
   const isAsked = asObject(body["stream_options"])["include_usage"] === true;
   const chunk = (delta: object, finish_reason: string | null) =>

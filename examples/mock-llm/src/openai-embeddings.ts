@@ -7,7 +7,7 @@ import { usageMember, usageOf } from "./usage.ts";
 
 const defaultDimensions = 256;
 
-export const embeddings: Dialect = (body, wishes) => {
+export const embeddings: Dialect = (body, options) => {
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(4_096, Math.max(1, asNumber(body["dimensions"]) ?? defaultDimensions));
   const isBase64 = body["encoding_format"] === "base64";
@@ -17,8 +17,8 @@ export const embeddings: Dialect = (body, wishes) => {
     return { object: "embedding", index, embedding };
   });
   const prompt = inputs.reduce<number>((sum, input) => sum + tokensOf(input), 0);
-  const { prompt: prompt_tokens, total: total_tokens } = usageOf(wishes, { prompt, completion: 0 });
-  const usage = usageMember({ prompt_tokens, total_tokens }, wishes.usageFault);
+  const { prompt: prompt_tokens, total: total_tokens } = usageOf(options, { prompt, completion: 0 });
+  const usage = usageMember({ prompt_tokens, total_tokens }, options.usageFault);
   const model = asString(body["model"]) ?? "mock-embedding-1";
   return { kind: "json", status: 200, body: { object: "list", data, model, ...usage } };
 };
@@ -34,7 +34,7 @@ function tokensOf(input: unknown): number {
   return pieces(asString(input) ?? "").length;
 }
 
-/** Numbers from a hash that is stretched to the length wanted. */
+/** Returns numbers from a hash that is stretched to the requested length. */
 function vectorOf(text: string, dimensions: number): Float32Array<ArrayBuffer> {
   const bytes = createHash("shake256", { outputLength: 2 * dimensions })
     .update(text)

@@ -5,10 +5,10 @@ import type { JsonObject } from "./json.ts";
 import { type TypedData, typedEvent } from "./reply.ts";
 import { usageMember } from "./usage.ts";
 
-export const responses: Dialect = (body, wishes, id) => {
+export const responses: Dialect = (body, options, id) => {
   const conversation = conversationOf(body["input"], body["instructions"]);
-  const completion = complete(body, conversation, "max_output_tokens", wishes);
-  const usage = usageMember(figuresOf(completion), wishes.usageFault);
+  const completion = complete(body, conversation, "max_output_tokens", options);
+  const usage = usageMember(figuresOf(completion), options.usageFault);
   const begun = responseBody(body, completion, id);
   const ended = { ...begun, status: completion.isCut ? "incomplete" : "completed", output: [message(completion, id)] };
   const response = {
@@ -36,7 +36,7 @@ function* streamed(begun: object, ended: { status: string }, completion: Complet
   yield { type: `response.${ended.status}`, response: ended };
 }
 
-/** The response as it is before its first word; it repeats what the client sent. */
+/** The response before its first word; it repeats the client's parameters. */
 function responseBody(body: JsonObject, { created, model }: Completion, id: number) {
   return {
     id: `resp_mock_${id}`,

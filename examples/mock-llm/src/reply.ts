@@ -1,19 +1,19 @@
-/** An answer before it is sent, and the sending of it: whole or by event, compressed, slowly, or not to the end. */
+/** A response before it is sent, and how it is sent: whole or by event, compressed, slowly, or not to the end. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Encoder, openEncoder } from "./encoder.ts";
-import type { Encoding, Wishes } from "./wishes.ts";
+import type { Encoding, ReplyOptions } from "./reply-options.ts";
 
 export type Reply =
   | { readonly kind: "json"; readonly status: number; readonly body: object }
   | { readonly kind: "events"; readonly events: readonly string[] };
 
-/** One event of a stream, without a name, as in OpenAI's chat completions. */
+/** Returns one event of a stream, without a name, as in OpenAI's chat completions. */
 export function event(data: object): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** The data of an event that is named after its type, as everywhere else. */
+/** The data of an event that has its type as name, as in all other APIs. */
 export interface TypedData {
   readonly type: string;
   readonly [member: string]: unknown;
@@ -23,12 +23,12 @@ export function typedEvent(data: TypedData): string {
   return `event: ${data.type}\n${event(data)}`;
 }
 
-/** Pause between the events of a stream when the request wishes for none: about as fast as one reads. */
+/** Default pause between the events of a stream, in ms: about reading speed. */
 const defaultDelayMs = 12;
 
-/** Sends the answer; resolves when it is out, broken off as wished, or the client has gone. */
-export async function send(request: IncomingMessage, response: ServerResponse, reply: Reply, wishes: Wishes) {
-  const encoding = acceptedEncoding(request, wishes.encoding);
+/** Sends the response. Resolves when it is sent, cut off on request, or the client has disconnected. */
+export async function send(request: IncomingMessage, response: ServerResponse, reply: Reply, options: ReplyOptions) {
+  const encoding = acceptedEncoding(request, options.encoding);
   response.writeHead(reply.kind === "json" ? reply.status : 200, {
     "content-type": reply.kind === "json" ? "application/json" : "text/event-stream; charset=utf-8",
     ...(reply.kind === "events" && { "cache-control": "no-cache" }),
@@ -36,11 +36,11 @@ export async function send(request: IncomingMessage, response: ServerResponse, r
   });
   const encoder = openEncoder(encoding);
   const pieces = reply.kind === "json" ? halves(JSON.stringify(reply.body)) : reply.events;
-  // A whole answer is broken off in its middle, a stream after as many events as wished.
-  const abortAfter = wishes.abortAfter === undefined || reply.kind === "events" ? wishes.abortAfter : 1;
+  // A whole response is cut off in its middle, a stream after the requested number of events.
+  const abortAfter = options.abortAfter === undefined || reply.kind === "events" ? options.abortAfter : 1;
   await sendPieces(response, encoder, {
     pieces: pieces.slice(0, abortAfter),
-    delayMs: wishes.delayMs ?? (reply.kind === "json" ? 0 : defaultDelayMs),
+    delayMs: options.delayMs ?? (reply.kind === "json" ? 0 : defaultDelayMs),
   });
   if (abortAfter !== undefined) response.destroy();
   else response.end(await encoder.finish());
@@ -55,17 +55,20 @@ async function sendPieces(
     if (delayMs > 0) await delay(delayMs);
     if (response.destroyed) return;
     const bytes = await encoder.encode(piece);
-    // The callback comes when the bytes are with the kernel, or will never be.
+    // Called when the kernel has the bytes, or the connection is closed.
     await new Promise<void>((resolve) => response.write(bytes, () => resolve()));
   }
 }
 
-/** The wished encoding, if the client can read it: whoever says nothing of encodings can read any (RFC 9110 §12.5.3). */
-function acceptedEncoding(request: IncomingMessage, wished: Encoding | undefined): Encoding | undefined {
+/**
+ * Returns the requested encoding if the client accepts it. A client without Accept-Encoding accepts any (RFC 9110
+ * §12.5.3).
+ */
+function acceptedEncoding(request: IncomingMessage, requested: Encoding | undefined): Encoding | undefined {
   const accepted = request.headers["accept-encoding"]?.toString();
-  if (wished === undefined || accepted === undefined) return wished;
+  if (requested === undefined || accepted === undefined) return requested;
   const names = accepted.split(",").map((item) => item.split(";")[0]?.trim().toLowerCase());
-  return names.includes(wished) || names.includes("*") ? wished : undefined;
+  return names.includes(requested) || names.includes("*") ? requested : undefined;
 }
 
 function halves(text: string): readonly string[] {

@@ -1,5 +1,5 @@
-/** What an answer is said to have cost: counted, unless the request wishes for other figures or for a wrong one. */
-import type { UsageFault, Wishes } from "./wishes.ts";
+/** Computes the reported usage: the counted tokens, unless the request sets other or invalid figures. */
+import type { UsageFault, ReplyOptions } from "./reply-options.ts";
 
 export interface Usage {
   readonly prompt: number;
@@ -7,9 +7,12 @@ export interface Usage {
   readonly total: number;
 }
 
-/** A wished total without parts leaves the counted prompt as it is, as far as the total goes. */
-export function usageOf(wishes: Wishes, counted: { readonly prompt: number; readonly completion: number }): Usage {
-  const { promptTokens, completionTokens, totalTokens } = wishes;
+/** A total without parts keeps the counted prompt, up to the total. */
+export function usageOf(
+  options: ReplyOptions,
+  counted: { readonly prompt: number; readonly completion: number },
+): Usage {
+  const { promptTokens, completionTokens, totalTokens } = options;
   if (totalTokens === undefined) {
     const prompt = promptTokens ?? counted.prompt;
     const completion = completionTokens ?? counted.completion;
@@ -26,7 +29,7 @@ const faultyFigures: Readonly<Record<Exclude<UsageFault, "none" | "null">, unkno
   huge: 1e308,
 };
 
-/** The member `usage` of an answer in some dialect, with the wished fault in each of its figures. */
+/** Returns the member `usage` of a response in some dialect, with the requested defect in each of its figures. */
 export function usageMember(figures: object, fault: UsageFault | undefined): { readonly usage?: unknown } {
   if (fault === undefined) return { usage: figures };
   if (fault === "none") return {};

@@ -1,6 +1,6 @@
 {{/* Names and labels are those of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/ */}}
 
-{{/* The prefix of all names: the release, and the chart where the release is called otherwise. */}}
+{{/* The prefix of all names: the release, followed by the chart unless the release's name contains it. */}}
 {{- define "gateway-proxy.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .Name .Version | replace "+" "_" }}
 {{- printf "%s/%s:%s" (.root.Values.image.registry | trimSuffix "/") .image.name $tag -}}
 {{- end }}
 
-{{/* What the Pod Security Standard "restricted" asks of a pod, and of a container on top. */}}
+{{/* Security contexts of a pod and a container under the Pod Security Standard "restricted". */}}
 {{- define "gateway-proxy.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -50,7 +50,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* Where pods run. Takes (dict "root" $ "part" "controller" "values" .Values.controller). */}}
+{{/* Scheduling of pods. Takes (dict "root" $ "part" "controller" "values" .Values.controller). */}}
 {{- define "gateway-proxy.placement" -}}
 {{- with .values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -84,12 +84,12 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* The ConfigMap of limits. */}}
+{{/* Name of the ConfigMap with the limits. */}}
 {{- define "gateway-proxy.limitsConfigMap" -}}
 {{- .Values.rateLimitService.existingConfigMap | default (printf "%s-limits" (include "gateway-proxy.fullname" .)) -}}
 {{- end }}
 
-{{/* Not empty where the rate limit service has pods of its own, or where each proxy has it in its pod. */}}
+{{/* Not empty if the rate limit service runs in pods of its own; the next, if it is a sidecar of each proxy. */}}
 {{- define "gateway-proxy.hasLimitDeployment" -}}
 {{- if and .Values.rateLimitService.enabled (eq .Values.rateLimitService.mode "Deployment") -}}yes{{- end -}}
 {{- end }}
@@ -97,7 +97,7 @@ imagePullSecrets:
 {{- if and .Values.rateLimitService.enabled (eq .Values.rateLimitService.mode "Sidecar") -}}yes{{- end -}}
 {{- end }}
 
-{{/* Where a sidecar answers: the one address of loopback that proxies may then connect to. */}}
+{{/* Address of a sidecar: the only loopback address to which proxies may then connect. */}}
 {{- define "gateway-proxy.limitSidecarAddress" -}}127.0.0.1:15081{{- end }}
 
 {{/* Environment of the rate limit service. */}}
@@ -106,9 +106,9 @@ imagePullSecrets:
 - { name: LOG_FORMAT, value: json }
 - { name: USE_PROMETHEUS, value: "true" }
 - { name: FAILURE_MODE, value: {{ .Values.rateLimitService.failureMode }} }
-# A check before an LLM call is to see that the last token is gone; see docs/global-limits.md.
+# A check before an LLM call must be denied when no token is left; see docs/global-limits.md.
 - { name: STRICT_ZERO_HIT, value: "true" }
-# A ConfigMap volume holds each file twice, once below a dot.
+# A ConfigMap volume contains each file twice, once below a name with a dot.
 - { name: RUNTIME_IGNOREDOTFILES, value: "true" }
 {{- with include "gateway-proxy.redisUrl" . }}
 - { name: REDIS_URL, value: {{ . | quote }} }
@@ -120,7 +120,7 @@ imagePullSecrets:
 {{- with .Values.rateLimitService.env }}{{ toYaml . | nindent 0 }}{{ end }}
 {{- end }}
 
-{{/* What the rate limit service adds to the pods of proxies. It starts before the proxy and ends after it. */}}
+{{/* The sidecar that proxy pods get from the rate limit service. It starts before the proxy and ends after it. */}}
 {{- define "gateway-proxy.limitSidecar" -}}
 {{- $values := .Values.rateLimitService }}
 spec:
@@ -140,7 +140,7 @@ spec:
           restartPolicy: Always
           args: [ratelimit-service.js, --config-dir, /etc/ratelimit]
           env:
-            # Ports that Gateways are not likely to have. Only metrics are for other pods.
+            # Ports that Gateways are unlikely to use. Other pods need only the metrics.
             - { name: GRPC_HOST, value: 127.0.0.1 }
             - { name: GRPC_PORT, value: "15081" }
             - { name: HOST, value: 127.0.0.1 }
@@ -159,7 +159,7 @@ spec:
           {{- if $values.existingConfigMap }}
           configMap: { name: {{ $values.existingConfigMap }} }
           {{- else }}
-          # The pod's own annotations: a ConfigMap would have to be in the namespace of each Gateway.
+          # The files are in annotations of the pod, because a ConfigMap would have to be in the namespace of each Gateway.
           downwardAPI:
             items:
               {{- range $name, $limits := $values.config }}
@@ -170,12 +170,12 @@ spec:
           {{- end }}
 {{- end }}
 
-{{/* Parameters of the class: the operator's, over what a sidecar needs. */}}
+{{/* Parameters of the class: those of the values, merged over those of the sidecar. */}}
 {{- define "gateway-proxy.classParameters" -}}
 {{- $parameters := deepCopy .Values.gatewayClass.parameters }}
 {{- if include "gateway-proxy.hasLimitSidecar" . }}
 {{- if not .Values.gatewayClass.create }}
-{{- fail "rateLimitService.mode is Sidecar, which takes gatewayClass.create: true: the sidecar is in the parameters of the class" }}
+{{- fail "rateLimitService.mode Sidecar needs gatewayClass.create: true, because the sidecar is in the parameters of the class" }}
 {{- end }}
 {{- $own := $parameters.deployment | default dict }}
 {{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
@@ -191,7 +191,7 @@ spec:
 {{- toYaml $parameters }}
 {{- end }}
 
-{{/* The Redis that replicas of the service share, or nothing. Sidecars are in other namespaces. */}}
+{{/* URL of the Redis that replicas of the service share, or nothing. Sidecars are in other namespaces. */}}
 {{- define "gateway-proxy.redisUrl" -}}
 {{- if .Values.rateLimitService.redis.url -}}
 {{- .Values.rateLimitService.redis.url -}}
@@ -211,7 +211,7 @@ Takes (dict "root" $ "part" "controller" "values" .Values.controller "path" "con
 {{- $min := .values.podDisruptionBudget.minAvailable }}
 {{- if and .values.podDisruptionBudget.enabled (gt (int .values.replicas) 1) }}
 {{- if or (eq (toString $min) "100%") (and (not (kindIs "string" $min)) (ge (int $min) (int .values.replicas))) }}
-{{- fail (printf "%s.podDisruptionBudget.minAvailable is %v and must be less than %s.replicas, %v: else no pod may ever be evicted, and no node be drained" $path $min $path .values.replicas) }}
+{{- fail (printf "%s.podDisruptionBudget.minAvailable is %v and must be less than %s.replicas, %v; otherwise no pod could be evicted and no node drained" $path $min $path .values.replicas) }}
 {{- end -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -221,7 +221,7 @@ metadata:
   labels: {{- include "gateway-proxy.labels" . | nindent 4 }}
 spec:
   minAvailable: {{ $min }}
-  # A pod that is not ready serves nobody and may always go.
+  # A pod that is not ready serves no traffic and may always be evicted.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "gateway-proxy.selector" . | nindent 6 }}

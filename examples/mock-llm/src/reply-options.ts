@@ -1,32 +1,32 @@
-/** What a request can wish for by its `x-mock-*` headers, so that every case can be tried with curl (README.md). */
+/** Parses the `x-mock-*` headers of a request, so that every case can be tried with curl (README.md). */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** Ways in which a usage can be wrong; `none` leaves it out. */
+/** Invalid usages; `none` leaves it out. */
 export const usageFaults = ["none", "null", "negative", "fraction", "string", "huge"] as const;
 export type UsageFault = (typeof usageFaults)[number];
 
 export const encodings = ["gzip", "deflate", "br", "zstd"] as const;
 export type Encoding = (typeof encodings)[number];
 
-/** Each is undefined where the request does not wish for anything. */
-export interface Wishes {
+/** Each is undefined without its header. */
+export interface ReplyOptions {
   readonly promptTokens: number | undefined;
   readonly completionTokens: number | undefined;
   readonly totalTokens: number | undefined;
   readonly usageFault: UsageFault | undefined;
-  /** Length of the answer in tokens. */
+  /** Length of the text in tokens. */
   readonly words: number | undefined;
-  /** Pause before each event of a stream, or before a whole answer. */
+  /** Pause before each event of a stream, or before a whole response. */
   readonly delayMs: number | undefined;
   readonly encoding: Encoding | undefined;
-  /** The connection is broken off after this many events, or in the middle of a whole answer. */
+  /** Closes the connection after this many events, or in the middle of a whole response. */
   readonly abortAfter: number | undefined;
-  /** An error to answer with. */
+  /** Status of an error response. */
   readonly status: number | undefined;
 }
 
-/** Reads the wishes of a request. @throws UnknownWish that says which header is wrong and what it accepts */
-export function readWishes(headers: IncomingHttpHeaders): Wishes {
+/** Parses the headers of a request. @throws InvalidReplyOption with the header and the accepted values */
+export function readReplyOptions(headers: IncomingHttpHeaders): ReplyOptions {
   const number = (name: string, min: number, max: number) => readNumber(headers, `x-mock-${name}`, min, max);
   return {
     promptTokens: number("prompt-tokens", 0, 1e9),
@@ -41,21 +41,21 @@ export function readWishes(headers: IncomingHttpHeaders): Wishes {
   };
 }
 
-/** A header that the mock does not understand; the client's mistake. */
-export class UnknownWish extends Error {}
+/** An invalid value of a header. */
+export class InvalidReplyOption extends Error {}
 
 function readNumber(headers: IncomingHttpHeaders, name: string, min: number, max: number): number | undefined {
   const text = headers[name]?.toString();
   if (text === undefined) return undefined;
   const value = Number(text);
   if (text !== "" && Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new UnknownWish(`${name} is "${text}", accepted is a whole number from ${min} to ${max}`);
+  throw new InvalidReplyOption(`${name} is "${text}", accepted is a whole number from ${min} to ${max}`);
 }
 
 function readWord<T extends string>(headers: IncomingHttpHeaders, name: string, words: readonly T[]): T | undefined {
   const text = headers[name]?.toString();
   if (text === undefined) return undefined;
   const word = words.find((each) => each === text);
-  if (word === undefined) throw new UnknownWish(`${name} is "${text}", accepted is one of ${words.join(", ")}`);
+  if (word === undefined) throw new InvalidReplyOption(`${name} is "${text}", accepted is one of ${words.join(", ")}`);
   return word;
 }
