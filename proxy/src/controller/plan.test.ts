@@ -115,6 +115,37 @@ describe("the desired objects", () => {
     expect(provision.present).toEqual(new Set(["infra/waiting", "infra/rejected"]));
   });
 
+  test("keep the rights for routes of ListenerSets of a Gateway that is not accepted, since its proxies go on", () => {
+    const infrastructure = `{parametersRef: {group: example.com, kind: Shape, name: s}}`;
+    const resources = resourcesOf(
+      gatewayClass,
+      gateway("rejected", { infrastructure, more: "allowedListeners: {namespaces: {from: All}}" }),
+      `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: set, namespace: infra}
+spec: {parentRef: {name: rejected}, listeners: [{name: http, port: 8080, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: route, namespace: infra}
+spec:
+  parentRefs: [{kind: ListenerSet, name: set}]
+  rules: [{backendRefs: [{group: gatewayproxy.dev, kind: Backend, name: llm}]}]
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: llm, namespace: infra}
+spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
+---`,
+    );
+    const rights = plan(resources).provision.suspended.get("infra/rejected");
+    const roles = rights?.kind === "known" ? rights.roles.filter(({ kind }) => kind === "Role") : [];
+    expect(roles.map(({ namespace, body }) => [namespace, body["rules"]])).toMatchObject([
+      ["infra", [{ resources: ["secrets"], resourceNames: ["key"] }]],
+    ]);
+  });
+
   test.each([
     ["that is rejected", gatewayClass + gateway("broken", { more: "addresses: everywhere" })],
     [

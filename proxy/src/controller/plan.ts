@@ -120,7 +120,8 @@ function* planOf(
   const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
   const desired: Provision["desired"][number][] = [];
   const suspended = new Map<string, SuspendedRights>();
-  const scopeOf = yield* gatewayScopes(resources, acceptedParents(translated));
+  const scopeOf = yield* gatewayScopes(resources);
+  const accepted = acceptedParents(translated);
   const maximumRightsOf = maximumRights(resources, scopeOf);
   const known = translated.gateways.flatMap((status) => {
     const gateway = byName.get(keyOf(status));
@@ -129,7 +130,9 @@ function* planOf(
   const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
   const setsOf = ownedSets(translated, resources);
   yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
-    const rights = yield* rightsOf(gateway, scopeOf, maximumRightsOf, defaults);
+    // The translation accepts no ListenerSet of a Gateway that is not accepted, but its proxies may still serve them.
+    const scoped = holds(status.conditions, "Accepted") ? accepted : undefined;
+    const rights = yield* rightsOf(gateway, (name) => scopeOf(name, { accepted: scoped }), maximumRightsOf, defaults);
     const managed = managedGatewayOf(
       gateway,
       status,

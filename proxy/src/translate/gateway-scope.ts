@@ -47,24 +47,19 @@ export interface ScopeOptions {
    * parser refuses. Default: false.
    */
   readonly acceptsAll?: boolean;
+  /** The parentRefs that a translation of the resources has accepted. Absent: routes are compared with listeners here. */
+  readonly accepted?: ReadonlySet<ParentRef> | undefined;
 }
 
 export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
 
-/**
- * Returns the scopes of several Gateways, and reads each resource once for all of them.
- *
- * @param accepted The parentRefs that a translation of the resources has accepted. Absent: routes are compared with
- *   listeners here.
- */
-export function* gatewayScopes(resources: ResourceSet, accepted?: ReadonlySet<ParentRef>): Steps<ScopeOf> {
-  const index = { ...(yield* indexResources(resources)), accepted };
+/** Returns the scopes of several Gateways, and reads each resource once for all of them. */
+export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
+  const index = yield* indexResources(resources);
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
-type Index = (ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never) & {
-  readonly accepted: ReadonlySet<ParentRef> | undefined;
-};
+type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
 
 function* indexResources(resources: ResourceSet) {
   const labels = namespaceLabels(resources.Namespace);
@@ -95,7 +90,7 @@ function* scopeIn(
   resources: ResourceSet,
   index: Index,
   { namespace, name }: GatewayName,
-  { acceptsAll = false }: ScopeOptions,
+  { acceptsAll = false, accepted: acceptedParents }: ScopeOptions,
 ): Steps<ResourceSet> {
   const { labels, isPermitted, usesOf } = index;
   const key = `${namespace}/${name}`;
@@ -114,7 +109,7 @@ function* scopeIn(
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
   const isAccepted = (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
-    acceptsAll || (index.accepted?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+    acceptsAll || (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
   const accepted = yield* eachObject(candidates, itself, (whole) => {
     const routes = acceptedBy(parents, whole, isAccepted);
     if (routes.length > 0) use(usesOf(whole));
