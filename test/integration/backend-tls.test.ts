@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { getCACertificates, setDefaultCACertificates, TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -111,15 +111,6 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       expect((await fetch(gateway.url())).status).toBe(500);
       expect(gateway.records[0]).toMatchObject({ reason: "InvalidBackend" });
       expect(connections).toBe(0);
-    });
-
-    test("is vouched for by the authorities of the system", async () => {
-      const before = getCACertificates();
-      setDefaultCACertificates([...before, authority.authority.cert]);
-      onTestFinished(() => setDefaultCACertificates(before));
-      const system = "wellKnownCACertificates: System";
-      expect(await statusWith(`${system}, hostname: api.example.com`)).toBe(200);
-      expect(await statusWith(`${system}, hostname: else.example.com`)).toBe(503);
     });
 
     test.each([

@@ -187,7 +187,7 @@ describeCluster("a tenant", () => {
     [
       "of thousands of keys",
       Array.from({ length: 2_000 }, (_, index) => `k${index}:\n`).join(""),
-      /more than 2000 words/,
+      /more than 2000 YAML tokens/,
     ],
   ])("harms nobody by parameters %s", async (_, deployment, message) => {
     const name = `odd${deployment.length}`;
@@ -205,7 +205,7 @@ describeCluster("a tenant", () => {
     await cluster.becomes(
       "gateway/pods",
       "attacker",
-      invalidParameters(/hostNetwork.*accepted are.*for the parameters of the GatewayClass/),
+      invalidParameters(/hostNetwork.*accepted are.*in the parameters of the GatewayClass/),
     );
     expect(await plane.kubectl(["get", "deployments", "-n", "attacker", "-o", "name"])).not.toContain("/pods-");
     // The API server itself judges whether pods keep to the standard: it makes none that do not.

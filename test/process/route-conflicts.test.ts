@@ -74,7 +74,7 @@ test("routes with the same matches, or none, are told with the winner, and a pol
   const address = ["--address", new URL(proxy.admin).host];
   const doctor = await proxyctl(["doctor", ...address]);
   expect(doctor.stdout).toContain(`warn   route conflicts       2 rules; HTTPRoute default/none2: ${none2}\n`);
-  expect(doctor.stdout).toMatch(/^warn {3}routes +2 of 4 are not wholly served/m);
+  expect(doctor.stdout).toMatch(/^warn {3}routes +2 of 4 are not fully served/m);
   const config = await proxyctl(["config", "all", ...address]);
   expect(config.stdout).toContain(`HTTPRoute default/second: ${second}`);
 
@@ -87,7 +87,7 @@ test("routes with the same matches, or none, are told with the winner, and a pol
     /^warning: \S+routes\.yaml:\d+:\d+ HTTPRoute default\/second spec\.rules\[0\]: no request/m,
   );
   expect(validate.stderr).toMatch(
-    /^\d+ resources read, no problems, 2 warnings\n {2}conflicts: .* --strict refuses that\n$/,
+    /^\d+ resources read, no problems, 2 warnings\n {2}conflicts: .* --strict rejects that\n$/,
   );
   const strict = await proxyctl(["validate", "-f", folder, "--strict"]);
   expect([strict.exitCode, strict.stdout]).toEqual([1, validate.stdout.replaceAll("warning: ", "")]);

@@ -1,4 +1,4 @@
-/** What the machine's store of authorities vouches for is trusted by the programs as they run, in each of their threads. */
+/** The programs trust the authorities of the machine, in each of their threads. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -27,7 +27,7 @@ describeWith(["openssl", "redis-server"], "an authority of the machine", (progra
 
   const trusting = () => ({ SSL_CERT_FILE: authority.authority.certFile, SSL_CERT_DIR: folder });
 
-  test.each(["1", "2"])("vouches for Redis to the rate limit service, with %s workers", async (workers) => {
+  test.each(["1", "2"])("is trusted by the rate limit service for Redis, with %s workers", async (workers) => {
     const port = await freePort();
     const files = ["--tls-cert-file", server.certFile, "--tls-key-file", server.keyFile];
     const trust = ["--tls-ca-cert-file", authority.authority.certFile, "--tls-auth-clients", "no"];
@@ -52,32 +52,39 @@ describeWith(["openssl", "redis-server"], "an authority of the machine", (progra
     await expect.poll(refusal).toContain("certificate");
   });
 
-  test("vouches for a backend to the proxy", async () => {
+  test("is trusted by the proxy for a certificate of the host name of the backend, and for no other", async () => {
     const backend = createServer({ cert: server.cert, key: server.key }, (_, response) => response.end("from tls"));
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void backend.close());
     // A TCP server that listens has such an address.
     const { port } = backend.address() as AddressInfo;
     const listen = await freePort();
-    const policy = `
+    const policy = (service: string, hostname: string): string => `
 apiVersion: gateway.networking.k8s.io/v1
 kind: BackendTLSPolicy
-metadata: { name: policy, namespace: default }
+metadata: { name: ${service}, namespace: default }
 spec:
-  targetRefs: [{ group: "", kind: Service, name: svc }]
-  validation: { wellKnownCACertificates: System, hostname: api.example.com }
+  targetRefs: [{ group: "", kind: Service, name: ${service} }]
+  validation: { wellKnownCACertificates: System, hostname: ${hostname} }
 `;
     const files = {
       "all.yaml": manifests(
         gatewayManifest(listen),
-        routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]),
+        routeManifest("r", [
+          "{ backendRefs: [{ name: svc, port: 80 }] }",
+          "{ matches: [{ path: { value: /else } }], backendRefs: [{ name: else, port: 80 }] }",
+        ]),
         serviceManifest("svc", [port]),
-        policy,
+        policy("svc", "api.example.com"),
+        serviceManifest("else", [port]),
+        policy("else", "else.example.com"),
       ),
     };
     const proxy = await startProxy(files, ["--workers", "1"], trusting());
-    const answer = await fetch(`http://127.0.0.1:${listen}/`, { headers: { host: "example.com" } });
-    expect(await answer.text()).toBe("from tls");
+    const ask = (path: string) => fetch(`http://127.0.0.1:${listen}${path}`, { headers: { host: "example.com" } });
+    expect(await (await ask("/")).text()).toBe("from tls");
+    // The certificate is trusted, and is not one for this host name.
+    expect((await ask("/else")).status).toBe(503);
     proxy.kill("SIGTERM");
   });
 });

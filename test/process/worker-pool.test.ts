@@ -52,7 +52,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
   await pool.threads[0]?.terminate();
   await expect.poll(() => pool.size).toBe(0);
   const lastMs = clock.nowMs();
-  expect(pool.deaths).toEqual([{ worker: 1, count: 1, lastMs, lastCause: "it ended by itself" }]);
+  expect(pool.deaths).toEqual([{ worker: 1, count: 1, lastMs, lastCause: "it exited" }]);
   clock.advance(1_000);
   // Its answer comes when it serves.
   await pool.apply(packed(2, translate(resources, onLoopback)));

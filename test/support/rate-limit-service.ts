@@ -13,6 +13,7 @@ import {
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { loadProtos } from "@gatewayproxy/protos/load";
+import { serviceInfoMethod } from "@gatewayproxy/protos/service-info";
 import type { RateLimitRequest__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
 import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { onTestFinished } from "vitest";
@@ -119,12 +120,15 @@ function kuadrantOf(service: ServiceDefinition): ServiceDefinition {
 
 export interface RawService {
   readonly port: number;
-  /** Calls that have come. */
+  /** The number of calls received, without those that identify the service. */
   readonly calls: number;
   readonly sessions: readonly ServerHttp2Session[];
 }
 
-/** Hands every call to `answer` as the stream that it is, when its message has come whole. */
+/**
+ * Passes the stream of every call to `answer` when its message is complete. Calls that identify the service get no
+ * response, since the proxy makes them when its state is read.
+ */
 export async function startRawService(
   answer: (stream: ServerHttp2Stream, number: number) => void,
   port = 0,
@@ -136,10 +140,13 @@ export async function startRawService(
     sessions.push(session);
     session.on("error", () => undefined);
   });
-  server.on("stream", (stream: ServerHttp2Stream) => {
+  server.on("stream", (stream: ServerHttp2Stream, fields) => {
+    const isIdentification = fields[":path"] === serviceInfoMethod;
     stream.on("error", () => undefined);
     stream.resume();
-    stream.on("end", () => answer(stream, ++calls));
+    stream.on("end", () => {
+      if (!isIdentification) answer(stream, ++calls);
+    });
   });
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   onTestFinished(() => {

@@ -43,7 +43,7 @@ export function checkManifests(
 /** Messages of the translation about a missing object or grant. */
 const missing = /\bdoes not exist\b|\bno ReferenceGrant there permits it\b/;
 /** Messages about consequences of a missing object: listeners without a certificate, routes without a Gateway. */
-const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bis accepted by no Gateway of others\b/;
+const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bno Gateway of this controller accepts\b/;
 
 function unseenAmong(problems: readonly Problem[]): readonly Problem[] {
   const some = problems.filter(({ message }) => missing.test(message));

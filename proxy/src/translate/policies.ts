@@ -224,7 +224,7 @@ function judgeRouteTarget(
     sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
   if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
-  if (accepting.length === 0) return pending(`HTTPRoute ${name} is accepted by no Gateway of ours`);
+  if (accepting.length === 0) return pending(`no Gateway of this controller accepts HTTPRoute ${name}`);
   const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
   if (!isServing) return pending(`no listener that HTTPRoute ${name} attaches to is programmed`);
   if (sectionName !== undefined && rule !== undefined && rule.invalid.length > 0) {

@@ -112,10 +112,10 @@ test("global refusals are explained by who decided them; services and learned li
 
   const explanations = [
     [byService, "service", "the rate limit service"],
-    [byCache, "cache", "an earlier answer of the service, which still holds"],
-    [byFallback, "fallback", "the policy's fallback, while the service is away"],
-    [byLearned, "learned", "the limit that the service reported last, while it is away"],
-    [byFailureMode, "failureMode", "failureMode Closed, because the service failed"],
+    [byCache, "cache", "an earlier response of the service that is still valid"],
+    [byFallback, "fallback", "the policy's fallback, while the service is unavailable"],
+    [byLearned, "learned", "the limit that the service reported last, while it is unavailable"],
+    [byFailureMode, "failureMode", "failureMode Closed, since the service failed"],
   ] as const;
   for (const [id, by, words] of explanations) {
     const answer = await askAdmin(`${proxy.admin}/limits/decisions?id=${id}`);

@@ -51,6 +51,6 @@ describeWith(["faketime"], "a trace", () => {
     expect(command.exitCode).toBe(0);
     const [, finishedMs] = /^ *(\d+\.\d\d)ms +Finished +200, \d+ bytes$/m.exec(command.stdout) ?? [];
     expect(Number(finishedMs)).toBeGreaterThan(60_000);
-    expect(command.stdout).toContain(`answer: 200 OK, ${length} bytes`);
+    expect(command.stdout).toContain(`response: 200 OK, ${length} bytes`);
   });
 });

@@ -354,7 +354,7 @@ describe("a call that is large", () => {
       const fields = { ":method": "POST", ":path": path, "content-type": "application/grpc", "grpc-encoding": "gzip" };
       const stream = session.request(fields).resume();
       stream.on("error", () => undefined);
-      ended.push(once(stream, "close"));
+      ended.push(new Promise((resolve) => stream.once("close", resolve)));
       stream.end(zipped(manyDescriptors(250)));
       if (i % 2 === 0) stream.close(8);
     }
