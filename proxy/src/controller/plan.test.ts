@@ -155,7 +155,7 @@ spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
   ])("leave the objects of a Gateway unchanged %s", (_, text) => {
     const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
     expect(problems).toHaveLength(1);
-    const { desired: wanted, suspended: suspended, present } = plan(resources).provision;
+    const { desired: wanted, suspended, present } = plan(resources).provision;
     expect(wanted).toEqual([]);
     expect([...suspended.keys()]).toEqual(["infra/broken"]);
     expect([...present]).toEqual(["infra/broken"]);
@@ -164,7 +164,7 @@ spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
   test("identify a Gateway by labels, whose values are too short for the longest names", () => {
     const infrastructure = `{parametersRef: {group: example.com, kind: Shape, name: s}}`;
     const resources = resourcesOf(gatewayClass, gateway("w".repeat(64), { infrastructure }));
-    const { present, suspended: suspended } = plan(resources).provision;
+    const { present, suspended } = plan(resources).provision;
     expect([...suspended.keys()]).toEqual([expect.stringMatching(/^infra\/w{54}-[0-9a-f]{8}$/)]);
     expect(present).toEqual(new Set(suspended.keys()));
   });

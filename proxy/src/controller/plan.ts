@@ -88,7 +88,7 @@ export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: Soun
   return {
     ...plan,
     statuses: withRejected(plan.statuses, culprits),
-    provision: { ...plan.provision, present, suspended: suspended },
+    provision: { ...plan.provision, present, suspended },
     culprits,
   };
 }
@@ -130,9 +130,7 @@ function* planOf(
   const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
   const setsOf = ownedSets(translated, resources);
   yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
-    // The translation accepts no ListenerSet of a Gateway that is not accepted, but its proxies may still serve them.
-    const scoped = holds(status.conditions, "Accepted") ? accepted : undefined;
-    const rights = yield* rightsOf(gateway, (name) => scopeOf(name, { accepted: scoped }), maximumRightsOf, defaults);
+    const rights = yield* rightsOf(gateway, { status, scopeOf, accepted, maximumRightsOf }, defaults);
     const managed = managedGatewayOf(
       gateway,
       status,
@@ -150,9 +148,9 @@ function* planOf(
     culprits: [],
     gateways: byName,
     provision: {
-      desired: desired,
+      desired,
       present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))),
-      suspended: suspended,
+      suspended,
     },
   };
 }
@@ -176,17 +174,26 @@ function parametersError(
   return conflictWithClass(read.parameters, { name: owner.spec.gatewayClassName, parameters, serviceType });
 }
 
+interface RightsContext {
+  readonly status: GatewayStatus;
+  readonly scopeOf: ScopeOf;
+  /** The parentRefs that the translation has accepted. */
+  readonly accepted: ReadonlySet<ParentRef>;
+  readonly maximumRightsOf: MaximumRights;
+}
+
 /** Returns what the proxies of a Gateway may read. A Gateway that is not accepted may still have running proxies. */
 function* rightsOf(
   gateway: Gateway,
-  scopeOf: ScopeOf,
-  maximumRightsOf: MaximumRights,
+  { status, scopeOf, accepted, maximumRightsOf }: RightsContext,
   defaults: ProxyDefaults,
 ): Steps<SuspendedRights> {
   const { uid } = gateway.metadata;
   const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
   if (!isKnown) return { kind: "unknown", mayRead: yield* maximumRightsOf(gateway) };
-  const named = yield* namedObjects(yield* scopeOf(gateway.metadata));
+  // The translation accepts no ListenerSet of a Gateway that is not accepted, but its proxies may still serve them.
+  const acceptedParents = holds(status.conditions, "Accepted") ? accepted : undefined;
+  const named = yield* namedObjects(yield* scopeOf(gateway.metadata, { accepted: acceptedParents }));
   return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
 }
 
@@ -277,7 +284,7 @@ export interface ObservedState {
 
 /** Computes every status to write. Runs in steps, as there may be thousands. */
 export function* clusterStatuses(
-  { statuses: translated, gateways, provision: { suspended: suspended } }: Plan,
+  { statuses: translated, gateways, provision: { suspended } }: Plan,
   observed: ObservedState,
 ): Steps<ClusterStatuses> {
   const { resources } = observed;

@@ -116,7 +116,7 @@ export class Provisioner {
   }
 
   /** Reconciles all objects. Never rejects. Resolves with what could not be reconciled. */
-  async reconcile({ desired: desired, present, suspended: suspended }: Provision): Promise<ProvisionErrors> {
+  async reconcile({ desired, present, suspended }: Provision): Promise<ProvisionErrors> {
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
     const left = this.#remainingRoles(suspended);
