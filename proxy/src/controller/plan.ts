@@ -131,14 +131,8 @@ function* planOf(
   const setsOf = ownedSets(translated, resources);
   yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
     const rights = yield* rightsOf(gateway, { status, scopeOf, accepted, maximumRightsOf }, defaults);
-    const managed = managedGatewayOf(
-      gateway,
-      status,
-      setsOf(gateway),
-      resources,
-      defaults,
-      selected(gateway.metadata.namespace),
-    );
+    const services = selected(gateway.metadata.namespace);
+    const managed = managedGatewayOf(gateway, status, setsOf(gateway), resources, defaults, services);
     if (managed === undefined || rights.kind === "unknown") suspended.set(ownerKey(status), rights);
     else for (const object of [...rights.roles, ...workloadOf(managed)]) desired.push(object);
   });
