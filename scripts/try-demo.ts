@@ -1,21 +1,33 @@
 /**
- * Does what a newcomer does with `npm run demo`: waits for the curl line that it prints, sends that line until the token
- * budget is used up, and ends the demo with Ctrl-C. Exit status 1 unless all of it works within a minute.
+ * Does what a newcomer does with `npm run demo`: waits for the curl line that it prints, opens the page of the admin
+ * server, sends the line until the token budget is used up, and ends the demo with Ctrl-C. Exit status 1 unless all of it works within a minute.
  *
  * usage: node scripts/try-demo.ts [COMMAND...]
  *   COMMAND starts the demo (`npm run demo`).
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
 const deadlineMs = 60_000;
+/** An install without development dependencies cannot build the page of the admin server. */
+const hasBundler = existsSync(join(import.meta.dirname, "../node_modules/vite"));
 
 /** The command that a text tells to type: from a line that begins with `curl` to the end of its continuation lines. */
 export function curlCommandIn(text: string): string | undefined {
   return /^[ \t$]*(curl (?:[^\n]*\\\n)*[^\n]*)\n/m.exec(text)?.[1];
+}
+
+/** Requests the page of the admin server, whose address the demo prints. Throws unless the response is 200. */
+async function openPage(output: string, signal: AbortSignal): Promise<void> {
+  const [address] = /\bhttp:\S+\/ui\b/.exec(output) ?? [];
+  if (address === undefined) throw new Error(`the demo printed no address of the admin page:\n${output}`);
+  const { status } = await fetch(address, { signal });
+  if (status !== 200) throw new Error(`expected 200 from ${address}, got ${status}`);
 }
 
 /** The status codes of `command` sent over and over, up to and with the first 429. */
@@ -47,6 +59,7 @@ async function tryDemo([program = "", ...args]: readonly string[]): Promise<stri
       await delay(50);
     }
     const ready = seconds();
+    if (hasBundler) await openPage(output, signal);
     const statuses = await sendUntilRefused(command, signal);
     const allowed = statuses.slice(0, -1);
     if (allowed.length === 0 || allowed.some((status) => status !== "200")) {
