@@ -11,7 +11,7 @@
 /** The data path is ir, routing, filters, policy, llm, upstream, telemetry and server: it never sees a manifest. */
 const proxy = {
   // net, here and in translate: whether a host is an address, and of which kind.
-  api: { layers: ["cel", "regex"], packages: ["zod", "yaml", "fastest-levenshtein"], core: ["net"] },
+  api: { layers: ["cel", "regex"], packages: ["zod", "yaml"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
   regex: { layers: [], packages: ["re2js"], core: [] },
@@ -22,23 +22,25 @@ const proxy = {
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },
   kube: { layers: [], packages: ["@kubernetes/client-node"] },
-  source: { layers: ["api", "kube"], packages: ["yaml"] },
+  source: { layers: ["api", "kube"], packages: [] },
   routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
-  // zlib: compressed answers are decoded beside the stream; its decoders are stream's.
+  // zlib: compressed responses are decoded beside the stream.
   // buffer: whether a text is UTF-8.
-  llm: { layers: ["ir"], packages: [], core: ["zlib", "stream", "buffer"] },
-  // How servers are trusted, and which addresses are connected to, is one thing, whoever calls them.
+  llm: { layers: ["ir"], packages: [], core: ["zlib", "buffer"] },
+  // Which servers are trusted, and which addresses are connected to: the same for backends and rate limit services.
+  connect: { layers: ["ir"], packages: [], core: ["crypto", "dns", "net", "tls"] },
   policy: {
-    layers: ["ir", "cel", "upstream/client-tls.ts", "upstream/guarded-lookup.ts"],
+    layers: ["ir", "cel", "connect"],
     packages: ["node-cache"],
     core: ["crypto", "net", "tls"],
   },
-  upstream: { layers: ["ir"], packages: ["undici"] },
-  telemetry: { layers: ["ir", "cel/request-view.ts"], packages: ["pino", "prom-client"] },
+  upstream: { layers: ["ir", "connect"], packages: ["undici"] },
+  // cel: conditions of traces see a request as expressions do.
+  telemetry: { layers: ["ir", "cel"], packages: [] },
   // What an operator asks is answered from what it is given, never by reaching into the data path.
   admin: {
-    layers: ["api", "ir", "cel", "status", "policy", "telemetry", "upstream/endpoint-state.ts"],
+    layers: ["api", "ir", "cel", "status", "policy", "telemetry"],
     packages: [],
     core: ["events", "http", "net", "crypto", "fs", "fs/promises", "path", "v8"],
   },
@@ -46,26 +48,26 @@ const proxy = {
     layers: ["ir", "cel", "regex", "routing", "filters", "policy", "llm", "upstream", "telemetry"],
     packages: [],
   },
+  // Validates manifests and replays requests against limits without a running proxy, for proxyctl.
+  offline: { layers: ["api", "ir", "admin", "cel", "policy", "regex", "routing", "translate"], packages: [], core: [] },
 };
 
 /** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */
 const ratelimitService = {
-  // What a call asks and answers is the vocabulary of all.
+  // Requests and responses of the protocol, units of time, and the port of the counter stores.
+  model: { layers: [], packages: [], core: [] },
   // grpc-js: the one stream to an xDS server, where calls are few and its features many.
-  config: { layers: ["limiter/rate-limit.ts", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
-  limiter: { layers: ["config", "store/counter-store.ts", "stats.ts"], packages: [], core: [] },
-  // config/unit.ts: which windows begin together, and so share a counter.
+  config: { layers: ["model", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
+  limiter: { layers: ["config", "model", "stats.ts"], packages: [], core: [] },
   store: {
-    layers: ["limiter", "config/unit.ts", "stats.ts"],
+    layers: ["model"],
     packages: ["@redis/client", "cluster-key-slot", "memcache"],
   },
-  transport: { layers: ["config", "limiter", "stats.ts", "service.ts"], packages: [] },
+  transport: { layers: ["config", "limiter", "model", "service.ts"], packages: [] },
   metrics: { layers: ["stats.ts"], packages: ["re2js", "yaml"] },
   settings: {
-    layers: [
-      ...["limiter/call-bounds.ts", "store/redis/redis-options.ts", "store/memcache/memcache-options.ts"],
-      ...["transport/connection-bounds.ts", "metrics"],
-    ],
+    // Each layer defines its own options, with defaults and bounds.
+    layers: ["limiter", "store", "transport", "metrics"],
     packages: [],
   },
 };
@@ -74,27 +76,29 @@ const ratelimitService = {
 const proxyctl = {
   output: { layers: [], packages: ["yaml"], core: [] },
   admin: { layers: ["command-error.ts"], packages: ["zod"] },
-  kube: { layers: ["admin/reach.ts", "command-error.ts"], packages: ["@kubernetes/client-node", "zod"] },
+  kube: { layers: ["admin", "command-error.ts"], packages: ["@kubernetes/client-node", "zod"] },
   views: { layers: ["output", "replay", "command-error.ts"], packages: [], core: [] },
   // The limiter itself is the proxy's.
   replay: { layers: [], packages: ["zod"], core: [] },
   terminal: { layers: ["output", "io.ts"], packages: [] },
-  trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander", "yaml"] },
+  trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander"] },
   // What the command tree loads, a shell waits for at every TAB: it loads an action when that runs.
-  commands: { layers: ["actions", "command-error.ts", "io.ts"], packages: ["commander"], core: [] },
+  commands: { layers: ["actions", "options", "command-error.ts", "io.ts"], packages: ["commander"], core: [] },
   actions: {
     layers: [
       ...["admin", "kube", "output", "views", "terminal", "trace", "replay"],
-      ...["commands/output-option.ts", "commands/reach-options.ts", "command-error.ts", "io.ts", "version.ts"],
+      ...["options", "command-error.ts", "io.ts", "version.ts"],
     ],
-    packages: ["zod"],
+    packages: [],
   },
+  // Flags that several commands have.
+  options: { layers: [], packages: ["commander"], core: [] },
 };
 
 /** Which workspaces a workspace may import, each through its exports. */
 const workspaces = {
   runtime: [],
-  protos: ["runtime"],
+  protos: [],
   // What the admin server answers; imported by whoever reads it, too.
   "admin-api": [],
   "admin-ui": ["admin-api"],
@@ -102,7 +106,7 @@ const workspaces = {
   "ratelimit-service": ["runtime", "protos"],
   // Its limiter too, to try limits with.
   proxyctl: ["runtime", "admin-api", "proxy", "ratelimit-service"],
-  "examples/mock-llm": ["runtime"],
+  "examples/mock-llm": [],
 };
 
 /** Folders that put a program's layers together. */
@@ -111,7 +115,7 @@ const assembly = ["app", "bin"];
 /** Packages with one home: what reaches for them elsewhere goes around the part that wraps them. */
 const homes = {
   undici: ["proxy/src/upstream/"],
-  pino: ["runtime/src/log"],
+  pino: ["runtime/src/log/"],
   "@redis/client": ["ratelimit-service/src/store/"],
   memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
@@ -179,7 +183,7 @@ function ruleOfHome(name, places) {
     name: `${name}-stays-home`,
     comment: `${name} is imported by ${list(places)} alone`,
     from: { path: "/src/", pathNot: [...testCode, ...places.map((place) => `^${place}`)] },
-    // A type may travel: telemetry names pino's Logger without starting one.
+    // A type may be named elsewhere.
     to: { path: inPackages([name]), dependencyTypesNot: ["type-only"] },
   };
 }
@@ -226,6 +230,32 @@ const rules = [
     to: { couldNotResolve: true },
   },
 ];
+
+/** Every permission of the tables, for the check that each of them is used: an import by a module of `from` matches `to`. */
+export const permissions = [
+  ...Object.entries({ proxy, "ratelimit-service": ratelimitService, proxyctl }).flatMap(([program, table]) =>
+    Object.entries(table).flatMap(([layer, { layers, packages, core = [] }]) => {
+      const from = `^${program}/src/${layer}/`;
+      return [
+        ...layers.map((each) => ({ from, to: within(program, each), name: `${program}: ${layer}/ imports ${each}` })),
+        ...packages.map((each) => ({ from, to: inPackages([each])[0], name: `${program}: ${layer}/ imports ${each}` })),
+        ...core.map((each) => ({ from, to: `^(node:)?${each}$`, name: `${program}: ${layer}/ imports node:${each}` })),
+      ];
+    }),
+  ),
+  ...Object.entries(workspaces).flatMap(([workspace, allowed]) =>
+    allowed.map((each) => ({ from: `^${workspace}/src/`, to: `^${each}/`, name: `${workspace} imports ${each}` })),
+  ),
+  ...Object.entries(homes).flatMap(([name, places]) =>
+    places.map((each) => ({ from: `^${each}`, to: inPackages([name])[0], name: `${each} imports ${name}` })),
+  ),
+];
+
+/** The layers that each layer of the proxy may import, for the check of ARCHITECTURE.md. */
+export const proxyLayers = Object.fromEntries(Object.entries(proxy).map(([layer, { layers }]) => [layer, layers]));
+
+/** The paths of tests, which use no permission. */
+export const testPaths = testCode;
 
 export default {
   forbidden: rules.map((rule) => ({ severity: "error", ...rule })),

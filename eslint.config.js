@@ -43,7 +43,7 @@ export default tseslint.config(
       "**/controller-command.ts",
       "**/worker-main.ts",
       "ratelimit-service/src/start.ts",
-      "runtime/src/clock.ts",
+      "runtime/src/timing/clock.ts",
       "scripts/**/*.ts",
       "examples/**/*.ts",
       "**/*.config.ts",

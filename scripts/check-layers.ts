@@ -2,7 +2,8 @@
  * `npm run layers`: holds every import against the tables of `.dependency-cruiser.mjs`, and says in one line each what
  * breaks them. Exit status 1 when anything does.
  *
- * A check that reads nothing finds nothing, so this one also fails when it has read fewer modules than git lists.
+ * A check that reads nothing finds nothing, so this one also fails when it has read fewer modules than git lists. It fails
+ * for a permission that no import uses, too.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -17,13 +18,28 @@ export interface LayerReport {
   readonly moduleCount: number;
   /** One line per fault, sorted; empty when the tables hold. */
   readonly faults: readonly string[];
+  /** The permissions of the tables that no import uses. */
+  readonly unused: readonly string[];
+}
+
+/** A permission of the tables: modules whose path matches `from` may import what matches `to`. */
+interface Permission {
+  readonly from: string;
+  readonly to: string;
+  readonly name: string;
+}
+
+interface LayerTables {
+  readonly permissions: readonly Permission[];
+  readonly testPaths: readonly string[];
 }
 
 const repository = join(import.meta.dirname, "..");
+const configPath = join(repository, ".dependency-cruiser.mjs");
 
 /** Reads every TypeScript module below a `src` folder of `root` and reports the imports that break the tables. */
 export async function checkLayers(root: string): Promise<LayerReport> {
-  const config = await extractConfig(join(repository, ".dependency-cruiser.mjs"));
+  const config = await extractConfig(configPath);
   const listed = listModules(root);
   const { modules, summary } = await cruiseModules(root, listed, config);
   const read = new Set(modules.map((module) => module.source));
@@ -35,7 +51,23 @@ export async function checkLayers(root: string): Promise<LayerReport> {
     return `${where}: ${reasons.get(rule.name) ?? "forbidden"} (${rule.name})`;
   });
   const unread = findUnread(listed, read);
-  return { moduleCount: listed.length - unread.length, faults: [...new Set([...forbidden, ...unread])].sort() };
+  return {
+    moduleCount: listed.length - unread.length,
+    faults: [...new Set([...forbidden, ...unread])].sort(),
+    unused: findUnused(modules, (await import(configPath)) as LayerTables),
+  };
+}
+
+function findUnused(modules: ICruiseResult["modules"], { permissions, testPaths }: LayerTables): readonly string[] {
+  const shipped = modules.filter(({ source }) => !testPaths.some((each) => new RegExp(each).test(source)));
+  const imports = shipped.flatMap(({ source, dependencies }) =>
+    dependencies.flatMap(({ resolved, module }) => [resolved, module].map((to) => ({ from: source, to }))),
+  );
+  const isUsed = ({ from, to }: Permission): boolean => {
+    const [source, target] = [new RegExp(from), new RegExp(to)];
+    return imports.some((each) => source.test(each.from) && target.test(each.to));
+  };
+  return permissions.filter((permission) => !isUsed(permission)).map(({ name }) => name);
 }
 
 /** One fault per listed module that was not read. */
@@ -66,8 +98,9 @@ async function cruiseModules(root: string, paths: readonly string[], config: ICo
 }
 
 if (import.meta.main) {
-  const { moduleCount, faults } = await checkLayers(repository);
-  for (const fault of faults) console.error(fault);
-  console.log(`layers: ${moduleCount} modules read, ${faults.length} faults`);
-  process.exitCode = faults.length === 0 ? 0 : 1;
+  const { moduleCount, faults, unused } = await checkLayers(repository);
+  const all = [...faults, ...unused.map((name) => `${name}: no import uses this permission`)];
+  for (const fault of all) console.error(fault);
+  console.log(`layers: ${moduleCount} modules read, ${all.length} faults`);
+  process.exitCode = all.length === 0 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Descriptor, RateLimitRequest } from "./limiter/rate-limit.ts";
+import type { Descriptor, RateLimitRequest } from "./model/rate-limit.ts";
 import { RateLimitError } from "./service.ts";
 import { CounterTable } from "./store/counter-table.ts";
 import { MemoryStore } from "./store/memory-store.ts";

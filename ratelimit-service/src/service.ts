@@ -6,9 +6,9 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { LiveConfig } from "./config/live-config.ts";
 import type { Limiter } from "./limiter/limiter.ts";
 import { InvalidDescriptorError } from "./limiter/plan.ts";
-import type { RateLimitRequest, RateLimitResponse } from "./limiter/rate-limit.ts";
+import type { RateLimitRequest, RateLimitResponse } from "./model/rate-limit.ts";
 import type { RateLimitStats } from "./stats.ts";
-import { StoreError } from "./store/counter-store.ts";
+import { StoreError } from "./model/counter-store.ts";
 
 export interface RateLimitService {
   /**

@@ -1,14 +1,14 @@
 /** What docs/ratelimit-service.md says of metrics and debug endpoints, against what there is. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { OverLimitCache } from "@gatewayproxy/ratelimit-service/limiter/over-limit-cache";
-import { CallTimes, callTimeBounds } from "@gatewayproxy/ratelimit-service/metrics/call-times";
-import { renderPrometheus } from "@gatewayproxy/ratelimit-service/metrics/prometheus";
-import { takeStats } from "@gatewayproxy/ratelimit-service/metrics/stats-snapshot";
-import { RateLimitStats } from "@gatewayproxy/ratelimit-service/stats";
-import { MemcacheStore } from "@gatewayproxy/ratelimit-service/store/memcache/memcache-store";
-import { ConnectionCounts } from "@gatewayproxy/ratelimit-service/store/redis/connection-counts";
-import { debugRoutes } from "@gatewayproxy/ratelimit-service/transport/debug/debug-routes";
+import { OverLimitCache } from "../../ratelimit-service/src/limiter/over-limit-cache.ts";
+import { CallTimes, callTimeBounds } from "../../ratelimit-service/src/metrics/call-times.ts";
+import { renderPrometheus } from "../../ratelimit-service/src/metrics/prometheus.ts";
+import { takeStats } from "../../ratelimit-service/src/metrics/stats-snapshot.ts";
+import { RateLimitStats } from "../../ratelimit-service/src/stats.ts";
+import { MemcacheStore } from "../../ratelimit-service/src/store/memcache/memcache-store.ts";
+import { ConnectionCounts } from "../../ratelimit-service/src/store/redis/connection-counts.ts";
+import { debugRoutes } from "../../ratelimit-service/src/transport/debug/debug-routes.ts";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { expect, test } from "vitest";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseManifests } from "@gatewayproxy/proxy/api/parse-manifests";
-import { translate } from "@gatewayproxy/proxy/translate/translate";
+import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
+import { translate } from "../../proxy/src/translate/translate.ts";
 import { expect, test } from "vitest";
 
 const folder = join(import.meta.dirname, "../../examples/quickstart");

@@ -1,6 +1,6 @@
 /** No policy and no request make a call that the rate limit service of this project refuses with its defaults. */
-import { defaultCallBounds, defaultMaxCallBytes } from "@gatewayproxy/ratelimit-service/limiter/call-bounds";
-import { decodeRateLimitRequest } from "@gatewayproxy/ratelimit-service/transport/grpc/rate-limit-codec";
+import { defaultCallBounds, defaultMaxCallBytes } from "../../ratelimit-service/src/limiter/call-bounds.ts";
+import { decodeRateLimitRequest } from "../../ratelimit-service/src/transport/grpc/rate-limit-codec.ts";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { GlobalDescriptor, GlobalLimit } from "../../proxy/src/ir/global-limit.ts";

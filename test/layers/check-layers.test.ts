@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { checkLayers, findUnread } from "../../scripts/check-layers.ts";
@@ -32,4 +33,20 @@ test("a module that git lists and the check did not read is a fault", () => {
   expect(findUnread(["proxy/src/app.ts", "proxy/src/ir/match.ts"], new Set(["proxy/src/app.ts"]))).toEqual([
     "proxy/src/ir/match.ts: listed by git but not read by this check",
   ]);
+});
+
+test("ARCHITECTURE.md shows the table of the proxy's layers", async () => {
+  const repository = join(import.meta.dirname, "../..");
+  const tables = (await import(join(repository, ".dependency-cruiser.mjs"))) as {
+    readonly proxyLayers: Readonly<Record<string, readonly string[]>>;
+  };
+  const page = readFileSync(join(repository, "ARCHITECTURE.md"), "utf8");
+  const rows = [...page.matchAll(/^\| `(\w+)\/` +\|[^|]*\|([^|]*)\|$/gm)].map(([, layer = "", allowed = ""]) => [
+    layer,
+    [...allowed.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort(),
+  ]);
+  const expected = Object.entries(tables.proxyLayers).map(([layer, layers]) => [layer, [...layers].sort()]);
+  expect(Object.fromEntries(rows.filter(([layer]) => String(layer) in tables.proxyLayers))).toEqual(
+    Object.fromEntries(expected),
+  );
 });

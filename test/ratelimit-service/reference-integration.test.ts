@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import type { RateLimitConfig } from "@gatewayproxy/protos/gen/ratelimit/config/ratelimit/v3/RateLimitConfig";
-import { RateLimitClient } from "@gatewayproxy/ratelimit-service/transport/grpc/testing/grpc-clients";
+import { RateLimitClient } from "../../ratelimit-service/src/transport/grpc/testing/grpc-clients.ts";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";

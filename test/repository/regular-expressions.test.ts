@@ -20,7 +20,7 @@ interface Exception {
 /** Those that are not linear, or that `recheck` cannot decide. */
 const exceptions: readonly Exception[] = [
   { file: "proxy/src/api/backend-tls-policy.ts", part: "^(System|", reason: "reads 253 characters at most" },
-  { file: "proxy/src/app/check-manifests.ts", part: "no listener", reason: "reads messages of the gateway" },
+  { file: "proxy/src/offline/check-manifests.ts", part: "no listener", reason: "reads messages of the gateway" },
   { file: "proxy/src/llm/charging.ts", part: "count_tokens", reason: "undecided; each of its alternatives is linear" },
   {
     file: "proxy/src/llm/deferred-work.ts",
@@ -29,8 +29,12 @@ const exceptions: readonly Exception[] = [
   },
   { file: "ratelimit-service/src/settings/kinds.ts", reason: "reads settings of an operator" },
   { file: "ratelimit-service/src/transport/http/rate-limit-json.ts", part: "{}[", reason: "reads a text that is JSON" },
-  { file: "runtime/src/pprof.ts", part: "functionName", reason: "reads what V8 writes of the gateway's own functions" },
-  { file: "runtime/src/redaction.ts", reason: "reads `maxShownLength` characters at most" },
+  {
+    file: "runtime/src/profiling/pprof.ts",
+    part: "functionName",
+    reason: "reads what V8 writes of the gateway's own functions",
+  },
+  { file: "runtime/src/log/redaction.ts", reason: "reads `maxShownLength` characters at most" },
 ];
 
 interface Pattern {

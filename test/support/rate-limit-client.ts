@@ -1,7 +1,7 @@
 /** grpc-js as a client of rate limit services in tests, with promises. */
 import type { RateLimitRequest } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
 import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
-import { HealthClient, RateLimitClient } from "@gatewayproxy/ratelimit-service/transport/grpc/testing/grpc-clients";
+import { HealthClient, RateLimitClient } from "../../ratelimit-service/src/transport/grpc/testing/grpc-clients.ts";
 import { credentials, type ServiceError } from "@grpc/grpc-js";
 
 export interface RateLimitTestClient {

@@ -1,9 +1,9 @@
 /** The rate limit service within the test's own process: as from its environment, on free ports, in milliseconds. */
 import { type Clock, systemClock, type Timer } from "@gatewayproxy/runtime/clock";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
-import { createLogs } from "@gatewayproxy/ratelimit-service/app/logs";
-import { RateLimitProcess } from "@gatewayproxy/ratelimit-service/app/ratelimit-process";
-import { readServiceSettings } from "@gatewayproxy/ratelimit-service/settings";
+import { createLogs } from "../../ratelimit-service/src/app/logs.ts";
+import { RateLimitProcess } from "../../ratelimit-service/src/app/ratelimit-process.ts";
+import { readServiceSettings } from "../../ratelimit-service/src/settings.ts";
 import { onTestFinished } from "vitest";
 import { connectRateLimit, type RateLimitTestClient } from "./rate-limit-client.ts";
 import type { Environment } from "./ratelimit-process.ts";

@@ -12,7 +12,7 @@ import type { ClientMemory } from "../server/client-connections.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
-import type { EndpointState } from "../upstream/endpoint-state.ts";
+import type { EndpointState } from "../ir/endpoint-state.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 

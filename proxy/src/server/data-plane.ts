@@ -36,7 +36,7 @@ import type { PathRules } from "../routing/path-rules.ts";
 import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
-import type { EndpointState } from "../upstream/endpoint-state.ts";
+import type { EndpointState } from "../ir/endpoint-state.ts";
 import { resolveName } from "../upstream/name-watch.ts";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";

@@ -10,12 +10,12 @@ import { pickEndpoint } from "./balance.ts";
 import type { ConnectionTarget } from "./connection.ts";
 import { deservesEjection, ejectionMs, mayEject } from "./ejection.ts";
 import { type BackendLoad, EndpointPool, type PoolOptions, type PoolOwner } from "./endpoint-pool.ts";
-import type { EndpointState } from "./endpoint-state.ts";
+import type { EndpointState } from "../ir/endpoint-state.ts";
 import { HealthChecks } from "./health-checks.ts";
 import { NameWatch, type ResolveName } from "./name-watch.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
-import { tlsIdentity } from "./tls-identity.ts";
+import { tlsIdentity } from "../connect/tls-identity.ts";
 
 export interface BackendOptions extends PoolOptions, UpstreamSettings {
   readonly clock: Clock;

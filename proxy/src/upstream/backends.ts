@@ -9,8 +9,8 @@ import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
-import type { EndpointState } from "./endpoint-state.ts";
-import { tlsIdentity } from "./tls-identity.ts";
+import type { EndpointState } from "../ir/endpoint-state.ts";
+import { tlsIdentity } from "../connect/tls-identity.ts";
 
 interface Held {
   readonly handle: BackendHandle;

@@ -6,9 +6,9 @@ import { isIP, type LookupFunction, type Socket } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
-import { clientTls } from "./client-tls.ts";
+import { clientTls } from "../connect/client-tls.ts";
 import { refusedByEndpoint } from "./failure.ts";
-import { findForbidden, guardedLookup } from "./guarded-lookup.ts";
+import { findForbidden, guardedLookup } from "../connect/guarded-lookup.ts";
 import { watchStreams } from "./http2-streams.ts";
 
 watchStreams();

@@ -16,7 +16,7 @@ import {
   type ConnectionTarget,
   openConnection,
 } from "./connection.ts";
-import { serverName } from "./client-tls.ts";
+import { serverName } from "../connect/client-tls.ts";
 import { type EndpointFigures, EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";

@@ -2,7 +2,7 @@
  * Why a call to a backend did not end well, told apart by what a caller may do about it: a connection that was never
  * made can be tried elsewhere, an answer that broke off can not.
  */
-import { forbiddenAddress } from "./guarded-lookup.ts";
+import { forbiddenAddress } from "../connect/guarded-lookup.ts";
 
 export interface UpstreamFailure {
   readonly kind: /** No connection: refused, unreachable, name not found, TLS refused. Nothing was sent. */

@@ -7,7 +7,7 @@ import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { UpstreamCall } from "./call.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
-import { serverName } from "./client-tls.ts";
+import { serverName } from "../connect/client-tls.ts";
 import { addressOf, type ConnectionTarget, openConnection } from "./connection.ts";
 
 const failuresToFail = 3;

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { parseConfigDump } from "../admin/admin-client.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { withJsonEscapes, withoutControls } from "../output/controls.ts";

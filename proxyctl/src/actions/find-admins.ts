@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { AdminClient } from "../admin/admin-client.ts";
 import { directReach, type Reach, socketReach } from "../admin/reach.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { parseTarget, type Target } from "../kube/target.ts";
 import { type GatewayName, requireGateway } from "../views/narrow.ts";

@@ -1,11 +1,11 @@
 /** Runs `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests, on its own clock. */
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
-import { LimitReplay } from "@gatewayproxy/proxy/app/limit-replay";
-import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
+import { LimitReplay } from "@gatewayproxy/proxy/limit-replay";
+import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import type { PlainFormat } from "../commands/output-option.ts";
+import type { PlainFormat } from "../options/output-option.ts";
 import type { Io } from "../io.ts";
 import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";

@@ -2,8 +2,8 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError } from "../command-error.ts";
-import type { PlainFormat } from "../commands/output-option.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { PlainFormat } from "../options/output-option.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { clip, stylesFor } from "../output/style.ts";

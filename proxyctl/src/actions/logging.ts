@@ -1,7 +1,7 @@
 /** Runs `proxyctl logging`. */
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import type { Io } from "../io.ts";
 import { isTarget } from "../kube/target.ts";
 import { findAdmins } from "./find-admins.ts";

@@ -1,8 +1,8 @@
 /** Reads the manifests that a command is given: files, folders, or standard input. */
 import { readFile, stat } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
-import type { ManifestFile } from "@gatewayproxy/proxy/api/parse-manifests";
-import { readManifestFolder } from "@gatewayproxy/proxy/source/manifest-folder";
+import type { ManifestFile } from "@gatewayproxy/proxy/parse-manifests";
+import { readManifestFolder } from "@gatewayproxy/proxy/manifest-folder";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 

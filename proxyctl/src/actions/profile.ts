@@ -1,6 +1,6 @@
 /** Runs `proxyctl profile`. */
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import type { Io } from "../io.ts";
 import { openOutputFile, type OutputFile } from "./output-file.ts";
 import { findAdmins } from "./find-admins.ts";

@@ -1,9 +1,9 @@
 /** Reads the configuration files of a rate limit service, as the service itself reads them. */
 import { readFile, stat } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
-import { renderConfigProblem } from "@gatewayproxy/ratelimit-service/config/config-problem";
-import { ConfigSet, type ConfigText } from "@gatewayproxy/ratelimit-service/config/config-set";
-import { listRuntimeFiles, readRuntimeFiles } from "@gatewayproxy/ratelimit-service/config/runtime-directory";
+import { renderConfigProblem } from "@gatewayproxy/ratelimit-service/config-problem";
+import { ConfigSet, type ConfigText } from "@gatewayproxy/ratelimit-service/config-set";
+import { listRuntimeFiles, readRuntimeFiles } from "@gatewayproxy/ratelimit-service/runtime-directory";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import type { ServiceFiles } from "../replay/replay-services.ts";

@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import type { Io } from "../io.ts";
 import { isInteractive } from "../terminal/screen.ts";
 import { followTrace } from "../trace/follow.ts";

@@ -1,8 +1,8 @@
 /** Runs `proxyctl validate`. */
-import { checkManifests } from "@gatewayproxy/proxy/app/check-manifests";
+import { checkManifests } from "@gatewayproxy/proxy/check-manifests";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes } from "../command-error.ts";
-import type { PlainFormat } from "../commands/output-option.ts";
+import type { PlainFormat } from "../options/output-option.ts";
 import type { Io } from "../io.ts";
 import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";

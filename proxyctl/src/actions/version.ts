@@ -1,7 +1,7 @@
 /** Runs `proxyctl version`. */
 import { CommandError, exitCodes } from "../command-error.ts";
-import type { PlainFormat } from "../commands/output-option.ts";
-import type { ReachOptions } from "../commands/reach-options.ts";
+import type { PlainFormat } from "../options/output-option.ts";
+import type { ReachOptions } from "../options/reach-options.ts";
 import type { Io } from "../io.ts";
 import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";

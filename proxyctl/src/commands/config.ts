@@ -4,7 +4,7 @@ import type { ConfigOptions, ViewName } from "../actions/config.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions, clusterFlags, type ReachOptions } from "./reach-options.ts";
+import { addReachOptions, clusterFlags, type ReachOptions } from "../options/reach-options.ts";
 
 interface Declared {
   readonly name: ViewName;

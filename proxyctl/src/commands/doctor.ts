@@ -4,8 +4,8 @@ import type { DoctorOptions } from "../actions/doctor.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { plainOutput } from "./output-option.ts";
-import { addReachOptions } from "./reach-options.ts";
+import { plainOutput } from "../options/output-option.ts";
+import { addReachOptions } from "../options/reach-options.ts";
 
 /** Adds `doctor`. */
 export function addDoctorCommand(program: Command, io: Io): void {

@@ -6,7 +6,7 @@ import { exitCodes } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { plainOutput } from "./output-option.ts";
+import { plainOutput } from "../options/output-option.ts";
 
 const length = duration(1, 7 * 24 * 3_600_000);
 

@@ -6,8 +6,8 @@ import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { addLimitsTestCommand } from "./limits-test.ts";
-import { plainOutput } from "./output-option.ts";
-import { addReachOptions } from "./reach-options.ts";
+import { plainOutput } from "../options/output-option.ts";
+import { addReachOptions } from "../options/reach-options.ts";
 
 /** Adds `limits` and its subcommands. */
 export function addLimitsCommand(program: Command, io: Io): void {

@@ -4,7 +4,7 @@ import type { LoggingOptions } from "../actions/logging.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions } from "./reach-options.ts";
+import { addReachOptions } from "../options/reach-options.ts";
 
 /** Adds `logging`. */
 export function addLoggingCommand(program: Command, io: Io): void {

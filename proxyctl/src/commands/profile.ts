@@ -4,7 +4,7 @@ import type { ProfileOptions } from "../actions/profile.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions } from "./reach-options.ts";
+import { addReachOptions } from "../options/reach-options.ts";
 
 /** The bounds of the admin server. */
 const seconds = { min: 1, max: 300, default: 10 };

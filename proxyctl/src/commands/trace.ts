@@ -4,7 +4,7 @@ import type { TraceOptions } from "../actions/trace.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions, clusterFlags, parsePort } from "./reach-options.ts";
+import { addReachOptions, clusterFlags, parsePort } from "../options/reach-options.ts";
 
 /** Adds `trace`. @param requestArgs the arguments after `--`. */
 export function addTraceCommand(program: Command, io: Io, requestArgs: readonly string[] | undefined): void {

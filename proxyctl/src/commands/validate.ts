@@ -4,7 +4,7 @@ import type { ValidateOptions } from "../actions/validate.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { plainOutput } from "./output-option.ts";
+import { plainOutput } from "../options/output-option.ts";
 
 /** Adds `validate`. */
 export function addValidateCommand(program: Command, io: Io): void {

@@ -1,7 +1,7 @@
 /** From a kubeconfig and `gateway/NAME` to the admin server of a pod, on the wire that kubectl speaks. */
 import { createServer, type AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
-import { gatewayLabelValue } from "@gatewayproxy/proxy/translate/gateway-label";
+import { gatewayLabelValue } from "@gatewayproxy/proxy/gateway-label";
 import { describe, expect, test } from "vitest";
 import { startAdmin } from "../testing/admin.ts";
 import { sampleDump } from "../testing/dump.ts";

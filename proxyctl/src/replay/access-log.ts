@@ -1,5 +1,5 @@
 /** Parses the proxy's access log into requests to replay: one JSON object per line. Other lines are skipped. */
-import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
+import type { TokenUsage } from "@gatewayproxy/proxy/usage";
 import * as z from "zod";
 import type { ReplayedRequest } from "./replay.ts";
 

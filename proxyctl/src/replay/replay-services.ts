@@ -3,15 +3,11 @@
  * the files of a service. Requests and responses are encoded, so that both sides run the code that serves.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import type { ReplayServices } from "@gatewayproxy/proxy/app/limit-replay";
-import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
-import {
-  type CallOutcome,
-  callFailure,
-  type UnaryClient,
-} from "@gatewayproxy/proxy/policy/ratelimit/global/grpc/unary-client";
-import { openOfflineService } from "@gatewayproxy/ratelimit-service/app/offline-service";
-import type { ConfigText } from "@gatewayproxy/ratelimit-service/config/config-set";
+import type { ReplayServices } from "@gatewayproxy/proxy/limit-replay";
+import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
+import { type CallOutcome, callFailure, type UnaryClient } from "@gatewayproxy/proxy/unary-client";
+import { openOfflineService } from "@gatewayproxy/ratelimit-service/offline-service";
+import type { ConfigText } from "@gatewayproxy/ratelimit-service/config-set";
 
 /** The valid files of a service, and the domains that they define. */
 export interface ServiceFiles {

@@ -2,10 +2,10 @@
  * Replays requests through limits on their own clock: each is decided at its start, and its tokens are charged at its end,
  * in the order of these times.
  */
-import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
-import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
-import type { TokenUsage } from "@gatewayproxy/proxy/ir/usage";
-import type { LimitReplay, Replayed, ReplayRequest } from "@gatewayproxy/proxy/app/limit-replay";
+import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
+import type { LocalLimit } from "@gatewayproxy/proxy/limit";
+import type { TokenUsage } from "@gatewayproxy/proxy/usage";
+import type { LimitReplay, Replayed, ReplayRequest } from "@gatewayproxy/proxy/limit-replay";
 
 /** A recorded or synthetic request. */
 export interface ReplayedRequest extends ReplayRequest {

@@ -1,6 +1,6 @@
 /** The output of `proxyctl limits test`: a line per entry, and the sums. */
-import type { GlobalLimit } from "@gatewayproxy/proxy/ir/global-limit";
-import type { LocalLimit } from "@gatewayproxy/proxy/ir/limit";
+import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
+import type { LocalLimit } from "@gatewayproxy/proxy/limit";
 import type { Column } from "../output/table.ts";
 import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/replay.ts";
 import { none } from "./backends.ts";

@@ -17,7 +17,7 @@ import { type StatsSnapshot, takeStats } from "../metrics/stats-snapshot.ts";
 import { createRateLimitService, type RateLimitService } from "../service.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { RateLimitStats } from "../stats.ts";
-import type { LiveCounter } from "../store/counter-store.ts";
+import type { LiveCounter } from "../model/counter-store.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { GrpcServer, type ListenAddress } from "../transport/grpc/grpc-server.ts";
 import { healthMethods } from "../transport/grpc/health-service.ts";

@@ -9,7 +9,7 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
   unlimitedRemaining,
-} from "../limiter/rate-limit.ts";
+} from "../model/rate-limit.ts";
 import type { RateLimitService } from "../service.ts";
 
 /**

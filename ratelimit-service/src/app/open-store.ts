@@ -2,7 +2,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
-import type { CounterStore } from "../store/counter-store.ts";
+import type { CounterStore } from "../model/counter-store.ts";
 import type { CounterTable } from "../store/counter-table.ts";
 import { FallbackStore } from "../store/fallback-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";

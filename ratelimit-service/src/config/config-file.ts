@@ -4,7 +4,7 @@
  * here, because the reference ignores it and existing files must keep loading.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import type { JsonObject, JsonValue } from "../limiter/rate-limit.ts";
+import type { JsonObject, JsonValue } from "../model/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "./descriptor-spec.ts";
 import {

@@ -3,7 +3,7 @@
  * it and builds the tree that the limiter reads.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import type { JsonObject } from "../limiter/rate-limit.ts";
+import type { JsonObject } from "../model/rate-limit.ts";
 
 /** One file, or one xDS resource: the descriptors of one domain. */
 export interface DomainSpec {

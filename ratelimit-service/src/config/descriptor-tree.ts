@@ -3,13 +3,13 @@
  * keys, split wildcards, window length, header text, metric path. Reports all problems of a spec, in its order.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import type { CurrentLimit } from "../limiter/rate-limit.ts";
+import type { CurrentLimit } from "../model/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
 import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, type Rule, shownComposite } from "./rule.ts";
 import { headerPolicy } from "./header-policy.ts";
 import { runAtOnce } from "./run-in-slices.ts";
-import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "./unit.ts";
+import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "../model/unit.ts";
 
 /** The top level of one spec, valid by itself; `level` is absent if there is any problem. */
 export interface BuiltDomain {

@@ -1,6 +1,6 @@
 /** Renders limits for an `x-ratelimit-limit` header. The text of a rule is made once, when it is loaded. */
-import type { CurrentLimit } from "../limiter/rate-limit.ts";
-import { windowSeconds } from "./unit.ts";
+import type { CurrentLimit } from "../model/rate-limit.ts";
+import { windowSeconds } from "../model/unit.ts";
 
 /** Renders a limit's part of an `x-ratelimit-limit` header in Envoy's form: `, 10;w=60;name="per-user"`. */
 export function headerPolicy(limit: CurrentLimit): string {

@@ -5,7 +5,7 @@
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import { isSecretValue, redactValue } from "@gatewayproxy/runtime/redaction";
-import type { CurrentLimit, JsonObject } from "../limiter/rate-limit.ts";
+import type { CurrentLimit, JsonObject } from "../model/rate-limit.ts";
 
 /** One node of the tree: an entry that a descriptor may have at this depth. */
 export interface DescriptorNode {

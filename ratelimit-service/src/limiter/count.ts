@@ -1,9 +1,9 @@
 /** Counts the planned descriptors of a call in the store, and computes their statuses. */
 import type { RateLimitStats } from "../stats.ts";
-import type { CounterStore } from "../store/counter-store.ts";
+import type { CounterStore } from "../model/counter-store.ts";
 import type { OverLimitCache } from "./over-limit-cache.ts";
 import type { CountedDescriptor } from "./plan.ts";
-import type { DescriptorStatus } from "./rate-limit.ts";
+import type { DescriptorStatus } from "../model/rate-limit.ts";
 
 export interface CountOptions {
   readonly store: CounterStore;

@@ -2,7 +2,7 @@
  * Describes a call and the metadata of its rules for the filters after the rate limit filter
  * (RESPONSE_DYNAMIC_METADATA).
  */
-import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest } from "./rate-limit.ts";
+import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest } from "../model/rate-limit.ts";
 
 /**
  * Builds `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.

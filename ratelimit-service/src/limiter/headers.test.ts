@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { headerPolicy } from "../config/header-policy.ts";
 import { type HeaderSubject, responseHeaders } from "./headers.ts";
-import type { CurrentLimit } from "./rate-limit.ts";
+import type { CurrentLimit } from "../model/rate-limit.ts";
 
 function subject(
   limit: CurrentLimit,

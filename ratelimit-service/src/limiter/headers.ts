@@ -2,7 +2,7 @@
  * Response headers with the limits and what is left of them. `envoy` is the form of Envoy's own filter, so a proxy that
  * adds none shows the same; `ratelimit` is the reference's three plain numbers under configurable names.
  */
-import type { CurrentLimit, DescriptorStatus, HeaderValue } from "./rate-limit.ts";
+import type { CurrentLimit, DescriptorStatus, HeaderValue } from "../model/rate-limit.ts";
 
 export type HeaderStyle =
   | { readonly kind: "off" }

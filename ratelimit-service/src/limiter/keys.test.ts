@@ -10,7 +10,7 @@ import { createCore } from "../testing/acceptance/core.ts";
 import { parseCall } from "../testing/acceptance/notation.ts";
 import { counterKey, runtimeSegments, shownCounterKey } from "./keys.ts";
 import { findRule } from "./match.ts";
-import type { DescriptorEntry } from "./rate-limit.ts";
+import type { DescriptorEntry } from "../model/rate-limit.ts";
 
 /** The counters that a call leaves behind, and the series it is counted in. */
 async function namesOf(domain: string, ...descriptors: readonly string[]) {

@@ -5,7 +5,7 @@
  */
 import { isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { type DescriptorNode, type Rule, shownComposite } from "../config/rule.ts";
-import type { DescriptorEntry } from "./rate-limit.ts";
+import type { DescriptorEntry } from "../model/rate-limit.ts";
 
 /** `escaped` writes `_` within parts as `%5F`, and `%` as `%25`. */
 export type KeyForm = "reference" | "escaped";

@@ -8,7 +8,7 @@ import { type CountOptions, countDescriptors, settleDescriptor } from "./count.t
 import { dynamicMetadata } from "./dynamic-metadata.ts";
 import { type HeaderStyle, responseHeaders } from "./headers.ts";
 import { type CountedDescriptor, type PlannedDescriptor, type PlanOptions, planDescriptors } from "./plan.ts";
-import type { JsonObject, RateLimitRequest, RateLimitResponse } from "./rate-limit.ts";
+import type { JsonObject, RateLimitRequest, RateLimitResponse } from "../model/rate-limit.ts";
 
 export interface LimiterOptions extends CountOptions, PlanOptions {
   /** Whether no call is denied, and statuses report which would have been (SHADOW_MODE). */

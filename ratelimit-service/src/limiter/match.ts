@@ -4,7 +4,7 @@
  * level is entered it is kept, even if nothing below it matches. A rule applies only at the depth of the last entry.
  */
 import type { DescriptorLevel, DescriptorNode, Rule } from "../config/rule.ts";
-import type { DescriptorEntry } from "./rate-limit.ts";
+import type { DescriptorEntry } from "../model/rate-limit.ts";
 
 /** Returns the rule that the entries lead to, or `undefined`. Allocates one string per entry. */
 export function findRule(domain: DescriptorLevel, entries: readonly DescriptorEntry[]): Rule | undefined {

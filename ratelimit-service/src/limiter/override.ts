@@ -4,8 +4,8 @@
  */
 import { headerPolicy } from "../config/header-policy.ts";
 import type { Rule } from "../config/rule.ts";
-import { isUnit, maxWindowSeconds, unitSeconds, windowSeconds } from "../config/unit.ts";
-import type { LimitOverride } from "./rate-limit.ts";
+import { isUnit, maxWindowSeconds, unitSeconds, windowSeconds } from "../model/unit.ts";
+import type { LimitOverride } from "../model/rate-limit.ts";
 
 const maxUint32 = 4_294_967_295;
 

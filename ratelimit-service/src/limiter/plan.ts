@@ -4,7 +4,7 @@
  */
 import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
-import { type CounterStep, maxCount } from "../store/counter-store.ts";
+import { type CounterStep, maxCount } from "../model/counter-store.ts";
 import { counterKey, type KeyOptions, runtimeSegments } from "./keys.ts";
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
@@ -15,7 +15,7 @@ import {
   type DescriptorStatus,
   type RateLimitRequest,
   unlimitedRemaining,
-} from "./rate-limit.ts";
+} from "../model/rate-limit.ts";
 
 /** A descriptor with a counter, from its plan to its status. It is also the step that is passed to the store. */
 export interface CountedDescriptor extends CounterStep {

@@ -18,7 +18,7 @@ import {
   ways,
   wordOf,
 } from "@gatewayproxy/runtime/counter-memory";
-import { type LiveCounter, maxCount } from "./counter-store.ts";
+import { type LiveCounter, maxCount } from "../model/counter-store.ts";
 
 /** Offsets in a slot, in elements of its array. */
 const at = {

@@ -9,7 +9,7 @@ import {
   type StoreCommands,
   type StoreConnections,
   StoreError,
-} from "./counter-store.ts";
+} from "../model/counter-store.ts";
 
 export class FallbackStore implements CounterStore {
   readonly #shared: CounterStore;

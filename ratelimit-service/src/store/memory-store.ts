@@ -1,6 +1,6 @@
 /** Counters in this process: without Redis, not shared with other replicas, and lost on a restart. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import type { CounterStep, CounterStore, LiveCounter } from "./counter-store.ts";
+import type { CounterStep, CounterStore, LiveCounter } from "../model/counter-store.ts";
 import type { CounterTable } from "./counter-table.ts";
 
 export class MemoryStore implements CounterStore {

@@ -2,7 +2,7 @@
  * Combines two stores: counters of one-second windows in a store of their own (REDIS_PERSECOND), all others in the main
  * one.
  */
-import type { CounterStep, CounterStore, StoreConnections } from "./counter-store.ts";
+import type { CounterStep, CounterStore, StoreConnections } from "../model/counter-store.ts";
 
 export class PerSecondStore implements CounterStore {
   readonly #store: CounterStore;

@@ -12,7 +12,7 @@ import type {
   JsonValue,
   RateLimitRequest,
   RateLimitResponse,
-} from "../limiter/rate-limit.ts";
+} from "../model/rate-limit.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { CaseSettings } from "../testing/acceptance/case.ts";

@@ -1,5 +1,5 @@
 /** A clock that only moves when a test moves it. */
-import type { Clock, Timer } from "../clock.ts";
+import type { Clock, Timer } from "../timing/clock.ts";
 
 interface PendingTimer {
   readonly dueMs: number;

@@ -1,7 +1,7 @@
 /** A program for the test of log destinations: its threads write lines of all lengths and then end. */
 import { isMainThread, threadId, Worker, workerData } from "node:worker_threads";
-import { systemClock } from "../clock.ts";
-import { BatchedDestination, openStdout } from "../log-destination.ts";
+import { systemClock } from "../timing/clock.ts";
+import { BatchedDestination, openStdout } from "../log/log-destination.ts";
 
 const lines = Number(isMainThread ? process.argv[3] : workerData);
 if (isMainThread) {

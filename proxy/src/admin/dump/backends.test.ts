@@ -1,7 +1,7 @@
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import type { Backend } from "../../ir/snapshot.ts";
-import type { EndpointState } from "../../upstream/endpoint-state.ts";
+import type { EndpointState } from "../../ir/endpoint-state.ts";
 import { dumpBackends } from "./backends.ts";
 
 const backend: Backend = {

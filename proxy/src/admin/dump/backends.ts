@@ -3,7 +3,7 @@ import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Backend, Snapshot } from "../../ir/snapshot.ts";
-import type { EndpointState as EndpointFigures } from "../../upstream/endpoint-state.ts";
+import type { EndpointState as EndpointFigures } from "../../ir/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
 
 export function* dumpBackends(

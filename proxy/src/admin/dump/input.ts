@@ -4,7 +4,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
 import type { Snapshot } from "../../ir/snapshot.ts";
-import type { EndpointState } from "../../upstream/endpoint-state.ts";
+import type { EndpointState } from "../../ir/endpoint-state.ts";
 
 export interface DumpInput {
   readonly process: ProcessFacts;

@@ -4,7 +4,7 @@
  * between. Field numbers and types: protos/proto/ratelimit and protos/proto/envoy/service/discovery.
  */
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
-import type { JsonObject, JsonValue } from "../../limiter/rate-limit.ts";
+import type { JsonObject, JsonValue } from "../../model/rate-limit.ts";
 import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "../descriptor-spec.ts";
 
 /** The resource type that the service subscribes to. */

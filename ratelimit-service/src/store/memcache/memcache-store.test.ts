@@ -6,7 +6,7 @@ import { describeWith } from "../../../../test/support/describe-with.ts";
 import { type MemcachedServer, startMemcached } from "../../../../test/support/memcached-server.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
-import { type CounterStep, type CounterStore, StoreError } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, StoreError } from "../../model/counter-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { parseMemcacheAddress, type MemcacheServers } from "./memcache-options.ts";
 import { openMemcacheStore, type OpenMemcacheOptions } from "./open-memcache-store.ts";

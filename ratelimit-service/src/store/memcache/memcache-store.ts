@@ -9,7 +9,13 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { type CounterStep, type CounterStore, maxCount, type StoreCommands, StoreError } from "../counter-store.ts";
+import {
+  type CounterStep,
+  type CounterStore,
+  maxCount,
+  type StoreCommands,
+  StoreError,
+} from "../../model/counter-store.ts";
 import { RecentKeys } from "../recent-keys.ts";
 import type { MemcacheServer } from "./memcache-server.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CounterStep } from "../counter-store.ts";
+import type { CounterStep } from "../../model/counter-store.ts";
 import { CounterCommand, type PendingCall } from "./counter-command.ts";
 
 /** A step on a counter of the minute that begins at `startSeconds`, or of another window. */

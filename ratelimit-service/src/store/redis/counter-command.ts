@@ -7,8 +7,8 @@
  * additions; refunds and larger additions use a script that starts from at most the ceiling. INCRBY returns an error
  * beyond 2^63, which only a counter far above the ceiling can reach; that is not a failure of Redis.
  */
-import { unitSeconds } from "../../config/unit.ts";
-import { type CounterStep, maxCount } from "../counter-store.ts";
+import { unitSeconds } from "../../model/unit.ts";
+import { type CounterStep, maxCount } from "../../model/counter-store.ts";
 
 /** A call that waits for the values of all its steps. */
 export interface PendingCall {

@@ -5,7 +5,7 @@ import { describeWith } from "../../../../test/support/describe-with.ts";
 import { type RedisServer, startRedisCluster } from "../../../../test/support/redis-server.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
-import type { CounterStep } from "../counter-store.ts";
+import type { CounterStep } from "../../model/counter-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import type { RedisStore } from "./redis-store.ts";
 import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";

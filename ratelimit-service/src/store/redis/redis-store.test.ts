@@ -8,7 +8,7 @@ import { caseStartSeconds } from "../../testing/acceptance/case.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
-import { type CounterStep, type CounterStore, maxCount } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
 import { PerSecondStore } from "../per-second-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { openRedisStore } from "./open-redis-store.ts";

@@ -6,7 +6,7 @@
  * or when a reply shows that the counter was created again; so a busy counter costs one INCRBY a turn and no script.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type CounterStep, type CounterStore, type StoreConnections, StoreError } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, type StoreConnections, StoreError } from "../../model/counter-store.ts";
 import { CounterCommand, overflowReply, type PendingCall } from "./counter-command.ts";
 import { ConnectionHealth } from "./connection-health.ts";
 import { RecentKeys } from "../recent-keys.ts";

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CounterStep, type CounterStore, maxCount } from "../counter-store.ts";
+import { type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
 
 /** The environment of one test: stores over the same counters, on a clock that is fixed at `nowSeconds`. */
 export interface StoreFixture {

@@ -8,7 +8,7 @@ import { Limiter } from "../../limiter/limiter.ts";
 import { OverLimitCache } from "../../limiter/over-limit-cache.ts";
 import { createRateLimitService, type RateLimitService } from "../../service.ts";
 import { RateLimitStats } from "../../stats.ts";
-import type { CounterStore } from "../../store/counter-store.ts";
+import type { CounterStore } from "../../model/counter-store.ts";
 import { type CaseSettings, caseStartSeconds } from "./case.ts";
 import { caseConfig } from "./cases.ts";
 

@@ -10,8 +10,8 @@
  * OK(unlimited)
  * OVER_LIMIT: OK(–) | OVER_LIMIT(10,0) HOUR      overall code and statuses, where they are several or differ
  */
-import type { Descriptor, DescriptorStatus, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
-import { unlimitedRemaining } from "../../limiter/rate-limit.ts";
+import type { Descriptor, DescriptorStatus, RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
+import { unlimitedRemaining } from "../../model/rate-limit.ts";
 
 /** Parses a call. `hitsAddend` is the request's own; most clients send 0. */
 export function parseCall(domain: string, descriptors: readonly string[], hitsAddend = 0): RateLimitRequest {

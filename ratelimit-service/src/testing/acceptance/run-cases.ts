@@ -1,6 +1,6 @@
 /** Tests a way to call the service (the core with a store, or a transport) against the table of cases. */
 import { describe, expect, test } from "vitest";
-import type { RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import type { RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
 import type { CaseSettings } from "./case.ts";
 import { cases } from "./cases.ts";
 import { parseCall, renderResponse } from "./notation.ts";

@@ -2,7 +2,7 @@
 import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, shownComposite } from "../../config/rule.ts";
 import { shownEntryValue } from "../../limiter/keys.ts";
 import { findNode } from "../../limiter/match.ts";
-import type { DescriptorEntry } from "../../limiter/rate-limit.ts";
+import type { DescriptorEntry } from "../../model/rate-limit.ts";
 import { ruleDump } from "./config-dump.ts";
 
 export interface MatchExplanation {

@@ -16,7 +16,7 @@ import {
 } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
-import type { RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import type { RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
 import { RateLimitError } from "../../service.ts";
 import { ServingStatus } from "../serving-status.ts";
 import { GrpcServer, type GrpcServerOptions } from "./grpc-server.ts";

@@ -9,7 +9,7 @@ import type {
 } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { CallTooLargeError } from "../../limiter/call-bounds.ts";
 import { WireError } from "@gatewayproxy/protos/wire-reader";

@@ -14,7 +14,7 @@ import type {
   LimitOverride,
   RateLimitRequest,
   RateLimitResponse,
-} from "../../limiter/rate-limit.ts";
+} from "../../model/rate-limit.ts";
 import { type CallBounds, CallTooLargeError, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { RateLimitResponse } from "../../limiter/rate-limit.ts";
+import type { RateLimitResponse } from "../../model/rate-limit.ts";
 import { parseRateLimitJson as parseBytes, renderRateLimitJson } from "./rate-limit-json.ts";
 
 const parseRateLimitJson = (text: string, bounds?: Parameters<typeof parseBytes>[1]) =>

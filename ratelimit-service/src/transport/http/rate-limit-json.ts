@@ -15,7 +15,7 @@ import type {
   LimitOverride,
   RateLimitRequest,
   RateLimitResponse,
-} from "../../limiter/rate-limit.ts";
+} from "../../model/rate-limit.ts";
 
 /** Parsing stops at this many problems: each costs memory for its path and message. */
 const maxProblems = 20;

@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
-import type { RateLimitRequest, RateLimitResponse } from "../../limiter/rate-limit.ts";
+import type { RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
 import { RateLimitError } from "../../service.ts";
 import { ServingStatus } from "../serving-status.ts";
 import { HttpServer, type HttpServerOptions } from "./http-server.ts";

@@ -2,7 +2,7 @@
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { anySite } from "@gatewayproxy/runtime/web-guard";
 import { type CallBounds, defaultCallBounds } from "../../limiter/call-bounds.ts";
-import type { Code } from "../../limiter/rate-limit.ts";
+import type { Code } from "../../model/rate-limit.ts";
 import { RateLimitError, type RateLimitService } from "../../service.ts";
 import type { ServingStatus } from "../serving-status.ts";
 import { type HttpResponse, type HttpRequest, type HttpRoute, textResponse } from "./http-server.ts";

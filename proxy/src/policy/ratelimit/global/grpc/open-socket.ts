@@ -3,8 +3,8 @@ import { connect as connectTcp, type OnReadOpts, Socket, type TcpNetConnectOpts 
 import { connect as connectTls } from "node:tls";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
-import { clientTls } from "../../../../upstream/client-tls.ts";
-import { findForbidden, guardedLookup } from "../../../../upstream/guarded-lookup.ts";
+import { clientTls } from "../../../../connect/client-tls.ts";
+import { findForbidden, guardedLookup } from "../../../../connect/guarded-lookup.ts";
 
 export interface SocketListener {
   /** Connected, with the TLS handshake done. */

@@ -1,0 +1,26 @@
+/** The state of one endpoint in one worker, for operators. Plain data, since it is sent between threads. */
+import type { Backend } from "./snapshot.ts";
+
+export interface EndpointState {
+  readonly backend: Pick<Backend, "key" | "kind" | "namespace" | "name">;
+  /** The name of the pod, or `backend` for an address in a Backend. */
+  readonly endpoint: string;
+  /** `host:port` */
+  readonly address: string;
+  /** 0 to 1: the moving average of successful responses. 1 is healthy. */
+  readonly health: number;
+  /** The number of requests since the endpoint was added. Retries of a request at the endpoint count once. */
+  readonly requests: number;
+  /** The moving average of the time to the head of a response, in milliseconds. 0 before the first. */
+  readonly latencyMs: number;
+  /** The number of attempts in progress and in the pending queue. */
+  readonly pending: number;
+  /** The number of failures since the last successful response. */
+  readonly consecutiveFailures: number;
+  /** The number of ejections since it was last healthy. */
+  readonly timesEjected: number;
+  /** The time until the ejection ends, in milliseconds. 0 if it is not ejected. */
+  readonly ejectedForMs: number;
+  /** Whether active health checks fail. */
+  readonly failsChecks: boolean;
+}

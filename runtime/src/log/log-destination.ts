@@ -1,0 +1,80 @@
+/**
+ * The destination of log lines: standard output, through `process.stdout` in every thread. Node passes what a worker
+ * writes to the main thread, which alone writes to the file descriptor. So no line of one thread splits a line of another
+ * (a pipe accepts at most 4 KiB in one piece when its reader is slow).
+ */
+import type { Writable } from "node:stream";
+import type { Clock } from "../timing/clock.ts";
+
+/** A destination of whole lines, newline included. */
+export interface LogDestination {
+  readonly write: (line: string) => void;
+}
+
+/** The size at which a batch is written. */
+const BATCH_CHARS = 64 * 1_024;
+/** The longest time that a line waits for its batch. */
+const BATCH_MS = 100;
+/** The maximum size of the text that waits for the output. Beyond it, lines are dropped: a log must not fill the memory. */
+const MAX_PENDING_CHARS = 8 * 1_024 * 1_024;
+
+/** Options of a `BatchedDestination`. */
+export interface BatchOptions {
+  readonly output: Writable;
+  readonly clock: Clock;
+  /** Called for every line that is dropped since the output accepts no more. */
+  readonly onDrop: () => void;
+}
+
+/** A destination that batches frequent lines, since passing a line on costs more than making it. */
+export class BatchedDestination implements LogDestination {
+  readonly #options: BatchOptions;
+  #pending = "";
+  #isTimerSet = false;
+
+  constructor(options: BatchOptions) {
+    this.#options = options;
+  }
+
+  readonly write = (line: string): void => {
+    if (this.#pending.length + line.length > MAX_PENDING_CHARS) {
+      this.#options.onDrop();
+      return;
+    }
+    this.#pending += line;
+    if (this.#pending.length >= BATCH_CHARS) this.#handIfTaken();
+    if (!this.#isTimerSet) this.#setTimer();
+  };
+
+  /** Writes the waiting lines and resolves when the output has accepted them. Call it at the end of a thread. */
+  flush(): Promise<void> {
+    return new Promise((resolve) => this.#hand(resolve));
+  }
+
+  #setTimer(): void {
+    this.#isTimerSet = true;
+    this.#options.clock.setTimer(BATCH_MS, () => {
+      this.#isTimerSet = false;
+      this.#handIfTaken();
+      if (this.#pending !== "") this.#setTimer();
+    });
+  }
+
+  #handIfTaken(): void {
+    if (this.#pending !== "" && !this.#options.output.writableNeedDrain) this.#hand(() => undefined);
+  }
+
+  #hand(onTaken: () => void): void {
+    const batch = this.#pending;
+    this.#pending = "";
+    this.#options.output.write(batch, () => onTaken());
+  }
+}
+
+/**
+ * Opens the standard output of this thread; call it once. Without a reader (EPIPE) or with a full disk (ENOSPC) lines are
+ * lost, and the process goes on serving.
+ */
+export function openStdout(): Writable {
+  return process.stdout.on("error", () => undefined);
+}

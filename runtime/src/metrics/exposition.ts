@@ -1,0 +1,61 @@
+/** Renders metrics in the Prometheus text format, with the metrics of the process itself. */
+import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
+import { renderMarkdownTable } from "../text/markdown-table.ts";
+import { mergeMetrics, type MetricDeclaration, type MetricsSnapshot, type MetricTable } from "./metrics.ts";
+
+/** The `content-type` of the Prometheus text format. */
+export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** Starts to collect processor time, memory, event loop and garbage collection metrics. Call it once, in the main thread. */
+export function watchProcess(): { readonly render: () => Promise<string> } {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return { render: () => registry.metrics() };
+}
+
+/** Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out. */
+export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSnapshot[]): Promise<string> {
+  const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
+  const metrics = Object.values(table).map((declaration) => {
+    const series = merged.get(declaration.name)?.series ?? [];
+    const values = series.flatMap(({ labels, data }) => {
+      const named = Object.fromEntries(declaration.labels.map((name, at) => [name, labels[at] ?? ""]));
+      return declaration.type === "histogram"
+        ? histogramValues(declaration, named, data)
+        : [{ value: data[0] ?? 0, labels: named }];
+    });
+    return { name: declaration.name, help: declaration.help, type: declaration.type, aggregator: "sum", values };
+  });
+  // The library takes metrics of other processes in this form; these come from threads.
+  return AggregatorRegistry.aggregate([metrics]).metrics();
+}
+
+interface ExpositionValue {
+  readonly metricName: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Makes the counts cumulative, as the format requires: each bucket counts all values up to its bound. */
+function histogramValues(
+  { name, buckets = [] }: MetricDeclaration,
+  labels: Readonly<Record<string, string>>,
+  data: readonly number[],
+): ExpositionValue[] {
+  let count = 0;
+  const values = [...buckets.map(String), "+Inf"].map((le, at) => {
+    count += data[at] ?? 0;
+    return { metricName: `${name}_bucket`, value: count, labels: { ...labels, le } };
+  });
+  const sum = { metricName: `${name}_sum`, value: data.at(-1) ?? 0, labels };
+  return [...values, sum, { metricName: `${name}_count`, value: count, labels }];
+}
+
+/** Renders a Markdown table with one row per metric, in the order of declaration. */
+export function renderMetricTable(table: MetricTable): string {
+  const rows = Object.values(table).map(({ name, type, labels, help }) => {
+    const labelList = labels.length === 0 ? "–" : labels.map((label) => `\`${label}\``).join(", ");
+    return [`\`${name}\``, type, labelList, help];
+  });
+  return renderMarkdownTable([["metric", "type", "labels", "meaning"], ...rows]);
+}

@@ -1,0 +1,29 @@
+import { execFileSync } from "node:child_process";
+import { expect, test } from "vitest";
+
+/**
+ * Allocates long-lived objects at one site, in several rounds, and prints in which generation the next object lies. It
+ * runs in a worker thread, as the code that serves requests does.
+ */
+const lastingObjects = `
+  const inYoungGeneration = new Function("object", "return %InYoungGeneration(object)");
+  const make = (i) => [i, i + 1, i + 2, i + 3];
+  let kept = [];
+  for (let round = 0; round < 120; round++) {
+    for (let i = 0; i < 50_000; i++) kept.push(make(i));
+    if (round % 20 === 19) kept = [];
+  }
+  console.log(inYoungGeneration(make(1)) ? "young" : "old");`;
+
+const startThread = `
+  const { Worker } = await import("node:worker_threads");
+  new Worker(${JSON.stringify(lastingObjects)}, { eval: true });`;
+
+test("long-lived objects do not move later allocations to the old generation", () => {
+  const script = `
+    const { allocateYoung } = await import("./allocation.ts");
+    allocateYoung();
+    ${startThread}`;
+  const args = ["--allow-natives-syntax", "--input-type", "module", "--eval", script];
+  expect(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" })).toBe("young\n");
+});
