@@ -1,11 +1,13 @@
 /**
  * Sends a snapshot to the workers as a frame and its parts. A part is the JSON text of a value that many places share (the
- * rules of a route, a list of limits, a listener, a backend, a certificate, the PEM text of authorities), named by its
+ * rules of a route, a list of limits, a limit, a listener, a backend, a certificate, the PEM text of authorities), named by its
  * hash. A snapshot crosses threads in parts that are short enough for the event loop. A part that a worker has is not
  * sent again. Equal values are one object in the worker, so the worker finds what it compiled from a value by identity.
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { GlobalLimit } from "../ir/global-limit.ts";
+import type { LocalLimit } from "../ir/limit.ts";
 import type {
   Backend,
   Bind,
@@ -64,9 +66,20 @@ interface PackedRoute extends Omit<Route, "rules"> {
   readonly rules: PartKey;
 }
 
+/** `limits` names the part of a list of parts, one for each limit: a policy on a Gateway is in the lists of every rule. */
 interface PackedRule extends Omit<RouteRule, "limits" | "globalLimits"> {
   readonly limits: PartKey;
   readonly globalLimits?: PartKey;
+}
+
+/** The entries of a policy have the same keys and descriptors at each of its targets. */
+interface PackedLimit extends Omit<LocalLimit, "key"> {
+  readonly key?: PartKey;
+}
+
+interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"> {
+  readonly descriptors: PartKey;
+  readonly fallback: readonly PartKey[];
 }
 
 /** Packs a snapshot, in steps of one part each. */
@@ -157,13 +170,40 @@ class Packer {
     const packed = rules.map(({ limits, globalLimits, ...rule }): PackedRule => {
       return {
         ...rule,
-        limits: this.#shared(limits),
-        ...(globalLimits !== undefined && { globalLimits: this.#shared(globalLimits) }),
+        limits: this.#once(limits, () => limits.map((limit) => this.#limit(limit))),
+        ...(globalLimits !== undefined && {
+          globalLimits: this.#once(globalLimits, () => globalLimits.map((limit) => this.#globalLimit(limit))),
+        }),
       };
     });
     const key = this.#part(packed);
     this.#known.set(rules, key);
     return key;
+  }
+
+  #limit(limit: LocalLimit): PartKey {
+    return this.#once(limit, (): PackedLimit => {
+      const { key, ...rest } = limit;
+      return { ...rest, ...(key !== undefined && { key: this.#shared(key) }) };
+    });
+  }
+
+  #globalLimit(limit: GlobalLimit): PartKey {
+    return this.#once(limit, (): PackedGlobalLimit => {
+      const { descriptors, fallback, ...rest } = limit;
+      return {
+        ...rest,
+        descriptors: this.#shared(descriptors),
+        fallback: fallback.map((each) => this.#limit(each)),
+      };
+    });
+  }
+
+  /** The part of a value that is packed once. */
+  #once(value: object, pack: () => object): PartKey {
+    const known = this.#known.get(value) ?? this.#part(pack());
+    this.#known.set(value, known);
+    return known;
   }
 }
 
@@ -272,9 +312,7 @@ export class ReceivedParts {
   }
 
   #texts(key: PartKey): readonly string[] {
-    return this.#assembledOf(key, () =>
-      (this.#part(key) as readonly PartKey[]).map((text) => this.#part(text) as string),
-    );
+    return this.#list(key, (text) => this.#part(text) as string);
   }
 
   #rules(key: PartKey): Route["rules"] {
@@ -282,12 +320,34 @@ export class ReceivedParts {
       (this.#part(key) as readonly PackedRule[]).map(({ limits, globalLimits, ...rule }): RouteRule => {
         return {
           ...rule,
-          limits: this.#part(limits) as RouteRule["limits"],
+          limits: this.#list(limits, (each) => this.#limit(each)),
           ...(globalLimits !== undefined && {
-            globalLimits: this.#part(globalLimits) as NonNullable<RouteRule["globalLimits"]>,
+            globalLimits: this.#list(globalLimits, (each) => this.#globalLimit(each)),
           }),
         };
       }),
     );
+  }
+
+  #list<Value>(key: PartKey, valueOf: (key: PartKey) => Value): readonly Value[] {
+    return this.#assembledOf(key, () => (this.#part(key) as readonly PartKey[]).map(valueOf));
+  }
+
+  #limit(key: PartKey): LocalLimit {
+    return this.#assembledOf(key, (): LocalLimit => {
+      const { key: expression, ...limit } = this.#part(key) as PackedLimit;
+      return { ...limit, ...(expression !== undefined && { key: this.#part(expression) as string }) };
+    });
+  }
+
+  #globalLimit(key: PartKey): GlobalLimit {
+    return this.#assembledOf(key, () => {
+      const { descriptors, fallback, ...limit } = this.#part(key) as PackedGlobalLimit;
+      return {
+        ...limit,
+        descriptors: this.#part(descriptors) as GlobalLimit["descriptors"],
+        fallback: fallback.map((each) => this.#limit(each)),
+      };
+    });
   }
 }

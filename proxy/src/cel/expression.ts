@@ -18,10 +18,23 @@ import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 /** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
 export const maxExpressionLength = 1024;
 
-/** Sound expressions kept by source: every rule under a policy parses the same few with each configuration. */
-const maxRemembered = 1024;
+/**
+ * Valid expressions by source and use, for as long as something refers to them. The entries of a policy at all of its
+ * targets, in every rule, share one. The latest are kept, since each configuration is parsed before it is compiled.
+ */
+const shared = new Map<string, WeakRef<Expression>>();
+const latest: Expression[] = [];
+const maxLatest = 1024;
+const collected = new FinalizationRegistry<string>((memo) => {
+  if (shared.get(memo)?.deref() === undefined) shared.delete(memo);
+});
+let next = 0;
 
-const remembered = new Map<string, Expression>();
+function share(memo: string, expression: Expression): void {
+  shared.set(memo, new WeakRef(expression));
+  collected.register(expression, memo);
+  latest[next++ % maxLatest] = expression;
+}
 
 /** What an expression is for. */
 export interface Use {
@@ -70,13 +83,10 @@ export interface Expression {
  */
 export function parseExpression(source: string, use: Use = asKey): Result<Expression> {
   const memo = `${use.phase} ${use.gives} ${source}`;
-  const known = remembered.get(memo);
+  const known = shared.get(memo)?.deref();
   if (known !== undefined) return { ok: true, value: known };
   const parsed = parseAnew(source, use);
-  if (parsed.ok) {
-    if (remembered.size >= maxRemembered) remembered.clear();
-    remembered.set(memo, parsed.value);
-  }
+  if (parsed.ok) share(memo, parsed.value);
   return parsed;
 }
 

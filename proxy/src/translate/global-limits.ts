@@ -14,6 +14,7 @@ import type { ReferenceResolver } from "./backends.ts";
 import { eachObject, itself } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import type { ReadableResources } from "./named-objects.ts";
+import { countedBy } from "./limits.ts";
 import { nameKey } from "./object-names.ts";
 import type { Referrer } from "./reference-grants.ts";
 
@@ -170,9 +171,8 @@ function fallbackLimit(
   // The parser let exactly one of them through.
   const amount = requests ?? tokens ?? 1;
   const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
-  const capacity = `${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
   return {
-    counter: `${policy} ${target} fallback ${entry} ${counts} ${capacity}${key === undefined ? "" : ` by ${key}`}`,
+    counter: `${policy} ${target} fallback ${entry} ${countedBy({ counts, amount, unit, burst, key })}`,
     policy,
     entry,
     target,

@@ -2,6 +2,7 @@
  * Local limit entries in the form the data path enforces. The heart of it is a counter's identity: what keeps a budget
  * through edits elsewhere, and what two places share.
  */
+import { hash } from "node:crypto";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import { nameKey } from "./object-names.ts";
@@ -24,8 +25,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
     const counts = tokens === undefined ? "requests" : "tokens";
     // The parser let exactly one of them through.
     const amount = requests ?? tokens ?? 1;
-    const capacity = `${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
-    const identity = `${name} ${target} ${counts} ${capacity}${key === undefined ? "" : ` by ${key}`}`;
+    const identity = `${name} ${target} ${countedBy({ counts, amount, unit, burst, key })}`;
     const times = (timesSeen.get(identity) ?? 0) + 1;
     timesSeen.set(identity, times);
     const counter = times === 1 ? identity : `${identity} #${times}`;
@@ -44,4 +44,17 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
       ...(usageChunk === undefined ? {} : { usageChunk }),
     };
   });
+}
+
+/** A key with more characters is named by its digest: a policy may have 16 keys of 1,024 characters at 16 targets. */
+const longestKey = 64;
+
+/** Returns the part of a counter's identity that says what is counted: `requests 10/Minutes+5 by source.address`. */
+export function countedBy(
+  entry: Pick<LocalLimit, "counts" | "amount" | "unit" | "burst"> & { key?: string | undefined },
+): string {
+  const { counts, amount, unit, burst, key } = entry;
+  const capacity = `${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
+  if (key === undefined) return capacity;
+  return `${capacity} by ${key.length > longestKey ? `sha256:${hash("sha256", key)}` : key}`;
 }

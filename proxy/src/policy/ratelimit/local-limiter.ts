@@ -92,10 +92,24 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
     const id = table.entryId(limit);
     const known = entries.get(id);
     if (known === undefined || (known.limit.mode === "Shadow" && limit.mode === "Enforce")) {
-      entries.set(id, new Entry(limit, id, table));
+      entries.set(id, entryOf(limit, id, table));
     }
   }
   return new LimitSet([...entries.values()], table);
+}
+
+/**
+ * Entries by table and limit. A policy on a Gateway applies to every rule, so that thousands of rules share its entries. A
+ * decision is synchronous, so that rules can share the scratch space, too.
+ */
+const knownEntries = new WeakMap<CounterTable, WeakMap<LocalLimit, Entry>>();
+
+function entryOf(limit: LocalLimit, id: EntryId, table: CounterTable): Entry {
+  const ofTable = knownEntries.get(table) ?? new WeakMap<LocalLimit, Entry>();
+  knownEntries.set(table, ofTable);
+  const entry = ofTable.get(limit) ?? new Entry(limit, id, table);
+  ofTable.set(limit, entry);
+  return entry;
 }
 
 /** One entry, with scratch space for its counter during a decision. */
