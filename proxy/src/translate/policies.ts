@@ -28,6 +28,12 @@ export type RefusedPolicies = "Closed" | "Open";
  */
 export const maxLimitsPerTarget = 64;
 
+/**
+ * Maximum of local entries, global descriptors and fallback entries of the policies of one namespace, each counted once for
+ * each target. A limit takes 3.4 KB of memory in the main thread and two workers together.
+ */
+export const maxLimitsPerNamespace = 16_384;
+
 /** A policy at one of its targets. */
 export interface TargetState {
   readonly targetRef: PolicyTargetRef;
@@ -86,6 +92,7 @@ export function* attachPolicies(
 ): Steps<AttachedPolicies> {
   const routesByName = indexRoutes(routes);
   const limits = new Map<string, Limits>();
+  const limitsOf = new Map<string, number>();
   const states = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
@@ -99,7 +106,20 @@ export function* attachPolicies(
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
-      const { local, global: globals, refused: others } = limits.get(target) ?? noLimits;
+      const before = limits.get(target) ?? noLimits;
+      const { local, global: globals, refused: others } = before;
+      const closes = refusedPolicies === "Closed" && isEnforced(policy);
+      const leaveOut = (excess: string): TargetState => {
+        limits.set(target, closes ? { ...before, refused: withClosing(others, [nameKey(policy)]) } : before);
+        return { targetRef, unattached: tooMany(target, excess, closes) };
+      };
+      const size = sizeOf(policy);
+      const total = (limitsOf.get(namespace) ?? 0) + size;
+      if (total > maxLimitsPerNamespace) {
+        return leaveOut(
+          `namespace ${namespace} has ${total} limits at all targets, accepted are at most ${maxLimitsPerNamespace}`,
+        );
+      }
       const own = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
       const together: Limits = {
         local: [...local, ...localLimits(policy, target)],
@@ -108,14 +128,9 @@ export function* attachPolicies(
       };
       const excess = excessOf(together);
       if (excess !== undefined) {
-        const closes = refusedPolicies === "Closed" && isEnforced(policy);
-        limits.set(target, {
-          local,
-          global: globals,
-          refused: closes ? withClosing(others, [nameKey(policy)]) : others,
-        });
-        return { targetRef, unattached: tooMany(target, excess, closes) };
+        return leaveOut(`${target} has ${excess}, accepted are at most ${maxLimitsPerTarget} of all policies together`);
       }
+      limitsOf.set(namespace, total);
       limits.set(target, together);
       const unattached =
         targetRef.kind === "Gateway"
@@ -126,6 +141,12 @@ export function* attachPolicies(
     return { policy, targets, global, refusedPolicies };
   });
   return { policies: states, limits };
+}
+
+/** The limits of a policy at one target. */
+function sizeOf({ spec }: ProxyPolicy): number {
+  const { local, global } = spec.traffic.rateLimit;
+  return local.length + (global?.descriptors.length ?? 0) + (global?.fallback?.length ?? 0);
 }
 
 /** What there is too much of on one target, in words. */
@@ -145,8 +166,8 @@ function isEnforced({ spec }: ProxyPolicy): boolean {
 
 function tooMany(target: string, excess: string, closes: boolean): Unattached {
   const message =
-    `with this policy ${target} has ${excess}, accepted are at most ${maxLimitsPerTarget} of all policies together; ` +
-    (closes ? "it answers 503 (--refused-policies)" : "it is served without this policy");
+    `with this policy ${excess}; ` +
+    (closes ? `${target} responds with 503 (--refused-policies)` : `${target} is served without this policy`);
   return { reason: "TooManyLimits", message };
 }
 

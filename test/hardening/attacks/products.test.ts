@@ -346,6 +346,24 @@ const products: readonly Product[] = [
     ],
   ],
   [
+    "limits of a Gateway",
+    64,
+    "routes with a limit of their own",
+    1_500,
+    (wide, many) => [
+      gateway("web", [http]),
+      ...times(Math.ceil(wide / 16), (index) =>
+        policy(
+          `g${index}`,
+          [{ group: "gateway.networking.k8s.io", kind: "Gateway", name: "web" }],
+          times(Math.min(wide, 16), (at) => ({ ...minute, key: `request.headers["x-${index}-${at}"]` })),
+        ),
+      ),
+      ...times(many, (index) => route(`r${index}`, [{}])),
+      ...times(many, (index) => policy(`p${index}`, [routeTarget(`r${index}`)], [minute])),
+    ],
+  ],
+  [
     "endpoints",
     3_000,
     "routes to their Service",
