@@ -1,6 +1,6 @@
 /**
- * A unit of work takes about the same time whatever it is charged for: the dearest expressions over the largest requests
- * take a few times as long as a plain loop. `proxy/src/cel/charged-work.test.ts` counts the work itself.
+ * A unit of work takes about the same time whatever it is charged for: the dearest expressions over the largest
+ * requests take a few times as long as a plain loop. `proxy/src/cel/charged-work.test.ts` counts the work itself.
  */
 import { expect, test } from "vitest";
 import { maxEvaluationUnits } from "../../proxy/src/cel/request-work.ts";
@@ -15,7 +15,7 @@ const most = 15;
 
 /** Of the request for which the expression takes longest. */
 function worst(source: string): number {
-  const parsed = parseExpression(source, { phase: "response", gives: "text" });
+  const parsed = parseExpression(source, { phase: "response", result: "text" });
   if (!parsed.ok) throw new Error(source);
   const { tryEvaluate } = parsed.value;
   return Math.max(...largeRequests.map((view) => relativeCost(() => tryEvaluate(view), usual)));

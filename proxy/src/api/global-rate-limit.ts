@@ -32,7 +32,7 @@ const descriptor = strictObject({
       name: text("a name of 1 to 64 characters", { max: 64 }).describe(
         "Key of the entry, as in the configuration of the rate limit service.",
       ),
-      expression: checkedExpression({ phase: "body", gives: "text" }).describe(
+      expression: checkedExpression({ phase: "body", result: "text" }).describe(
         "CEL expression over the request that yields the value of the entry. An absent or empty value is sent as `-`.",
       ),
       ifAbsent: z
@@ -61,7 +61,7 @@ const descriptor = strictObject({
     .describe("Limit that replaces the one in the configuration of the rate limit service."),
 }).transform(({ cost, ...rest }) => {
   const phase = rest.unit === "Tokens" ? "response" : "body";
-  return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, gives: "number" }) };
+  return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, result: "number" }) };
 });
 
 /** A reference to the rate limit service: a port of a Service, or a Backend, which may configure TLS. */

@@ -180,7 +180,7 @@ function serviceTasks(): readonly Task[] {
 /** Returns a predicate for a CEL condition, which the main thread has validated. */
 function conditionOf(source: string | undefined): TraceWatch["matches"] {
   if (source === undefined) return undefined;
-  const parsed = parseExpression(source, { phase: "head", gives: "condition" });
+  const parsed = parseExpression(source, { phase: "head", result: "condition" });
   if (!parsed.ok) throw new Error(`the main thread sent an invalid condition: ${source}`);
   return (view) => parsed.value.evaluate(view) === "true";
 }

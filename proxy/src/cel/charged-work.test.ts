@@ -1,4 +1,4 @@
-/** What an evaluation is charged covers what its functions do, which is counted apart from the charges. */
+/** The charges of an evaluation cover the work of its functions, which this test counts independently. */
 import { describe, expect, test, vi } from "vitest";
 import { evaluationBudget } from "./cost.ts";
 import { maxEvaluationUnits } from "./request-work.ts";
@@ -18,9 +18,9 @@ const usual = [
   'request.path.startsWith("/a") ? request.method : request.host',
 ];
 
-describe("work that is begun stays within the budget, and each piece of it is charged", () => {
+describe("the work of an evaluation stays within the budget, and all of it is charged", () => {
   test.each([...costlyExpressions, ...usual])("%s", (source) => {
-    const parsed = parseExpression(source, { phase: "response", gives: "text" });
+    const parsed = parseExpression(source, { phase: "response", result: "text" });
     if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
     const { tryEvaluate } = parsed.value;
     for (const view of largeRequests) {
@@ -28,7 +28,7 @@ describe("work that is begun stays within the budget, and each piece of it is ch
       const work = workOf(() => tryEvaluate(view));
       const spent = maxEvaluationUnits - evaluationBudget.left;
       expect(leastUnits(work)).toBeLessThanOrEqual(spent);
-      // What a function gives is charged when it has given it.
+      // The result of a function is charged after the call.
       expect(leastUnits(work)).toBeLessThanOrEqual(2 * maxEvaluationUnits);
     }
   });

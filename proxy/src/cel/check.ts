@@ -1,9 +1,9 @@
 /**
- * Finds at parse time what CEL itself would find only while serving: a name that does not exist, a function that does
- * not take what it is given, a header that can never match. An expression that fails on every request would otherwise
- * pass silently, and a limit keyed by it would put all clients into one counter.
+ * Checks expressions at parse time for errors that CEL itself finds only at evaluation: an unknown name, an argument of
+ * the wrong type, a header name that never matches. Without the check, an expression that fails on every request would
+ * be accepted silently, and a limit keyed by it would put all clients into one counter.
  *
- * Types are followed as far as they are known without a request; where they are not, the expression is accepted.
+ * Types are inferred as far as they are known without a request. Where a type is unknown, the expression is accepted.
  */
 import { type CelFunc, CelScalar, type CelType, listType, mapType } from "@bufbuild/cel";
 import type {
@@ -17,29 +17,29 @@ import { patternError, patternSize } from "../regex/pattern.ts";
 import { environment } from "./environment.ts";
 import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
 
-/** Something wrong, and the node of the syntax tree at which it stands. */
+/** An error, and the node of the syntax tree to which it belongs. */
 export interface Finding {
   readonly node: bigint;
   readonly message: string;
 }
 
 export interface Checked {
-  /** Undefined where it depends on the request. */
+  /** The type of the result; undefined if it depends on the request. */
   readonly type: CelType | undefined;
-  /** What the expression reads, each once. */
+  /** The variables that the expression reads, without duplicates. */
   readonly variables: readonly Variable[];
   readonly query: QueryNames;
-  /** Empty when the expression is sound. */
+  /** Empty if the expression is valid. */
   readonly findings: readonly Finding[];
 }
 
-/** Names of the query parameters that an expression reads; `all` where that depends on the request. */
+/** Names of the query parameters that an expression reads; `all` if the names depend on the request. */
 export type QueryNames = readonly string[] | "all";
 
 /**
  * Checks a whole expression. Never throws.
  *
- * @param phase when it is evaluated: what is known only later is as wrong as what does not exist.
+ * @param phase when the expression is evaluated. A variable that is known only later is an error, like an unknown one.
  */
 export function check(expr: Expr, phase: Phase): Checked {
   const checker = new Checker(phase);
@@ -47,26 +47,28 @@ export function check(expr: Expr, phase: Phase): Checked {
   return { type, variables: [...checker.used], query: checker.query, findings: checker.findings };
 }
 
-/** What an expression within `exists`, `map` and their like may name besides the variables. */
+/** The names, besides the variables, that are in scope within a macro such as `exists` or `map`. */
 interface Locals {
   readonly names: ReadonlySet<string>;
-  /** How many macros stand around it. */
+  /** The number of enclosing macros. */
   readonly macros: number;
 }
 
-/** Each level multiplies the work by the number of headers or parameters, which a client chooses. */
+/**
+ * Bounds the nesting of macros: each level multiplies the work by the number of headers or parameters of the request.
+ */
 const maxMacroDepth = 2;
 
-/** Of all patterns of an expression: they are compiled by the first request that meets them. */
+/** The maximum size of all patterns of an expression together. The first request that uses a pattern compiles it. */
 const maxPatternSize = 250;
 
-/** A header name (RFC 9110 §5.6.2) as the map of headers has it. */
+/** A header name (RFC 9110 §5.6.2) in lower case, as in the keys of `request.headers`. */
 const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
-const operatorsOfTruth: readonly string[] = ["_&&_", "_||_"];
+const booleanOperators: readonly string[] = ["_&&_", "_||_"];
 
-/** How a message calls the moment at which a variable becomes known. */
-const phaseNames: Readonly<Record<Phase, string>> = {
+/** The texts that messages use for each phase. */
+const phaseDescriptions: Readonly<Record<Phase, string>> = {
   head: "with the head of the request",
   body: "once the body of the request has been read",
   response: "after the response",
@@ -105,7 +107,7 @@ class Checker {
         for (const element of kind.value.elements) this.typeOf(element, locals);
         return listType(CelScalar.DYN);
       case "structExpr":
-        if (kind.value.messageName !== "") this.#find(expr, `message "${kind.value.messageName}" is not known`);
+        if (kind.value.messageName !== "") this.#report(expr, `message "${kind.value.messageName}" is not known`);
         for (const entry of kind.value.entries) {
           if (entry.keyKind.case === "mapKey") this.typeOf(entry.keyKind.value, locals);
           if (entry.value !== undefined) this.typeOf(entry.value, locals);
@@ -116,24 +118,27 @@ class Checker {
     }
   }
 
-  /** Notes what is wrong; of a value that is wrong no type is known, so that one mistake is one finding. */
-  #find(at: Expr, message: string): CelType | undefined {
+  /** Adds a finding. Returns undefined as the type, so that one mistake causes one finding only. */
+  #report(at: Expr, message: string): CelType | undefined {
     this.findings.push({ node: leftmost(at).id, message });
     return undefined;
   }
 
-  /** `dotted` is a plain name or a chain of them, as it stands in the source. */
+  /** @param dotted a plain name or a chain of names, as written in the source. */
   #name(at: Expr, dotted: string, locals: Locals): CelType | undefined {
     const name = dotted.startsWith(".") ? dotted.slice(1) : dotted;
     const variable = variables.find((candidate) => isWithin(name, candidate.name));
     if (variable === undefined) {
       if (locals.names.has(name.split(".", 1)[0] ?? "")) return undefined;
       const known = variables.filter((candidate) => this.#isKnown(candidate)).map((candidate) => candidate.name);
-      return this.#find(at, `unknown variable "${name}", known are ${known.join(", ")}`);
+      return this.#report(at, `unknown variable "${name}", known are ${known.join(", ")}`);
     }
     if (!this.#isKnown(variable)) {
-      const here = phaseNames[this.#phase];
-      return this.#find(at, `${variable.name} is known ${phaseNames[variable.phase]}; this is evaluated ${here}`);
+      const here = phaseDescriptions[this.#phase];
+      return this.#report(
+        at,
+        `${variable.name} is known ${phaseDescriptions[variable.phase]}; this is evaluated ${here}`,
+      );
     }
     this.used.add(variable);
     if (name === variable.name) {
@@ -142,7 +147,7 @@ class Checker {
     }
     const field = name.slice(variable.name.length + 1);
     if (variable.type === textByName && field.includes(".")) {
-      return this.#find(at, `values of ${variable.name} are strings and have no fields`);
+      return this.#report(at, `values of ${variable.name} are strings and have no fields`);
     }
     return this.#field(at, variable, field);
   }
@@ -151,16 +156,16 @@ class Checker {
     return phases.indexOf(phase) <= phases.indexOf(this.#phase);
   }
 
-  /** One value of a map variable, by its name. */
+  /** A value of a map variable, selected by its name. */
   #field(at: Expr, variable: Variable, field: string): CelType | undefined {
     if (variable.type === claimsByName) return undefined;
     if (variable.type !== textByName) {
       const type = variable.type === CelScalar.STRING ? "a string" : `of type ${variable.type.name}`;
-      return this.#find(at, `${variable.name} is ${type} and has no "${field}"`);
+      return this.#report(at, `${variable.name} is ${type} and has no "${field}"`);
     }
     if (variable.name === "request.query") this.#queryNames.add(field);
     if (variable.name === "request.headers" && !lowerCaseToken.test(field)) {
-      return this.#find(at, `"${field}" never matches, accepted are header names in lower case`);
+      return this.#report(at, `"${field}" never matches, accepted are header names in lower case`);
     }
     return CelScalar.STRING;
   }
@@ -168,9 +173,9 @@ class Checker {
   #select(expr: Expr, select: Expr_Select, locals: Locals): CelType | undefined {
     const dotted = dottedName(expr);
     if (select.testOnly) {
-      // CEL looks a `has()` up by its operand alone and would say no of a variable whose own name has a dot.
+      // CEL resolves `has()` by its operand alone, which gives false for a variable whose own name contains a dot.
       if (variables.some((variable) => variable.name === dotted)) {
-        return this.#find(expr, `has() asks for one header or query parameter; ${dotted ?? ""} is always there`);
+        return this.#report(expr, `has() takes one header or query parameter; ${dotted ?? ""} is always present`);
       }
       if (dotted === undefined) this.#operand(select.operand, locals);
       else this.#name(expr, dotted, locals);
@@ -180,7 +185,7 @@ class Checker {
     const operand = this.#operand(select.operand, locals);
     if (operand?.kind === "map") return known(operand.value);
     if (operand?.kind === "scalar" && known(operand) !== undefined) {
-      return this.#find(expr, `a value of type ${operand.name} has no field "${select.field}"`);
+      return this.#report(expr, `a value of type ${operand.name} has no field "${select.field}"`);
     }
     return undefined;
   }
@@ -208,7 +213,7 @@ class Checker {
       }
     }
     if (this.findings.length > findingsBefore) return undefined;
-    if (operatorsOfTruth.includes(call.function)) return this.#expectBool(expr, call.function, args);
+    if (booleanOperators.includes(call.function)) return this.#expectBool(expr, call.function, args);
     if (call.function === "_?_:_") {
       this.#expectBool(expr, "?:", args.slice(0, 1));
       return args[1]?.name === args[2]?.name ? args[1] : undefined;
@@ -221,7 +226,7 @@ class Checker {
   #expectBool(at: Expr, operator: string, args: readonly (CelType | undefined)[]): CelType {
     for (const type of args) {
       if (type !== undefined && type !== CelScalar.BOOL) {
-        this.#find(at, `${spell(operator)} takes bool, found ${type.name}`);
+        this.#report(at, `${displayName(operator)} takes bool, found ${type.name}`);
       }
     }
     return CelScalar.BOOL;
@@ -235,7 +240,7 @@ class Checker {
     const type = this.typeOf(operand, locals);
     const variable = variables.find((candidate) => candidate.name === dottedName(operand));
     const literal = textConstant(key);
-    // One parameter of the query and not all of it.
+    // A constant key reads one query parameter, not all of them.
     if (literal !== undefined) this.#readsWholeQuery = readsWholeQuery;
     this.typeOf(key, locals);
     if (variable !== undefined && literal !== undefined && variable.type === textByName) {
@@ -244,7 +249,7 @@ class Checker {
     if (type?.kind === "map") return known(type.value);
     if (type?.kind === "list") return known(type.element);
     if (type?.kind === "scalar" && known(type) !== undefined) {
-      return this.#find(expr, `a value of type ${type.name} cannot be indexed`);
+      return this.#report(expr, `a value of type ${type.name} cannot be indexed`);
     }
     return undefined;
   }
@@ -256,16 +261,16 @@ class Checker {
     args: readonly (CelType | undefined)[],
   ): CelType | undefined {
     if (name === "has") {
-      return this.#find(expr, 'has() takes a field; for a name with a dash write "x-api-key" in request.headers');
+      return this.#report(expr, 'has() takes a field; for a name with a dash write "x-api-key" in request.headers');
     }
     const group = environment.funcs.find(name);
-    if (group === undefined) return this.#find(expr, `unknown function "${name}"`);
+    if (group === undefined) return this.#report(expr, `unknown function "${name}"`);
     const fitting = [...group].filter((candidate) => fits(candidate, target, args));
     const [first] = fitting;
     if (first === undefined) {
       const given = args.map((type) => type?.name ?? "dyn").join(", ");
       const on = target === undefined ? "" : ` on ${target.type?.name ?? "dyn"}`;
-      return this.#find(expr, `${spell(name)} does not take (${given})${on}`);
+      return this.#report(expr, `${displayName(name)} does not take (${given})${on}`);
     }
     return fitting.every((candidate) => candidate.result.name === first.result.name) ? known(first.result) : undefined;
   }
@@ -276,19 +281,19 @@ class Checker {
     this.#patternSize += patternSize(source);
     if (this.#patternSize > maxPatternSize) {
       const found = `the patterns of an expression have a size of ${this.#patternSize}`;
-      this.#find(expr, `${found}, accepted is at most ${maxPatternSize}; counted repetitions multiply`);
+      this.#report(expr, `${found}, accepted is at most ${maxPatternSize}; counted repetitions multiply`);
       return;
     }
-    const fault = patternError(source);
-    if (fault !== undefined) this.#find(expr, fault);
+    const error = patternError(source);
+    if (error !== undefined) this.#report(expr, error);
   }
 
   #macro(expr: Expr, macro: Expr_Comprehension, locals: Locals): CelType | undefined {
     if (locals.macros === maxMacroDepth) {
-      return this.#find(expr, `macros may be nested ${maxMacroDepth} deep at most`);
+      return this.#report(expr, `macros may be nested ${maxMacroDepth} deep at most`);
     }
     if (variables.some((variable) => isWithin(variable.name, macro.iterVar))) {
-      return this.#find(expr, `"${macro.iterVar}" is the name of a variable already`);
+      return this.#report(expr, `"${macro.iterVar}" is the name of a variable already`);
     }
     this.#operand(macro.iterRange, locals);
     this.#operand(macro.accuInit, locals);
@@ -304,13 +309,13 @@ function isWithin(name: string, outer: string): boolean {
   return name === outer || name.startsWith(`${outer}.`);
 }
 
-/** Where a chain of fields begins: its own position is that of its last dot. */
+/** The first name of a chain of fields. The position of the chain itself is that of its last dot. */
 function leftmost(expr: Expr): Expr {
   const kind = expr.exprKind;
   return kind.case === "selectExpr" && kind.value.operand !== undefined ? leftmost(kind.value.operand) : expr;
 }
 
-/** `a.b.c` of a chain of names, undefined when the chain begins with anything else. */
+/** The text `a.b.c` of a chain of names; undefined if the chain begins with anything but a name. */
 function dottedName(expr: Expr): string | undefined {
   const kind = expr.exprKind;
   if (kind.case === "identExpr") return kind.value.name;
@@ -355,12 +360,12 @@ function accepts(parameter: CelType, type: CelType | undefined): boolean {
   return type === undefined || known(parameter) === undefined || parameter.name === type.name;
 }
 
-/** CEL's own word for "depends" is a type; here it is the absence of one. */
+/** CEL marks an unknown type by the type `dyn`, this module by undefined. */
 function known(type: CelType): CelType | undefined {
   return type === CelScalar.DYN ? undefined : type;
 }
 
-/** Operators are functions named by their shape: `_+_`. */
-function spell(name: string): string {
+/** The name of a function for messages. CEL names operators by their shape: `_+_`. */
+function displayName(name: string): string {
   return /^[a-z]/i.test(name) ? `${name}()` : name.replaceAll(/[_@]/g, "");
 }

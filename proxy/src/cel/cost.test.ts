@@ -9,17 +9,17 @@ import { type Expression, failed, parseExpression } from "./expression.ts";
 import { costlyExpressions, largeRequests } from "./testing/costly.ts";
 
 function parsed(source: string): Expression {
-  const result = parseExpression(source, { phase: "response", gives: "text" });
+  const result = parseExpression(source, { phase: "response", result: "text" });
   if (!result.ok) throw new Error(JSON.stringify(result.problems));
   return result.value;
 }
 
-describe("an expression that would take long has no value, for some large request", () => {
+describe("an expensive expression has no value for at least one large request", () => {
   test.each(costlyExpressions)("%s", (source) => {
     const { tryEvaluate, evaluate } = parsed(source);
     const beyond = largeRequests.filter((view) => {
       const value = tryEvaluate(view);
-      // What is asked for in one step is refused before it is done.
+      // A single step beyond the budget is rejected before it runs.
       return value === failed && evaluationBudget.isExceeded;
     });
     expect(beyond).not.toEqual([]);
@@ -33,7 +33,7 @@ test.each([
   ['request.headers["x"].matches("^v[0-9]+,")'],
   ['["^v0,", "^w0,"].exists(p, request.headers["x"].matches(p))'],
   ["size(request.headers) > 3 && request.query.exists(name, name == 'p7')"],
-])("an expression that people write has a value: %s", (source) => {
+])("a usual expression has a value: %s", (source) => {
   const names = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
   const [view] = largeRequests;
   if (view === undefined) throw new Error("there is no request");
@@ -44,7 +44,7 @@ test.each([
   expect(parsed(source).evaluate({ ...view, path, rawHeaders })).toBeDefined();
 });
 
-test("a token of 6 KB is read, whatever other fields there are", () => {
+test("a token of 6 KB is read beside large other fields", () => {
   const claims = JSON.stringify({
     sub: "user-1",
     groups: Array.from({ length: 100 }, (_, at) => `group-${at}-${"x".repeat(30)}`),
@@ -57,7 +57,7 @@ test("a token of 6 KB is read, whatever other fields there are", () => {
   expect(parsed('unverifiedJwt.sub + ""').evaluate({ ...view, rawHeaders })).toBe("user-1");
 });
 
-test("what an evaluation costs leaves nothing behind for the next one", () => {
+test("the cost of an evaluation does not affect the next one", () => {
   const { evaluate } = parsed("size(request.path) + 0");
   for (const view of largeRequests) {
     parsed(costlyExpressions[0] ?? "").evaluate(view);
@@ -68,7 +68,7 @@ test("what an evaluation costs leaves nothing behind for the next one", () => {
 
 test("patterns of an expression are bounded together", () => {
   const source = '"a".matches("x{200}") || "a".matches("x{200}")';
-  const result = parseExpression(source, { phase: "head", gives: "condition" });
+  const result = parseExpression(source, { phase: "head", result: "condition" });
   expect(result).toMatchObject({
     problems: [
       { message: expect.stringMatching(/column 38: the patterns of an expression have a size of 4\d\d/) as string },
@@ -79,7 +79,7 @@ test("patterns of an expression are bounded together", () => {
 const text = fc.string({ unit: fc.constantFrom(...["a", "b", ",", "é", "☃", "😀"]), maxLength: 8 });
 const literal = (value: string): string => JSON.stringify(value);
 
-test("functions of our own give what the library's give", () => {
+test("replaced functions give the same results as those of the library", () => {
   const library = celEnv({ funcs: strings });
   fc.assert(
     fc.property(text, fc.string({ unit: fc.constantFrom("a", ","), maxLength: 2 }), text, fc.nat(4), (a, b, c, n) => {

@@ -1,7 +1,8 @@
 /**
- * What evaluating an expression costs, in the units of `regex/work-budget.ts`. Every function of CEL is charged before it
- * runs, by the sizes of what it is given, and after it by what it gives; so are the rounds of a macro and what is read of
- * the request. So no expression, over any request, costs more than the budget of one evaluation.
+ * The cost of evaluating an expression, in the units of `regex/work-budget.ts`. Each CEL function is charged before it
+ * runs, by the sizes of its operands, and afterwards by the size of its result. The rounds of a macro and the
+ * variables read are charged too. Thus no expression costs more than the budget of one evaluation, whatever the
+ * request.
  */
 import {
   type CelEnv,
@@ -16,20 +17,20 @@ import { WorkBudget } from "../regex/work-budget.ts";
 import type { RequestView } from "./request-view.ts";
 import { headerOf, type Variable } from "./variables.ts";
 
-/** Of the evaluation that is under way: an evaluation begins and ends without a pause. */
+/** The budget of the current evaluation. One is enough: an evaluation runs synchronously from begin to end. */
 export const evaluationBudget = new WorkBudget(0);
 
-/** For each node of the syntax tree that one evaluation, or one round of a macro, may visit. */
+/** Units for each node of the syntax tree that an evaluation, or one round of a macro, may visit. */
 export const unitsPerNode = 10;
 
-/** For the record of what went wrong. */
+/** Units for the creation of an error. */
 const unitsPerError = 300;
 
 type Operands = readonly (CelValue | undefined)[];
 
 /**
- * The functions of `env`, each of which charges the budget of the evaluation. One that goes beyond it throws
- * `BudgetExceeded` through the evaluator, which would turn what a function itself throws into a value.
+ * Wraps the functions of `env` so that each charges the budget of the evaluation. The wrapper throws `BudgetExceeded`
+ * through the evaluator; the evaluator would turn an error thrown by the function itself into a value.
  */
 export function metered(env: CelEnv): CelEnv {
   const funcs = Object.create(env.funcs, { find: { value: findMetered } }) as CelEnv["funcs"];
@@ -40,7 +41,7 @@ export function metered(env: CelEnv): CelEnv {
     if (known !== undefined) return known;
     const group = env.funcs.find(name);
     if (group === undefined) return undefined;
-    const made = meteredGroup(group, costs[name] ?? linear);
+    const made = meteredGroup(group, costs[name] ?? linearCost);
     groups.set(name, made);
     return made;
   }
@@ -66,39 +67,39 @@ function costOfResult(result: CelResult): number {
   return lengthOf(result) / 8;
 }
 
-/** A function that reads what it is given once, as fast as memory. */
-function linear(operands: Operands): number {
+/** The cost of a function that reads its operands once, at the speed of memory. */
+function linearCost(operands: Operands): number {
   return 10 + sum(operands, lengthOf) / 4;
 }
 
-/** The others, by name. */
+/** The functions with other costs, by name. */
 const costs: Readonly<Record<string, (operands: Operands) => number>> = {
-  "_==_": compared,
-  "_!=_": compared,
-  "@in": compared,
+  "_==_": costOfComparing,
+  "_!=_": costOfComparing,
+  "@in": costOfComparing,
   "_+_": ([, a, b]) => 10 + (lengthOf(a) + lengthOf(b)) / 8 + 20 + sizeOf(a) + sizeOf(b),
-  size: linear,
-  contains: searched,
-  indexOf: searched,
+  size: linearCost,
+  contains: costOfSearching,
+  indexOf: costOfSearching,
   lastIndexOf: ([text, part]) => 10 + (lengthOf(text) * (1 + lengthOf(part))) / 2,
-  split: (operands) => searched(operands) + 6 * lengthOf(operands[0]),
-  replace: (operands) => 3 * searched(operands) + sum(operands, lengthOf),
-  join: ([list]) => 10 + (list === undefined ? 0 : extent(list, 4)),
-  lowerAscii: spelled,
-  upperAscii: spelled,
-  "strings.quote": spelled,
-  trim: spelled,
-  format: (operands) => formatted(operands),
-  matches: matched,
-  "@matches": matched,
-  // A list is copied before its first round. A text is passed through, and refused by the macro.
+  split: (operands) => costOfSearching(operands) + 6 * lengthOf(operands[0]),
+  replace: (operands) => 3 * costOfSearching(operands) + sum(operands, lengthOf),
+  join: ([list]) => 10 + (list === undefined ? 0 : costOfTraversing(list, 4)),
+  lowerAscii: costPerCharacter,
+  upperAscii: costPerCharacter,
+  "strings.quote": costPerCharacter,
+  trim: costPerCharacter,
+  format: (operands) => costOfFormatting(operands),
+  matches: costOfMatching,
+  "@matches": costOfMatching,
+  // The macro copies a list before its first round. A text is passed through, and the macro rejects it.
   "@iterate": ([, range]) => 10 + 5 * sizeOf(range) + lengthOf(range) / 8,
   "@step": ([, , nodes]) => unitsPerNode * Number(nodes),
-  // A key that is a number is looked for among all keys, and one that is not there is an error.
+  // A number as the key is compared with all keys, and a missing key causes an error.
   "@indexed": ([, operand]) => 80 + sizeOf(operand),
-  int: parsedNumber,
-  uint: parsedNumber,
-  double: parsedNumber,
+  int: costOfParsingNumber,
+  uint: costOfParsingNumber,
+  double: costOfParsingNumber,
   string: (operands) => 20 + 4 * sum(operands, lengthOf),
   bytes: (operands) => 20 + 4 * sum(operands, lengthOf),
   timestamp: (operands) => 500 + 4 * sum(operands, lengthOf),
@@ -116,43 +117,43 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
       "Seconds",
       "Milliseconds",
     ].map(
-      // With a time zone the calendar of that zone is loaded each time.
+      // A call with a time zone loads the calendar of that zone each time.
       (part) => [`get${part}`, ([, zone]: Operands) => (zone === undefined ? 300 : 20_000)],
     ),
   ),
 };
 
-/** Running the pattern is charged as it goes. */
-function matched([text]: Operands): number {
+/** The automaton charges its steps itself. */
+function costOfMatching([text]: Operands): number {
   return 20 + lengthOf(text) / 8;
 }
 
-/** Values are compared to their depth. */
-function compared(operands: Operands): number {
-  return operands.reduce<number>((units, each) => units + (each === undefined ? 0 : extent(each, 1)), 10);
+/** A comparison descends into lists and maps. */
+function costOfComparing(operands: Operands): number {
+  return operands.reduce<number>((units, each) => units + (each === undefined ? 0 : costOfTraversing(each, 1)), 10);
 }
 
-/** Two long texts may nearly match everywhere. */
-function searched([text, part]: Operands): number {
+/** In the worst case two long texts nearly match at each position. */
+function costOfSearching([text, part]: Operands): number {
   return 10 + (lengthOf(text) / 4) * (1 + lengthOf(part) / 32);
 }
 
-/** Functions that look at each character. */
-function spelled(operands: Operands): number {
+/** For functions that process each character. */
+function costPerCharacter(operands: Operands): number {
   return 10 + 3 * sum(operands, lengthOf);
 }
 
-/** The time that it takes to read digits grows with the square of their number. */
-function parsedNumber(operands: Operands): number {
+/** The time to parse digits grows with the square of their number. */
+function costOfParsingNumber(operands: Operands): number {
   const length = sum(operands, lengthOf);
   return 20 + 4 * length + (length * length) / 64;
 }
 
-/** A fixed number of decimals loads the rules of a language each time. */
-function formatted([template, values]: Operands): number {
+/** `%f` loads the rules of a locale each time. */
+function costOfFormatting([template, values]: Operands): number {
   const text = typeof template === "string" ? template : "";
   const decimals = text.match(/%(?:\.\d+)?f/g)?.length ?? 0;
-  return 50 + 4 * text.length + 15_000 * decimals + (values === undefined ? 0 : extent(values, 8));
+  return 50 + 4 * text.length + 15_000 * decimals + (values === undefined ? 0 : costOfTraversing(values, 8));
 }
 
 function sum(operands: Operands, measure: (value: CelValue | undefined) => number): number {
@@ -161,21 +162,21 @@ function sum(operands: Operands, measure: (value: CelValue | undefined) => numbe
   return total;
 }
 
-/** Of a text or of bytes; 0 for anything else. */
+/** The length of a text or of bytes; 0 for other values. */
 function lengthOf(value: CelResult | undefined): number {
   return typeof value === "string" || value instanceof Uint8Array ? value.length : 0;
 }
 
-/** Of a list or a map; 0 for anything else. */
+/** The number of elements of a list or map; 0 for other values. */
 export function sizeOf(value: CelValue | undefined): number {
   return isCelList(value) || isCelMap(value) ? value.size : 0;
 }
 
 /**
- * Units of reading a value to its depth, some for each character and more for each element. A value that holds another
- * twice is as deep as it looks, so the measure ends where the budget does.
+ * Units to traverse a value with all that it contains, by characters and elements. A value that contains another value
+ * several times counts it each time, so the traversal stops when the budget is exceeded.
  */
-function extent(value: CelValue, perChar: number): number {
+function costOfTraversing(value: CelValue, perChar: number): number {
   let units = 0;
   const measure = (each: CelValue): void => {
     units += 20 + (lengthOf(each) * perChar) / 4;
@@ -199,7 +200,7 @@ function extent(value: CelValue, perChar: number): number {
   return units;
 }
 
-/** Units of reading a variable: those that are made of the request's text cost by its length. */
+/** Units to read a variable. Variables that are parsed from a text of the request cost by its length. */
 export function costOfReading({ name }: Variable, view: RequestView): number {
   const { path, rawHeaders } = view;
   switch (name) {

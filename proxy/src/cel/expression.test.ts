@@ -79,8 +79,8 @@ describe("the value of an expression", () => {
     ["an index out of range", 'request.path.split("/")[9]'],
     ["a number that is not one", "int(request.path)"],
     ["a pseudo-header", 'request.headers[":" + "authority"]'],
-    ["a pattern out of the request that RE2 refuses", 'request.path.matches("(" + request.method)'],
-    ["a value that turns out to be a list", '[["a"]][0]'],
+    ["a pattern from the request that RE2 rejects", 'request.path.matches("(" + request.method)'],
+    ["a list as the value of dynamic type", '[["a"]][0]'],
   ])("is undefined for %s", (_, source) => {
     expect(parsed(source).evaluate(view)).toBeUndefined();
   });
@@ -103,28 +103,28 @@ describe("the value of an expression", () => {
     expect(parsed("request.host").evaluate({ ...view, authority })).toBe(host);
   });
 
-  test("costs linear time for a pattern that would explode in a backtracking engine", () => {
+  test("takes linear time for a pattern that needs exponential time in a backtracking engine", () => {
     const path = `/${"a".repeat(5_000)}!`;
     expect(parsed('request.path.matches("^/(a+)+$")').evaluate({ ...view, path })).toBe("false");
   });
 
-  test("is parsed once, however many rules have it", () => {
+  test("is parsed once for all rules that contain it", () => {
     const one = parsed('request.headers["x-parsed-once"]');
     expect(parsed('request.headers["x-parsed-once"]')).toBe(one);
     for (let at = 0; at < 3_000; at++) parsed(`"${at}"`);
     expect(parsed('request.headers["x-parsed-once"]').evaluate(view)).toBeUndefined();
   });
 
-  test("keeps the source as it was written", () => {
+  test("keeps the source as written", () => {
     expect(parsed("  route ").source).toBe("  route ");
   });
 });
 
-describe("an expression that can never work is refused when parsed", () => {
+describe("an expression that can never have a value is rejected by the parser", () => {
   test.each([
-    ["", /column 1: cannot go on at its end/],
-    ['request.headers["x"', /column 16: cannot go on at "\["x"", accepted is a CEL expression/],
-    ["route\n  gateway", /line 2, column 3: cannot go on at "gateway"/],
+    ["", /column 1: found unexpected its end/],
+    ['request.headers["x"', /column 16: found unexpected "\["x"", accepted is a CEL expression/],
+    ["route\n  gateway", /line 2, column 3: found unexpected "gateway"/],
     ["user", /column 1: unknown variable "user", known are request\.method, .*gateway$/],
     ["route + user.name", /column 9: unknown variable "user\.name"/],
     ["request.uri", /column 1: unknown variable "request\.uri"/],
@@ -136,7 +136,7 @@ describe("an expression that can never work is refused when parsed", () => {
     ['request.headers["X-Api-Key"]', /"X-Api-Key" never matches, accepted are header names in lower case/],
     ['request.headers[":path"]', /":path" never matches/],
     ["request.headers.Accept", /"Accept" never matches/],
-    ["has(request.path)", /has\(\) asks for one header or query parameter; request\.path is always there/],
+    ["has(request.path)", /has\(\) takes one header or query parameter; request\.path is always present/],
     ["hash(route)", /column 1: unknown function "hash"/],
     ['has(request.headers["x-a"])', /has\(\) takes a field; .* write "x-api-key" in request\.headers/],
     ["size(1)", /size\(\) does not take \(int\)/],
@@ -147,32 +147,32 @@ describe("an expression that can never work is refused when parsed", () => {
     ["route[0]", /type string cannot be indexed/],
     ["route.trim().x", /type string has no field "x"/],
     ['request.path.matches("(")', /missing closing \)/],
-    ["request.headers", /gives a map, accepted are string, int, uint, double and bool/],
-    ['request.path.split("/")', /gives a list/],
-    ["null", /gives a null_type/],
-    ['b"raw"', /gives a bytes/],
+    ["request.headers", /type map, accepted are string, int, uint, double and bool/],
+    ['request.path.split("/")', /type list/],
+    ["null", /type null_type/],
+    ['b"raw"', /type bytes/],
     ["google.protobuf.Timestamp{}", /message "google\.protobuf\.Timestamp" is not known/],
     ["[1].exists(a, [1].exists(b, [1].exists(c, true)))", /macros may be nested 2 deep at most/],
     ["[1].exists(route, true)", /"route" is the name of a variable already/],
     ["[1].exists(a, b == 1)", /unknown variable "b"/],
-    ["(".repeat(900), /nested too deeply|cannot go on/],
+    ["(".repeat(900), /nested too deeply|found unexpected/],
   ])("%s", (source, message) => {
     expect(problemsOf(source)).toEqual([expect.stringMatching(message)]);
   });
 
-  test("every mistake is reported, not only the first", () => {
+  test("all mistakes are reported, not only the first", () => {
     expect(problemsOf("user + tenant")).toHaveLength(2);
   });
 
-  test(`a source of more than ${maxExpressionLength} characters is not looked at`, () => {
+  test(`a source of more than ${maxExpressionLength} characters is not parsed`, () => {
     expect(problemsOf(`"${"a".repeat(maxExpressionLength)}"`)).toEqual([
       "expression has 1026 characters, at most 1024 are accepted",
     ]);
   });
 });
 
-const afterBody: Use = { phase: "body", gives: "text" };
-const cost: Use = { phase: "response", gives: "number" };
+const afterBody: Use = { phase: "body", result: "text" };
+const cost: Use = { phase: "response", result: "number" };
 
 describe("phases", () => {
   const llm = { requestModel: "gpt-5", streaming: true, responseModel: "gpt-5-mini", inputTokens: 12, totalTokens: 42 };
@@ -216,12 +216,15 @@ describe("phases", () => {
       undefined,
       /column 9: llm\.requestModel is known once the body of the request has been read/,
     ],
-    ["source.address", cost, /gives a string, accepted are int, uint and double/],
+    ["source.address", cost, /type string, accepted are int, uint and double/],
     ["llm.totalTokens.x", cost, /llm\.totalTokens is of type int and has no "x"/],
     ["llm.tokens", cost, /unknown variable "llm\.tokens", known are .*llm\.totalTokens$/],
-  ] as const)("%s is refused where it cannot be known, or is of no use", (source, use, message) => {
-    expect(problemsOf(source, use)).toEqual([expect.stringMatching(message)]);
-  });
+  ] as const)(
+    "%s is rejected in a phase where it is unknown, and for a use with another type",
+    (source, use, message) => {
+      expect(problemsOf(source, use)).toEqual([expect.stringMatching(message)]);
+    },
+  );
 
   test.each([
     ["route", "head"],
@@ -229,12 +232,12 @@ describe("phases", () => {
     ["route + llm.requestModel", "body"],
     ["size(llm.requestModel) + llm.totalTokens", "response"],
   ])("%s can be evaluated with the %s", (source, phase) => {
-    const gives = phase === "response" ? "number" : "text";
-    expect(parsed(source, { phase: "response", gives }).phase).toBe(phase);
+    const result = phase === "response" ? "number" : "text";
+    expect(parsed(source, { phase: "response", result }).phase).toBe(phase);
   });
 });
 
-describe("a value that is not there and one that fails are told apart", () => {
+describe("a missing value and a failed evaluation are distinguished", () => {
   test.each([
     ['request.headers["x-none"]', undefined],
     ['request.headers["x-none"] + "!"', undefined],
@@ -249,7 +252,7 @@ describe("a value that is not there and one that fails are told apart", () => {
   });
 });
 
-describe("claims of a token that nobody has verified", () => {
+describe("claims of an unverified token", () => {
   const token = (payload: unknown): string =>
     ["{}", JSON.stringify(payload), "signature"].map((part) => Buffer.from(part).toString("base64url")).join(".");
   const bearing = (authorization: string): RequestView => ({ ...view, rawHeaders: ["Authorization", authorization] });
@@ -276,12 +279,12 @@ describe("claims of a token that nobody has verified", () => {
     `Bearer ${token([1])}`,
     `Bearer ${token("text")}`,
     `Bearer ${token({ toString: 1 })}.more`,
-  ])("%s has none", (authorization) => {
+  ])("%s has no claims", (authorization) => {
     expect(parsed("unverifiedJwt.sub").tryEvaluate(bearing(authorization))).toBeUndefined();
     expect(parsed("unverifiedJwt.toString").tryEvaluate(bearing(authorization))).toBeUndefined();
   });
 
-  test("there is no claim of another name", () => {
+  test("the claims have no other variable", () => {
     expect(problemsOf("jwt.sub")).toEqual([
       expect.stringMatching(/unknown variable "jwt\.sub", known are .*unverifiedJwt/),
     ]);

@@ -1,7 +1,6 @@
 /**
- * CEL expressions over a request: what a limit's `key` and a descriptor are written in. All that can be known to be
- * wrong without a request is found when the expression is parsed; while serving, an expression has a value or none and
- * never throws.
+ * CEL expressions over a request, as used by the `key` of a limit and by descriptors. Parsing finds every error that
+ * can be found without a request. An evaluation gives a value or none and never throws.
  */
 import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
 import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
@@ -10,12 +9,12 @@ import { BudgetExceeded } from "../regex/work-budget.ts";
 import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
 import { costOfReading, evaluationBudget, unitsPerNode } from "./cost.ts";
 import { environment } from "./environment.ts";
-import { callsAny, countNodes, instrument } from "./instrument.ts";
+import { callsSome, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
 import { type Allowance, maxEvaluationUnits } from "./request-work.ts";
 import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 
-/** Far more than an expression needs that a person reads; bounds the parser's depth and a Snapshot's size. */
+/** The maximum length of an expression. Bounds the recursion of the parser and the size of the snapshot. */
 export const maxExpressionLength = 1024;
 
 /**
@@ -25,92 +24,92 @@ export const maxExpressionLength = 1024;
 const shared = new Map<string, WeakRef<Expression>>();
 const latest: Expression[] = [];
 const maxLatest = 1024;
-const collected = new FinalizationRegistry<string>((memo) => {
-  if (shared.get(memo)?.deref() === undefined) shared.delete(memo);
+const collected = new FinalizationRegistry<string>((key) => {
+  if (shared.get(key)?.deref() === undefined) shared.delete(key);
 });
 let next = 0;
 
-function share(memo: string, expression: Expression): void {
-  shared.set(memo, new WeakRef(expression));
-  collected.register(expression, memo);
+function share(key: string, expression: Expression): void {
+  shared.set(key, new WeakRef(expression));
+  collected.register(expression, key);
   latest[next++ % maxLatest] = expression;
 }
 
-/** What an expression is for. */
+/** The use of an expression. */
 export interface Use {
-  /** When it is evaluated, which bounds what it can read. */
+  /** When the expression is evaluated, which bounds the variables that it can read. */
   readonly phase: Phase;
-  /** What its value must be. */
-  readonly gives: "text" | "number" | "condition";
+  /** The kind of its result. */
+  readonly result: "text" | "number" | "condition";
 }
 
-const asKey: Use = { phase: "head", gives: "text" };
+const asKey: Use = { phase: "head", result: "text" };
 
-/** In place of a value: the expression went wrong for this request. */
+/** Returned instead of a value: the evaluation failed for this request. */
 export const failed = Symbol("the expression failed");
 
-/** In place of a value: the evaluation takes more work than it may. */
+/** Returned instead of a value: the evaluation exceeds its work budget. */
 const tooCostly = Symbol("the expression costs too much");
 
 type Evaluate<Value> = (view: RequestView, allowance?: Allowance) => Value;
 type Outcome = string | undefined | typeof failed | typeof tooCostly;
 
 export interface Expression {
-  /** As it was written. */
+  /** The source text as written. */
   readonly source: string;
-  /** The earliest at which everything that it reads is known. */
+  /** The earliest phase at which all variables that it reads are known. */
   readonly phase: Phase;
   readonly target: TargetReads;
   /**
-   * The expression's value for one request as text; numbers and booleans as CEL's `string()` writes them. Undefined
-   * when it has none: a header that is absent, or any other error. Never throws.
+   * The value of the expression for one request as text; numbers and booleans are formatted like CEL's `string()`
+   * does. Undefined if it has no value: a header is absent, or any other error. Never throws.
    *
-   * All three take their work from the allowance, too, where one is given.
+   * All three functions also charge their work to the allowance, if one is given.
    */
   readonly evaluate: Evaluate<string | undefined>;
   /**
-   * The same, with the two reasons for having no value apart: undefined when the request lacks a header, a parameter or a
-   * claim that it reads, `failed` when anything else went wrong. Never throws.
+   * Like `evaluate`, but distinguishes the reasons for having no value: undefined if the request lacks a header, a
+   * parameter or a claim that the expression reads, `failed` for any other error. Never throws.
    */
   readonly tryEvaluate: Evaluate<string | undefined | typeof failed>;
-  /** Whether an evaluation for the request would take more work than it may, which is for a client to choose. */
+  /** Whether an evaluation for the request exceeds its work budget. A client can cause this. */
   readonly exceedsBudget: Evaluate<boolean>;
 }
 
 /**
- * Parses and checks an expression. The problem says at which column (from 1) what was found; its resource, path and
- * location are the caller's to add. Never throws.
+ * Parses and checks an expression. Each problem names the column (from 1) and the text found. The caller adds
+ * resource, path and location. Never throws.
  */
 export function parseExpression(source: string, use: Use = asKey): Result<Expression> {
-  const memo = `${use.phase} ${use.gives} ${source}`;
-  const known = shared.get(memo)?.deref();
+  const key = `${use.phase} ${use.result} ${source}`;
+  const known = shared.get(key)?.deref();
   if (known !== undefined) return { ok: true, value: known };
-  const parsed = parseAnew(source, use);
-  if (parsed.ok) share(memo, parsed.value);
+  const parsed = parseUncached(source, use);
+  if (parsed.ok) share(key, parsed.value);
   return parsed;
 }
 
-/** What an expression reads of the request target. */
+/** The parts of the request target that an expression reads. */
 export interface TargetReads {
   readonly path: boolean;
   /** Names of the query parameters. */
   readonly query: QueryNames;
 }
 
-/** What a sound expression, whatever it is for, reads of the request target. */
+/** Returns the parts of the request target that a valid expression of any use reads. */
 export function targetReads(source: string): TargetReads {
-  const parsed = parseExpression(source, { phase: "response", gives: "text" });
+  const parsed = parseExpression(source, { phase: "response", result: "text" });
   return parsed.ok ? parsed.value.target : { path: false, query: [] };
 }
 
-function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
+function parseUncached(source: string, { phase, result }: Use): Result<Expression> {
   if (source.length > maxExpressionLength) {
-    return refuse(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
+    return invalid(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
   }
   const parsed = parseSyntax(source);
-  if (typeof parsed === "string") return refuse(parsed);
+  if (typeof parsed === "string") return invalid(parsed);
   const { expr, sourceInfo } = parsed;
-  if (expr === undefined) return refuse("expression is empty");
+  if (expr === undefined) return invalid("expression is empty");
 
   const checked = check(expr, phase);
   if (checked.findings.length > 0) {
@@ -120,13 +119,13 @@ function parseAnew(source: string, { phase, gives }: Use): Result<Expression> {
     });
     return { ok: false, problems };
   }
-  if (checked.type !== undefined && !typesOf[gives].includes(checked.type.name)) {
-    return refuse(`expression gives a ${checked.type.name}, accepted ${acceptedTypes(typesOf[gives])}`);
+  if (checked.type !== undefined && !typesOf[result].includes(checked.type.name)) {
+    return invalid(`expression has the type ${checked.type.name}, accepted ${acceptedTypes(typesOf[result])}`);
   }
   const latestPhase = latestOf(checked.variables);
   const outcomeOf =
     directRead(expr, checked) ??
-    remembering({ source, readsLlm: latestPhase !== "head" }, evaluation(expr, checked.variables));
+    cachedPerAllowance({ source, readsLlm: latestPhase !== "head" }, boundedEvaluation(expr, checked.variables));
   const tryEvaluate: Expression["tryEvaluate"] = (view, allowance) => {
     const outcome = outcomeOf(view, allowance);
     return outcome === tooCostly ? failed : outcome;
@@ -152,11 +151,11 @@ function latestOf(used: readonly Variable[]): Phase {
   return phases.findLast((phase) => used.some((variable) => variable.phase === phase)) ?? "head";
 }
 
-function refuse(message: string): Result<never> {
+function invalid(message: string): Result<never> {
   return { ok: false, problems: [{ message }] };
 }
 
-/** The syntax tree, or what is wrong. */
+/** Returns the syntax tree, or an error message. */
 function parseSyntax(source: string): ParsedExpr | string {
   try {
     return parse(source);
@@ -166,22 +165,24 @@ function parseSyntax(source: string): ParsedExpr | string {
     if (offset === undefined) return `expression cannot be read: ${error instanceof Error ? error.message : "unknown"}`;
     const found = offset < source.length ? `"${source.slice(offset, offset + 16)}"` : "its end";
     return (
-      `expression at ${describePosition(source, offset)}: cannot go on at ${found}, accepted is a CEL expression such ` +
+      `expression at ${describePosition(source, offset)}: found unexpected ${found}, accepted is a CEL expression such ` +
       `as request.headers["x-api-key"] or source.address`
     );
   }
 }
 
-/** The parser's error class is not exported; its place is looked for by shape. */
+/**
+ * Returns the offset of a syntax error. The parser does not export its error class, so it is recognized by its shape.
+ */
 function syntaxErrorOffset(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("location" in error)) return undefined;
-  // Checked field by field below; anything else yields undefined.
+  // The checks below accept this shape only.
   const location = error.location as { readonly start?: { readonly offset?: unknown } } | undefined;
   const offset = location?.start?.offset;
   return typeof offset === "number" ? offset : undefined;
 }
 
-/** The parser places an operator at the blank before it; the first character after is what a reader looks for. */
+/** Describes a position. The parser reports an operator at the blank before it, so blanks are skipped first. */
 function describePosition(source: string, offset: number): string {
   const blanks = Math.max(0, source.slice(offset).search(/\S/));
   const before = source.slice(0, offset + blanks).split("\n");
@@ -189,16 +190,16 @@ function describePosition(source: string, offset: number): string {
   return before.length === 1 ? `column ${column}` : `line ${before.length}, column ${column}`;
 }
 
-/** The types of CEL that can be read as what an expression is to give. */
-const typesOf: Readonly<Record<Use["gives"], readonly string[]>> = {
+/** The CEL types that each kind of result accepts. */
+const typesOf: Readonly<Record<Use["result"], readonly string[]>> = {
   text: ["string", "int", "uint", "double", "bool"],
   condition: ["bool"],
   number: ["int", "uint", "double"],
 };
 
 /**
- * The commonest expressions are a lookup and need no evaluator, which would copy all headers into a map first: a
- * constant, a plain variable, one header. Undefined for all others.
+ * Returns a function for the most frequent expressions, which need no evaluator: a constant, a plain variable, one
+ * header. The evaluator would copy all headers into a map first. Undefined for all other expressions.
  */
 function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined {
   const constant = textConstant(expr);
@@ -215,7 +216,10 @@ function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined
   };
 }
 
-/** `x` of `request.headers["x"]` and `request.headers.x`; the caller knows that the map is request.headers. */
+/**
+ * The name `x` in `request.headers["x"]` and `request.headers.x`. The caller has checked that the map is
+ * request.headers.
+ */
 function headerName(expr: Expr): string | undefined {
   const kind = expr.exprKind;
   if (kind.case === "selectExpr" && !kind.value.testOnly) return kind.value.field;
@@ -224,23 +228,23 @@ function headerName(expr: Expr): string | undefined {
   return map?.exprKind.case === "selectExpr" && key !== undefined ? textConstant(key) : undefined;
 }
 
-/** Evaluates once per allowance; an expression that reads the LLM request, once for each state of what is known of it. */
-function remembering(
+/** Evaluates once per allowance. An expression that reads the LLM request is evaluated again when its view changed. */
+function cachedPerAllowance(
   { source, readsLlm }: { readonly source: string; readonly readsLlm: boolean },
   evaluate: Evaluate<Outcome>,
 ): Evaluate<Outcome> {
   return (view, allowance) => {
-    const known = allowance?.recall(source);
-    // What is remembered for a source comes from here.
+    const known = allowance?.cached(source);
+    // Only this function caches values of `source`, so the type is known.
     if (known !== undefined && (!readsLlm || known.llm === view.llm)) return known.value as Outcome;
     const value = evaluate(view, allowance);
-    allowance?.remember(source, { llm: view.llm, value });
+    allowance?.cache(source, { llm: view.llm, value });
     return value;
   };
 }
 
 /** Runs the planned expression over the variables that it reads, within the budget of one evaluation. */
-function evaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
+function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
   const run = plan(environment, instrument(expr));
   loadLocales(expr);
   const ownUnits = unitsPerNode * countNodes(expr);
@@ -253,14 +257,14 @@ function evaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
     }
     const value = run(bindings);
     if (evaluationBudget.isExceeded) return tooCostly;
-    if (isCelError(value)) return isAbsence(value.message) ? undefined : failed;
+    if (isCelError(value)) return isMissingField(value.message) ? undefined : failed;
     return asText(value) ?? failed;
   };
   return (view, allowance) => {
     const units = Math.min(maxEvaluationUnits, allowance?.left ?? maxEvaluationUnits);
     evaluationBudget.left = units - ownUnits;
     if (evaluationBudget.isExceeded) return tooCostly;
-    // An expression may come upon an error in each round of a macro, and nobody reads where.
+    // An expression may cause an error in each round of a macro. Their stack traces are never read.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     try {
@@ -270,7 +274,7 @@ function evaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
       throw error;
     } finally {
       Error.stackTraceLimit = stackTraceLimit;
-      // What would have gone beyond was not begun.
+      // Work beyond the budget was not begun, so it is not charged.
       if (allowance !== undefined) allowance.left -= units - Math.max(0, evaluationBudget.left);
     }
   };
@@ -278,16 +282,16 @@ function evaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outcome> {
 
 let hasLoadedLocales = false;
 
-/** What time zones and decimals need of ICU is loaded at their first use, which takes far longer than an evaluation may. */
+/** Loads the ICU data of time zones and decimals. Loading at first use would take far longer than an evaluation may. */
 function loadLocales(expr: Expr): void {
-  if (hasLoadedLocales || !callsAny(expr, (name) => name === "format" || /^get[A-Z]/.test(name))) return;
+  if (hasLoadedLocales || !callsSome(expr, (name) => name === "format" || /^get[A-Z]/.test(name))) return;
   hasLoadedLocales = true;
   new Intl.DateTimeFormat("en-US", { timeZone: "Asia/Tokyo", hour: "2-digit" }).formatToParts(0);
   new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 }).format(1.5);
 }
 
-/** The library tells a map without the name asked for by its message alone. */
-function isAbsence(message: string): boolean {
+/** Recognizes a missing map entry. The library distinguishes it by the message only. */
+function isMissingField(message: string): boolean {
   return message.startsWith("field not found");
 }
 

@@ -1,7 +1,7 @@
 /**
- * Functions of CEL in the place of the library's, which are too slow for texts that a client chooses: `replace` copies
- * the text at each occurrence, `size` makes a list of the characters, and a list that a macro makes is a chain of lists
- * of one. They give what the library's give.
+ * CEL functions that replace those of the library with the same results. The library's are too slow for texts that a
+ * client chooses: `replace` copies the text at each occurrence, `size` makes a list of the characters, and a macro
+ * builds its list as a chain of lists with one element each.
  */
 import {
   type CelFunc,
@@ -19,7 +19,7 @@ import { evaluationBudget } from "./cost.ts";
 const { BOOL, INT, STRING, DYN } = CelScalar;
 const list = listType(DYN);
 
-/** Elements of the lists that `concat` has made. */
+/** The elements of the lists that `concat` made. */
 const elements = new WeakMap<CelList, readonly CelValue[]>();
 
 function elementsOf(value: CelList): readonly CelValue[] {
@@ -33,7 +33,7 @@ function concat(left: CelList, right: CelList): CelList {
   return made;
 }
 
-/** In characters: a pair of surrogates is one. */
+/** The size of a text in characters: a surrogate pair is one character. */
 function sizeOfText(text: string): bigint {
   let size = text.length;
   for (let at = 1; at < text.length; at += 1) {
@@ -74,27 +74,27 @@ function join(this: CelList, separator = ""): string {
   return all.join(separator);
 }
 
-/** Before a text is made that is longer than what it is made of. */
+/** Charges for a result that may be longer than the operands. Called before the result is made. */
 function spendOn(length: number): void {
   evaluationBudget.spend(length / 4);
 }
 
-/** Units for each unit of size of a pattern that an expression makes while it is evaluated. */
-const unitsOfCompiling = 400;
+/** Units per unit of pattern size to compile a pattern that is computed during the evaluation. */
+const compileUnits = 400;
 
 function matches(this: string, source: string): boolean {
-  evaluationBudget.spend(unitsOfCompiling * patternSize(source));
-  const fault = patternError(source);
-  if (fault !== undefined) throw new Error(fault);
+  evaluationBudget.spend(compileUnits * patternSize(source));
+  const error = patternError(source);
+  if (error !== undefined) throw new Error(error);
   return matchesConstant.call(this, source);
 }
 
-/** By a pattern that was judged with the expression, and is compiled once. */
+/** Matches a constant pattern, which was validated with the expression and is compiled once. */
 function matchesConstant(this: string, source: string): boolean {
   return patternFor(source, "part").test(this, evaluationBudget);
 }
 
-/** Names of functions that only `instrument.ts` calls. */
+/** Names of functions that only `instrument.ts` inserts. */
 export const internal = { matches: "@matches", iterate: "@iterate", step: "@step", indexed: "@indexed" } as const;
 
 export const functions: readonly CelFunc[] = [

@@ -1,21 +1,21 @@
 /**
- * Puts into a syntax tree the calls that `cost.ts` charges for what the evaluator does by itself: the rounds of a macro,
- * and a look into a map or a list by a computed key. The tree gives what it gave before.
+ * Inserts calls into a syntax tree so that `cost.ts` can charge for the evaluator's own work: the rounds of a macro,
+ * and lookups in a map or list by a computed key. The result of the expression does not change.
  */
 import type { Expr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import { textConstant } from "./check.ts";
 import { internal } from "./functions.ts";
 
-/** How many nodes a tree has. */
+/** Counts the nodes of a tree. */
 export function countNodes(expr: Expr): number {
   return childrenOf(expr).reduce((count, child) => count + countNodes(child), 1);
 }
 
-/** Whether the tree calls a function with such a name. */
-export function callsAny(expr: Expr, isMeant: (name: string) => boolean): boolean {
+/** Whether the tree calls a function whose name meets `predicate`. */
+export function callsSome(expr: Expr, predicate: (name: string) => boolean): boolean {
   const { case: kind, value } = expr.exprKind;
-  if (kind === "callExpr" && isMeant(value.function)) return true;
-  return childrenOf(expr).some((child) => callsAny(child, isMeant));
+  if (kind === "callExpr" && predicate(value.function)) return true;
+  return childrenOf(expr).some((child) => callsSome(child, predicate));
 }
 
 export function instrument(expr: Expr): Expr {
@@ -107,7 +107,7 @@ function withKind(expr: Expr, exprKind: Expr["exprKind"]): Expr {
   return { ...expr, exprKind };
 }
 
-/** A call at the place of `at`. */
+/** A call that takes the position of `at`. */
 function call(at: Expr, name: string, args: Expr[]): Expr {
   return withKind(at, { case: "callExpr", value: { $typeName: "cel.expr.Expr.Call", function: name, args } });
 }

@@ -1,27 +1,28 @@
 /**
- * The claims of a JSON Web Token (RFC 7519) as its sender wrote them. Nothing is verified here, neither the signature nor
- * the times, so they tell clients apart that are honest and prove nothing.
+ * The claims of a JSON Web Token (RFC 7519), read without verification: neither the signature nor the times are
+ * checked. The claims distinguish honest clients. They are no proof of identity.
  */
 
 import type { CelInput } from "@bufbuild/cel";
 
 /**
- * The claims of a compact token by their names, nested objects as maps as well, so that no claim is confused with what
- * every object has. Empty where the text is no token: three parts, the second a JSON object in base64url.
+ * Returns the claims of a compact token by their names. Nested objects are maps as well, so that a claim is never
+ * confused with a member of `Object.prototype`. The map is empty if the text is not a token: three parts, of which the
+ * second is a JSON object in base64url.
  */
 export function unverifiedClaims(token: string | undefined): Map<string, CelInput> {
   const [, payload, signature, rest] = token?.split(".", 4) ?? [];
   if (payload === undefined || signature === undefined || rest !== undefined) return new Map();
   try {
     const claims: unknown = asMap(JSON.parse(Buffer.from(payload, "base64url").toString("utf8")));
-    // What JSON holds, with maps for its objects, is what CEL takes.
+    // CEL accepts every JSON value if its objects are maps.
     return claims instanceof Map ? (claims as Map<string, CelInput>) : new Map<string, CelInput>();
   } catch {
     return new Map();
   }
 }
 
-/** Not as a reviver of JSON.parse, which takes many times as long. */
+/** Converts objects to maps. A reviver of JSON.parse would take many times as long. */
 function asMap(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(asMap);

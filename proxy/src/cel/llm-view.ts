@@ -1,12 +1,12 @@
-/** What expressions see of an LLM request and its response. */
+/** The view that expressions have of an LLM request and its response. */
 
-/** Each field is undefined until it is known, and where the request or its response does not say. */
+/** Each field is undefined until it is known, and if the request or its response does not contain it. */
 export interface LlmView {
-  /** As the client asked for it. */
+  /** The `model` member of the request. */
   readonly requestModel?: string | undefined;
-  /** Whether the client asked for a stream. */
+  /** The `stream` member of the request. */
   readonly streaming?: boolean | undefined;
-  /** The model that answered, by its own word. */
+  /** The `model` member of the response. */
   readonly responseModel?: string | undefined;
   readonly inputTokens?: number | undefined;
   readonly outputTokens?: number | undefined;

@@ -1,6 +1,6 @@
 /**
- * What an expression may see of a request, as the server already has it: plain fields, nothing parsed, so that a
- * request under no expression pays nothing for it.
+ * The view that expressions have of a request: plain fields as the server has them, nothing parsed. A request without
+ * expressions pays nothing for it.
  */
 
 import type { LlmView } from "./llm-view.ts";
@@ -8,24 +8,26 @@ import type { RequestWork } from "./request-work.ts";
 
 export interface RequestView {
   readonly method: string;
-  /** As received: path and query. */
+  /** Path and query as received. */
   readonly path: string;
-  /** `Host` field or `:authority`, with its port if it names one. */
+  /** The `Host` field or `:authority`, with the port if it contains one. */
   readonly authority: string;
-  /** `http` or `https`, as the client used it. */
+  /** The scheme that the client used: `http` or `https`. */
   readonly scheme: string;
-  /** Names and values in turn, names in any case and each once; pseudo-headers are ignored. */
+  /** Names and values in turn. Names are unique and in any case; pseudo-headers are ignored. */
   readonly rawHeaders: readonly string[];
-  /** Where the request comes from: the peer of the connection, or what trusted proxies say of it; without the port. */
+  /**
+   * The address of the client without its port: the peer of the connection, or the address that trusted proxies report.
+   */
   readonly sourceAddress: string;
-  /** Bits of an IPv6 address that tell one client from another; absent: `defaultIpv6PrefixLength`. */
+  /** The number of leading bits of an IPv6 address that identify a client; `defaultIpv6PrefixLength` if absent. */
   readonly ipv6PrefixLength?: number;
   /** `namespace/name` of the HTTPRoute. */
   readonly route: string;
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;
-  /** What is known of an LLM request by now; absent until its body has been read. */
+  /** The known values of an LLM request and its response; absent until the request body has been read. */
   readonly llm?: LlmView;
-  /** What the expressions of the request's limits have cost by now; absent where only single evaluations are bounded. */
+  /** The work of the expressions of the request's limits; absent if only each single evaluation is bounded. */
   readonly work?: RequestWork;
 }

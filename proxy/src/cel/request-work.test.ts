@@ -1,11 +1,11 @@
-/** What all expressions of one request cost together. */
+/** The cost of all expressions of one request together. */
 import { expect, test } from "vitest";
 import { type Expression, failed, parseExpression } from "./expression.ts";
 import { Allowance, maxAllowanceUnits, RequestWork } from "./request-work.ts";
 import { largeRequests } from "./testing/costly.ts";
 
 function parsed(source: string): Expression {
-  const result = parseExpression(source, { phase: "response", gives: "text" });
+  const result = parseExpression(source, { phase: "response", result: "text" });
   if (!result.ok) throw new Error(JSON.stringify(result.problems));
   return result.value;
 }
@@ -14,7 +14,7 @@ const [view] = largeRequests;
 if (view === undefined) throw new Error("there is no request");
 const usual = (at: number) => `request.path.size() + ${at}`;
 
-test("however many expressions a request meets, they cost no more than one allowance", () => {
+test("all expressions of a request together cost no more than one allowance", () => {
   for (const request of largeRequests.slice(0, 4)) {
     const allowance = new Allowance();
     for (let at = 0; at < 200; at++) {
@@ -25,14 +25,14 @@ test("however many expressions a request meets, they cost no more than one allow
   }
 });
 
-test("an expression for which nothing is left goes wrong, and says that it is too costly", () => {
+test("an expression fails as too costly when the allowance is used up", () => {
   const allowance = new Allowance();
   allowance.left = 10;
   const { evaluate, tryEvaluate, exceedsBudget } = parsed(usual(0));
   expect([evaluate(view, allowance), tryEvaluate(view, allowance)]).toEqual([undefined, failed]);
   expect(exceedsBudget(view, allowance)).toBe(true);
   expect(exceedsBudget(view)).toBe(false);
-  // A lookup is no evaluation.
+  // A lookup costs nothing.
   expect(parsed("request.method").evaluate(view, allowance)).toBe(view.method);
 });
 
@@ -45,14 +45,14 @@ test("equal expressions are evaluated once", () => {
   expect(maxAllowanceUnits - allowance.left).toBe(spent);
 });
 
-test("an expression that reads the LLM request is evaluated anew when more is known of it", () => {
+test("an expression that reads the LLM request is evaluated again when its view has changed", () => {
   const allowance = new Allowance();
   const { evaluate } = parsed("llm.totalTokens + 1");
   expect(evaluate({ ...view, llm: { totalTokens: 1 } }, allowance)).toBe("2");
   expect(evaluate({ ...view, llm: { totalTokens: 2 } }, allowance)).toBe("3");
 });
 
-test("suffices for a hundred usual expressions", () => {
+test("an allowance suffices for a hundred usual expressions", () => {
   const allowance = new Allowance();
   const rawHeaders = Array.from({ length: 20 }, (_, at) => [`x-${at}`, "value"]).flat();
   const request = { ...view, path: "/v1/chat/completions?a=b", rawHeaders };
@@ -63,7 +63,7 @@ test("suffices for a hundred usual expressions", () => {
   }
 });
 
-test("a Gateway's policies and a route's have an allowance each", () => {
+test("the policies of a Gateway and of a route have an allowance each", () => {
   const work = new RequestWork();
   const route = work.allowanceOf("HTTPRoute/a/b");
   expect(work.allowanceOf("HTTPRoute/a/b#rule")).toBe(route);

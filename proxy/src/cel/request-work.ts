@@ -1,37 +1,37 @@
 /**
- * What all expressions of one request may cost together, however many policies they come from. The policies of the
- * Gateway have an allowance of their own, so that those of a route, which another tenant may write, cannot use it up.
+ * Bounds the work of all expressions of one request together, over all policies. The policies of the Gateway have an
+ * allowance of their own, so that the policies of a route, which another tenant may write, cannot use it up.
  */
 import type { LlmView } from "./llm-view.ts";
 
 /**
- * What one evaluation may cost: half a millisecond on a core of 2026. `charged-work.test.ts` holds the charges against the work,
- * and `test/hardening/cel-cost.test.ts` the work against a plain loop.
+ * The maximum cost of one evaluation in units: half a millisecond on a core of 2026. `charged-work.test.ts` compares
+ * the charges with the work, and `test/hardening/cel-cost.test.ts` compares the work with a plain loop.
  */
 export const maxEvaluationUnits = 30_000;
 
-/** About two milliseconds: four expressions that each cost what one evaluation may, or more than a hundred usual ones. */
+/** About two milliseconds: four expressions of the maximum cost, or more than a hundred usual ones. */
 export const maxAllowanceUnits = 4 * maxEvaluationUnits;
 
-/** What an evaluation has come to. */
+/** The outcome of an evaluation. */
 export interface Evaluated<Value> {
-  /** What was known of the LLM request then. */
+  /** The view of the LLM request at the time of the evaluation. */
   readonly llm: LlmView | undefined;
   readonly value: Value;
 }
 
-/** The work that is left, and what it has been spent on: equal expressions are evaluated once. */
+/** The remaining work, and the values of the expressions evaluated so far: equal expressions are evaluated once. */
 export class Allowance {
-  /** Units; never below 0. */
+  /** Remaining units; never below 0. */
   left = maxAllowanceUnits;
   #values: Map<string, Evaluated<unknown>> | undefined;
 
-  /** What an expression came to before. Only the owner of `source` knows the type of its values. */
-  recall(source: string): Evaluated<unknown> | undefined {
+  /** The previous outcome of an expression. Only the owner of `source` knows the type of its value. */
+  cached(source: string): Evaluated<unknown> | undefined {
     return this.#values?.get(source);
   }
 
-  remember(source: string, evaluated: Evaluated<unknown>): void {
+  cache(source: string, evaluated: Evaluated<unknown>): void {
     this.#values ??= new Map();
     this.#values.set(source, evaluated);
   }
@@ -41,7 +41,7 @@ export class RequestWork {
   #gateway: Allowance | undefined;
   #route: Allowance | undefined;
 
-  /** @param target of the policy, such as `Gateway/namespace/name` or `HTTPRoute/namespace/name`. */
+  /** @param target the target of the policy, such as `Gateway/namespace/name` or `HTTPRoute/namespace/name`. */
   allowanceOf(target: string): Allowance {
     if (target.startsWith("Gateway/")) return (this.#gateway ??= new Allowance());
     return (this.#route ??= new Allowance());

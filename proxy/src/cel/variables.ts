@@ -1,4 +1,4 @@
-/** The variables of an expression: their names, their types, since when each is known, and how it is read. */
+/** The variables of expressions: the name, the type and the phase of each, and how it is read from a request. */
 import { type CelInput, CelScalar, type CelType, mapType } from "@bufbuild/cel";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { unverifiedClaims } from "./jwt.ts";
@@ -8,28 +8,28 @@ import type { RequestView } from "./request-view.ts";
 /** One subscriber has at least a /64 and may use any address in it (RFC 6177, RFC 8981). */
 export const defaultIpv6PrefixLength = 64;
 
-/** When something of a request is known: with its head, once its body has been read, after its response. */
+/** When a value is known: with the request head, after the request body has been read, after the response. */
 export type Phase = "head" | "body" | "response";
 
-/** In the order of time. */
+/** All phases in order of time. */
 export const phases: readonly Phase[] = ["head", "body", "response"];
 
 export interface Variable {
-  /** In full, as an expression writes it: `request.headers`. */
+  /** The full name as in an expression: `request.headers`. */
   readonly name: string;
   readonly type: CelType;
   readonly phase: Phase;
-  /** Undefined where this request has none: an expression that reads it has no value then. */
+  /** Returns undefined if the request has no such value. The expression then has no value either. */
   readonly read: (view: RequestView) => CelInput | undefined;
 }
 
-/** Type of the variables that hold a text by name. */
+/** The type of a map from names to texts. */
 export const textByName = mapType(CelScalar.STRING, CelScalar.STRING);
 
-/** Type of the claims of a token, whose values are whatever its issuer made them. */
+/** The type of the claims of a token. Their values have any type. */
 export const claimsByName = mapType(CelScalar.STRING, CelScalar.DYN);
 
-/** Every variable there is; none is a prefix of another. */
+/** All variables. None is a prefix of another. */
 export const variables: readonly Variable[] = [
   text("request.method", (view) => view.method),
   text("request.path", (view) => pathOf(view.path)),
@@ -37,7 +37,7 @@ export const variables: readonly Variable[] = [
   text("request.scheme", (view) => view.scheme),
   { name: "request.headers", type: textByName, phase: "head", read: headersOf },
   { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
-  // Anyone can write such a token: the name says so wherever it is used.
+  // Anyone can write such a token. The name makes this visible in each expression.
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
   text("source.address", ({ sourceAddress, ipv6PrefixLength = defaultIpv6PrefixLength }) =>
     networkOf(sourceAddress, ipv6PrefixLength),
@@ -61,7 +61,7 @@ function llm(name: string, type: CelType, phase: Phase, read: (view: LlmView) =>
   return { name: `llm.${name}`, type, phase, read: ({ llm: view }) => (view === undefined ? undefined : read(view)) };
 }
 
-/** CEL's integers have 64 bits. */
+/** Converts to a CEL integer, which has 64 bits. */
 function integer(value: number | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(value);
 }
@@ -73,14 +73,14 @@ function bearerOf(view: RequestView): string | undefined {
 }
 
 /**
- * The value of one header, or undefined when the request has none. `name` is lower case. `host` is the authority, which
- * an absolute request target and HTTP/2 give in the place of the field (RFC 9112 §3.2.2, RFC 9113 §8.3.1).
+ * The value of one header, or undefined if the request does not have it. `name` is in lower case. `host` is the
+ * authority, which replaces the field in absolute request targets (RFC 9112 §3.2.2) and in HTTP/2 (RFC 9113 §8.3.1).
  */
 export function headerOf({ rawHeaders, authority }: RequestView, name: string): string | undefined {
   if (name === "host") return authority === "" ? undefined : authority;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const raw = rawHeaders[at];
-    // The length first: most names differ there, and no lower-case copy is made of those.
+    // Compares the length first: most names differ in it, and no lower-case copy is made of them.
     if (raw?.length === name.length && raw.toLowerCase() === name) return rawHeaders[at + 1];
   }
   return undefined;
@@ -101,7 +101,7 @@ function pathOf(pathAndQuery: string): string {
   return query === -1 ? pathAndQuery : pathAndQuery.slice(0, query);
 }
 
-/** Decoded; of a parameter that comes several times the first counts. */
+/** The decoded parameters. Of a parameter that occurs several times, the first is used. */
 function queryOf(pathAndQuery: string): Map<string, string> {
   const parameters = new Map<string, string>();
   const query = pathAndQuery.indexOf("?");
@@ -113,8 +113,8 @@ function queryOf(pathAndQuery: string): Map<string, string> {
 }
 
 /**
- * In lower case, without the port and without the trailing dot of a full DNS name, as routing compares hosts; an IPv6
- * address keeps its brackets.
+ * The host in lower case, without the port and without the trailing dot of a fully qualified name, as routing compares
+ * hosts. An IPv6 address keeps its brackets.
  */
 function hostOf(authority: string): string {
   const port = authority.lastIndexOf(":");

@@ -1,60 +1,60 @@
 /**
- * Runs a program over a text, as a deterministic automaton whose states are made when they are first met. A step to a
- * state that is known costs next to nothing, whatever the size of the program; making one costs as much as the program
- * has instructions, and is taken from the caller's budget. So the worst text costs no more than the budget.
+ * Runs a program over a text as a deterministic automaton with lazily built states. A step to a known state has a
+ * small constant cost. A new state costs as many units as the program has instructions. Both are charged to the budget
+ * of the caller, so that no text costs more than the budget.
  */
-import { type Instruction, op, place, type Program } from "./program.ts";
+import { type Instruction, op, emptyWidth, type Program } from "./program.ts";
 import type { WorkBudget } from "./work-budget.ts";
 
-/** Whether the whole text must match, or any part of it may. */
+/** Whether the pattern must match the whole text or any part of it. */
 export type Anchoring = "whole" | "part";
 
 interface State {
-  /** Instructions that consume, assert or match, sorted. */
+  /** The instructions at this state that consume, assert or match, sorted. */
   readonly pending: readonly number[];
-  /** What came last, as far as an assertion may ask for it. */
+  /** The kind of the preceding code point, which assertions test. */
   readonly last: Last;
-  /** By class of the next code point. */
+  /** The next state by the class of the next code point. */
   readonly next: (State | undefined)[];
-  /** By the next code point, of those without a class. */
+  /** The next state by the next code point, for code points without a class. */
   wide: Map<number, State> | undefined;
-  /** Whether the text may end here. */
+  /** Whether the pattern matches if the text ends here; undefined until computed. */
   acceptsEnd: boolean | undefined;
 }
 
 type Last = "begin" | "newline" | "word" | "other";
 
-/** Units that an instruction takes when a state is made. */
+/** Units for each instruction when a state is built. */
 const unitsPerInstruction = 3;
 
-/** Units that a new state takes beside its instructions. */
+/** Units for a new state besides its instructions. */
 const unitsPerState = 64;
 
-/** Units that a step to a known state takes. */
+/** Units for a step to a known state. */
 const unitsPerKnownStep = 1;
 
-/** So many of them are charged together, so that a long text does not go far beyond the budget. */
+/** The number of steps charged together. Bounds how far a long text exceeds the budget. */
 const stepsPerCharge = 1_024;
 
 const newline = 10;
 
-/** Code points of a text that comes from a header have a class. */
+/** Code points below this have a class: all that occur in header values, which are Latin-1. */
 const classified = 256;
 
 export class Automaton {
   readonly #program: Program;
   readonly #anchoring: Anchoring;
-  /** Numbers of all states together that are kept; beyond it they are forgotten and made again. */
+  /** The maximum size of all states together, in numbers. When it is exceeded, all states are discarded. */
   readonly #maxCells: number;
   readonly #asserts: boolean;
   readonly #classes: Uint16Array;
   readonly #classCount: number;
   readonly #states = new Map<string, State>();
   #cells = 0;
-  /** Of the closure that is being made: instruction → number of that closure. */
+  /** For each instruction, the number of the last closure that contains it. */
   readonly #seen: Uint32Array;
   #closure = 0;
-  /** Ends every search for a part. */
+  /** The final state of a search for a part. */
   readonly #found: State = { pending: [], last: "other", next: [], wide: undefined, acceptsEnd: true };
 
   constructor(program: Program, anchoring: Anchoring, maxCells: number) {
@@ -67,7 +67,7 @@ export class Automaton {
     this.#seen = new Uint32Array(program.instructions.length);
   }
 
-  /** Throws `BudgetExceeded` where the answer costs more than `budget` has. */
+  /** Whether the text matches. Throws `BudgetExceeded` if this costs more than the rest of `budget`. */
   test(text: string, budget: WorkBudget): boolean {
     let state = this.#begin(budget);
     let at = 0;
@@ -94,7 +94,7 @@ export class Automaton {
     }
     budget.spend((at - charged) * unitsPerKnownStep);
     if (state.pending.length === 0) return false;
-    state.acceptsEnd ??= this.#closes(state, budget);
+    state.acceptsEnd ??= this.#matchesAtEnd(state, budget);
     return state.acceptsEnd;
   }
 
@@ -105,8 +105,10 @@ export class Automaton {
     return this.#stateOf(pending, "begin", budget);
   }
 
-  #closes({ pending, last }: State, budget: WorkBudget): boolean {
-    return this.#settle(pending, placeBetween(last, undefined), budget).some((pc) => this.#at(pc).op === op.match);
+  #matchesAtEnd({ pending, last }: State, budget: WorkBudget): boolean {
+    return this.#passAssertions(pending, conditionsBetween(last, undefined), budget).some(
+      (pc) => this.#at(pc).op === op.match,
+    );
   }
 
   #step(state: State, rune: number, budget: WorkBudget): State {
@@ -115,18 +117,18 @@ export class Automaton {
       budget.spend(unitsPerInstruction);
       return known;
     }
-    const made = this.#make(state, rune, budget);
+    const made = this.#nextState(state, rune, budget);
     if (rune < classified) state.next[this.#classes[rune] ?? 0] = made;
     else {
       state.wide ??= new Map();
       state.wide.set(rune, made);
-      this.#keep(4);
+      this.#countCells(4);
     }
     return made;
   }
 
-  #make({ pending, last }: State, rune: number, budget: WorkBudget): State {
-    const settled = this.#asserts ? this.#settle(pending, placeBetween(last, rune), budget) : pending;
+  #nextState({ pending, last }: State, rune: number, budget: WorkBudget): State {
+    const settled = this.#asserts ? this.#passAssertions(pending, conditionsBetween(last, rune), budget) : pending;
     budget.spend(settled.length * unitsPerInstruction);
     const isPart = this.#anchoring === "part";
     if (isPart && settled.some((pc) => this.#at(pc).op === op.match)) return this.#found;
@@ -140,8 +142,8 @@ export class Automaton {
     return this.#stateOf(next, this.#asserts ? kindOf(rune) : "other", budget);
   }
 
-  /** What is left of `pending` when all assertions that hold here have been passed. */
-  #settle(pending: readonly number[], conditions: number, budget: WorkBudget): readonly number[] {
+  /** The instructions reached from `pending` through the assertions that hold under `conditions`. */
+  #passAssertions(pending: readonly number[], conditions: number, budget: WorkBudget): readonly number[] {
     if (!this.#asserts) return pending;
     const settled: number[] = [];
     this.#beginClosure();
@@ -153,7 +155,7 @@ export class Automaton {
     this.#closure += 1;
   }
 
-  /** Adds to `found` what is reached from `from` without consuming anything. */
+  /** Adds to `found` the instructions that are reached from `from` without consuming a code point. */
   #add(from: number, conditions: number, found: number[], budget: WorkBudget): void {
     const open = [from];
     for (let pc = open.pop(); pc !== undefined; pc = open.pop()) {
@@ -189,15 +191,15 @@ export class Automaton {
     const known = this.#states.get(key);
     if (known !== undefined) return known;
     budget.spend(unitsPerState + (this.#classCount >> 2));
-    this.#keep(2 * pending.length + this.#classCount + 16);
+    this.#countCells(2 * pending.length + this.#classCount + 16);
     const next = new Array<State | undefined>(this.#classCount).fill(undefined);
     const state: State = { pending, last, next, wide: undefined, acceptsEnd: undefined };
     this.#states.set(key, state);
     return state;
   }
 
-  /** Forgets all states where they are too many; those in use go on and lead to new ones. */
-  #keep(cells: number): void {
+  /** Adds to the size of the states. Discards all states beyond the maximum; the one in use then leads to new ones. */
+  #countCells(cells: number): void {
     this.#cells += cells;
     if (this.#cells <= this.#maxCells) return;
     for (const state of this.#states.values()) {
@@ -219,7 +221,7 @@ function consumes({ op: kind }: Instruction): boolean {
   return kind >= op.rune && kind <= op.anyButNewline;
 }
 
-/** Groups the first code points by what the program can tell apart. */
+/** Assigns the first code points to classes: code points of one class are equivalent for the program. */
 function classesOf(instructions: readonly Instruction[], asserts: boolean): Uint16Array {
   const classes = new Uint16Array(classified);
   let count = 1;
@@ -253,7 +255,7 @@ function classesOf(instructions: readonly Instruction[], asserts: boolean): Uint
   return renumbered(classes);
 }
 
-/** The same groups, numbered from 0 without gaps. */
+/** The same classes, numbered from 0 without gaps. */
 function renumbered(classes: Uint16Array): Uint16Array {
   const numbers = new Map<number, number>();
   return classes.map((each) => {
@@ -272,13 +274,13 @@ function kindOf(rune: number): Last {
   return isWord(rune) ? "word" : "other";
 }
 
-/** The conditions that hold between what came last and `next`; undefined is the end of the text. */
-function placeBetween(last: Last, next: number | undefined): number {
+/** The empty-width conditions between the last code point and `next`; undefined is the end of the text. */
+function conditionsBetween(last: Last, next: number | undefined): number {
   let conditions = 0;
-  if (last === "begin") conditions |= place.beginText | place.beginLine;
-  if (last === "newline") conditions |= place.beginLine;
-  if (next === undefined) conditions |= place.endText | place.endLine;
-  if (next === newline) conditions |= place.endLine;
+  if (last === "begin") conditions |= emptyWidth.beginText | emptyWidth.beginLine;
+  if (last === "newline") conditions |= emptyWidth.beginLine;
+  if (next === undefined) conditions |= emptyWidth.endText | emptyWidth.endLine;
+  if (next === newline) conditions |= emptyWidth.endLine;
   const isBoundary = (last === "word") !== (next !== undefined && isWord(next));
-  return conditions | (isBoundary ? place.wordBoundary : place.noWordBoundary);
+  return conditions | (isBoundary ? emptyWidth.wordBoundary : emptyWidth.noWordBoundary);
 }

@@ -1,12 +1,12 @@
 /**
- * The size of a regular expression, from its text alone: an upper bound of the instructions that RE2 compiles it to, and
- * of the work that this takes. Compiling first and measuring then would be too late: `(x{1000}){1000}` has 15 characters.
+ * Computes the size of a regular expression from its text: an upper bound of the number of instructions that RE2
+ * compiles it to, and of the work for that. Compiling first would be too late: `(x{1000}){1000}` has 15 characters.
  *
- * The scan is linear in the text and never throws. It knows as much of RE2's syntax as the sum needs; what is no syntax
- * at all is counted in some way and refused by RE2 itself.
+ * The scan is linear in the text and never throws. It understands the parts of RE2's syntax that affect the size. The
+ * size of an invalid pattern has no meaning; RE2 rejects the pattern.
  */
 
-/** What is counted of an open group. */
+/** The counts of an open group. */
 interface Group {
   /** Instructions of all atoms but the last. */
   before: number;
@@ -14,19 +14,19 @@ interface Group {
   last: number;
 }
 
-/** A Unicode class such as `\pL` holds hundreds of ranges: for reading it once, and for each instruction of it. */
+/** The units to parse a Unicode class such as `\pL`, which has hundreds of ranges, and the units of its instruction. */
 const unicodeClass = { read: 32, instruction: 4 };
 
-/** So many characters of a class cost as much as another instruction. */
+/** The number of characters in a class that cost as much as an instruction. */
 const classCharsPerUnit = 32;
 
-/** So many code points of a range cost as much as an instruction, where each of them is folded for its case. */
+/** The number of code points in a range that cost as much as an instruction if the case of each is folded. */
 const foldedPerUnit = 100;
 
-/** Highest code point that has a case. */
+/** The highest code point with case. */
 const maxFold = 125_251;
 
-/** Larger than any bound, and far from where integers lose precision. */
+/** The largest size. It exceeds any bound and is exact as a number. */
 const saturated = 1_000_000_000;
 
 export function patternSize(source: string): number {
@@ -39,7 +39,7 @@ class Scanner {
   readonly #outer: Group[] = [];
   #group: Group = { before: 0, last: 0 };
   #at = 0;
-  /** What compiling costs beside the instructions. */
+  /** The cost of compiling besides the instructions. */
   #extra: number;
 
   constructor(source: string) {
@@ -51,7 +51,7 @@ class Scanner {
   size(): number {
     while (this.#at < this.#text.length) this.#next();
     while (this.#outer.length > 0) this.#close();
-    // RE2 begins with an instruction that fails and ends with one that matches.
+    // RE2 adds an instruction that fails at the beginning and one that matches at the end.
     return Math.min(saturated, Math.ceil(sizeOf(this.#group) + this.#extra + 2));
   }
 
@@ -96,7 +96,7 @@ class Scanner {
     if (this.#text.charAt(this.#at) === "?") {
       const [all = "?", end] = /^\?(?:P?<[^>]*>|[a-zA-Z-]*([:)]?))/.exec(this.#rest(300)) ?? [];
       this.#at += all.length;
-      // Flags for the rest of the group around.
+      // Flags apply to the rest of the enclosing group.
       if (end === ")") return;
     }
     this.#outer.push(this.#group);
@@ -109,7 +109,7 @@ class Scanner {
     this.#atom(size);
   }
 
-  /** `{n}`, `{n,}`, `{n,m}`; anything else is a literal brace. */
+  /** Scans `{n}`, `{n,}` or `{n,m}`; anything else is a literal brace. */
   #repeat(): void {
     const [all, least = "", comma, most = ""] = /^(\d{1,8})(,?)(\d{0,8})\}/.exec(this.#rest(20)) ?? [];
     if (all === undefined) {
@@ -120,7 +120,7 @@ class Scanner {
     const min = Number(least);
     const max = comma === "" ? min : Number(most);
     const { last } = this.#group;
-    // Each copy beyond the least is optional, which takes an instruction of its own; so does a loop.
+    // Each copy beyond the minimum is optional and adds an instruction, as does a loop.
     const size = Math.max(1, min) * last + Math.max(0, max - min) * (last + 1) + 2;
     this.#group.last = Math.min(saturated, size);
   }
@@ -146,7 +146,7 @@ class Scanner {
     this.#at = end === -1 ? this.#text.length : end + 1;
   }
 
-  /** A class is one instruction, which takes the more work the more it holds. */
+  /** Scans a class: one instruction, whose work grows with its length. */
   #class(): void {
     this.#atom(1);
     const start = this.#at;
@@ -172,7 +172,7 @@ class Scanner {
     }
   }
 
-  /** `[:alpha:]` */
+  /** Skips a named class such as `[:alpha:]`. */
   #skipNamedClass(): boolean {
     if (!this.#text.startsWith("[:", this.#at)) return false;
     const end = this.#text.indexOf(":]", this.#at + 2);
@@ -181,7 +181,7 @@ class Scanner {
     return true;
   }
 
-  /** The code point of one character of a class; 0 for what is none. */
+  /** Scans one item of a class and returns its code point; 0 for an escaped class. */
   #classChar(): number {
     const code = this.#text.codePointAt(this.#at) ?? 0;
     this.#at += code > 0xffff ? 2 : 1;
@@ -209,7 +209,7 @@ class Scanner {
   }
 }
 
-/** An empty group is an instruction that does nothing. */
+/** The size of a group. An empty group is an instruction without effect. */
 function sizeOf({ before, last }: Group): number {
   return Math.max(1, before + last);
 }

@@ -1,7 +1,7 @@
 /**
- * Regular expressions of RE2's syntax, bounded in what they take to compile and to run. A pattern is judged by its text
- * first, so that one that is too large is never compiled; then by RE2. It is compiled when it is first needed, once per
- * thread, however many routes have it (docs/adr/0007).
+ * Regular expressions in RE2's syntax with bounded costs to compile and to run. A pattern is first checked for its
+ * size, computed from its text, so that one that is too large is never compiled. Then RE2 checks the syntax. A pattern
+ * is compiled at its first use, once per thread, for all routes that contain it (docs/adr/0007).
  */
 import { Automaton, type Anchoring } from "./automaton.ts";
 import { patternSize } from "./pattern-size.ts";
@@ -10,41 +10,43 @@ import type { WorkBudget } from "./work-budget.ts";
 
 export { patternSize } from "./pattern-size.ts";
 
-/** Largest size of one pattern, as `patternSize` counts it. A list of 15 UUIDs is about that large. */
+/** The maximum size of a pattern as computed by `patternSize`. A list of 15 UUIDs has about this size. */
 export const maxPatternSize = 1_000;
 
-/** Numbers that an automaton keeps of its states, for each unit of size; with a size of 1,000 some 500 KB. */
+/**
+ * The numbers that an automaton stores for its states, per unit of size. A pattern of size 1,000 takes about 500 KB.
+ */
 const cellsPerUnit = 64;
 const fewestCells = 4_096;
 
 /** A regular expression that runs within a budget. */
 export interface Pattern {
   readonly size: number;
-  /** Compiles it, where that has not been done yet. */
+  /** Compiles the pattern unless it is compiled already. */
   readonly prepare: () => void;
-  /** Throws `BudgetExceeded` where the answer costs more than `budget` has. */
+  /** Whether the text matches. Throws `BudgetExceeded` if this costs more than the rest of `budget`. */
   readonly test: (text: string, budget: WorkBudget) => boolean;
 }
 
-/** What is wrong with a pattern's size; undefined where it may be compiled. Linear in the text; never throws. */
+/** Returns an error if the pattern is too large to compile, else undefined. Linear in the text; never throws. */
 export function sizeError(source: string): string | undefined {
   const size = patternSize(source);
   if (size <= maxPatternSize) return undefined;
   return `its program has a size of ${size}, accepted is at most ${maxPatternSize}; counted repetitions multiply`;
 }
 
-/** What is wrong with a pattern: its size, or what RE2 finds. Undefined where it is sound. Never throws. */
+/** Returns the error of a pattern, by its size or from RE2; undefined if it is valid. Never throws. */
 export function patternError(source: string): string | undefined {
-  const judged = faults.get(source);
-  if (judged !== undefined) return judged.fault;
-  const fault = sizeError(source) ?? syntaxError(source);
-  faults.set(source, { fault });
-  return fault;
+  const known = patternErrors.get(source);
+  if (known !== undefined) return known.error;
+  const error = sizeError(source) ?? syntaxError(source);
+  patternErrors.set(source, { error });
+  return error;
 }
 
 /**
- * A pattern to be run; compiled at its first use. One text is one pattern. Throws at that use what `patternError` finds,
- * so the pattern is to be judged before.
+ * Returns the pattern for a text, always the same one. The pattern is compiled at its first use, which throws the
+ * error that `patternError` returns. Therefore callers validate the text first.
  */
 export function patternFor(source: string, anchoring: Anchoring): Pattern {
   const patterns = compiled[anchoring];
@@ -66,13 +68,13 @@ export function patternFor(source: string, anchoring: Anchoring): Pattern {
 }
 
 function programOf(source: string) {
-  const fault = sizeError(source);
-  if (fault !== undefined) throw new Error(fault);
+  const error = sizeError(source);
+  if (error !== undefined) throw new Error(error);
   return compileProgram(source);
 }
 
-/** Remembers what was made of the last texts; forgets all of them when they are too long together. */
-class Memory<T> {
+/** A cache by text. It is cleared when its texts together exceed the maximum length. */
+class BoundedCache<T> {
   readonly #values = new Map<string, T>();
   readonly #maxChars: number;
   #chars = 0;
@@ -95,10 +97,10 @@ class Memory<T> {
   }
 }
 
-const faults = new Memory<{ readonly fault: string | undefined }>(1_000_000);
+const patternErrors = new BoundedCache<{ readonly error: string | undefined }>(1_000_000);
 
-/** Patterns that routes hold stay theirs when they are forgotten here. */
-const compiled: Readonly<Record<Anchoring, Memory<Pattern>>> = {
-  whole: new Memory(1_000_000),
-  part: new Memory(1_000_000),
+/** Compiled patterns. Routes hold references of their own, so clearing the cache does not affect them. */
+const compiled: Readonly<Record<Anchoring, BoundedCache<Pattern>>> = {
+  whole: new BoundedCache(1_000_000),
+  part: new BoundedCache(1_000_000),
 };

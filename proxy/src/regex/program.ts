@@ -1,25 +1,25 @@
-/** Regular expressions as RE2 compiles them: the only file that knows the form of re2js' programs. */
+/** Compiles regular expressions by re2js. Only this file depends on the structure of re2js' programs. */
 import { RE2Set } from "re2js";
 
-/** One step of a program. What it consumes is told by `matchRune`. */
+/** One step of a program. `matchRune` decides which code points it consumes. */
 export interface Instruction {
   readonly op: number;
-  /** Where to go on. */
+  /** The index of the next instruction. */
   readonly out: number;
-  /** The other way of an `alternative`; the conditions of an `assertion`. */
+  /** The other branch of an `alternative`; the conditions of an `assertion`. */
   readonly arg: number;
-  /** Ranges of code points, the ends in turn; or one code point. Shared between equal classes. */
+  /** Ranges of code points as pairs of first and last; or one code point. Equal classes share the array. */
   readonly runes: ArrayLike<number>;
   matchRune(rune: number): boolean;
 }
 
 export interface Program {
   readonly start: number;
-  /** The first fails. */
+  /** The first instruction is `fail`. */
   readonly instructions: readonly Instruction[];
 }
 
-/** Of `Instruction.op`; those from `rune` to `anyButNewline` consume a code point. */
+/** Values of `Instruction.op`. Those from `rune` to `anyButNewline` consume a code point. */
 export const op = {
   alternative: 1,
   alternativeMatch: 2,
@@ -32,8 +32,8 @@ export const op = {
   anyButNewline: 11,
 } as const;
 
-/** Conditions on a place between two code points, as `Instruction.arg` of an assertion combines them. */
-export const place = {
+/** Conditions on the position between two code points. `Instruction.arg` of an assertion is a combination of them. */
+export const emptyWidth = {
   beginLine: 1,
   endLine: 2,
   beginText: 4,
@@ -42,17 +42,19 @@ export const place = {
   noWordBoundary: 32,
 } as const;
 
-/** Why RE2 does not take a pattern; undefined where it does. Costs less than to compile it. Never throws. */
+/** Returns the syntax error of a pattern, or undefined if RE2 accepts it. Cheaper than compiling it. Never throws. */
 export function syntaxError(source: string): string | undefined {
   try {
     new RE2Set().add(source);
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : "unknown fault";
+    return error instanceof Error ? error.message : "unknown error";
   }
 }
 
-/** Throws what RE2 finds wrong. A set of one: `RE2JS.compile` adds analyses that are of no use here and cost more. */
+/**
+ * Throws RE2's syntax error. Uses a set of one pattern: `RE2JS.compile` adds expensive analyses that have no use here.
+ */
 export function compileProgram(source: string): Program {
   const set = new RE2Set();
   set.add(source);

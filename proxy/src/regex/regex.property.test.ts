@@ -31,24 +31,24 @@ const text = fc.string({ unit: fc.constantFrom(..."abcdAé/-._1 σΣ☃😀\n".s
 
 const plenty = () => new WorkBudget(10_000_000);
 
-test("an automaton answers as RE2 does", () => {
+test("an automaton gives the same results as RE2", () => {
   fc.assert(
     fc.property(pattern, fc.array(text, { minLength: 1, maxLength: 6 }), (source, texts) => {
       fc.pre(patternError(source) === undefined);
       const reference = RE2JS.compile(source);
-      // So few cells that states are forgotten all the time.
-      const forgetful = new Automaton(compileProgram(source), "whole", 1);
+      // With one cell, states are discarded all the time.
+      const smallest = new Automaton(compileProgram(source), "whole", 1);
       for (const each of texts) {
         expect(patternFor(source, "whole").test(each, plenty()), each).toBe(reference.testExact(each));
         expect(patternFor(source, "part").test(each, plenty()), each).toBe(reference.test(each));
-        expect(forgetful.test(each, plenty()), each).toBe(reference.testExact(each));
+        expect(smallest.test(each, plenty()), each).toBe(reference.testExact(each));
       }
     }),
     { numRuns: 2_000 },
   );
 });
 
-test("a pattern never compiles to more than its size", () => {
+test("a pattern never compiles to more instructions than its size", () => {
   fc.assert(
     fc.property(pattern, (source) => {
       fc.pre(syntaxError(source) === undefined);
@@ -59,7 +59,7 @@ test("a pattern never compiles to more than its size", () => {
   );
 });
 
-test("the size of any text is found, and is a number", () => {
+test("the size of any text is a number", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.constantFrom(..."\\Q({[<:?P^]xp)}>-19,E".split("")), maxLength: 60 }),
@@ -71,7 +71,7 @@ test("the size of any text is found, and is a number", () => {
   );
 });
 
-describe("patterns that are refused before they are compiled", () => {
+describe("patterns that are rejected before they are compiled", () => {
   test.each([
     ["x{1000}".repeat(140)],
     ["(x{1000}){1000}"],
@@ -108,7 +108,7 @@ describe("a text for which a pattern needs many states", () => {
     expect(() => costly.test(random, new WorkBudget(100_000))).toThrow(BudgetExceeded);
   });
 
-  test("is left soon after the budget is used up, also where every state is known", () => {
+  test("stops soon after the budget is used up, also if all states are known", () => {
     const simple = patternFor("a*b", "part");
     const long = "a".repeat(60_000);
     simple.test(long, plenty());
@@ -117,7 +117,7 @@ describe("a text for which a pattern needs many states", () => {
     expect(budget.left).toBeGreaterThan(-1_100);
   });
 
-  test("leaves the pattern as it was for others", () => {
+  test("leaves the pattern usable for other texts", () => {
     expect(costly.test("a".repeat(402), plenty())).toBe(true);
     expect(costly.test("a".repeat(401), plenty())).toBe(false);
   });

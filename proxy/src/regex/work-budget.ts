@@ -1,9 +1,9 @@
 /**
- * What one match or one evaluation may cost. Cost is counted in units and not in time, so that the outcome does not
- * depend on the load of the machine. A unit takes some 20 nanoseconds.
+ * The budget of one match or one evaluation. The cost is counted in units instead of time, so that the outcome does
+ * not depend on the load of the machine. A unit takes about 20 nanoseconds.
  */
 
-/** Thrown where work would cost more than is left. */
+/** Thrown if work costs more than the rest of the budget. */
 export class BudgetExceeded extends Error {
   constructor() {
     super("the work budget is exceeded");
@@ -11,7 +11,7 @@ export class BudgetExceeded extends Error {
 }
 
 export class WorkBudget {
-  /** Units that are left. */
+  /** Remaining units; negative after the budget is exceeded. */
   left: number;
 
   constructor(units: number) {
@@ -22,7 +22,7 @@ export class WorkBudget {
     return this.left < 0;
   }
 
-  /** Takes `units` off what is left; throws `BudgetExceeded` where there are not enough. */
+  /** Subtracts `units`. Throws `BudgetExceeded` if fewer are left. */
   spend(units: number): void {
     this.left -= units;
     if (this.left < 0) throw new BudgetExceeded();

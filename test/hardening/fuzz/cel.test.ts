@@ -81,7 +81,7 @@ const mostCost = 60;
 fuzz("cel", {
   arbitrary: fc.record({ source: anyExpression, request: fc.nat(largeRequests.length - 1) }),
   check({ source, request }) {
-    const parsed = parseExpression(source, { phase: "response", gives: "text" });
+    const parsed = parseExpression(source, { phase: "response", result: "text" });
     const view = largeRequests[request];
     if (!parsed.ok || view === undefined) return;
     evaluationBudget.left = maxEvaluationUnits;

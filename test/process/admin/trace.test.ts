@@ -96,7 +96,7 @@ test("a condition chooses the request; all who watch get the next one that they 
   expect(wrong.status).toBe(400);
   expect(adminErrorSchema.parse(JSON.parse(wrong.text)).error).toMatch(/column \d+/);
   const text = await askAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path")}`);
-  expect(adminErrorSchema.parse(JSON.parse(text.text)).error).toBe("expression gives a string, accepted is bool");
+  expect(adminErrorSchema.parse(JSON.parse(text.text)).error).toBe("expression has the type string, accepted is bool");
 });
 
 test("follows a stream to its end; a watcher who leaves takes nothing along", async () => {

@@ -34,7 +34,7 @@ export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
 function respondTrace(watch: WatchNext, clock: Clock, { query }: AdminRequest): AdminResponse {
   const expression = query.get("expression") ?? undefined;
   if (expression !== undefined) {
-    const parsed = parseExpression(expression, { phase: "head", gives: "condition" });
+    const parsed = parseExpression(expression, { phase: "head", result: "condition" });
     if (!parsed.ok) {
       const error = parsed.problems.map(({ message }) => message).join("; ");
       return reject(

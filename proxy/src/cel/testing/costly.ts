@@ -1,9 +1,9 @@
-/** Expressions that would take long, and requests that make them. */
+/** Expensive expressions, and requests that make them so. */
 import type { RequestView } from "../request-view.ts";
 
 const [x, y] = ['request.headers["x"]', 'request.headers["y"]'];
 
-/** Each costs more than an evaluation may for some of `largeRequests`. */
+/** Each exceeds the budget of an evaluation for at least one of `largeRequests`. */
 export const costlyExpressions: readonly string[] = [
   'request.path.replace("", request.path).replace("", request.path)',
   'request.path.replace("a", request.path).replace("a", request.path)',
@@ -42,7 +42,7 @@ export const costlyExpressions: readonly string[] = [
   `"b" in ${x}.split(",")`,
 ];
 
-/** As large as the server takes them. */
+/** Requests of the largest size that the server accepts. */
 export const largeRequests: readonly RequestView[] = [
   request(`/${"a".repeat(700)}`, { x: "a,".repeat(350), y: "a" }),
   request(`/${"a".repeat(10_000)}?${"a&b=1&".repeat(1_000)}`, { x: "a".repeat(60_000), y: `${"a".repeat(1_000)}b` }),

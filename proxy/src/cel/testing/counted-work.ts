@@ -1,6 +1,6 @@
 /**
- * Counts what the functions of CEL are given and what they give, apart from what `cost.ts` charges for it. A test file
- * puts it beneath the charges:
+ * Counts the operands and results of the CEL functions, independently of the charges of `cost.ts`. A test file
+ * inserts it below the charges:
  *
  *     vi.mock(import("@bufbuild/cel"), async (original) => {
  *       const { withCountedWork } = await import("./testing/counted-work.ts");
@@ -10,12 +10,12 @@
 import type { CelEnv, CelResult, CelValue } from "@bufbuild/cel";
 
 export interface Work {
-  /** Functions that ran. */
+  /** Function calls. */
   calls: number;
-  /** UTF-16 code units and bytes that they were given. */
+  /** UTF-16 code units and bytes of the operands. */
   charactersRead: number;
   charactersMade: number;
-  /** Elements of lists that they gave. */
+  /** Elements of the lists in the results. */
   elementsMade: number;
 }
 
@@ -23,14 +23,14 @@ const none: Work = { calls: 0, charactersRead: 0, charactersMade: 0, elementsMad
 
 const done: Work = { ...none };
 
-/** Runs `evaluate` and counts what its functions did. */
+/** Runs `evaluate` and counts the work of its functions. */
 export function workOf(evaluate: () => unknown): Readonly<Work> {
   Object.assign(done, none);
   evaluate();
   return { ...done };
 }
 
-/** Units that this work takes at the lowest prices that any function has. */
+/** The units for this work at the lowest cost of any function. */
 export function leastUnits({ calls, charactersRead, charactersMade, elementsMade }: Readonly<Work>): number {
   return 10 * calls + charactersRead / 8 + charactersMade / 8 + 2 * elementsMade;
 }
@@ -38,7 +38,7 @@ export function leastUnits({ calls, charactersRead, charactersMade, elementsMade
 type Library = typeof import("@bufbuild/cel");
 type FuncGroup = NonNullable<ReturnType<CelEnv["funcs"]["find"]>>;
 
-/** The library with functions that count. */
+/** Returns the library with functions that count their work. */
 export function withCountedWork(library: Library): Library {
   const { isCelError, isCelList } = library;
 
@@ -67,11 +67,11 @@ export function withCountedWork(library: Library): Library {
   return { ...library, celEnv };
 }
 
-/** Of a part that is looked for in a text, no more is read than the text is long. */
+/** Functions that search a text for a part. They read no more of the part than the text is long. */
 const searching = new Set(["contains", "indexOf", "lastIndexOf", "split", "startsWith", "endsWith"]);
 
 function charactersRead(name: string, target: CelValue | undefined, args: readonly CelValue[]): number {
-  // The separator is read as often as it is made.
+  // The separator is read once per occurrence in the result.
   if (name === "join") return 0;
   const own = lengthOf(target);
   return args.reduce<number>((sum, each) => {

@@ -37,11 +37,11 @@ export interface RequestDescriptor {
 /** Compiles a descriptor. Throws if an expression does not parse, which the configuration's validation excludes. */
 export function compileDescriptor(descriptor: GlobalDescriptor, target: string): CompiledDescriptor {
   const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
-    return { key, expression: compile(expression, { phase: "body", gives: "text" }), skipsAbsent };
+    return { key, expression: compile(expression, { phase: "body", result: "text" }), skipsAbsent };
   });
   const isOfRequest = descriptor.counts === "requests";
   const phase = isOfRequest ? "body" : "response";
-  const cost = descriptor.cost === undefined ? undefined : compile(descriptor.cost, { phase, gives: "number" });
+  const cost = descriptor.cost === undefined ? undefined : compile(descriptor.cost, { phase, result: "number" });
   const needsBody = [...entries.map(({ expression }) => expression), cost].some(
     (expression) => expression !== undefined && expression.phase !== "head",
   );
