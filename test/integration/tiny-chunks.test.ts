@@ -1,7 +1,10 @@
-/** Bodies in pieces of one byte: what is held of them takes the memory of its bytes, not that of its pieces. */
+/**
+ * Bodies in pieces of one byte: the buffered part takes the memory of its bytes, not that of its pieces. A connection that
+ * sends a flood of pieces is closed.
+ */
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { connect as connectHttp2 } from "node:http2";
+import { connect as connectHttp2, constants } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/server/body-budget.ts";
@@ -19,9 +22,9 @@ import { frame, frameType } from "../support/raw-http2.ts";
 
 const mib = 1024 * 1024;
 /** A piece that Node keeps by itself takes some 800 bytes. */
-const pieces = 48 * 1024;
-/** What 48 KiB in pieces of one byte may take, with all that is not the body's. */
-const maxBytes = 6 * mib;
+const pieces = 8 * 1024;
+/** The memory that 8 KiB in pieces of one byte may take, with all that is not the body's. */
+const maxBytes = 4 * mib;
 
 /** A backend that reads no body and answers nothing; `/v1` is an LLM's. */
 async function start() {
@@ -102,7 +105,7 @@ test("a body that waits for its backend, in chunks", async () => {
   const socket = open(gateway);
   const taken = await takenBy(async () => {
     socket.write(chunked("/waits"));
-    for (let i = 0; i < 4; i++) await fill(socket, tinyChunks);
+    await fill(socket, tinyChunks);
   });
   expect(taken).toBeLessThan(maxBytes);
 });
@@ -112,7 +115,7 @@ test("a body of a request that is still to begin, in chunks", async () => {
   const socket = open(gateway);
   const taken = await takenBy(async () => {
     socket.write(`GET /first HTTP/1.1\r\nHost: a\r\n\r\n${chunked("/second")}`);
-    for (let i = 0; i < 4; i++) await fill(socket, tinyChunks);
+    await fill(socket, tinyChunks);
   });
   expect(taken).toBeLessThan(maxBytes);
 });
@@ -130,7 +133,50 @@ test.each(["/v1/chat/completions", "/waits"])("a body of %s, in frames", async (
   await new Promise((resolve) => session.once("localSettings", resolve));
   const tinyFrames = Buffer.concat(Array.from({ length: pieces }, () => frame(frameType.data, 0, 1, Buffer.from("x"))));
   const taken = await takenBy(async () => {
-    for (let i = 0; i < 4; i++) if (socket !== undefined) await fill(socket, tinyFrames);
+    if (socket !== undefined) await fill(socket, tinyFrames);
   });
   expect(taken).toBeLessThan(maxBytes);
+});
+
+/** More small pieces than a connection may send at once. The clock of the gateway stands still. */
+const flood = 10_001;
+
+test("a flood of chunks closes its connection, and no other", async () => {
+  const { gateway } = await start();
+  const other = open(gateway);
+  other.write("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+  await expect.poll(() => pending(gateway)).toBe(1);
+  const socket = open(gateway);
+  const closed = once(socket, "close");
+  socket.write(chunked("/waits") + "1\r\nx\r\n".repeat(flood));
+  await closed;
+  expect(other.readyState).toBe("open");
+  expect(pending(gateway)).toBe(1);
+});
+
+test("a flood of DATA frames closes its connection by GOAWAY with ENHANCE_YOUR_CALM", async () => {
+  const { gateway } = await start();
+  let socket: Socket | undefined;
+  const session = connectHttp2(gateway.url(), { createConnection: () => (socket = open(gateway)) });
+  session.on("error", () => undefined);
+  const goaway = once(session, "goaway");
+  session.request({ ":method": "POST", ":path": "/waits" }).on("error", () => undefined);
+  await once(session, "localSettings");
+  socket?.write(Buffer.concat(Array.from({ length: flood }, () => frame(frameType.data, 0, 1, Buffer.from("x")))));
+  expect((await goaway)[0]).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+});
+
+test("frames of 64 bytes are no flood", async () => {
+  const { gateway, bodies } = await start();
+  let socket: Socket | undefined;
+  const session = connectHttp2(gateway.url(), { createConnection: () => (socket = open(gateway)) });
+  session.on("error", () => undefined);
+  onTestFinished(() => session.destroy());
+  session.request({ ":method": "POST", ":path": "/v1/chat/completions" }).on("error", () => undefined);
+  await once(session, "localSettings");
+  const piece = frame(frameType.data, 0, 1, Buffer.alloc(64));
+  socket?.write(Buffer.concat(Array.from({ length: flood }, () => piece)));
+  // The last 16 KiB may not be counted yet.
+  await expect.poll(() => bodies.heldBytes).toBeGreaterThan((flood - 256) * 64);
+  expect(session.closed).toBe(false);
 });

@@ -9,8 +9,12 @@ import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 const gatheredBytes = 16 * 1024;
 const bounded = new WeakSet<Readable>();
 
-/** Joins the small chunks that a source pushes to `stream` while it does not flow. Harmless when called again. */
-export function boundChunks(stream: Readable): void {
+/**
+ * Joins the small chunks that a source pushes to `stream` while it does not flow. Has no effect when called again.
+ *
+ * @param rejects Is called with each chunk. If it returns true, the chunk is dropped.
+ */
+export function boundChunks(stream: Readable, rejects?: (chunk: Buffer) => boolean): void {
   if (bounded.has(stream)) return;
   bounded.add(stream);
   const push = stream.push.bind(stream);
@@ -25,6 +29,7 @@ export function boundChunks(stream: Readable): void {
       flush();
       return push(null);
     }
+    if (rejects?.(chunk) === true) return false;
     // Who reads has it at once.
     if (stream.readableFlowing === true && gathered.length === 0 && stream.readableLength === 0) return push(chunk);
     gathered.push(chunk);

@@ -17,10 +17,12 @@ export const trailersRefused = new Error("the trailers exceed the limits of a he
  * Keeps `heads.completeBytes` at the end of what has come of the body. It is as exact as chunks have no extensions; those
  * of the last read are taken for a part of what follows.
  *
+ * A connection that sends too many small chunks is closed.
+ *
  * Trailers are dropped when they have come, because they are not forwarded. Those that exceed the limits of a head are
  * refused.
  */
-export function followChunks(request: IncomingMessage, heads: HeadCounts): void {
+export function followChunks(request: IncomingMessage, heads: HeadCounts, isFlood: (chunk: Buffer) => boolean): void {
   // What is gathered there must be seen here before.
   boundChunks(request);
   const { socket } = request;
@@ -40,7 +42,12 @@ export function followChunks(request: IncomingMessage, heads: HeadCounts): void 
     readBytes = bytesRead;
     const length = chunk === null ? lastChunkBytes + lengthOf(request.rawTrailers) : chunkBytes(chunk.length);
     heads.completeBytes = Math.min(heads.completeBytes + length, bytesRead);
-    if (chunk !== null) return push(chunk);
+    if (chunk !== null) {
+      if (!isFlood(chunk)) return push(chunk);
+      // After the parser has returned: what closes a connection within a read would break it.
+      process.nextTick(() => socket.destroy());
+      return false;
+    }
     heads.chunked = undefined;
     const areTooLarge = isTooLarge(request.rawTrailers);
     request.rawTrailers.length = 0;

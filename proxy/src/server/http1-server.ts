@@ -12,6 +12,7 @@ import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
 import { memoryOfWaiting } from "./request-memory.ts";
+import { isChunkFlood } from "./small-chunks.ts";
 import { type HeadFault, maxHeadBytes, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
@@ -70,7 +71,8 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const { pipeline, heads } = connection;
     const announced = announcedLength(request);
     heads.take(request.socket.bytesRead, headLength(request), announced ?? 0);
-    if (announced === undefined) followChunks(request, heads);
+    if (announced === undefined)
+      followChunks(request, heads, (chunk) => isChunkFlood(connection, chunk, options.clock));
     const isLast = request === declined || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();

@@ -7,10 +7,12 @@ import { constants, createServer, type Http2Server, type ServerHttp2Session, typ
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { allowedConnectProtocol, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
+import { boundChunks } from "./bound-chunks.ts";
 import { type Connection, type DrainPhase, schemeOf } from "./connection.ts";
 import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
 import { memoryOfRefusedStream } from "./request-memory.ts";
+import { isChunkFlood } from "./small-chunks.ts";
 import {
   defaultRequestRules,
   type HeadFault,
@@ -181,8 +183,16 @@ export class Http2Sessions {
       return;
     }
     const isEnded = (flags & endStreamFlag) !== 0;
+    if (!isEnded) boundChunks(stream, (chunk) => this.#closeOnFlood(connection, stream, chunk));
     const downstream = new Http2Downstream(stream, { ...request, connection, isEnded });
     downstream.listen(this.#receiver.onRequest(downstream));
+  }
+
+  /** Returns whether the connection has sent too many small DATA frames. It is then closed by GOAWAY. */
+  #closeOnFlood(connection: Connection, stream: ServerHttp2Stream, chunk: Buffer): boolean {
+    if (!isChunkFlood(connection, chunk, this.#clock)) return false;
+    stream.session?.destroy(tooManySmallFrames, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    return true;
   }
 
   /** Counts the memory of a refused stream until it is closed, and sees to it that it is. */
@@ -214,6 +224,7 @@ function announceEnd({ session, socket, isGreeted }: OpenSession): void {
 
 /** Without an error, Node would say NO_ERROR in the GOAWAY. */
 const tooGreedy = new Error("the connection sends requests while its memory is used up");
+const tooManySmallFrames = new Error("the connection sends too many small DATA frames");
 
 /** Closes a socket whose session has been over for `ms`: Node would wait for ever for a client that does not read. */
 function destroyWithSession(socket: Socket, session: ServerHttp2Session, ms: number, wasOver = false): void {

@@ -31,13 +31,15 @@ export class FloodLimit {
 
   /** Takes a token. Throws `ConnectionError` if the bucket is empty. */
   count(): void {
-    if (this.#tokens < 1) {
-      this.#refill();
-    }
-    if (this.#tokens < 1) {
-      throw new ConnectionError(ErrorCode.EnhanceYourCalm, `too many ${this.#what}`);
-    }
+    if (!this.tryCount()) throw new ConnectionError(ErrorCode.EnhanceYourCalm, `too many ${this.#what}`);
+  }
+
+  /** Takes a token. Returns false if the bucket is empty. */
+  tryCount(): boolean {
+    if (this.#tokens < 1) this.#refill();
+    if (this.#tokens < 1) return false;
     this.#tokens--;
+    return true;
   }
 
   /** Adds tokens for a useful frame: a busy client sends PING and WINDOW_UPDATE as often as requests. */
