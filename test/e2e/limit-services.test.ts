@@ -222,6 +222,8 @@ test("our image serves Istio's sample", async () => {
   const manifest = readFileSync(join(import.meta.dirname, "testdata/istio-ratelimit.yaml"), "utf8")
     .replace("REDIS_IMAGE", await imageOf("redis"))
     .replace("RATELIMIT_IMAGE", await imageOf("ratelimit-service"));
+  // That of a first try may still be ending.
+  await kubectl(["delete", "namespace", namespace, "--ignore-not-found"]);
   await kubectl(["create", "namespace", namespace]);
   try {
     await kubectl(["-n", namespace, "apply", "-f", "-"], manifest);
@@ -230,9 +232,15 @@ test("our image serves Istio's sample", async () => {
       ...["-n", namespace, "exec", "deploy/ratelimit", "--", "/bin/ratelimit_client"],
       ...["-dial_string", "ratelimit:8081", "-domain", "echo-ratelimit", "-descriptors", "PATH=/"],
     ];
-    const codeOf = async (): Promise<string | undefined> =>
-      /"overallCode":"(\w+)"/.exec((await tryKubectl(command)).stdout)?.[1];
-    await eventually("it counts", async () => ((await codeOf()) === "OVER_LIMIT" ? true : undefined), patience);
+    let output = "";
+    const isOverLimit = async (): Promise<true | undefined> => {
+      const { stdout, stderr } = await tryKubectl(command);
+      output = stdout + stderr;
+      return /"overallCode":"OVER_LIMIT"/.test(stdout) ? true : undefined;
+    };
+    await eventually("it counts", isOverLimit, patience).catch((error: unknown) => {
+      throw new Error(`the client printed: ${output}`, { cause: error });
+    });
     const stats = await viaApi(namespace, "ratelimit:6070/proxy/stats");
     expect(stats).toMatch(/^ratelimit\.service\.rate_limit\.echo-ratelimit\.PATH_\/\.within_limit: 1$/m);
   } finally {
