@@ -1,9 +1,9 @@
 /**
- * Answers of LLM backends that are read on for their usage after the client has left. The provider finishes the answer and
- * bills it, so a client that leaves before the last event must not go without a charge.
+ * Reads responses of LLM backends to their usage after the client has left. The provider completes the response and bills
+ * it, so a client that leaves before the last event is charged, too.
  *
- * What this holds is bounded, as a client could otherwise take connections to a backend by leaving: the time and the bytes
- * of each answer, and their number. Beyond a bound the usage is estimated.
+ * The time, the bytes and the number of these responses are bounded, since a client could otherwise take the connections
+ * to a backend by leaving. Clients share the number fairly. Beyond a bound the usage is estimated.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
@@ -47,16 +47,19 @@ export class AbandonedAnswers {
   }
 
   /**
-   * Makes room for one more answer.
+   * Begins to read one more response. If there is no room, the client with the most responses gives up its oldest, unless
+   * this client would then have more than it.
    *
-   * @param remainingMs what the timeouts of the rule leave the answer; one is read on no longer than that.
-   * @param giveUp called at most once, when a bound is passed; not after `end`.
-   * @returns undefined when there is no room.
+   * @param client The address of the client.
+   * @param remainingMs The rest of the rule's timeouts, which bounds the time.
+   * @param giveUp Is called at most once, when a bound is exceeded; not after `end`.
+   * @returns undefined if there is no room.
    */
-  begin(remainingMs: number, giveUp: () => void): AbandonedAnswer | undefined {
+  begin(client: string, remainingMs: number, giveUp: () => void): AbandonedAnswer | undefined {
     const { timeoutMs, maxAnswers, maxBytes } = this.#settings;
-    if (this.#isClosed || timeoutMs === 0 || this.#reads.size >= maxAnswers) return undefined;
-    const read = new Read(maxBytes, giveUp, () => this.#delete(read));
+    if (this.#isClosed || timeoutMs === 0 || maxAnswers === 0) return undefined;
+    if (this.#reads.size >= maxAnswers && !this.#makeRoom(client)) return undefined;
+    const read = new Read(client, maxBytes, giveUp, () => this.#delete(read));
     read.endsMs = this.#clock.monotonicMs() + Math.min(timeoutMs, Math.max(0, remainingMs));
     this.#setTimer(read);
     this.#reads.add(read);
@@ -79,6 +82,21 @@ export class AbandonedAnswers {
     for (const read of [...this.#reads]) read.giveUp();
   }
 
+  /** Returns whether a client with more responses than `client` would have has given up its oldest. */
+  #makeRoom(client: string): boolean {
+    const counts = new Map<string, number>();
+    for (const read of this.#reads) counts.set(read.client, (counts.get(read.client) ?? 0) + 1);
+    const [holder, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (most <= (counts.get(client) ?? 0) + 1) return false;
+    // The set is in the order of the beginnings.
+    for (const read of this.#reads) {
+      if (read.client !== holder) continue;
+      read.giveUp();
+      return true;
+    }
+    return false;
+  }
+
   #setTimer(read: Read): void {
     const ms = Math.max(0, read.endsMs - this.#clock.monotonicMs());
     read.timer = this.#clock.setTimer(this.#isDraining ? Math.min(ms, drainMs) : ms, () => read.giveUp());
@@ -92,6 +110,7 @@ export class AbandonedAnswers {
 }
 
 class Read implements AbandonedAnswer {
+  readonly client: string;
   timer: Timer | undefined;
   /** Monotonic. */
   endsMs = 0;
@@ -100,7 +119,8 @@ class Read implements AbandonedAnswer {
   readonly #onEnded: () => void;
   #isOver = false;
 
-  constructor(maxBytes: number, onGivenUp: () => void, onEnded: () => void) {
+  constructor(client: string, maxBytes: number, onGivenUp: () => void, onEnded: () => void) {
+    this.client = client;
     this.#remainingBytes = maxBytes;
     this.#onGivenUp = onGivenUp;
     this.#onEnded = onEnded;

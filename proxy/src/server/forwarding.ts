@@ -189,10 +189,10 @@ export class Forwarding implements RelayOwner {
 
   /** Reads an answer on whose client has left. @returns false where that may not be done, or is of no use. */
   #readOn(relay: ResponseRelay, done: () => void): boolean {
-    const { abandonedAnswers, record } = this.#options;
+    const { abandonedAnswers, client, record } = this.#options;
     const call = this.#call;
     if (abandonedAnswers === undefined || call === undefined || record.requestBytes === 0) return false;
-    const answer = abandonedAnswers.begin(Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
+    const answer = abandonedAnswers.begin(client, Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
       call.abort();
       relay.settle("cutShort", nothingMore);
     });
