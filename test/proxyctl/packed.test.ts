@@ -144,7 +144,7 @@ describe("from sources", () => {
       file.slice(root.length + 1).replace(/^node_modules\/((?:@[^/]+\/)?[^/]+)\/.*/, "$1"),
     );
     const ofTree =
-      /^(proxyctl\/src\/(app|commands)\/|proxyctl\/src\/[\w-]+\.ts$|proxyctl\/src\/(terminal\/terminal-output|output\/controls)\.ts$|runtime\/|commander$)/;
+      /^(proxyctl\/src\/(app|commands|options)\/|proxyctl\/src\/[\w-]+\.ts$|proxyctl\/src\/(terminal\/terminal-output|output\/controls)\.ts$|runtime\/|commander$)/;
     const heavy = parts.filter((part) => !ofTree.test(part));
     expect(heavy).toEqual(["proxyctl/package.json"]);
   });

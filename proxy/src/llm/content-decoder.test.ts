@@ -14,9 +14,9 @@ interface Decoded {
   readonly bytes: number;
 }
 
-async function decode(encoding: string, body: Buffer, memory?: DecoderMemory): Promise<Decoded> {
+async function decode(encoding: string, body: Buffer, memory = new DecoderMemory(256 * mib)): Promise<Decoded> {
   let bytes = 0;
-  const decoder = new ContentDecoder(encoding, (piece) => (bytes += piece.length), memory);
+  const decoder = new ContentDecoder(encoding, (piece) => (bytes += piece.length), { memory });
   decoder.push(body);
   const failed = await new Promise<boolean>((done) => decoder.end(done));
   return { failed, bytes };
@@ -57,7 +57,7 @@ describe("the memory of all decoders", () => {
   test.each(bombs)("is bounded for %s, and given back", async (encoding, bomb, max) => {
     const memory = new DecoderMemory(max);
     let bytes = 0;
-    const open = new ContentDecoder(encoding, (piece) => (bytes += piece.length), memory);
+    const open = new ContentDecoder(encoding, (piece) => (bytes += piece.length), { memory });
     open.push(bomb);
     await expect.poll(() => bytes).toBe(zeros.length);
     // It is not closed before it is told to end, so it keeps its window.
@@ -70,15 +70,24 @@ describe("the memory of all decoders", () => {
 
   test("counts what waits, and refuses a decoder that does not fit", async () => {
     const memory = new DecoderMemory(100 * kib);
-    const open = new ContentDecoder("gzip", () => undefined, memory);
+    const open = new ContentDecoder("gzip", () => undefined, { memory });
     open.push(gzipSync("x"));
     expect(memory.held).toBeGreaterThan(32 * kib);
-    const other = new ContentDecoder("gzip", () => undefined, memory);
+    const other = new ContentDecoder("gzip", () => undefined, { memory });
     other.push(Buffer.alloc(60 * kib));
     expect(await new Promise((done) => other.end(done))).toBe(true);
     expect(await new Promise((done) => open.end(done))).toBe(false);
     await expect.poll(() => memory.held).toBe(0);
     expect(await decode("gzip", gzipSync("xyz"), memory)).toEqual({ failed: false, bytes: 3 });
+  });
+
+  test("is shared: a client holds at most as much as stays free for others", () => {
+    const memory = new DecoderMemory(100);
+    expect([memory.exchange(0, 50, "a"), memory.exchange(0, 1, "a")]).toEqual([true, false]);
+    expect([memory.exchange(0, 25, "b"), memory.exchange(0, 1, "b")]).toEqual([true, false]);
+    expect(memory.exchange(50, 0, "a")).toBe(true);
+    expect(memory.exchange(0, 25, "b")).toBe(true);
+    expect([memory.exchange(25, 0, "b"), memory.exchange(25, 0, "b"), memory.held]).toEqual([true, true, 0]);
   });
 
   test("is never above its bound", async () => {

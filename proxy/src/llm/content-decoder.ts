@@ -115,9 +115,10 @@ const codings = new Map<string, Coding>([
   ],
 ]);
 
-/** The memory of several decoders, in bytes. */
+/** The memory of several decoders, in bytes. A client may hold at most as much as stays free for others. */
 export class DecoderMemory {
   readonly #max: number;
+  readonly #heldBy = new Map<string, number>();
   #held = 0;
 
   constructor(max: number) {
@@ -128,11 +129,19 @@ export class DecoderMemory {
     return this.#held;
   }
 
-  /** Exchanges what one decoder holds for what it needs. @returns false, and changes nothing, where that is too much. */
-  exchange(held: number, needed: number): boolean {
+  /**
+   * Replaces the bytes that one decoder holds by those that it needs. Returns false, and changes nothing, if that is too
+   * much.
+   *
+   * @param client The client whose response is decoded. Absent: the decoder has no share of its own.
+   */
+  exchange(held: number, needed: number, client?: string): boolean {
     const sum = this.#held - held + needed;
-    if (sum > this.#max && needed > held) return false;
+    const own = client === undefined ? 0 : (this.#heldBy.get(client) ?? 0) - held + needed;
+    if (needed > held && (sum > this.#max || own > this.#max - sum)) return false;
     this.#held = sum;
+    if (client !== undefined && own > 0) this.#heldBy.set(client, own);
+    else if (client !== undefined) this.#heldBy.delete(client);
     return true;
   }
 }
@@ -149,6 +158,7 @@ export class ContentDecoder {
   readonly #coding: Coding | undefined;
   readonly #onBytes: (bytes: Buffer) => void;
   readonly #memory: DecoderMemory;
+  readonly #client: string | undefined;
   #stream: Decoder | undefined;
   #failed: boolean;
   /** It failed by what it was given, not by a bound. */
@@ -165,13 +175,19 @@ export class ContentDecoder {
    * @param encoding the value of `content-encoding`: `gzip`, `x-gzip`, `deflate` (wrapped or bare), `br` or `zstd`; any
    *   other, and a list of several, fails
    * @param onBytes gets the decoded bytes in order, between a push and the end
-   * @param memory that is shared with other decoders; where it is full, the decoding fails
+   * @param shared The memory that decoders share, and the client whose share of it this one takes. If there is no room,
+   *   the decoding fails.
    */
-  constructor(encoding: string, onBytes: (bytes: Buffer) => void, memory: DecoderMemory = workerMemory) {
+  constructor(
+    encoding: string,
+    onBytes: (bytes: Buffer) => void,
+    { memory = workerMemory, client }: { readonly memory?: DecoderMemory; readonly client?: string | undefined } = {},
+  ) {
     this.#coding = codings.get(encoding.trim().toLowerCase());
     this.#failed = this.#coding === undefined;
     this.#onBytes = onBytes;
     this.#memory = memory;
+    this.#client = client;
   }
 
   /** Of what was pushed: how much has been decoded. */
@@ -253,7 +269,7 @@ export class ContentDecoder {
   }
 
   #hold(bytes: number): boolean {
-    if (!this.#memory.exchange(this.#heldBytes, bytes)) return false;
+    if (!this.#memory.exchange(this.#heldBytes, bytes, this.#client)) return false;
     this.#heldBytes = bytes;
     return true;
   }

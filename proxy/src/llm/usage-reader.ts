@@ -21,6 +21,8 @@ export interface ResponseHead {
   readonly contentEncoding?: string;
   /** Bytes of the request's body, for an estimate of the input; absent: 0. It is read when the response has ended. */
   readonly requestBytes?: number;
+  /** The address of the client, which has a share of the memory for decoders. */
+  readonly client?: string;
   /** What was asked; absent: something that a model works for. */
   readonly asked?: AskedOf;
 }
@@ -47,7 +49,7 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   const conclude = (ending: Ending, unreadTokens: number) => outcomeOf(head, tally, body, { ending, unreadTokens });
   const encoding = head.contentEncoding;
   if (encoding === undefined || isIdentity(encoding)) return new PlainReader(body, conclude);
-  return new DecodingReader(encoding, tally, body, conclude);
+  return new DecodingReader(encoding, tally, body, conclude, head.client);
 }
 
 /** Whether a response may be a stream of events whose bytes can be read, and edited, as they are. */
@@ -202,11 +204,11 @@ class DecodingReader implements UsageReader {
   readonly #decoder: ContentDecoder;
   #bytes = 0;
 
-  constructor(encoding: string, tally: UsageTally, body: AnyBody, conclude: Conclude) {
+  constructor(encoding: string, tally: UsageTally, body: AnyBody, conclude: Conclude, client?: string) {
     this.#tally = tally;
     this.#body = body;
     this.#conclude = conclude;
-    this.#decoder = new ContentDecoder(encoding, (bytes) => body.push(bytes));
+    this.#decoder = new ContentDecoder(encoding, (bytes) => body.push(bytes), { client });
   }
 
   push(chunk: Uint8Array): void {

@@ -320,7 +320,7 @@ export class Forwarding implements RelayOwner {
   }
 
   #newRelay(asked: OutgoingRequest): ResponseRelay {
-    const { clock, downstream, record, admission, editResponse, readsUsage, tellsCharge } = this.#options;
+    const { client, clock, downstream, record, admission, editResponse, readsUsage, tellsCharge } = this.#options;
     const usageEdit = this.#usageEdit;
     return new ResponseRelay({
       clock,
@@ -332,6 +332,7 @@ export class Forwarding implements RelayOwner {
       tellsCharge,
       usageEdit,
       asked,
+      client,
       owner: this,
     });
   }

@@ -42,6 +42,8 @@ export interface RelayOptions {
   readonly tellsCharge: boolean;
   /** The request as it was sent. */
   readonly asked: AskedOf;
+  /** The address of the client. */
+  readonly client: string;
   readonly owner: RelayOwner;
 }
 
@@ -303,8 +305,8 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #readUsage(status: number, headers: string[]): void {
-    const { record, asked, usageEdit } = this.#options;
-    const head = usageHead(status, headers, bytesForEstimate(record), asked);
+    const { record, asked, client, usageEdit } = this.#options;
+    const head = { ...usageHead(status, headers, bytesForEstimate(record), asked), client };
     this.#usage = createUsageReader(head);
     this.#usageHead = head;
     if (usageEdit === undefined || !mayBePlainEvents(head)) return;
