@@ -15,7 +15,6 @@ const tracked = execFileSync("git", ["ls-files"], { cwd: repository, encoding: "
 const pending: readonly string[] = [
   "proxy/src/app/",
   "proxy/src/controller/",
-  "proxy/src/llm/",
   "proxy/src/server/",
   "proxy/src/translate/",
   "proxy/src/upstream/",
@@ -28,6 +27,10 @@ const pending: readonly string[] = [
 
 /** Texts in which a rejected word is the field's own: names of errors, of other products, of the public API. */
 const accepted: readonly RegExp[] = [
+  // A method of the Gemini API.
+  /\bgenerateAnswer\b/g,
+  // A member of the request of Groq's compound models.
+  /\banswering_model\b/g,
   // The setting for invalid policies, in the chart and the environment.
   /\brefusedPolicies\b|\bPROXY_REFUSED_POLICIES\b/g,
   // A member of the message in OpenAI's chat completions.

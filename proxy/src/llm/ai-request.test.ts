@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { type AiRequestRules, aiRequestNames, bodyNeeded, mayBeginObject, prepareAiRequest } from "./ai-request.ts";
 import { maxRepeats, readJson } from "./request-json.ts";
 
-const openai: AiRequestRules = { refusesDeferred: false, judgesBody: false };
-const withModel: AiRequestRules = { model: "gpt-mock-1", refusesDeferred: false, judgesBody: false };
-const refusing: AiRequestRules = { refusesDeferred: true, judgesBody: false };
+const openai: AiRequestRules = { rejectsDeferred: false, inspectsBody: false };
+const withModel: AiRequestRules = { model: "gpt-mock-1", rejectsDeferred: false, inspectsBody: false };
+const rejecting: AiRequestRules = { rejectsDeferred: true, inspectsBody: false };
 const chat = "/v1/chat/completions";
 
 function prepared(body: string, ai = openai, path = chat) {
@@ -47,36 +47,36 @@ describe("prepareAiRequest", () => {
       String.raw`{"str\u0065am":true}`,
       String.raw`{"str\u0065am":true,"stream_options":{"include_usage":true}}`,
     ],
-  ])("asks for the usage of a stream: %s", (_name, body, expected) => {
-    expect(prepared(body)).toEqual({ body: expected, asksUsage: true });
+  ])("requests the usage of a stream: %s", (_name, body, expected) => {
+    expect(prepared(body)).toEqual({ body: expected, requestsUsage: true });
   });
 
   test.each([
-    ["the client asks itself", '{"stream":true,"stream_options":{"include_usage":true}}'],
-    ["it is no stream", '{"stream":false}'],
-    ["it says nothing of a stream", "{}"],
+    ["the client requests it", '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ["it is not a stream", '{"stream":false}'],
+    ["it does not mention a stream", "{}"],
     ["the stream is in a message", '{"messages":[{"stream":true}]}'],
     ["stream is null", '{"stream":null}'],
-  ])("asks for nothing when %s", (_name, body) => {
-    expect(prepared(body)).toMatchObject({ body, asksUsage: false });
+  ])("requests nothing if %s", (_name, body) => {
+    expect(prepared(body)).toMatchObject({ body, requestsUsage: false });
   });
 
   const utf16 = Buffer.from('{"stream":true}', "utf16le");
   test.each([
     ["is empty", Buffer.from("")],
-    ["is no object", Buffer.from('[{"stream":true}]')],
-    ["breaks off", Buffer.from('{"stream":true')],
+    ["is not an object", Buffer.from('[{"stream":true}]')],
+    ["is incomplete", Buffer.from('{"stream":true')],
     ["is JSON to lenient readers only", Buffer.from('{"stream":true,}')],
     ["is not UTF-8", Buffer.from([...Buffer.from('{"a":"'), 0xff, ...Buffer.from('"}')])],
-    ["is followed by something", Buffer.from('{"stream":true}{}')],
-    ["is in UTF-16, little end first", utf16],
-    ["is in UTF-16, big end first", Buffer.from(utf16).swap16()],
-  ])("makes no request of a body that %s", (_name, body) => {
+    ["is followed by other text", Buffer.from('{"stream":true}{}')],
+    ["is in UTF-16, little-endian", utf16],
+    ["is in UTF-16, big-endian", Buffer.from(utf16).swap16()],
+  ])("rejects a body that %s", (_name, body) => {
     expect(prepareAiRequest(withModel, chat, readJson(body, aiRequestNames))).toBe("notObject");
   });
 
   test.each(["model", "MODEL", "mod\\u0065l", "stream", "stream_options", "models"])(
-    "makes no request of a body with %s more often than is accepted",
+    "rejects a body that repeats %s too often",
     (name) => {
       const members = (count: number) => `{${Array.from({ length: count }, () => `"${name}":null`).join(",")}}`;
       expect(prepared(members(maxRepeats))).toHaveProperty("body");
@@ -117,50 +117,47 @@ describe("prepareAiRequest", () => {
       '{"stream":true,"stream_options":{"include_usage":true,"Include_Usage":false}}',
       '{"stream":true,"stream_options":{"include_usage":true,"Include_Usage":true}}',
     ],
-  ])("asks also in the words of tolerant servers: %s", (_name, body, expected) => {
-    expect(prepared(body)).toMatchObject({ body: expected, asksUsage: true });
+  ])("requests the usage from tolerant servers too: %s", (_name, body, expected) => {
+    expect(prepared(body)).toMatchObject({ body: expected, requestsUsage: true });
   });
 
-  test("asks only at a path that may be one of completions", () => {
+  test("requests the usage only at a path that may be of completions", () => {
     const body = '{"stream":true}';
-    expect(prepared(body, openai, "/v1/Chat%2FCompletions;x=1/?x=1")).toHaveProperty("asksUsage", true);
+    expect(prepared(body, openai, "/v1/Chat%2FCompletions;x=1/?x=1")).toHaveProperty("requestsUsage", true);
     for (const path of ["/v1/responses", "/v1/messages?x=/chat/completions"]) {
-      expect(prepared(body, openai, path)).toHaveProperty("asksUsage", false);
+      expect(prepared(body, openai, path)).toHaveProperty("requestsUsage", false);
     }
   });
 
-  test("gives the same bytes back when nothing is to be changed", () => {
+  test("returns the same bytes if no edit is necessary", () => {
     const body = Buffer.from('{"model":"x"}');
     expect(prepareAiRequest(openai, chat, readJson(body, aiRequestNames))).toHaveProperty("body", body);
   });
 
   test.each([
-    ["in its place", '{"a":1, "model" : "ü" ,"b":2}', '{"a":1, "model" : "gpt-mock-1" ,"b":2}'],
-    ["as often as it is given", '{"model":"a","model":{"b":1}}', '{"model":"gpt-mock-1","model":"gpt-mock-1"}'],
+    ["at the same position", '{"a":1, "model" : "ü" ,"b":2}', '{"a":1, "model" : "gpt-mock-1" ,"b":2}'],
+    ["for each occurrence", '{"model":"a","model":{"b":1}}', '{"model":"gpt-mock-1","model":"gpt-mock-1"}'],
     ["in every case", '{"Model":"a","model":"b"}', '{"Model":"gpt-mock-1","model":"gpt-mock-1"}'],
-    ["where there was none", '{"input":[{"model":"x"}]}', '{"input":[{"model":"x"}],"model":"gpt-mock-1"}'],
+    ["if there was none", '{"input":[{"model":"x"}]}', '{"input":[{"model":"x"}],"model":"gpt-mock-1"}'],
     ["in an empty object", "{}", '{"model":"gpt-mock-1"}'],
-  ])("puts the prescribed model %s", (_name, body, expected) => {
-    expect(prepared(body, withModel, "/v1/embeddings")).toEqual({ body: expected, asksUsage: false });
+  ])("sets the prescribed model %s", (_name, body, expected) => {
+    expect(prepared(body, withModel, "/v1/embeddings")).toEqual({ body: expected, requestsUsage: false });
   });
 
-  test("does both at once", () => {
+  test("sets the model and requests the usage together", () => {
     expect(prepared('{"stream":true}', withModel)).toHaveProperty(
       "body",
       '{"stream":true,"model":"gpt-mock-1","stream_options":{"include_usage":true}}',
     );
   });
 
-  test.each(["models", "Fallbacks", "extra_body"])(
-    "makes no request of a body with %s where a model is prescribed",
-    (name) => {
-      const body = JSON.stringify({ [name]: [] });
-      expect(prepared(body, withModel)).toBe("alternatives");
-      expect(prepared(body)).toHaveProperty("body", body);
-    },
-  );
+  test.each(["models", "Fallbacks", "extra_body"])("rejects a body with %s if a model is prescribed", (name) => {
+    const body = JSON.stringify({ [name]: [] });
+    expect(prepared(body, withModel)).toBe("alternatives");
+    expect(prepared(body)).toHaveProperty("body", body);
+  });
 
-  test("changes nothing but what it must, for any body", () => {
+  test("changes only the edited members of any body", () => {
     const body = fc.record({
       rest: fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue()),
       model: fc.option(fc.string({ unit: "binary" }), { nil: undefined }),
@@ -176,60 +173,66 @@ describe("prepareAiRequest", () => {
           model: "gpt-mock-1",
           stream_options: { ...named.stream_options, include_usage: true },
         });
-        expect(request.asksUsage).toBe(named.stream_options?.["include_usage"] !== true);
+        expect(request.requestsUsage).toBe(named.stream_options?.["include_usage"] !== true);
       }),
     );
   });
 });
 
 describe("bodyNeeded", () => {
-  const judging: AiRequestRules = { refusesDeferred: false, judgesBody: true };
+  const inspecting: AiRequestRules = { rejectsDeferred: false, inspectsBody: true };
   test.each<[string, AiRequestRules, string, string]>([
     ["a completion", openai, chat, "all"],
-    ["every request whose model is prescribed", withModel, "/v1/embeddings", "all"],
-    ["what may be in the background", refusing, "/v1/responses", "all"],
-    ["an endpoint without such work", refusing, "/v1/embeddings", "none"],
-    ["a path that leaves it open", judging, "/invocations", "object"],
-    ["a path with escapes", judging, "/v1%2Fmessages", "object"],
-    ["an API whose streams tell their usage", judging, "/v1/messages", "none"],
-    ["an endpoint that generates nothing", judging, "/v1/files", "none"],
-    ["any path where nothing is counted", openai, "/invocations", "none"],
+    ["each request with a prescribed model", withModel, "/v1/embeddings", "all"],
+    ["a request that may be in the background", rejecting, "/v1/responses", "all"],
+    ["an endpoint without such work", rejecting, "/v1/embeddings", "none"],
+    ["a path that does not decide", inspecting, "/invocations", "object"],
+    ["a path with escapes", inspecting, "/v1%2Fmessages", "object"],
+    ["an API whose streams report their usage", inspecting, "/v1/messages", "none"],
+    ["an endpoint that generates nothing", inspecting, "/v1/files", "none"],
+    ["any path without a token limit", openai, "/invocations", "none"],
   ])("of %s", (_what, rules, path, needed) => {
     expect(bodyNeeded(rules, path)).toBe(needed);
   });
 
-  test.each(["{", " \n{", "\ufeff{", "\u0000{", "// x", "", "   "])("takes %j for the start of an object", (start) => {
+  test.each(["{", " \n{", "\ufeff{", "\u0000{", "// x", "", "   "])("accepts %j as the start of an object", (start) => {
     expect(mayBeginObject(Buffer.from(start))).toBe(true);
     expect(mayBeginObject(Buffer.from(start, "utf16le"))).toBe(true);
   });
 
-  test.each(["--x\r\n", "a=b", "[{", '"', "not JSON", "\u001f\u008b"])("does not take %j for one", (start) => {
-    expect(mayBeginObject(Buffer.from(start, "latin1"))).toBe(false);
-  });
+  test.each(["--x\r\n", "a=b", "[{", '"', "not JSON", "\u001f\u008b"])(
+    "does not accept %j as the start of an object",
+    (start) => {
+      expect(mayBeginObject(Buffer.from(start, "latin1"))).toBe(false);
+    },
+  );
 });
 
-describe("at a path that leaves it open", () => {
-  const judging: AiRequestRules = { refusesDeferred: true, judgesBody: true };
-  test.each(["messages", "prompt", "prompt_embeds", "Messages"])("a stream of %s asks for its usage", (name) => {
-    const body = `{"${name}":[],"stream":true}`;
-    expect(prepared(body, judging, "/invocations")).toMatchObject({ asksUsage: true });
-    expect(prepared(body, judging, "/v1/messages")).toEqual({ body, asksUsage: false });
-  });
+describe("at a path that does not decide", () => {
+  const inspecting: AiRequestRules = { rejectsDeferred: true, inspectsBody: true };
+  test.each(["messages", "prompt", "prompt_embeds", "Messages"])(
+    "the usage of a stream with %s is requested",
+    (name) => {
+      const body = `{"${name}":[],"stream":true}`;
+      expect(prepared(body, inspecting, "/invocations")).toMatchObject({ requestsUsage: true });
+      expect(prepared(body, inspecting, "/v1/messages")).toEqual({ body, requestsUsage: false });
+    },
+  );
 
-  test("a stream of something else stays as it is", () => {
+  test("another stream stays unchanged", () => {
     const body = '{"inputs":"x","stream":true}';
-    expect(prepared(body, judging, "/x")).toEqual({ body, asksUsage: false });
+    expect(prepared(body, inspecting, "/x")).toEqual({ body, requestsUsage: false });
   });
 
-  test("work in the background is refused", () => {
-    expect(prepared('{"background":true}', judging, "/v1/agents/x/invocations")).toBe("deferred");
-    expect(prepared('{"background":"transparent"}', judging, "/v1/images/generations")).toMatchObject({
-      asksUsage: false,
+  test("work in the background is rejected", () => {
+    expect(prepared('{"background":true}', inspecting, "/v1/agents/x/invocations")).toBe("deferred");
+    expect(prepared('{"background":"transparent"}', inspecting, "/v1/images/generations")).toMatchObject({
+      requestsUsage: false,
     });
   });
 });
 
-describe("a name of a model that chooses none", () => {
+describe("a model name that does not select a model", () => {
   test.each([
     '"messages":[{"content":[{"type":"tool_use","input":{"model":"x"}}]}]',
     '"tools":[{"type":"function","function":{"parameters":{"type":"object","properties":{"model":{"type":"string"}}}}}]',
@@ -242,12 +245,12 @@ describe("a name of a model that chooses none", () => {
     '"requests":[{"model":"models/gpt-mock-1","content":{"model":"x"}},{"model":"gpt-mock-1"}]',
     '"provider":{"allow_fallbacks":true}',
   ])("%s", (member) => {
-    const rules: AiRequestRules = { ...withModel, judgesBody: true };
+    const rules: AiRequestRules = { ...withModel, inspectsBody: true };
     expect(prepared(`{"model":"m",${member}}`, rules)).toMatchObject({ body: `{"model":"gpt-mock-1",${member}}` });
   });
 });
 
-describe("a member that chooses another model than the prescribed one", () => {
+describe("a member that selects a model other than the prescribed one", () => {
   test.each([
     '"context_window_fallbacks":[]',
     '"content_policy_fallbacks":[]',
@@ -273,9 +276,9 @@ describe("a member that chooses another model than the prescribed one", () => {
     '"generateContentRequest":{"model":"models/x"}',
     '"input":{"model":"x"}',
   ])("%s", (member) => {
-    const rules: AiRequestRules = { ...withModel, judgesBody: true };
+    const rules: AiRequestRules = { ...withModel, inspectsBody: true };
     expect(prepared(`{"model":"m",${member}}`, rules)).toBe("alternatives");
-    expect(prepared(`{${member}}`)).toMatchObject({ asksUsage: false });
+    expect(prepared(`{${member}}`)).toMatchObject({ requestsUsage: false });
   });
 
   test.each([

@@ -1,105 +1,106 @@
 /**
- * Edits a request to a model: sets the model that an `ai` Backend prescribes, and asks for the usage of a streamed
- * completion, which OpenAI's API leaves out unless `stream_options.include_usage` is true.
+ * Edits a request to a model: sets the model that an `ai` Backend prescribes, and requests the usage of a streamed
+ * completion, which OpenAI's API omits unless `stream_options.include_usage` is true.
  *
- * The gateway asks whatever the client's own options say: a client could otherwise pass a token budget by with
- * `{"include_usage":false}`. `usage-event-filter.ts` edits what the client sees of the answer.
+ * The gateway requests the usage even if the client's options do not: otherwise a client could evade a token limit by
+ * `{"include_usage":false}`. `usage-event-filter.ts` edits the response accordingly.
  *
- * Rule: a body that is edited has one reading. It is one JSON object by RFC 8259 in UTF-8 (`request-json.ts`). Of members
- * that come twice, or in another case (Go, and C readers that stop at a NUL), each is edited, as servers differ in which
- * one they take. Values that a tolerant server takes for true (`"stream":1`) count as true.
+ * An edited body must be unambiguous: one JSON object by RFC 8259 in UTF-8 (`request-json.ts`). If a member is
+ * repeated, or occurs in another case, each occurrence is edited, since servers differ in which one they use (Go
+ * ignores case, parsers in C stop at a NUL). Values that a tolerant server accepts as true (`"stream":1`) count as
+ * true.
  *
- * The body is edited in place: all other bytes stay as the client sent them.
+ * All other bytes of the body stay unchanged.
  */
 import { generatesNothing } from "./charging.ts";
 import { deferringMembers, takesDeferringMembers } from "./deferred-work.ts";
-import { isNeverAsked } from "./model-endpoints.ts";
+import { hasNoStreamOptions } from "./model-endpoints.ts";
 import { mayBeCompletions } from "./provider-path.ts";
-import type { Found, JsonMember, JsonObject, JsonReading, WantedNames } from "./request-json.ts";
+import type { NestedMember, JsonMember, JsonObject, JsonReading, MemberNames } from "./request-json.ts";
 
-/** The largest body that is held to be edited, 32 MiB, as much as Anthropic accepts. A longer one is answered 413. */
+/** The maximum size of a body that is buffered for editing: 32 MiB, like Anthropic's. A longer one gets a 413. */
 export const maxAiRequestBytes = 32 * 1024 * 1024;
 
-/** Why a body cannot be edited. */
-export type Unedited =
+/** The reason why a body cannot be edited. */
+export type AiRequestError =
   /** It is not one JSON object in UTF-8. */
   | "notObject"
-  /** It names a member that is read or edited more often than is accepted. */
+  /** It repeats a member that is read or edited more often than `maxRepeats`. */
   | "repeated"
   /** It names alternatives to the model that the Backend prescribes. */
   | "alternatives"
-  /** It asks for work that is done later, which the Backend does not allow. */
+  /** It requests deferred work, which the Backend does not allow. */
   | "deferred";
 
 export interface AiRequest {
-  /** What to send; the same object as was read when nothing had to be changed. */
+  /** The body to send; the object that was read if no edit was necessary. */
   readonly body: Buffer;
   /**
-   * The usage is asked for in the client's stead: its answer has an event that the client did not ask for.
+   * The gateway has added the request for the usage: the response has an event that the client did not request.
    */
-  readonly asksUsage: boolean;
+  readonly requestsUsage: boolean;
 }
 
-/** What is done with the body of a request. */
+/** The rules by which a request body is edited or rejected. */
 export interface AiRequestRules {
   /** The model that the Backend prescribes. */
   readonly model?: string | undefined;
-  /** Whether a body that asks for deferred work is refused, where the path takes such members. */
-  readonly refusesDeferred: boolean;
-  /** Whether the body decides where the path does not: any server may have an alias of completions. */
-  readonly judgesBody: boolean;
+  /** Whether a body that requests deferred work is rejected, at paths with such members. */
+  readonly rejectsDeferred: boolean;
+  /** Whether the body decides if the path does not: a server may have an alias of completions. */
+  readonly inspectsBody: boolean;
 }
 
 /**
- * How much of the body must be read, without a content coding, before the request is sent. `object`: all of it, where it
- * could be a JSON object to some server.
+ * Returns how much of the body, without content coding, must be read before the request is sent. `object`: all of it
+ * if some server could read a JSON object from it.
  */
 export function bodyNeeded(
-  { model, refusesDeferred, judgesBody }: AiRequestRules,
+  { model, rejectsDeferred, inspectsBody }: AiRequestRules,
   path: string,
 ): "all" | "object" | "none" {
-  if (model !== undefined || mayBeCompletions(path) || (refusesDeferred && takesDeferringMembers(path))) return "all";
-  return judgesBody && !isNeverAsked(path) && !generatesNothing(path) ? "object" : "none";
+  if (model !== undefined || mayBeCompletions(path) || (rejectsDeferred && takesDeferringMembers(path))) return "all";
+  return inspectsBody && !hasNoStreamOptions(path) && !generatesNothing(path) ? "object" : "none";
 }
 
-/** Whether some server could take a body that begins like this for a JSON object, in whatever encoding. */
+/** Whether some server could read a JSON object from a body with this beginning, in any encoding. */
 export function mayBeginObject(start: Buffer): boolean {
-  const first = start.find((byte) => !isIgnored.has(byte));
-  // Lenient readers take comments.
+  const first = start.find((byte) => !ignoredBytes.has(byte));
+  // Lenient parsers accept comments.
   return first === undefined || first === 0x7b || first === 0x2f || first === 0x23;
 }
 
-/** Blanks, byte order marks, and the zeros of UTF-16 and UTF-32. */
-const isIgnored: ReadonlySet<number> = new Set([
+/** Blanks, byte order marks, and the zero bytes of UTF-16 and UTF-32. */
+const ignoredBytes: ReadonlySet<number> = new Set([
   0x00, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x20, 0xef, 0xbb, 0xbf, 0xfe, 0xff,
 ]);
 
 /**
- * Makes the body for the backend, or says why there is none. Never throws.
+ * Returns the body for the backend, or the reason why it cannot be edited. Never throws.
  *
- * @param path as the backend will get it; a query does not matter
- * @param reading of the whole body, decoded, with `aiRequestNames`
+ * @param path the path that the backend will receive; the query is ignored
+ * @param reading the result of reading the whole decoded body with `aiRequestNames`
  */
 export function prepareAiRequest(
-  { model, refusesDeferred, judgesBody }: AiRequestRules,
+  { model, rejectsDeferred, inspectsBody }: AiRequestRules,
   path: string,
   reading: JsonReading,
-): AiRequest | Unedited {
+): AiRequest | AiRequestError {
   if (reading.kind !== "object") return reading.kind;
-  const { body, object, everywhere = [] } = reading;
-  const isOpen = !isNeverAsked(path);
-  if (refusesDeferred && (isOpen || takesDeferringMembers(path)) && asksForDeferred(body, object)) return "deferred";
-  if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, everywhere, model)))
-    return "alternatives";
+  const { body, object, nested = [] } = reading;
+  const isOpen = !hasNoStreamOptions(path);
+  if (rejectsDeferred && (isOpen || takesDeferringMembers(path)) && requestsDeferredWork(body, object))
+    return "deferred";
+  if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, nested, model))) return "alternatives";
   const modelEdits = model === undefined ? [] : replaceModel(object, model);
-  const mayComplete = mayBeCompletions(path) || (judgesBody && isOpen && hasPrompt(object));
-  const usageEdits = mayComplete ? askForUsage(body, object) : [];
-  return { body: applyEdits(body, [...modelEdits, ...usageEdits]), asksUsage: usageEdits.length > 0 };
+  const mayComplete = mayBeCompletions(path) || (inspectsBody && isOpen && hasPrompt(object));
+  const usageEdits = mayComplete ? requestUsage(body, object) : [];
+  return { body: applyEdits(body, [...modelEdits, ...usageEdits]), requestsUsage: usageEdits.length > 0 };
 }
 
 /**
- * Members that name models to try beside or in place of `model`, or what chooses one: OpenRouter's `models` and `preset`;
- * LiteLLM's `fallbacks` in all its kinds, `user_config`, `model_list`, and its `extra_body`, whose members it merges into the
+ * Members that name alternatives to `model`, or select a model in another way: OpenRouter's `models` and `preset`;
+ * LiteLLM's kinds of `fallbacks`, `user_config`, `model_list`, and `extra_body`, whose members it merges into the
  * request; Vercel's `providerOptions.gateway.models`; Gemini's and Mistral's agents; adapters of SGLang, TGI and vLLM.
  */
 const alternativeNames = [
@@ -108,12 +109,14 @@ const alternativeNames = [
   ...["base_url", "custom_llm_provider", "route"],
 ] as const;
 
-/** Names inside values that name a model, an adapter or a deployment, in tools, plugins, settings, or requests of a batch. */
+/**
+ * Nested members that name a model, an adapter or a deployment: in tools, plugins, settings, or requests of a batch.
+ */
 const nestedNames = ["*model*", "*lora*", "*adapter*", "*deployment*"] as const;
 
 /**
- * Members in whose values no model is chosen: what the model reads, JSON Schemas, and values that the client makes up. There the
- * names are the client's own.
+ * Members whose values never select a model: the input of the model, JSON Schemas, and data of the client. The client
+ * chooses the names in them.
  */
 const dataNames = [
   ...["messages", "message", "prompt", "prompts", "input[]", "inputs", "contents", "content", "parts", "system"],
@@ -126,14 +129,14 @@ const dataNames = [
   ...["chat_template_kwargs", "mm_processor_kwargs", "additionalmodelrequestfields"],
 ] as const;
 
-/** Of Bedrock: settings of the model. */
+/** Settings of the model in Bedrock's API. */
 const harmlessNames = ["additionalmodelrequestfields", "additionalmodelresponsefieldpaths"] as const;
 
-/** Members in which the text is that a model goes on with: only such a body can be one of completions. */
+/** Members with the prompt. A body without them is not a completion request. */
 const promptNames = ["messages", "prompt", "prompt_embeds"] as const;
 
-/** What is read of a request, and edited. */
-export const aiRequestNames: WantedNames = {
+/** The members of a request that are read or edited. */
+export const aiRequestNames: MemberNames = {
   model: [],
   stream: [],
   stream_options: ["include_usage"],
@@ -145,7 +148,7 @@ export const aiRequestNames: WantedNames = {
   "!**": dataNames,
 };
 
-/** Puts `text` in the place of the bytes from `start` to `end`. */
+/** Replaces the bytes from `start` to `end` by `text`. */
 interface Edit {
   readonly start: number;
   readonly end: number;
@@ -156,25 +159,27 @@ function namesAlternatives(request: JsonObject): boolean {
   return alternativeNames.some((name) => membersOf(request, name).length > 0);
 }
 
-/** Whether a model other than `model` is named inside a value. Gemini's requests in a batch repeat that of the path. */
-function nestsOtherModel(body: Buffer, found: readonly Found[], model: string): boolean {
+/**
+ * Whether a value contains the name of another model. The requests in a batch of Gemini repeat the model of the path.
+ */
+function nestsOtherModel(body: Buffer, members: readonly NestedMember[], model: string): boolean {
   const names = [model, `models/${model}`].map((name) => JSON.stringify(name));
-  return found.some((member) => !names.some((name) => isValue(body, member, name)));
+  return members.some((member) => !names.some((name) => isValue(body, member, name)));
 }
 
 function hasPrompt(request: JsonObject): boolean {
   return promptNames.some((name) => membersOf(request, name).length > 0);
 }
 
-/** Each of several equal names counts, as servers differ in which one they take. */
-function asksForDeferred(body: Buffer, request: JsonObject): boolean {
+/** Each of several equal names counts, since servers differ in which one they use. */
+function requestsDeferredWork(body: Buffer, request: JsonObject): boolean {
   const asks = (member: JsonMember): boolean => !isValue(body, member, "false") && !isValue(body, member, "null");
   return [request, ...membersOf(request, "extra_body").map(({ object }) => object)].some(
     (object) => object !== undefined && deferringMembers.some((name) => membersOf(object, name).some(asks)),
   );
 }
 
-/** Every prescribed model replaces the client's; a name that is given twice is replaced twice. */
+/** Replaces each occurrence of the client's model by the prescribed one. */
 function replaceModel(request: JsonObject, model: string): readonly Edit[] {
   const text = JSON.stringify(model);
   const models = membersOf(request, "model");
@@ -182,24 +187,24 @@ function replaceModel(request: JsonObject, model: string): readonly Edit[] {
   return models.some(({ isExact }) => isExact) ? edits : [...edits, insertion(request, "model", text)];
 }
 
-/** @returns nothing when the request is not for a stream, or asks itself */
-function askForUsage(body: Buffer, request: JsonObject): readonly Edit[] {
+/** @returns no edits if the request is not for a stream, or requests the usage itself */
+function requestUsage(body: Buffer, request: JsonObject): readonly Edit[] {
   const streams = membersOf(request, "stream");
   if (streams.every((value) => isValue(body, value, "false") || isValue(body, value, "null"))) return [];
   const options = membersOf(request, "stream_options");
-  const edits = options.flatMap((value) => askInOptions(body, value));
+  const edits = options.flatMap((value) => requestUsageInOptions(body, value));
   const isNamed = options.some(({ isExact }) => isExact);
   return isNamed ? edits : [...edits, insertion(request, "stream_options", '{"include_usage":true}')];
 }
 
-function askInOptions(body: Buffer, { start, end, object }: JsonMember): readonly Edit[] {
-  // Some servers take every empty value for no options, and do not report the usage then.
+function requestUsageInOptions(body: Buffer, { start, end, object }: JsonMember): readonly Edit[] {
+  // Some servers treat empty values as missing options, and then do not report the usage.
   if (object === undefined) return [{ start, end, text: '{"include_usage":true}' }];
-  const asked = membersOf(object, "include_usage");
-  const edits = asked.flatMap((value) =>
+  const members = membersOf(object, "include_usage");
+  const edits = members.flatMap((value) =>
     isValue(body, value, "true") ? [] : { start: value.start, end: value.end, text: "true" },
   );
-  const isNamed = asked.some(({ isExact }) => isExact);
+  const isNamed = members.some(({ isExact }) => isExact);
   return isNamed ? edits : [...edits, insertion(object, "include_usage", "true")];
 }
 
@@ -211,7 +216,7 @@ function membersOf({ members }: JsonObject, name: string): readonly JsonMember[]
   return members.filter((member) => member.name === name);
 }
 
-function isValue(body: Buffer, { start, end }: Found, literal: string): boolean {
+function isValue(body: Buffer, { start, end }: NestedMember, literal: string): boolean {
   return end - start === Buffer.byteLength(literal) && body.toString("utf8", start, end) === literal;
 }
 

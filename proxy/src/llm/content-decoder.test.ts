@@ -6,7 +6,7 @@ import { ContentDecoder, DecoderMemory } from "./content-decoder.ts";
 const kib = 1024;
 const mib = kib * kib;
 
-/** What a provider answers to fill a window: about 4 KiB of it are 16 MiB. */
+/** A response that fills a window: about 4 KiB decode to 16 MiB. */
 const zeros = Buffer.alloc(16 * mib);
 
 interface Decoded {
@@ -27,14 +27,14 @@ describe("a window", () => {
     expect(await decode("zstd", zstdFrame(23, "abc"))).toEqual({ failed: false, bytes: 3 });
   });
 
-  test.each([24, 27, 31])("of zstd may not have 2^%i bytes", async (windowLog) => {
+  test.each([24, 27, 31])("of zstd must not have 2^%i bytes", async (windowLog) => {
     expect(await decode("zstd", zstdFrame(windowLog, "abc"))).toEqual({ failed: true, bytes: 0 });
     expect((await decode("zstd", Buffer.concat([zstdFrame(23, "abc"), zstdFrame(windowLog, "abc")]))).failed).toBe(
       true,
     );
   });
 
-  test("of brotli may have 16 MiB, and not be a large one", async () => {
+  test("of brotli may have 16 MiB, and must not be of the large-window format", async () => {
     const compress = (window: number, large: number): Buffer =>
       brotliCompressSync(zeros, {
         params: {
@@ -54,49 +54,49 @@ describe("the memory of all decoders", () => {
     ["zstd", zstdCompressSync(zeros), 12 * mib],
   ];
 
-  test.each(bombs)("is bounded for %s, and given back", async (encoding, bomb, max) => {
+  test.each(bombs)("is bounded for %s, and released", async (encoding, bomb, max) => {
     const memory = new DecoderMemory(max);
     let bytes = 0;
     const open = new ContentDecoder(encoding, (piece) => (bytes += piece.length), { memory });
     open.push(bomb);
     await expect.poll(() => bytes).toBe(zeros.length);
-    // It is not closed before it is told to end, so it keeps its window.
-    expect(memory.held).toBeGreaterThan(max / 2);
+    // The decoder keeps its window until `end` is called.
+    expect(memory.used).toBeGreaterThan(max / 2);
     expect((await decode(encoding, bomb, memory)).failed).toBe(true);
     expect(await new Promise((done) => open.end(done))).toBe(false);
-    await expect.poll(() => memory.held).toBe(0);
+    await expect.poll(() => memory.used).toBe(0);
     expect(await decode(encoding, bomb, memory)).toEqual({ failed: false, bytes: zeros.length });
   });
 
-  test("counts what waits, and refuses a decoder that does not fit", async () => {
+  test("includes waiting input, and makes a decoder beyond the bound fail", async () => {
     const memory = new DecoderMemory(100 * kib);
     const open = new ContentDecoder("gzip", () => undefined, { memory });
     open.push(gzipSync("x"));
-    expect(memory.held).toBeGreaterThan(32 * kib);
+    expect(memory.used).toBeGreaterThan(32 * kib);
     const other = new ContentDecoder("gzip", () => undefined, { memory });
     other.push(Buffer.alloc(60 * kib));
     expect(await new Promise((done) => other.end(done))).toBe(true);
     expect(await new Promise((done) => open.end(done))).toBe(false);
-    await expect.poll(() => memory.held).toBe(0);
+    await expect.poll(() => memory.used).toBe(0);
     expect(await decode("gzip", gzipSync("xyz"), memory)).toEqual({ failed: false, bytes: 3 });
   });
 
-  test("is shared: a client holds at most as much as stays free for others", () => {
+  test("is shared: a client uses at most as much as remains free for others", () => {
     const memory = new DecoderMemory(100);
-    expect([memory.exchange(0, 50, "a"), memory.exchange(0, 1, "a")]).toEqual([true, false]);
-    expect([memory.exchange(0, 25, "b"), memory.exchange(0, 1, "b")]).toEqual([true, false]);
-    expect(memory.exchange(50, 0, "a")).toBe(true);
-    expect(memory.exchange(0, 25, "b")).toBe(true);
-    expect([memory.exchange(25, 0, "b"), memory.exchange(25, 0, "b"), memory.held]).toEqual([true, true, 0]);
+    expect([memory.resize(0, 50, "a"), memory.resize(0, 1, "a")]).toEqual([true, false]);
+    expect([memory.resize(0, 25, "b"), memory.resize(0, 1, "b")]).toEqual([true, false]);
+    expect(memory.resize(50, 0, "a")).toBe(true);
+    expect(memory.resize(0, 25, "b")).toBe(true);
+    expect([memory.resize(25, 0, "b"), memory.resize(25, 0, "b"), memory.used]).toEqual([true, true, 0]);
   });
 
-  test("is never above its bound", async () => {
+  test("never exceeds its bound", async () => {
     const most = 24 * mib;
     let highest = 0;
     class Watched extends DecoderMemory {
-      override exchange(held: number, needed: number): boolean {
-        const isHeld = super.exchange(held, needed);
-        highest = Math.max(highest, this.held);
+      override resize(current: number, needed: number): boolean {
+        const isHeld = super.resize(current, needed);
+        highest = Math.max(highest, this.used);
         return isHeld;
       }
     }

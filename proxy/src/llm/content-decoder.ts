@@ -1,14 +1,14 @@
 /**
- * Undoes the content coding of a response on the side, to read its usage; what the client gets stays as it is.
+ * Decodes the content coding of a response to read its usage. The response to the client stays unchanged.
  *
- * The decoder runs beside the stream and never holds it back, so it may fall behind; the bytes that wait for it are
- * bounded, and what it decodes is not kept. A body that breaks off is decoded as far as it goes.
+ * The decoder runs beside the stream and never delays it, so it may fall behind. The bytes that wait for it are
+ * bounded, and its output is not kept. An incomplete body is decoded as far as possible.
  *
- * A few kilobytes can make a decoder fill a window of many megabytes, so windows are bounded, and so is the memory of all
- * decoders of a worker. A body beyond these bounds fails, as one does that is not of its coding.
+ * A few kilobytes can make a decoder fill a window of many megabytes, so windows are bounded, and so is the memory of
+ * all decoders of a worker. A body beyond these bounds fails, like one that is not in its coding.
  *
- * A decoder that fails keeps back what it has decoded since it last gave some. A short body would be lost with that, so its
- * bytes are kept, and as many are decoded again as can be.
+ * When a decoder fails, it discards its output since the last event. For a short body this would be everything, so the
+ * bytes of short bodies are kept, and the longest valid beginning is decoded again.
  */
 import {
   type BrotliDecompress,
@@ -29,8 +29,8 @@ import {
   zstdDecompressSync,
 } from "node:zlib";
 
-/** The most compressed bytes that wait for the decoder; more of them and it gives up. */
-export const maxWaitingBytes = 16 * 1024 * 1024;
+/** The maximum number of compressed bytes that wait for the decoder. Beyond it, decoding fails. */
+export const maxPendingBytes = 16 * 1024 * 1024;
 
 type Decoder = Gunzip | Inflate | InflateRaw | BrotliDecompress | ZstdDecompress;
 
@@ -40,24 +40,24 @@ const brotliOptions = {
   params: { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 0 },
 };
 
-/** A body up to this length is decoded again as far as it goes, when it fails. */
-const maxRescuedBytes = 16 * 1024;
+/** The maximum length of a body that is decoded again after a failure. */
+const maxRecoverableBytes = 16 * 1024;
 
-/** The most that comes of that. */
-const maxRescuedOutput = 64 * 1024;
+/** The maximum output of that. */
+const maxRecoveredOutput = 64 * 1024;
 
-/** The most that the decoders of a worker may hold together. */
+/** The maximum memory of all decoders of a worker together. */
 const maxDecoderBytes = 256 * 1024 * 1024;
 
 /** A content coding. */
 interface Coding {
-  /** Gets the first chunk, which it does not consume. */
+  /** Creates a decoder. The first chunk is only inspected. */
   readonly open: (firstChunk: Buffer) => Decoder;
-  /** Decodes the beginning of a body at once; throws where it cannot. */
+  /** Decodes the beginning of a body synchronously; throws if it is invalid. */
   readonly decode: (beginning: Buffer, bounds: { readonly maxOutputLength: number }) => Buffer;
-  /** The most bytes of output that a decoder looks back at, and keeps. */
+  /** The maximum size of the window: the output that a decoder keeps to refer back to. */
   readonly windowBytes: number;
-  /** What a decoder holds beside the window: its tables, a block, and a chunk of output. */
+  /** The memory of a decoder besides the window: its tables, a block, and a chunk of output. */
   readonly fixedBytes: number;
 }
 
@@ -69,12 +69,12 @@ const gzip: Coding = {
   decode: (bytes, bounds) => gunzipSync(bytes, { ...zlibFlush, ...bounds }),
 };
 
-/** RFC 1950 §2.2. Some servers send the bare stream where RFC 9110 wants it in a zlib wrapper. */
+/** Whether deflate data has a zlib header (RFC 1950 §2.2). Some servers omit it, although RFC 9110 requires it. */
 function isWrapped(first: Buffer): boolean {
   return (first[0] ?? 0) % 16 === 8;
 }
 
-/** RFC 9659 §3: 8 MiB, which every decoder of the content coding accepts. */
+/** A window of 8 MiB, which all decoders of the content coding accept (RFC 9659 §3). */
 const zstdWindowLog = 23;
 
 const zstdOptions = {
@@ -82,7 +82,7 @@ const zstdOptions = {
   params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLog },
 };
 
-/** By `content-encoding` (RFC 9110 §8.4.1, RFC 8878). */
+/** The codings by their `content-encoding` value (RFC 9110 §8.4.1, RFC 8878). */
 const codings = new Map<string, Coding>([
   ["gzip", gzip],
   ["x-gzip", gzip],
@@ -97,7 +97,7 @@ const codings = new Map<string, Coding>([
   [
     "br",
     {
-      // RFC 7932 §9.1; the tables of its prefix codes can take more than the window of a short body.
+      // RFC 7932 §9.1. The tables of the prefix codes can be larger than the window of a short body.
       windowBytes: 16 * kib * kib,
       fixedBytes: kib * kib,
       open: () => createBrotliDecompress(brotliOptions),
@@ -115,41 +115,41 @@ const codings = new Map<string, Coding>([
   ],
 ]);
 
-/** The memory of several decoders, in bytes. A client may hold at most as much as stays free for others. */
+/** The memory of several decoders, in bytes. A client may use at most as much as remains free for others. */
 export class DecoderMemory {
   readonly #max: number;
-  readonly #heldBy = new Map<string, number>();
-  #held = 0;
+  readonly #usedBy = new Map<string, number>();
+  #used = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  get held(): number {
-    return this.#held;
+  get used(): number {
+    return this.#used;
   }
 
   /**
-   * Replaces the bytes that one decoder holds by those that it needs. Returns false, and changes nothing, if that is too
-   * much.
+   * Changes the memory of one decoder. Returns false, without a change, if the sum or the share of the client would
+   * exceed its maximum.
    *
    * @param client The client whose response is decoded. Absent: the decoder has no share of its own.
    */
-  exchange(held: number, needed: number, client?: string): boolean {
-    const sum = this.#held - held + needed;
-    const own = client === undefined ? 0 : (this.#heldBy.get(client) ?? 0) - held + needed;
-    if (needed > held && (sum > this.#max || own > this.#max - sum)) return false;
-    this.#held = sum;
-    if (client !== undefined && own > 0) this.#heldBy.set(client, own);
-    else if (client !== undefined) this.#heldBy.delete(client);
+  resize(current: number, needed: number, client?: string): boolean {
+    const sum = this.#used - current + needed;
+    const own = client === undefined ? 0 : (this.#usedBy.get(client) ?? 0) - current + needed;
+    if (needed > current && (sum > this.#max || own > this.#max - sum)) return false;
+    this.#used = sum;
+    if (client !== undefined && own > 0) this.#usedBy.set(client, own);
+    else if (client !== undefined) this.#usedBy.delete(client);
     return true;
   }
 }
 
-/** Of this worker. */
+/** The memory of the decoders of this worker. */
 const workerMemory = new DecoderMemory(maxDecoderBytes);
 
-/** Whether a `content-encoding` leaves the bytes as they are. */
+/** Whether a `content-encoding` does not change the bytes. */
 export function isIdentity(encoding: string): boolean {
   return encoding === "" || encoding.toLowerCase() === "identity";
 }
@@ -161,22 +161,22 @@ export class ContentDecoder {
   readonly #client: string | undefined;
   #stream: Decoder | undefined;
   #failed: boolean;
-  /** It failed by what it was given, not by a bound. */
-  #isBroken = false;
+  /** It failed because of invalid input, not because of a bound. */
+  #isInvalid = false;
   #decodedBytes = 0;
-  /** All that was pushed, while it is short. */
+  /** All input, while it is short. */
   #pushed: Buffer[] = [];
   #pushedBytes = 0;
-  #rescuedBytes = 0;
-  /** As known to `#memory`. */
-  #heldBytes = 0;
+  #recoveredBytes = 0;
+  /** The bytes that are reserved in `#memory`. */
+  #reservedBytes = 0;
 
   /**
-   * @param encoding the value of `content-encoding`: `gzip`, `x-gzip`, `deflate` (wrapped or bare), `br` or `zstd`; any
-   *   other, and a list of several, fails
-   * @param onBytes gets the decoded bytes in order, between a push and the end
-   * @param shared The memory that decoders share, and the client whose share of it this one takes. If there is no room,
-   *   the decoding fails.
+   * @param encoding the value of `content-encoding`: `gzip`, `x-gzip`, `deflate` (with or without zlib header), `br` or
+   *   `zstd`; other values and lists fail
+   * @param onBytes receives the decoded bytes in order, between a push and the end
+   * @param shared the memory that decoders share, and the client whose share of it this one uses; if it is full,
+   *   decoding fails
    */
   constructor(
     encoding: string,
@@ -190,57 +190,57 @@ export class ContentDecoder {
     this.#client = client;
   }
 
-  /** Of what was pushed: how much has been decoded. */
+  /** The number of input bytes that have been decoded. */
   get readBytes(): number {
-    return Math.max(this.#rescuedBytes, this.#stream?.bytesWritten ?? 0);
+    return Math.max(this.#recoveredBytes, this.#stream?.bytesWritten ?? 0);
   }
 
-  /** What came of it. */
+  /** The number of output bytes. */
   get decodedBytes(): number {
     return this.#decodedBytes;
   }
 
-  /** Reads on. Refers to `chunk` until it is decoded, so its bytes must not change. */
+  /** Decodes the next bytes. Refers to `chunk` until it is decoded, so its bytes must not change. */
   push(chunk: Buffer): void {
     if (this.#failed || chunk.length === 0 || this.#coding === undefined) return;
-    if (!this.#mayHold(this.#coding, chunk.length)) {
+    if (!this.#canReserve(this.#coding, chunk.length)) {
       this.#fail();
       return;
     }
     this.#pushedBytes += chunk.length;
-    if (this.#pushedBytes <= maxRescuedBytes) this.#pushed.push(chunk);
+    if (this.#pushedBytes <= maxRecoverableBytes) this.#pushed.push(chunk);
     else this.#pushed = [];
     this.#stream ??= this.#open(this.#coding, chunk);
     this.#stream.write(chunk);
-    if (this.#stream.writableLength > maxWaitingBytes) this.#fail();
+    if (this.#stream.writableLength > maxPendingBytes) this.#fail();
   }
 
-  /** Calls `done` once when all has been decoded; at once when there is nothing to wait for. Never throws. */
+  /** Calls `done` once when all input has been decoded, synchronously if there is nothing to wait for. Never throws. */
   end(done: (failed: boolean) => void): void {
     const stream = this.#stream;
     const conclude = (): void => {
-      if (this.#isBroken && this.#decodedBytes < maxRescuedOutput) this.#rescue();
+      if (this.#isInvalid && this.#decodedBytes < maxRecoveredOutput) this.#recover();
       done(this.#failed);
     };
     if (this.#failed || stream === undefined) conclude();
     else stream.once("close", conclude).end();
   }
 
-  /** Decodes the longest beginning that can be decoded, which is found by halves. */
-  #rescue(): void {
+  /** Decodes the longest valid beginning, found by binary search. */
+  #recover(): void {
     const body = Buffer.concat(this.#pushed);
     let decoded: Buffer = Buffer.alloc(0);
     let tooMuch = body.length + 1;
-    while (tooMuch - this.#rescuedBytes > 1) {
-      const length = Math.floor((this.#rescuedBytes + tooMuch) / 2);
+    while (tooMuch - this.#recoveredBytes > 1) {
+      const length = Math.floor((this.#recoveredBytes + tooMuch) / 2);
       try {
-        decoded = this.#coding?.decode(body.subarray(0, length), { maxOutputLength: maxRescuedOutput }) ?? decoded;
-        this.#rescuedBytes = length;
+        decoded = this.#coding?.decode(body.subarray(0, length), { maxOutputLength: maxRecoveredOutput }) ?? decoded;
+        this.#recoveredBytes = length;
       } catch {
         tooMuch = length;
       }
     }
-    if (decoded.length === 0) this.#rescuedBytes = 0;
+    if (decoded.length === 0) this.#recoveredBytes = 0;
     if (decoded.length <= this.#decodedBytes) return;
     this.#onBytes(decoded.subarray(this.#decodedBytes));
     this.#decodedBytes = decoded.length;
@@ -250,27 +250,27 @@ export class ContentDecoder {
     const stream = coding.open(firstChunk);
     stream.on("data", (bytes: Buffer) => {
       this.#decodedBytes += bytes.length;
-      if (!this.#failed && this.#mayHold(coding, 0)) this.#onBytes(bytes);
+      if (!this.#failed && this.#canReserve(coding, 0)) this.#onBytes(bytes);
       else this.#fail();
     });
     stream.on("error", () => {
-      this.#isBroken = !this.#failed;
+      this.#isInvalid = !this.#failed;
       this.#fail();
     });
-    // Not before: a decoder that is destroyed at work is freed afterwards.
-    stream.once("close", () => this.#hold(0));
+    // Not earlier: a decoder that is destroyed while it works is freed only afterwards.
+    stream.once("close", () => this.#reserve(0));
     return stream;
   }
 
-  /** @param nextBytes that are about to wait. */
-  #mayHold({ windowBytes, fixedBytes }: Coding, nextBytes: number): boolean {
+  /** @param nextBytes input that is about to be added. */
+  #canReserve({ windowBytes, fixedBytes }: Coding, nextBytes: number): boolean {
     const waiting = (this.#stream?.writableLength ?? 0) + nextBytes;
-    return this.#hold(fixedBytes + Math.min(windowBytes, this.#decodedBytes) + waiting);
+    return this.#reserve(fixedBytes + Math.min(windowBytes, this.#decodedBytes) + waiting);
   }
 
-  #hold(bytes: number): boolean {
-    if (!this.#memory.exchange(this.#heldBytes, bytes, this.#client)) return false;
-    this.#heldBytes = bytes;
+  #reserve(bytes: number): boolean {
+    if (!this.#memory.resize(this.#reservedBytes, bytes, this.#client)) return false;
+    this.#reservedBytes = bytes;
     return true;
   }
 

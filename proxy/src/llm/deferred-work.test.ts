@@ -5,11 +5,11 @@ import { deferringEndpoints, isDeferringField, mayDeferWork, takesDeferringMembe
 const examples = deferringEndpoints.flatMap((endpoint) => endpoint.examples);
 
 describe("mayDeferWork", () => {
-  test.each(deferringEndpoints)("knows its own endpoints: $source", (endpoint) => {
+  test.each(deferringEndpoints)("recognizes the examples of $source", (endpoint) => {
     expect(endpoint.examples.filter((path) => !mayDeferWork(path))).toEqual([]);
   });
 
-  test("knows every endpoint in every spelling", () => {
+  test("recognizes each endpoint in all spellings", () => {
     fc.assert(fc.property(fc.constantFrom(...examples).chain(spellingsOf), (path) => mayDeferWork(path)));
   });
 
@@ -55,7 +55,7 @@ describe("mayDeferWork", () => {
     expect(mayDeferWork(path)).toBe(false);
   });
 
-  test("takes time that grows with the length of the path only", () => {
+  test("takes time linear in the length of the path", () => {
     for (const unit of ["/jobs-", ":a", "/tasks.", "-async-", "/a-async.", "/../", "/tasks/x"]) {
       const path = `/${unit.repeat(Math.ceil(60_000 / unit.length))}x`;
       const start = performance.now();
@@ -66,7 +66,7 @@ describe("mayDeferWork", () => {
   });
 });
 
-/** Spellings of a path that some server takes for it. */
+/** Spellings of a path that some server accepts. */
 function spellingsOf(example: string): fc.Arbitrary<string> {
   const [pathname = "", query] = example.split("?");
   const char = fc.record({ layers: fc.integer({ min: 0, max: 3 }), isOther: fc.boolean() });

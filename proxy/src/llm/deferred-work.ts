@@ -1,26 +1,27 @@
 /**
- * Recognizes requests for work that a provider does later or elsewhere: their responses do not report the tokens.
+ * Recognizes requests for deferred work: the provider does it later or elsewhere, so the response does not report
+ * tokens.
  *
- * The output of such work is read somewhere else, in several places, or never, so a token limit cannot charge it reliably.
- * The table below is the only list of these endpoints. Paths are compared as the most tolerant server would read them
- * (`provider-path.ts`): the answer errs on the side of the limit.
+ * The output of such work is read by other requests, by several, or never, so a token limit cannot charge it reliably.
+ * The table below is the only list of these endpoints. Paths are interpreted like the most tolerant server does
+ * (`provider-path.ts`). In doubt work counts as deferred, so that no request evades a limit.
  */
 import { decodedPath, decodedQuery } from "./provider-path.ts";
 
 /** One kind of endpoint. */
 export interface DeferringEndpoint {
   /**
-   * A regular expression without flags. `segment`: one whole path segment, at any place. `last`: the last segment.
-   * `method`: the beginning of a custom method behind `:`, or of a method of gRPC.
+   * The form of `pattern`, a regular expression without flags. `segment`: any whole path segment. `last`: the last
+   * segment. `method`: the beginning of a custom method after `:`, or of a gRPC method.
    */
   readonly kind: "segment" | "last" | "method";
   readonly pattern: string;
-  /** Whose API documents it. */
+  /** The APIs that document it. */
   readonly source: string;
-  /** Paths as documented. */
+  /** Documented paths. */
   readonly examples: readonly string[];
-  /** Other APIs have such names too: a request to a backend that is not known to be a provider may be one of theirs. */
-  readonly isShared?: true;
+  /** APIs that are not of models have such names too. Not used for backends that are not known to be providers. */
+  readonly isAmbiguous?: true;
 }
 
 export const deferringEndpoints: readonly DeferringEndpoint[] = [
@@ -31,7 +32,7 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     examples: ["/v1/batches", "/v1/messages/batches", "/v1/batch/jobs"],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "[^/\\\\:;]*jobs?",
     source:
@@ -61,21 +62,21 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
   },
   { kind: "last", pattern: "tunedModels", source: "Fine-tuning: Gemini", examples: ["/v1beta/tunedModels"] },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "evals|evaluations?",
     source: "Evaluations. OpenAI: evals. Together: evaluation",
     examples: ["/v1/evals/e/runs", "/v1/evaluation"],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "runs",
     source: "Runs of assistants: OpenAI, Azure; LangGraph",
     examples: ["/openai/threads/t/runs?api-version=1", "/v1/threads/runs", "/v1/threads/t/runs/r/submit_tool_outputs"],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "(?:[^/\\\\:;]*[-_])?async(?:[-_][^/\\\\:;]*)?",
     source:
@@ -100,18 +101,18 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     ],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "videos?|video_generation",
     source: "Videos. OpenAI, xAI: videos. Azure: video/generations. MiniMax: video_generation",
     examples: ["/v1/videos", "/v1/videos/v/remix", "/v1/video_generation"],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "last",
     pattern: "predictions|tasks|executions|run(?:sync)?",
     source:
-      "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions. RunPod: run, and runsync, which answers with a job after a time. Fireworks: workflows/run",
+      "Replicate: predictions. Volcengine: contents/generations/tasks. Bedrock's flows: executions. RunPod: run, and runsync, which returns a job after some time. Fireworks: workflows/run",
     examples: [
       "/v1/models/o/m/predictions",
       "/api/v3/contents/generations/tasks",
@@ -122,7 +123,7 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
     ],
   },
   {
-    isShared: true,
+    isAmbiguous: true,
     kind: "segment",
     pattern: "sessions",
     source: "Sessions of agents: Anthropic, OpenAI",
@@ -136,17 +137,17 @@ export const deferringEndpoints: readonly DeferringEndpoint[] = [
   },
 ];
 
-/** How paths of some of these endpoints are recognized. */
+/** The patterns that recognize the paths of some endpoints. */
 interface PathPatterns {
   readonly path: RegExp;
-  /** With `..` in it, any segment may become the last one. */
+  /** For paths with `..`, in which any segment may become the last one. */
   readonly upwardPath: RegExp;
 }
 
-/** Behind the last segment: parameters, slashes, `/.`. */
+/** The text that may follow the last segment: parameters, slashes, `/.`. */
 const tail = String.raw`[^/\\]*(?:[/\\](?:[.;][^/\\]*)?)*$`;
 
-/** @param methodStart what is in front of a method, as a character class. */
+/** @param methodStart the character class of the character before a method. */
 function pathPatterns(endpoints: readonly DeferringEndpoint[], methodStart: string): PathPatterns {
   const patternsOf = (kind: DeferringEndpoint["kind"]): string =>
     endpoints
@@ -161,7 +162,7 @@ function pathPatterns(endpoints: readonly DeferringEndpoint[], methodStart: stri
 
 const ofProviders = pathPatterns(deferringEndpoints, String.raw`[:/\\]`);
 const ofAnyServer = pathPatterns(
-  deferringEndpoints.filter(({ isShared }) => isShared !== true),
+  deferringEndpoints.filter(({ isAmbiguous }) => isAmbiguous !== true),
   ":",
 );
 const upward = /[/\\]\.\./;
@@ -170,10 +171,10 @@ const upward = /[/\\]\.\./;
 const deferringQuery = /(?:^|[&;?])\s*queueRequest/i;
 
 /**
- * Whether some server could route `path` to work whose tokens its response does not report.
+ * Whether some server could route `path` to deferred work.
  *
- * @param path as the provider gets it, with the query.
- * @param isProvider whether the backend is known to be a provider: then names count that other APIs have too.
+ * @param path the path that the provider receives, with the query.
+ * @param isProvider whether the backend is known to be a provider: then ambiguous endpoints count too.
  */
 export function mayDeferWork(path: string, isProvider = true): boolean {
   const { text, isDecoded } = decodedPath(path);
@@ -184,23 +185,23 @@ export function mayDeferWork(path: string, isProvider = true): boolean {
 }
 
 /**
- * Members of a JSON body with which a client asks for work that is done later, in lower case: `background` (OpenAI's
- * responses, Gemini's interactions), `deferred` (xAI's chat completions). `false` and `null` do not ask.
+ * Members of a JSON body that request deferred work, in lower case: `background` (OpenAI's responses, Gemini's
+ * interactions), `deferred` (xAI's chat completions). The values `false` and `null` request none.
  */
 export const deferringMembers = ["background", "deferred"] as const;
 
 /**
- * Whether a member of the body defers the work at `path`, so that the body must be read. Not everywhere: `background` is the
- * colour of an image at `/v1/images/generations`.
+ * Whether a member of the body can defer the work at `path`, so that the body must be read. The names have other
+ * meanings elsewhere: `background` is the colour of an image at `/v1/images/generations`.
  *
- * @param path as the provider gets it; the query does not matter.
+ * @param path the path that the provider receives; the query is ignored.
  */
 export function takesDeferringMembers(path: string): boolean {
   const { text, isDecoded } = decodedPath(path);
   return !isDecoded || /response|completion|interaction/i.test(text);
 }
 
-/** Whether a header field asks for work that is done later: `Prefer: respond-async` (RFC 7240 §4.1), Alibaba's DashScope. */
+/** Whether a header field requests deferred work: `Prefer: respond-async` (RFC 7240 §4.1), Alibaba's DashScope. */
 export function isDeferringField(name: string, value: string): boolean {
   switch (name.toLowerCase()) {
     case "prefer":

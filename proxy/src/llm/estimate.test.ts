@@ -8,8 +8,8 @@ test("reads the text of nested arrays and objects, without labels", () => {
 });
 
 test.each([
-  ["text in a member that no API has, beside one that a model writes", { message: "o", text: "abcd" }, 5],
-  ["text in such a member alone, of which nothing says that a model wrote it", { status: "abcd" }, 0],
+  ["text in an unknown member beside a member with text of a model", { message: "o", text: "abcd" }, 5],
+  ["no text in an unknown member alone", { status: "abcd" }, 0],
   [
     "the envelope of a chunk of OpenAI's",
     {
@@ -18,12 +18,16 @@ test.each([
     },
     3,
   ],
-  ["what an event of OpenAI's responses repeats", { type: "response.output_text.done", delta: "a", text: "abcd" }, 1],
+  [
+    "no repeated text of an event of OpenAI's responses",
+    { type: "response.output_text.done", delta: "a", text: "abcd" },
+    1,
+  ],
 ])("counts %s", (_, event, ofModels) => {
   expect(streamedText(Buffer.from(`data: ${JSON.stringify(event)}\n`)).ofModels).toBe(ofModels);
 });
 
-test("reads an event that is nested as deep as a line is long, on a small stack", async () => {
+test("reads an event of any nesting with a small stack", async () => {
   const source = `
     const { workerData, parentPort } = require("node:worker_threads");
     import(workerData.module).then(({ streamedText }) => {

@@ -1,17 +1,17 @@
 /**
- * What an answer has cost as far as the upstream does not report it: four bytes of text are a token. Of a stream only the
- * text counts that the model wrote; the JSON around each piece is ten times as long.
+ * Estimates the tokens of a response that does not report them: four bytes of text are a token. In a stream only the
+ * text of the model counts, since the JSON around each piece is ten times as long.
  */
 
-/** Tokens of `textBytes` of text, rounded up. */
+/** Returns the tokens for `textBytes` of text, rounded up. */
 export function tokensOfText(textBytes: number): number {
   return Math.ceil(textBytes / 4);
 }
 
 /**
- * Members in which what a model wrote stands, in bodies and in events: `choices` (OpenAI chat and completions), `output`
- * (OpenAI responses), `content` and `completion` (Anthropic), `delta` (both, in events), `candidates` (Gemini), `message`
- * and `response` (Ollama), `generated_text` and, in events, `token` (TGI).
+ * Members that contain the text of a model, in bodies and in events: `choices` (OpenAI chat and completions), `output`
+ * (OpenAI responses), `content` and `completion` (Anthropic), `delta` (both, in events), `candidates` (Gemini),
+ * `message` and `response` (Ollama), `generated_text` and, in events, `token` (TGI).
  */
 export const textMembers: ReadonlySet<string> = new Set([
   "choices",
@@ -29,28 +29,28 @@ export const textMembers: ReadonlySet<string> = new Set([
 /** UTF-8 bytes of text in a part of a stream. */
 export interface StreamedText {
   /**
-   * In events of models: what the model wrote, what other members say besides, and the lines that are no such events. 0 where
-   * no event is of a model.
+   * The text of the model, of other members in the same events, and of lines that are not such events; 0 if no event
+   * contains text of a model.
    */
   readonly ofModels: number;
-  /** In all events, whatever their members are called, and in lines that are no events. */
+  /** The text of all members of all events, and of lines that are not events. */
   readonly ofAll: number;
 }
 
 /**
- * Reads the text in the lines of a part of a stream. A line that is not JSON counts whole, whatever it begins with: where a
- * server sends what a model writes as it is, the model can begin a line with `:` or `id:`. Only an `event:` line that names the
- * `type` of the data behind it is part of the framing.
+ * Counts the text in the lines of a part of a stream. A line that is not JSON counts whole, also with a prefix such as
+ * `:` or `id:`: a server may send the text of a model without framing, and the model can begin a line like this. Only
+ * an `event:` line that names the `type` of the following data is framing.
  */
 export function streamedText(lines: Buffer): StreamedText {
   let ofModels = 0;
   let ofOthers = 0;
   let ofAll = 0;
-  /** The last `event:` line, until its data has come. */
+  /** The last `event:` line, until its data follows. */
   let eventLine = "";
   for (const line of lines.toString().split("\n")) {
     if (line === "") continue;
-    // A line of JSON for each piece, as Ollama streams.
+    // Ollama streams lines of JSON without `data:`.
     const data = (line.startsWith("data:") ? line.slice("data:".length) : line).trim();
     const event = parseObject(data);
     if (event === undefined) {
@@ -72,30 +72,30 @@ export function streamedText(lines: Buffer): StreamedText {
   return { ofModels: ofModels === 0 ? 0 : ofModels + Math.max(0, ofOthers), ofAll: Math.max(0, ofAll) };
 }
 
-/** Members of events that carry no text of a model, or text that was streamed before. */
-const envelope = new Set([
+/** Members of events without text of a model, or with text that was streamed before. */
+const metadataMembers = new Set([
   ...["object", "created", "created_at", "system_fingerprint", "service_tier", "obfuscation", "event", "event_type"],
   ...["provider", "usage", "usageMetadata", "modelVersion", "responseId", "response_id", "item_id", "generation_id"],
   ...["conversation_id", "request_id", "done_reason", "context", "details", "error", "x_groq", "prompt_token_ids"],
   ...["prompt_filter_results", "content_filter_results", "meta_info", "response"],
 ]);
 
-/** Whether an event of this type, of OpenAI's responses, repeats what events of `delta` have brought. */
+/** Whether an event of this type, in OpenAI's responses API, repeats the text of earlier `delta` events. */
 export function repeatsText(eventType: string): boolean {
   return eventType.startsWith("response.") && !eventType.endsWith(".delta");
 }
 
-/** Text of an event in members that no known API has: a server may put there what its model wrote. */
+/** The text of an event in members that no known API has. A server may put the text of its model there. */
 function otherTextBytes(event: object): number {
   if ("type" in event && typeof event.type === "string" && event.type.startsWith("response.")) return 0;
   let bytes = 0;
   for (const [name, member] of Object.entries(event)) {
-    if (!textMembers.has(name) && !envelope.has(name) && !labels.has(name)) bytes += textBytes(member);
+    if (!textMembers.has(name) && !metadataMembers.has(name) && !labels.has(name)) bytes += textBytes(member);
   }
   return bytes;
 }
 
-/** Text of an event in the members that a model writes; objects in `response` repeat it (OpenAI responses). */
+/** The text of an event in members for the text of a model; objects in `response` repeat it (OpenAI responses). */
 function eventTextBytes(event: object): number {
   let bytes = 0;
   for (const [name, member] of Object.entries(event)) {
@@ -107,10 +107,13 @@ function eventTextBytes(event: object): number {
   return bytes;
 }
 
-/** Members of a choice or a delta that are no text of the model, or repeat it. */
+/** Members of a choice or delta without text of the model, or with repeated text. */
 const labels = new Set(["id", "type", "model", "role", "finish_reason", "stop_reason", "logprobs", "signature"]);
 
-/** Whole numbers in arrays are ids of tokens, of four bytes each. Without recursion: a provider may nest as deep as a line is long. */
+/**
+ * The text of a value. Whole numbers in arrays are token ids of four bytes each. It does not recurse, since the nesting
+ * of a provider's JSON is limited only by the line length.
+ */
 function textBytes(value: unknown): number {
   const open = [value];
   let bytes = 0;
@@ -124,7 +127,7 @@ function textBytes(value: unknown): number {
   return bytes;
 }
 
-/** Undefined where the text is not a JSON object or array. */
+/** Parses a JSON object or array; undefined for any other text. */
 function parseObject(text: string): object | undefined {
   if (text[0] !== "{" && text[0] !== "[") return undefined;
   try {

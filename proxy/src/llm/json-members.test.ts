@@ -17,7 +17,7 @@ function values(text: string): readonly (readonly [string, unknown])[] {
   return read([Buffer.from(text)]).map(({ path, value }) => [path, JSON.parse(String(value))] as const);
 }
 
-/** Cuts into chunks of the given sizes, again and again; size 0 gives an empty chunk. */
+/** Cuts into chunks of the given sizes in turn; size 0 gives an empty chunk. */
 function cut(bytes: Buffer, sizes: readonly number[]): readonly Buffer[] {
   const chunks: Buffer[] = [];
   for (let at = 0, i = 0; at < bytes.length; i++) {
@@ -32,7 +32,7 @@ const sizes = fc
   .array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 5 })
   .filter((a) => a.some((n) => n > 0));
 
-/** As `JsonMembers.textBytes` is described, of a value without escapes. */
+/** The expected `JsonMembers.textBytes` of a value without escapes. */
 function textBytesOf(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 0;
@@ -51,35 +51,35 @@ describe("JsonMembers", () => {
     ]);
   });
 
-  test("reports a name that is given twice twice", () => {
+  test("reports each occurrence of a repeated name", () => {
     expect(values('{"a":1,"a":2}')).toEqual([
       ["a", 1],
       ["a", 2],
     ]);
   });
 
-  test("does not take a value, a part of a string or an element for a name", () => {
+  test("does not mistake a value, a part of a string or an element for a name", () => {
     expect(values(String.raw`{"x":"usage","y\"usage":1,"z":["usage",{"usage":1}],"b":"\\","a":"\"usage\":1"}`)).toEqual(
       [["a", '"usage":1']],
     );
   });
 
-  test("knows a name that is written with escapes", () => {
+  test("recognizes a name with escapes", () => {
     expect(values(String.raw`{"us\u0061ge":1}`)).toEqual([["usage", 1]]);
   });
 
-  test("looks into a parent only when it is an object", () => {
+  test("searches a parent only if it is an object", () => {
     expect(values('{"response":["usage",{"usage":1}],"usage":2}')).toEqual([["usage", 2]]);
   });
 
-  test("tells where a member stands, to cut it out or to replace its value", () => {
+  test("reports the offsets of a member, to remove it or to replace its value", () => {
     const text = '{"x":1 , "a": 5 ,"y":2}';
     const [member] = read([Buffer.from(text)]);
     expect(text.slice(member?.before, member?.after)).toBe(', "a": 5 ');
     expect(text.slice(member?.valueStart, member?.after)).toBe(" 5 ");
   });
 
-  test("tells where the object ends, and reads nothing behind it", () => {
+  test("reports the end of the object, and reads nothing after it", () => {
     const members: string[] = [];
     const reader = new JsonMembers(paths, ({ path }) => members.push(path));
     reader.push(Buffer.from(' {"usage":1} {"a":2}'));
@@ -94,7 +94,7 @@ describe("JsonMembers", () => {
     },
   );
 
-  test("keeps no value above its bound, and goes on", () => {
+  test("keeps no value above its bound, and continues", () => {
     const text = Buffer.from(`{"usage":"${"x".repeat(2 * maxKeptBytes)}","a":1}`);
     expect(read(cut(text, [1000])).map(({ path, value }) => [path, value?.toString()])).toEqual([
       ["usage", undefined],
@@ -102,7 +102,7 @@ describe("JsonMembers", () => {
     ]);
   });
 
-  test("reports the members of the objects of an array, and of nothing deeper", () => {
+  test("reports the members of the objects of an array, and no deeper ones", () => {
     const text = '[{"a":1,"x":[{"a":2}]}, 7, "a", [{"a":3}, "a"], {}, {"response":{"usage":4,"a":5},"usage":6}]';
     expect(read(cut(Buffer.from(text), [3])).map(({ element, path, value }) => [element, path, String(value)])).toEqual(
       [
@@ -113,7 +113,7 @@ describe("JsonMembers", () => {
     );
   });
 
-  test("finds what a parse finds in the objects of an array, for any cuts", () => {
+  test("finds the same as JSON.parse in the objects of an array, in any chunks", () => {
     const name = fc.oneof(fc.constantFrom("usage", "a", "\\", '"'), fc.string());
     const array = fc.array(fc.oneof(fc.dictionary(name, fc.jsonValue()), fc.jsonValue()), { maxLength: 5 });
     fc.assert(
@@ -138,7 +138,7 @@ describe("JsonMembers", () => {
     );
   });
 
-  test("finds what a parse finds, for any object and any cuts", () => {
+  test("finds the same as JSON.parse, for any object in any chunks", () => {
     const name = fc.oneof(fc.constantFrom("usage", "response", "a", "\\", '"'), fc.string({ unit: "binary" }));
     const member = fc.jsonValue({ maxDepth: 2, depthSize: "xsmall" });
     const object = fc.dictionary(name, fc.oneof(member, fc.dictionary(name, member, { maxKeys: 4 })), { maxKeys: 6 });
@@ -158,7 +158,7 @@ describe("JsonMembers", () => {
     );
   });
 
-  test("counts the text and the whole numbers of arrays, for any value and any cuts", () => {
+  test("counts the text and the whole numbers of arrays, for any value in any chunks", () => {
     const number = fc.oneof(fc.nat(), fc.double({ noNaN: true, noDefaultInfinity: true }));
     const text = fc.string({ unit: fc.constantFrom("a", "b", " ", "1", ",", ":", "[", "]", "{", "}") });
     const { value: json } = fc.letrec((tie) => ({
@@ -180,7 +180,7 @@ describe("JsonMembers", () => {
     );
   });
 
-  test("never throws, whatever the bytes", () => {
+  test("never throws for any bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ max: 255, maxLength: 200 }), sizes, (bytes, chunkSizes) => {
         read(cut(Buffer.from(bytes), chunkSizes));

@@ -1,48 +1,49 @@
 /**
- * Finds a few named members near the top of a JSON object, or of the objects of an array, while its bytes pass.
+ * Finds a few named members near the top level of a JSON object, or of the objects of an array, in a byte stream.
  *
- * A usage may stand anywhere in a body of any size, so it can neither wait for, nor pay for, a parse of the whole. This walks brackets and strings only, keeps nothing but the values that
- * were asked for, and does not care where the bytes are cut. It follows RFC 8259 for valid texts and promises nothing
- * about invalid ones except that it neither throws nor grows.
+ * A usage may be anywhere in a body of any size, so parsing the whole body would be too late and too expensive. This
+ * scan follows brackets and strings only, keeps only the values of the named members, and accepts bytes in chunks of
+ * any size. For valid texts it follows RFC 8259. For invalid ones it guarantees only that it does not throw and that
+ * its memory is bounded.
  */
 
 /** The members to report, by path: `usage`, or `response.usage` for one inside the object `response`. */
 export interface MemberPaths {
   readonly wanted: ReadonlySet<string>;
-  /** Members of the top level that are looked into. */
+  /** Members of the top level whose values are searched. */
   readonly parents: ReadonlySet<string>;
-  /** Members of the top level of which only the presence matters. */
-  readonly noted: ReadonlySet<string>;
+  /** Members of the top level whose presence is recorded. */
+  readonly tracked: ReadonlySet<string>;
 }
 
 const noNames: ReadonlySet<string> = new Set();
 
-/** Made once per set of paths; a path has one or two parts. */
+/** Creates a set of paths. Each path has one or two parts. */
 export function memberPaths(...paths: readonly string[]): MemberPaths {
   const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
-  return { wanted: new Set(paths), parents: new Set(parents), noted: noNames };
+  return { wanted: new Set(paths), parents: new Set(parents), tracked: noNames };
 }
 
-/** One member that was asked for. Offsets count bytes from the start of the text, over all chunks. */
+/** One of the named members. Offsets count bytes from the start of the text, over all chunks. */
 export interface Member {
-  /** As it is written in the text, escapes undone. */
+  /** The path with decoded escapes. */
   readonly path: string;
   /**
-   * The value's JSON text, with the white space around it. A view that the next push may overwrite. Absent when the
-   * value came in several chunks and is longer than `maxKeptBytes`.
+   * The JSON text of the value, with surrounding white space. A view that the next push may overwrite. Undefined if
+   * the value is spread over several chunks and longer than `maxKeptBytes`.
    */
   readonly value: Buffer | undefined;
-  /** Of the `{` or `,` in front of the member. */
+  /** The offset of the `{` or `,` before the member. */
   readonly before: number;
-  /** Of the first byte after the colon. */
+  /** The offset of the first byte after the colon. */
   readonly valueStart: number;
-  /** Of the `,` or `}` behind the value. */
+  /** The offset of the `,` or `}` after the value. */
   readonly after: number;
-  /** Which object of an array it is in, from 1; 0 in a text that is an object. */
+  /** The number of its object in the array, from 1; 0 if the text is an object. */
   readonly element: number;
 }
 
-/** The most that is kept of a value that is cut over chunks; a usage object is about 300 bytes. */
+/** The maximum size of a value that is kept over several chunks. A usage object has about 300 bytes. */
 export const maxKeptBytes = 16 * 1024;
 
 const quote = 0x22;
@@ -58,47 +59,47 @@ const digit = 0;
 const structural = 1;
 const space = 2;
 const other = 3;
-/** What each byte is outside strings. */
+/** The kind of each byte outside strings. */
 const kinds = new Uint8Array(256).fill(other);
 for (const byte of [quote, comma, colon, openBracket, closeBracket, openBrace, closeBrace]) kinds[byte] = structural;
 for (const byte of Buffer.from("0123456789")) kinds[byte] = digit;
 for (const byte of Buffer.from(" \t\n\r")) kinds[byte] = space;
 
-/** Of the id of a token: that of four bytes of text. */
+/** The weight of a token id: that of four bytes of text. */
 const bytesPerId = 4;
 
-/** Reads one JSON text. Reports members in the order in which they end; the same name twice is reported twice. */
+/** Scans one JSON text. Reports members in the order in which they end. A repeated name is reported each time. */
 export class JsonMembers {
   readonly #paths: MemberPaths;
   readonly #report: (member: Member) => void;
-  /** Offset of the current chunk's first byte. */
+  /** The offset of the first byte of the current chunk. */
   #base = 0;
   #depth = 0;
-  /** The depth inside the objects that are looked at: 1, or 2 where the text is an array of them. */
+  /** The depth inside the scanned objects: 1, or 2 if the text is an array of them. */
   #top = 1;
   #element = 0;
   #state: "start" | "inside" | "over" | "other" = "start";
   #inString = false;
   /** The chunk ended on a backslash inside a string. */
   #escaped = false;
-  /** Name of the member whose object is open below the top, if it is one to look into. */
+  /** The name of the open member of the top level if its value is searched. */
   #parent: string | undefined;
-  /** The next string at a watched depth is a name. */
+  /** Whether the next string at a watched depth is a name. */
   #expectsName = false;
   #path = "";
   #before = 0;
   #valueStart = 0;
   #capturing: "nothing" | "name" | "value" = "nothing";
-  /** Where the captured part begins in this chunk; what earlier chunks had of it is in `#kept`. */
+  /** Where the captured part begins in this chunk. Its parts in earlier chunks are in `#kept`. */
   #captureFrom = 0;
   #kept: Buffer[] = [];
   #keptBytes = 0;
   #textBytes = 0;
   #markBytes = 0;
-  /** The last bytes began an element of an array, and were digits only; `#hasDigits` says whether there were any. */
+  /** The last bytes began an array element and were digits only; `#hasDigits` is set if there were any. */
   #mayBeId = false;
   #hasDigits = false;
-  #hasNoted = false;
+  #hasTracked = false;
   #end: number | undefined;
 
   constructor(paths: MemberPaths, report: (member: Member) => void) {
@@ -106,50 +107,50 @@ export class JsonMembers {
     this.#report = report;
   }
 
-  /** Offset of the `}` that ends the text, once it has passed; undefined where the text is no object. */
+  /** The offset of the `}` that ends the text; undefined until it has been read, and if the text is not an object. */
   get end(): number | undefined {
     return this.#top === 1 ? this.#end : undefined;
   }
 
-  /** The same of the bracket that ends an array. */
-  get endOfAny(): number | undefined {
+  /** The offset of the bracket that ends the object or array; undefined until it has been read. */
+  get endOfObjectOrArray(): number | undefined {
     return this.#end;
   }
 
   /**
-   * Bytes inside strings so far, names included, and four for each whole number in an array, which may be the id of a
-   * token: about as much text as the body carries.
+   * The approximate length of the text so far: bytes inside strings, including names, and four for each whole number
+   * in an array, which may be a token id.
    */
   get textBytes(): number {
     return this.#textBytes;
   }
 
-  /** Brackets, braces, commas, colons and quotes so far, which carry nothing themselves. */
+  /** The number of brackets, braces, commas, colons and quotes so far. */
   get markBytes(): number {
     return this.#markBytes;
   }
 
-  /** Whether the text has begun, and is neither an object nor an array. */
+  /** Whether the text has begun and is neither an object nor an array. */
   get isOther(): boolean {
     return this.#state === "other";
   }
 
-  /** Whether an object or an array has begun, and not ended. */
+  /** Whether an object or an array has begun and not ended. */
   get isOpen(): boolean {
     return this.#state === "inside";
   }
 
   /** Whether an object or an array has ended. */
-  get isOver(): boolean {
+  get isComplete(): boolean {
     return this.#state === "over";
   }
 
-  /** Whether a member that is to be noted has begun. */
-  get hasNoted(): boolean {
-    return this.#hasNoted;
+  /** Whether one of the tracked members has begun. */
+  get hasTracked(): boolean {
+    return this.#hasTracked;
   }
 
-  /** Reads on. Keeps no reference to `chunk`. */
+  /** Reads the next bytes. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     this.#captureFrom = 0;
     let at = this.#state === "start" ? this.#readStart(chunk) : 0;
@@ -161,8 +162,8 @@ export class JsonMembers {
   }
 
   /**
-   * Waits for the `{` or the `[`; in any other text there is nothing to find. A byte order mark is passed over,
-   * as by many parsers (RFC 8259 §8.1). Returns the index after what it read.
+   * Reads up to the `{` or `[`. Any other text has no members. A byte order mark is skipped, as by many parsers (RFC
+   * 8259 §8.1). Returns the index after the bytes read.
    */
   #readStart(chunk: Buffer): number {
     const at = chunk.findIndex((byte) => !isSpace(byte) && !isOfByteOrderMark(byte));
@@ -184,7 +185,7 @@ export class JsonMembers {
   #readStructure(chunk: Buffer, from: number): number {
     for (let at = from; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
-      // Nearly all bytes outside strings are digits; the table sorts them out with one look.
+      // In a body of embeddings nearly all bytes outside strings are digits. The table finds them with one lookup.
       const kind = kinds[byte];
       if (kind === digit) {
         this.#hasDigits = true;
@@ -208,7 +209,7 @@ export class JsonMembers {
     return chunk.length;
   }
 
-  /** Counts the element of an array that a comma or a bracket ends, where it is a whole number. */
+  /** Counts an array element that ends with a comma or bracket, if it is a whole number. */
   #endElement(byte: number): void {
     if (this.#mayBeId && this.#hasDigits && (byte === comma || byte === closeBracket)) this.#textBytes += bytesPerId;
     this.#mayBeId = byte === comma || byte === openBracket;
@@ -221,7 +222,9 @@ export class JsonMembers {
     this.#capture("name", at + 1);
   }
 
-  /** Reads to the end of the string. A loop beats `indexOf` here: most strings are short or full of escapes. */
+  /**
+   * Reads to the end of the string. A loop is faster than `indexOf` here: most strings are short or full of escapes.
+   */
   #readString(chunk: Buffer, from: number): number {
     let at = this.#escaped ? from + 1 : from;
     while (at < chunk.length && chunk[at] !== quote) at += chunk[at] === backslash ? 2 : 1;
@@ -241,8 +244,8 @@ export class JsonMembers {
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    const { wanted, noted } = this.#paths;
-    if (this.#depth === this.#top && noted.has(this.#path)) this.#hasNoted = true;
+    const { wanted, tracked } = this.#paths;
+    if (this.#depth === this.#top && tracked.has(this.#path)) this.#hasTracked = true;
     if (wanted.has(this.#path)) this.#capture("value", at + 1);
   }
 
@@ -267,7 +270,7 @@ export class JsonMembers {
     this.#end = this.#base + at;
   }
 
-  /** Takes a comma or a colon at a watched depth. */
+  /** Handles a comma or a colon at a watched depth. */
   #separate(chunk: Buffer, at: number): void {
     if (chunk[at] === comma) this.#endMember(chunk, at);
     else this.#startValue(at);
@@ -312,7 +315,7 @@ export class JsonMembers {
     else this.#kept = [];
   }
 
-  /** Ends the capture at `at`; undefined when it grew over the bound. */
+  /** Ends the capture at `at`. Returns undefined if it exceeds the bound. */
   #take(chunk: Buffer, at: number): Buffer | undefined {
     this.#capturing = "nothing";
     const last = chunk.subarray(this.#captureFrom, at);
@@ -321,17 +324,17 @@ export class JsonMembers {
   }
 }
 
-/** RFC 8259 §2. A NUL is none: behind a brace it tells of a text in UTF-16. */
+/** White space (RFC 8259 §2). A NUL is not white space: after a brace it indicates UTF-16. */
 function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** U+FEFF in UTF-8; before an object no other text has its bytes. */
+/** The bytes of U+FEFF in UTF-8. Nothing else that may precede an object has these bytes. */
 function isOfByteOrderMark(byte: number): boolean {
   return byte === 0xef || byte === 0xbb || byte === 0xbf;
 }
 
-/** A name is nearly always written plainly; one with escapes is worth a parse, so that `"us\u0061ge"` is `usage`. */
+/** Decodes escapes in a name, so that `"us\u0061ge"` is `usage`. Names with escapes are rare, so they are parsed. */
 function unescapeName(raw: string): string {
   if (!raw.includes("\\")) return raw;
   try {

@@ -2,7 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { NameMatcher } from "./json-names.ts";
 
-/** Whole names come before parts, and a name is compared in any case and up to a NUL. @returns what may be found. */
+/**
+ * The reference: whole names take precedence over parts; case is ignored and a NUL ends a name. @returns valid results.
+ */
 function findPlainly(names: readonly string[], name: string): readonly (string | undefined)[] {
   const lower = name.toLowerCase().split("\0", 1)[0] ?? "";
   const parts = names.filter((each) => each.startsWith("*"));
@@ -11,7 +13,7 @@ function findPlainly(names: readonly string[], name: string): readonly (string |
   return found.length === 0 ? [undefined] : found;
 }
 
-test("finds what a plain comparison finds, in any spelling", () => {
+test("finds the same as a plain comparison, in any spelling", () => {
   const names = ["model", "modes", "stream", "stream_options", "*model*", "*lora*", "x"];
   const matcher = new NameMatcher(names);
   const piece = fc.oneof(

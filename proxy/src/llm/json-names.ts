@@ -1,17 +1,17 @@
 /**
- * Compares names of members in a JSON text as the most tolerant server would: Go's `encoding/json` ignores case, some readers
- * compare by way of upper case, and readers in C stop at a NUL.
+ * Compares member names in a JSON text like the most tolerant server does: Go's `encoding/json` ignores case, some
+ * parsers compare in upper case, and parsers in C stop at a NUL.
  *
- * A client chooses the names, and how many there are, so a comparison takes a few nanoseconds a byte, whatever the names are.
+ * A client chooses the names and their number, so a comparison takes only a few nanoseconds per byte for any name.
  */
 
-/** Folded names that are compared; longer than any that is documented for what is asked for. */
+/** The folded name in comparison. Longer than any name to find. */
 const folded = new Uint8Array(64);
 
-/** The longest piece that one character folds to. */
+/** The maximum length to which one character folds. */
 const maxPiece = 3;
 
-/** What characters beyond ASCII come to in lower case, by way of upper case, where that is ASCII. */
+/** Characters beyond ASCII whose upper case is ASCII, with the lower case of that. */
 export const asciiFolds: ReadonlyMap<number, string> = new Map([
   [0xdf, "ss"],
   [0x131, "i"],
@@ -29,13 +29,13 @@ export const asciiFolds: ReadonlyMap<number, string> = new Map([
 const backslash = 0x5c;
 const lowerU = 0x75;
 
-/** The lower case of a byte; 0 where it does not stand for itself: a backslash, or a part of a longer character. */
+/** The lower case of a byte; 0 for a backslash and for bytes of characters beyond ASCII. */
 const lowerCase = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte === backslash || byte >= 0x80) return 0;
   return byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte;
 });
 
-/** The value of a hexadecimal digit plus 1. */
+/** The value of a hexadecimal digit plus 1; 0 for other bytes. */
 export const hexDigits: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[\da-f]/i.test(String.fromCharCode(byte)) ? Number.parseInt(String.fromCharCode(byte), 16) + 1 : 0,
 );
@@ -53,7 +53,7 @@ export class NameMatcher {
   /** Names of the form `*part*`, by the first character of the part. */
   readonly #parts: (Part[] | undefined)[] = [];
 
-  /** @param names in lower case; `*part*` stands for every name that has `part` in it and is not in the list itself. */
+  /** @param names in lower case; `*part*` matches each name that contains `part` and is not in the list itself. */
   constructor(names: Iterable<string>) {
     let shortest = Infinity;
     for (const name of names) {
@@ -68,9 +68,9 @@ export class NameMatcher {
     this.#shortest = shortest;
   }
 
-  /** The listed name that the name from `start` to `end` is to some server. */
+  /** Returns the listed name that some server could read from `start` to `end`. */
   find(text: Buffer, start: number, end: number): string | undefined {
-    // No spelling is shorter.
+    // No spelling is shorter than the name.
     if (end - start < this.#shortest) return undefined;
     const length = fold(text, start, end);
     if (length < this.#shortest) return undefined;
@@ -94,7 +94,7 @@ function isAt(codes: readonly number[], from: number): boolean {
   return true;
 }
 
-/** Writes a name to `folded`. @returns its length; 0 where it is none that could be asked for. */
+/** Writes a name to `folded`. @returns its length; 0 if it matches no listed name. */
 function fold(text: Buffer, start: number, end: number): number {
   if (end - start > folded.length - maxPiece) return foldWithEscapes(text, start, end);
   for (let at = start; at < end; at++) {
@@ -118,7 +118,7 @@ function foldWithEscapes(text: Buffer, start: number, end: number): number {
   return length;
 }
 
-/** Whether the name from `start` to `end` is `name`, escapes aside. */
+/** Whether the name from `start` to `end` equals `name` after decoding escapes. */
 export function isExactly(text: Buffer, start: number, end: number, name: string): boolean {
   let at = start;
   for (let i = 0; i < name.length; i++) {
@@ -128,10 +128,10 @@ export function isExactly(text: Buffer, start: number, end: number, name: string
   return at === end;
 }
 
-/** In the place of characters that no name has which is asked for. */
+/** Replaces characters that no listed name contains. */
 const otherCharacter = 0xffff;
 
-/** The UTF-16 code of the character, or of the escape, that begins at `at` in a sound string. */
+/** The UTF-16 code of the character or escape that begins at `at` in a valid string. */
 function codeAt(text: Buffer, at: number): number {
   const byte = text[at] ?? 0;
   if (byte === backslash) return text[at + 1] === lowerU ? hexAt(text, at + 2) : otherCharacter;
@@ -147,7 +147,7 @@ function hexAt(text: Buffer, from: number): number {
   return code;
 }
 
-/** Bytes of the character, or of the escape, that begins at `at`. */
+/** The length in bytes of the character or escape that begins at `at`. */
 function lengthAt(text: Buffer, at: number): number {
   const byte = text[at] ?? 0;
   if (byte === backslash) return text[at + 1] === lowerU ? 6 : 2;

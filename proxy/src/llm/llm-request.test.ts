@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isWithoutModel, llmRequestNames, readLlmRequest } from "./llm-request.ts";
+import { hasNoModel, llmRequestNames, readLlmRequest } from "./llm-request.ts";
 import { readJson } from "./request-json.ts";
 
 const read = (body: string) => readLlmRequest(readJson(Buffer.from(body), llmRequestNames));
@@ -17,8 +17,8 @@ test.each([
   expect(read(body)).toEqual({ requestModel, streaming });
 });
 
-test.each(["", "--x\r\ncontent-disposition: form-data"])("%j says nothing", (body) => {
-  expect(isWithoutModel(Buffer.from(body))).toBe(true);
+test.each(["", "--x\r\ncontent-disposition: form-data"])("%j has no model", (body) => {
+  expect(hasNoModel(Buffer.from(body))).toBe(true);
 });
 
 test.each([
@@ -29,12 +29,12 @@ test.each([
   ['{"model":"first","MODEL":null}', "twoModels"],
   ['{"model":"gpt",}', "notObject"],
   [`{${'"model":"gpt",'.repeat(9)}"x":0}`, "repeated"],
-])("%s can be read in several ways", (body, why) => {
-  expect(isWithoutModel(Buffer.from(body))).toBe(false);
+])("%s is ambiguous", (body, why) => {
+  expect(hasNoModel(Buffer.from(body))).toBe(false);
   expect(read(body)).toBe(why);
 });
 
-test("a text that is too long for a model's name is none", () => {
+test("a text that is too long is not a model name", () => {
   expect(read(JSON.stringify({ model: "x".repeat(1_000) }))).toHaveProperty("requestModel", "x".repeat(1_000));
   expect(read(JSON.stringify({ model: "x".repeat(10_000) }))).toHaveProperty("requestModel", undefined);
 });

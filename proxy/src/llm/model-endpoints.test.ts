@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { mayDeferWork } from "./deferred-work.ts";
-import { isListed, isNeverAsked, modelEndpoints, takesModel } from "./model-endpoints.ts";
+import { isListedEndpoint, hasNoStreamOptions, modelEndpoints, servesModel } from "./model-endpoints.ts";
 
 const paths = modelEndpoints.flatMap((endpoints) => endpoints.paths.map((path) => ({ path, endpoints })));
 const made = (path: string, name: string): string => `/${path.replace("{model}", name).replaceAll("*", "some")}`;
@@ -8,12 +8,12 @@ const made = (path: string, name: string): string => `/${path.replace("{model}",
 describe("every endpoint of the table", () => {
   test.each(paths)("$path", ({ path, endpoints }) => {
     const mine = made(path, "gpt-cheap");
-    expect(isListed(mine)).toBe(true);
-    expect(isListed(`/any/thing${mine}/?x=..%2F`)).toBe(true);
+    expect(isListedEndpoint(mine)).toBe(true);
+    expect(isListedEndpoint(`/any/thing${mine}/?x=..%2F`)).toBe(true);
     expect(mayDeferWork(mine)).toBe(false);
     const isPartOfName = path.endsWith("*/{model}");
-    expect(takesModel(mine, "gpt-cheap")).toBe(endpoints.model !== "elsewhere" && !isPartOfName);
-    expect(takesModel(made(path, "gpt-dear"), "gpt-cheap")).toBe(endpoints.model === "body");
+    expect(servesModel(mine, "gpt-cheap")).toBe(endpoints.model !== "elsewhere" && !isPartOfName);
+    expect(servesModel(made(path, "gpt-dear"), "gpt-cheap")).toBe(endpoints.model === "body");
   });
 });
 
@@ -27,7 +27,7 @@ describe("isListed", () => {
     "/client/v4/accounts/a/ai/run/@cf/meta/llama",
     "/v2/ENDPOINT/openai/v1/chat/completions",
   ])("%s", (path) => {
-    expect(isListed(path)).toBe(true);
+    expect(isListedEndpoint(path)).toBe(true);
   });
 
   test.each([
@@ -49,7 +49,7 @@ describe("isListed", () => {
     "/model/anthropic.claude-3-v1%3A0/invoke-with-response-stream",
     "/endpoints/e/invocations-response-stream",
   ])("not %s", (path) => {
-    expect(isListed(path)).toBe(false);
+    expect(isListedEndpoint(path)).toBe(false);
   });
 });
 
@@ -70,7 +70,7 @@ describe("takesModel", () => {
     "/invocations",
     "/serving-endpoints/gpt-cheap/invocations",
   ])("%s", (path) => {
-    expect(takesModel(path, "gpt-cheap")).toBe(true);
+    expect(servesModel(path, "gpt-cheap")).toBe(true);
   });
 
   test.each([
@@ -93,17 +93,17 @@ describe("takesModel", () => {
     "/gpt-dear/v1/chat/completions",
     "/v1/agents/completions",
   ])("not %s", (path) => {
-    expect(takesModel(path, "gpt-cheap")).toBe(false);
+    expect(servesModel(path, "gpt-cheap")).toBe(false);
   });
 
-  test("takes a model whose name has slashes", () => {
-    expect(takesModel("/ai/run/@cf/meta/llama", "@cf/meta/llama")).toBe(true);
-    expect(takesModel("/ai/run/@cf/meta/llama-2", "@cf/meta/llama")).toBe(false);
-    expect(takesModel("/hf-inference/models/meta/llama", "meta/llama")).toBe(true);
+  test("accepts a model name with slashes", () => {
+    expect(servesModel("/ai/run/@cf/meta/llama", "@cf/meta/llama")).toBe(true);
+    expect(servesModel("/ai/run/@cf/meta/llama-2", "@cf/meta/llama")).toBe(false);
+    expect(servesModel("/hf-inference/models/meta/llama", "meta/llama")).toBe(true);
   });
 });
 
-describe("isNeverAsked", () => {
+describe("hasNoStreamOptions", () => {
   test.each([
     "/v1/messages",
     "/anthropic/v1/messages/?beta=true",
@@ -114,7 +114,7 @@ describe("isNeverAsked", () => {
     "/v1/projects/p/locations/l/publishers/anthropic/models/claude@1:streamRawPredict",
     "/v1/images/generations",
   ])("%s", (path) => {
-    expect(isNeverAsked(path)).toBe(true);
+    expect(hasNoStreamOptions(path)).toBe(true);
   });
 
   test.each([
@@ -128,6 +128,6 @@ describe("isNeverAsked", () => {
     "/v1/publishers/mistralai/models/x:streamRawPredict",
     "/v1/ask",
   ])("not %s", (path) => {
-    expect(isNeverAsked(path)).toBe(false);
+    expect(hasNoStreamOptions(path)).toBe(false);
   });
 });

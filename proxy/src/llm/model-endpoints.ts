@@ -1,28 +1,29 @@
 /**
- * The endpoints of models that answer at once, by the documentation of their APIs.
+ * The model endpoints that respond immediately, from the documentation of their APIs.
  *
- * Under a token limit or a prescribed model an `ai` Backend serves these endpoints and those that generate nothing, unless it
- * says `otherEndpoints: Allow`: a list of what is refused can never be complete. The table decides two more things: where an
- * endpoint names its model, and whether its streams tell their usage unasked.
+ * Under a token limit or a prescribed model an `ai` Backend serves only these endpoints and those that generate
+ * nothing, unless it sets `otherEndpoints: Allow`. This is a list of what is allowed, since a list of what is rejected
+ * would never be complete. The table also defines where an endpoint names its model, and whether its API has
+ * `stream_options`.
  *
- * The streams of Bedrock and SageMaker are not listed: they are binary (`application/vnd.amazon.eventstream`), and the gateway
- * does not read the usage in them.
+ * The streams of Bedrock and SageMaker are not listed: they are binary (`application/vnd.amazon.eventstream`), and the
+ * gateway does not read their usage.
  *
- * A listed path is a plain one: it has no `.`, `..` or empty segments, no parameters behind `;` and no `\`, once its escapes
- * are undone. So every server routes it alike.
+ * After decoding, a listed path has no `.`, `..` or empty segments, no parameters after `;` and no `\`, so that all
+ * servers route it alike.
  */
 import { decodedPath } from "./provider-path.ts";
 
 /** A group of endpoints that are treated alike. */
 export interface ModelEndpoints {
-  /** Whose API documents them. */
+  /** The APIs that document them. */
   readonly source: string;
-  /** Ends of paths, without the slash in front; `{model}` is the name of a model, or the end of one, `*` any segment. */
+  /** Path suffixes without the leading slash. `{model}` is a model name or the end of one, `*` any segment. */
   readonly paths: readonly string[];
-  /** Where the model is named; `elsewhere`: by an agent, by another member, or by nothing that the gateway could set. */
+  /** Where the model is named; `elsewhere`: by an agent, by another member, or in no way that the gateway could set. */
   readonly model: "body" | "path" | "elsewhere";
-  /** Streams tell their usage unasked, or never, and their API has no `stream_options.include_usage`. */
-  readonly isNeverAsked?: true;
+  /** The API has no `stream_options.include_usage`: its streams report their usage always or never. */
+  readonly hasNoStreamOptions?: true;
 }
 
 export const modelEndpoints: readonly ModelEndpoints[] = [
@@ -51,7 +52,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
     source: "OpenAI, Azure: responses. Anthropic, vLLM, LiteLLM: messages. Anthropic: complete. Gemini: interactions",
     paths: ["responses", "responses/compact", "messages", "complete", "interactions"],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "OpenAI: images, audio. Together, xAI, LiteLLM too",
@@ -64,7 +65,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       "audio/translations",
     ],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Embeddings, reranking, classification: OpenAI, Cohere, Jina, Voyage, vLLM, SGLang, TEI, llama.cpp",
@@ -74,25 +75,25 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       ...["classifications", "chat/classifications", "chat/moderations", "ocr", "predict", "similarity"],
     ],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Cohere: v1/chat, v2/chat, v1/generate, v1/summarize",
     paths: ["v1/chat", "v2/chat", "v1/generate", "v1/summarize"],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Ollama",
     paths: ["api/chat", "api/generate", "api/embed", "api/embeddings", "api/show"],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "SGLang, TGI: generate. TGI: generate_stream. vLLM: inference/v1/generate",
     paths: ["generate", "generate_stream", "inference/v1/generate"],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Gemini, Vertex",
@@ -101,7 +102,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       ...["predict", "serverStreamingPredict", "rawPredict", "streamRawPredict"],
     ].map((method) => `models/{model}:${method}`),
     model: "path",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Vertex: models of others than Anthropic take the requests of their own APIs",
@@ -119,13 +120,13 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       `endpoints/{model}:${method}`,
     ]),
     model: "path",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Bedrock",
     paths: ["invoke", "converse"].map((method) => `model/{model}/${method}`),
     model: "path",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Triton, KServe",
@@ -134,9 +135,9 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       `v2/models/{model}/versions/*/${method}`,
     ]),
     model: "path",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
-  { source: "KServe: v1", paths: ["v1/models/{model}:predict"], model: "path", isNeverAsked: true },
+  { source: "KServe: v1", paths: ["v1/models/{model}:predict"], model: "path", hasNoStreamOptions: true },
   {
     source: "Cloudflare: ai/run. DeepInfra: inference. Hugging Face: models",
     paths: [
@@ -144,7 +145,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       ...["hf-inference/models/{model}", "hf-inference/models/*/{model}"],
     ],
     model: "path",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "watsonx, which names the model in model_id",
@@ -152,7 +153,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       (method) => `ml/v1/text/${method}`,
     ),
     model: "elsewhere",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "DashScope",
@@ -163,120 +164,123 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
       "services/rerank/text-rerank/text-rerank",
     ],
     model: "body",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
     source: "Mistral: conversations with a model or an agent. OpenAI: conversations, which store",
     paths: ["conversations", "conversations/*", "conversations/*/restart", "conversations/*/items"],
     model: "elsewhere",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
   {
-    source: "OpenAI: what is stored for later requests, which are charged",
+    source: "OpenAI: data that is stored for later requests, which are charged",
     paths: [
       ...["vector_stores", "vector_stores/*", "vector_stores/*/files", "vector_stores/*/files/*"],
       ...["vector_stores/*/search", "assistants", "assistants/*", "threads", "threads/*", "threads/*/messages"],
       ...["threads/*/messages/*", "containers", "containers/*/files"],
     ],
     model: "elsewhere",
-    isNeverAsked: true,
+    hasNoStreamOptions: true,
   },
 ];
 
-/** What stands for the name of the prescribed model; no plain path has it. */
-const nameMark = "\0";
-const modelPlace = "{model}";
+/** Stands for the name of the prescribed model. No plain path contains it. */
+const namePlaceholder = "\0";
+const modelVariable = "{model}";
 const anyEnd = "*";
 
 /** The segments of a path in the table. */
 interface EndpointPath {
   readonly endpoints: ModelEndpoints;
-  /** Those in front of the name of the model, or all of them. `*` stands for any. */
-  readonly front: readonly string[];
+  /** The segments before the model name, or all of them. `*` matches any segment. */
+  readonly prefix: readonly string[];
   readonly name?: ModelName;
 }
 
 interface ModelName {
-  /** What follows in the segment with the end of the name: `:generateContent`. */
+  /** The text after the name in its last segment: `:generateContent`. */
   readonly method: string;
-  readonly back: readonly string[];
+  readonly suffix: readonly string[];
 }
 
-/** By how they end: a segment, `:method`, or `anyEnd`. */
+/** The paths of the table by their end: a segment, `:method`, or `anyEnd`. */
 const pathsByEnd: ReadonlyMap<string, readonly EndpointPath[]> = Map.groupBy(
   modelEndpoints.flatMap((endpoints) => endpoints.paths.map((path) => endpointPath(path, endpoints))),
-  ({ front, name }) => {
-    const end = name === undefined ? front.at(-1) : (name.back.at(-1) ?? name.method);
+  ({ prefix, name }) => {
+    const end = name === undefined ? prefix.at(-1) : (name.suffix.at(-1) ?? name.method);
     return end === undefined || end === "" ? anyEnd : end;
   },
 );
 
 function endpointPath(path: string, endpoints: ModelEndpoints): EndpointPath {
   const segments = path.split("/");
-  const at = segments.findIndex((segment) => segment.startsWith(modelPlace));
-  if (at === -1) return { endpoints, front: segments };
-  const method = segments[at]?.slice(modelPlace.length) ?? "";
-  return { endpoints, front: segments.slice(0, at), name: { method, back: segments.slice(at + 1) } };
+  const at = segments.findIndex((segment) => segment.startsWith(modelVariable));
+  if (at === -1) return { endpoints, prefix: segments };
+  const method = segments[at]?.slice(modelVariable.length) ?? "";
+  return { endpoints, prefix: segments.slice(0, at), name: { method, suffix: segments.slice(at + 1) } };
 }
 
-/** A path of the table with which a path ends. */
-interface Found {
+/** A path of the table that matches the end of a request path. */
+interface MatchedEndpoint {
   readonly endpoints: ModelEndpoints;
-  /** What stands in front of it: `/openai/v1`, or nothing. */
-  readonly front: string;
-  /** Of the model. */
+  /** The path before it: `/openai/v1`, or an empty text. */
+  readonly prefix: string;
+  /** The name of the model. */
   readonly name: string | undefined;
 }
 
-/** All with which `plain` ends. */
-function endpointsOf(plain: string): readonly Found[] {
+/** Returns all paths of the table that match the end of `plain`. */
+function matchingEndpoints(plain: string): readonly MatchedEndpoint[] {
   const segments = segmentsOf(plain);
   const end = segments.at(-1) ?? "";
   const ends = [end, end.slice(end.lastIndexOf(":")), anyEnd];
-  return ends.flatMap((each) => pathsByEnd.get(each) ?? []).flatMap((path) => foundAt(segments, path) ?? []);
+  return ends.flatMap((each) => pathsByEnd.get(each) ?? []).flatMap((path) => matchPath(segments, path) ?? []);
 }
 
-/** The segments of a plain path, the first of them empty. A slash at the end does not matter. */
+/** Returns the segments of a plain path, of which the first is empty. A trailing slash is ignored. */
 function segmentsOf(plain: string): readonly string[] {
   return (plain.endsWith("/") ? plain.slice(0, -1) : plain).split("/");
 }
 
-/** Linear in the number of segments, since clients choose it. */
-function foundAt(segments: readonly string[], { endpoints, front, name }: EndpointPath): Found | undefined {
-  const end = segments.length - (name?.back.length ?? 0);
-  if (name !== undefined && !areBefore(segments, segments.length, name.back)) return undefined;
-  const nameStart = name === undefined ? end : startOfName(segments, end, front, name.method);
-  if (nameStart === undefined || !areBefore(segments, nameStart, front)) return undefined;
+/** Matches one path of the table. Linear in the number of segments, since clients choose it. */
+function matchPath(
+  segments: readonly string[],
+  { endpoints, prefix, name }: EndpointPath,
+): MatchedEndpoint | undefined {
+  const end = segments.length - (name?.suffix.length ?? 0);
+  if (name !== undefined && !endsWithPattern(segments, segments.length, name.suffix)) return undefined;
+  const nameStart = name === undefined ? end : startOfName(segments, end, prefix, name.method);
+  if (nameStart === undefined || !endsWithPattern(segments, nameStart, prefix)) return undefined;
   const named = segments.slice(nameStart, end).join("/");
   return {
     endpoints,
-    front: segments.slice(0, nameStart - front.length).join("/"),
+    prefix: segments.slice(0, nameStart - prefix.length).join("/"),
     name: name && named.slice(0, named.length - name.method.length),
   };
 }
 
-/** Where the name begins that ends before `end`, behind `front`. */
+/** Returns the index of the first segment of the name that follows `prefix` and ends before `end`. */
 function startOfName(
   segments: readonly string[],
   end: number,
-  front: readonly string[],
+  prefix: readonly string[],
   method: string,
 ): number | undefined {
   const last = segments[end - 1];
   if (last === undefined || !last.endsWith(method) || last.length === method.length) return undefined;
   const hasMore = end < segments.length || method !== "";
-  // In the middle of a path a name may have slashes. A colon is in its first segment at most.
+  // In the middle of a path a name may contain slashes. Only its first segment may contain a colon.
   let segment = last.slice(0, last.length - method.length);
   for (let start = end - 1; start >= 1; start--) {
-    if (areBefore(segments, start, front)) return start;
+    if (endsWithPattern(segments, start, prefix)) return start;
     if (!hasMore || segment.includes(":")) return undefined;
     segment = segments[start - 1] ?? "";
   }
   return undefined;
 }
 
-/** Whether the segments before `end` are those of the pattern. */
-function areBefore(segments: readonly string[], end: number, pattern: readonly string[]): boolean {
+/** Whether the segments before `end` match the pattern. */
+function endsWithPattern(segments: readonly string[], end: number, pattern: readonly string[]): boolean {
   const start = end - pattern.length;
   if (start < 1) return false;
   for (let i = pattern.length - 1; i >= 0; i--) {
@@ -287,77 +291,80 @@ function areBefore(segments: readonly string[], end: number, pattern: readonly s
   return true;
 }
 
-/** Whether `path`, as the provider gets it, is one of a listed endpoint. The query does not matter. */
-export function isListed(path: string): boolean {
+/** Whether `path`, as the provider receives it, belongs to a listed endpoint. The query is ignored. */
+export function isListedEndpoint(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;
   // TGI's own API is at the root.
-  return plain === "/" || endpointsOf(plain).length > 0;
+  return plain === "/" || matchingEndpoints(plain).length > 0;
 }
 
 /**
- * Whether `path`, as the client sent it, is one of a listed endpoint that takes its model from the body, or names `model`. What
- * stands in front of the endpoint must name none: it is a version, or the name of an API.
+ * Whether `path`, as the client sent it, belongs to a listed endpoint that reads its model from the body, or names
+ * `model`. The path before the endpoint must not name a model: it is a version, or the name of an API.
  */
-export function takesModel(path: string, model: string): boolean {
+export function servesModel(path: string, model: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;
-  const marked = withMark(plain, model);
-  return endpointsOf(marked).some(
-    ({ endpoints, front, name }) =>
-      endpoints.model !== "elsewhere" && (name === undefined || name === nameMark) && namelessFront.test(front),
+  const marked = withPlaceholder(plain, model);
+  return matchingEndpoints(marked).some(
+    ({ endpoints, prefix, name }) =>
+      endpoints.model !== "elsewhere" &&
+      (name === undefined || name === namePlaceholder) &&
+      namelessPrefix.test(prefix),
   );
 }
 
 /**
- * Whether what stands in front of an endpoint that generates nothing names no model but `model`. A path of tokens that are
- * counted, or of a file, may be of a server that routes all that begins like it to a model.
+ * Whether the path before an endpoint that generates nothing names no model but `model`. A server may route by that
+ * prefix to a model, also for a path such as a token count or a file.
  */
-export function isFrontOf(front: string, model: string): boolean {
-  return freeFront.test(withMark(front, model));
+export function isPrefixForModel(prefix: string, model: string): boolean {
+  return freeEndpointPrefix.test(withPlaceholder(prefix, model));
 }
 
-const naming = "models?|deployments|engines|endpoints|serving-endpoints|tunedModels|inference|run";
+const namingSegments = "models?|deployments|engines|endpoints|serving-endpoints|tunedModels|inference|run";
 
-/** Versions and names of APIs, and places of the prescribed model: `/openai/v1`, `/openai/deployments/NAME`. */
+/** Versions and names of APIs, and segments with the prescribed model: `/openai/v1`, `/openai/deployments/NAME`. */
 const namelessSegments =
   String.raw`v\d+(?:(?:alpha|beta)\d*)?|api|openai|anthropic|beta|inference|compat|compatible-mode|compatibility|paas` +
-  String.raw`|ml|serving-endpoints|models|engines(?=/v\d)|publishers/[\w-]+|(?:${naming})/${nameMark}`;
-const namelessFront = new RegExp(`^(?:/(?:${namelessSegments}))*$`);
+  String.raw`|ml|serving-endpoints|models|engines(?=/v\d)|publishers/[\w-]+|(?:${namingSegments})/${namePlaceholder}`;
+const namelessPrefix = new RegExp(`^(?:/(?:${namelessSegments}))*$`);
 
-/** Runs, jobs and batches, which are cancelled, have further ones in front. */
-const freeFront = new RegExp(
+/** The prefixes of free endpoints. The cancellation of runs, jobs and batches has further segments. */
+const freeEndpointPrefix = new RegExp(
   String.raw`^(?:/(?:${namelessSegments}|threads/[\w-]+|fine_tuning|batch|projects/[\w-]+/locations/[\w-]+))*$`,
 );
 
-/** Puts the mark in the place of `model` where the segment in front of it says that a name follows. */
-function withMark(plain: string, model: string): string {
-  for (const { 0: segment, index } of plain.matchAll(nameFollows)) {
+/** Replaces `model` by the placeholder if the segment before it is one that a name follows. */
+function withPlaceholder(plain: string, model: string): string {
+  for (const { 0: segment, index } of plain.matchAll(namingSegment)) {
     const start = index + segment.length;
     const rest = plain.slice(start + model.length);
-    if (plain.startsWith(model, start) && /^(?:$|[/:])/.test(rest)) return plain.slice(0, start) + nameMark + rest;
+    if (plain.startsWith(model, start) && /^(?:$|[/:])/.test(rest))
+      return plain.slice(0, start) + namePlaceholder + rest;
   }
   return plain;
 }
 
-const nameFollows = new RegExp(`/(?:${naming})/`, "g");
+const namingSegment = new RegExp(`/(?:${namingSegments})/`, "g");
 
 /**
- * Whether streams at `path` tell their usage unasked, or never: an API that is known to have no `stream_options`. The path has
- * no escapes, as a server that does not undo them could take it for another.
+ * Whether `path` belongs to an API without `stream_options`. False for paths with escapes, which a server that does
+ * not decode them could route differently.
  */
-export function isNeverAsked(path: string): boolean {
+export function hasNoStreamOptions(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined || path.includes("%")) return false;
-  const found = endpointsOf(plain);
-  return found.length > 0 && found.every(({ endpoints }) => endpoints.isNeverAsked === true);
+  const found = matchingEndpoints(plain);
+  return found.length > 0 && found.every(({ endpoints }) => endpoints.hasNoStreamOptions === true);
 }
 
-/** The path without its escapes, if all servers read it alike. */
+/** Returns the decoded path if all servers interpret it alike. */
 function plainPath(path: string): string | undefined {
   const { text, isDecoded } = decodedPath(path);
-  return isDecoded && everyServer.test(text) && !oddSegment.test(text) ? text : undefined;
+  return isDecoded && unambiguousPath.test(text) && !ambiguousSegment.test(text) ? text : undefined;
 }
 
-const everyServer = /^\/[\w\-./:~@!$&'()*+,=]*$/;
-const oddSegment = /\/(?:\.{0,2})(?=\/)|\/\.{1,2}$/;
+const unambiguousPath = /^\/[\w\-./:~@!$&'()*+,=]*$/;
+const ambiguousSegment = /\/(?:\.{0,2})(?=\/)|\/\.{1,2}$/;

@@ -19,10 +19,10 @@ describe("mayBeCompletions", () => {
     "/v1/chat/compl%65tions",
     "/v1/chat/completions%20",
     "/v1/completions/x",
-    // Of llama.cpp.
+    // llama.cpp
     "/completion",
     "/openai/deployments/x/chat/completions?api-version=1",
-    // More layers than anybody undoes.
+    // More layers than are decoded.
     "/%25252525252F",
   ])("%s", (path) => {
     expect(mayBeCompletions(path)).toBe(true);
@@ -35,7 +35,7 @@ describe("mayBeCompletions", () => {
     },
   );
 
-  test("knows completions however its characters are escaped", () => {
+  test("recognizes completions with any characters escaped", () => {
     const escaped = fc
       .array(fc.integer({ min: 0, max: 3 }), { minLength: 20, maxLength: 20 })
       .map((layers) => Array.from("/v1/chat/completions", (char, at) => escapedTimes(char, layers[at] ?? 0)).join(""));
@@ -86,7 +86,7 @@ describe("the path or the query names another model", () => {
     expect(namesOtherModel(path, "gpt-cheap")).toBe(false);
   });
 
-  test("takes a model whose name has a slash", () => {
+  test("accepts a model name with a slash", () => {
     expect(namesOtherModel("/models/meta%2Fllama/invoke", "meta/llama")).toBe(false);
     expect(namesOtherModel("/models/meta/other/invoke", "meta/llama")).toBe(true);
   });

@@ -1,19 +1,19 @@
 /**
- * Reads the path of a request to an LLM provider as the most tolerant server would.
+ * Interprets the path of a request to an LLM provider like the most tolerant server does.
  *
- * Servers decode `%2F` before they route (Starlette, gin), ignore case (ASP.NET, Express), take `\` for `/`, drop
- * `;parameters` (servlets) and trailing slashes. A request that one of them takes for a completion is treated as one, so
- * the answer errs on the side of the limit: it says yes too often rather than too rarely.
+ * Servers decode `%2F` before they route (Starlette, gin), ignore case (ASP.NET, Express), treat `\` as `/`, drop
+ * `;parameters` (servlets) and trailing slashes. A request that one of them handles as a completion is treated as one.
+ * In doubt the result is true, so that no request evades a limit.
  */
 
-/** How often escapes are undone: `%252F` is a slash to a server behind a server. */
+/** How often escapes are decoded: `%252F` is a slash for a server behind another server. */
 const maxDecodings = 4;
 const escape = /%([\da-f]{2})/gi;
 
 /**
- * Whether some server could route `path` to completions, of chats or of texts: both leave their usage out of streams.
+ * Whether some server could route `path` to chat or text completions. Both omit the usage from streams by default.
  *
- * @param path as the provider gets it; the query does not matter.
+ * @param path the path that the provider receives; the query is ignored.
  */
 export function mayBeCompletions(path: string): boolean {
   const { text, isDecoded } = decodedPath(path);
@@ -21,12 +21,12 @@ export function mayBeCompletions(path: string): boolean {
 }
 
 /**
- * Whether some server could route `path` to an API of models: completions, responses, messages, embeddings, interactions,
- * realtime sessions. Decides for backends of which nothing else tells that they are providers.
+ * Whether some server could route `path` to a model API: completions, responses, messages, embeddings, interactions,
+ * realtime sessions. Used for backends that are not configured as providers.
  *
- * @param path as the backend gets it; the query does not matter.
+ * @param path the path that the backend receives; the query is ignored.
  */
-export function mayBeOfModels(path: string): boolean {
+export function mayBeModelApi(path: string): boolean {
   const { text, isDecoded } = decodedPath(path);
   return !isDecoded || modelApi.test(text);
 }
@@ -38,7 +38,7 @@ const modelApi =
  * Whether the path of a request names a model or a deployment other than `model`: `/openai/deployments/NAME/…` (Azure),
  * `/models/NAME:generateContent` (Gemini), `/model/NAME/invoke` (Bedrock).
  *
- * @param path as the client sent it, without what the Backend puts in front.
+ * @param path the path from the client, without the prefix of the Backend.
  */
 export function pathNamesOtherModel(path: string, model: string): boolean {
   const pathname = pathnameOf(path);
@@ -53,14 +53,15 @@ export function pathNamesOtherModel(path: string, model: string): boolean {
   return false;
 }
 
-/** Whether its query does: `?model=NAME`. */
+/** Whether the query of a path names a model other than `model`: `?model=NAME`. */
 export function queryNamesOtherModel(path: string, model: string): boolean {
   return inQuery(path.slice(pathnameOf(path).length + 1), model);
 }
 
 /**
- * Whether a header field names a model, a deployment or a configuration that has some: Azure's `azureml-model-deployment`,
- * SageMaker's `x-amzn-sagemaker-target-model`, Vercel's `ai-language-model-id`, Portkey's `x-portkey-config`.
+ * Whether a header field names a model, a deployment or a configuration with models: Azure's
+ * `azureml-model-deployment`, SageMaker's `x-amzn-sagemaker-target-model`, Vercel's `ai-language-model-id`, Portkey's
+ * `x-portkey-config`.
  */
 export function isModelField(name: string): boolean {
   return modelField.test(name);
@@ -69,7 +70,7 @@ export function isModelField(name: string): boolean {
 const modelField =
   /(?:^|-)(?:models?|deployments?|fallbacks?|target-variant|inference-component|lora|adapter)(?:-|$)|^x-portkey-config$/i;
 
-/** A segment behind which a name follows. */
+/** A segment that is followed by a name. */
 const modelSegment =
   /[/\\](?:models?|deployments?|engines?(?![/\\]v\d)|tunedModels|endpoints|serving-endpoints|inference(?![/\\]v\d)|run)(?:;[^/\\]*)?[/\\]+(?=[^/\\])/i;
 const modelSegments = new RegExp(modelSegment, "gi");
@@ -89,12 +90,14 @@ function pathnameOf(path: string): string {
   return query === -1 ? path : path.slice(0, query);
 }
 
-/** A path without its query and without escapes; `isDecoded` is false where there are more layers than are undone. */
+/**
+ * Returns a path without its query, decoded; `isDecoded` is false if it has more than `maxDecodings` layers of escapes.
+ */
 export function decodedPath(path: string): Decoded {
   return decoded(pathnameOf(path));
 }
 
-/** The same of the query. */
+/** Returns the query of a path, decoded. */
 export function decodedQuery(path: string): Decoded {
   return decoded(path.slice(pathnameOf(path).length + 1));
 }
@@ -104,7 +107,7 @@ interface Decoded {
   readonly isDecoded: boolean;
 }
 
-/** Undoes escapes until none is left, byte for byte; `isDecoded` is false where there are more layers than that. */
+/** Decodes escapes until none is left, one character per byte. `isDecoded` is false if there are more layers. */
 function decoded(text: string): Decoded {
   let now = text;
   for (let round = 0; round <= maxDecodings; round++) {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { asciiFolds } from "./json-names.ts";
-import { maxJsonDepth, readJson, RequestJsonReader, type WantedNames } from "./request-json.ts";
+import { maxJsonDepth, readJson, RequestJsonReader, type MemberNames } from "./request-json.ts";
 
-const names: WantedNames = { stream: [], stream_options: ["include_usage"] };
+const names: MemberNames = { stream: [], stream_options: ["include_usage"] };
 
 const isJsonObject = (text: Buffer): boolean => readJson(text, names).kind === "object";
 
@@ -13,7 +13,7 @@ test.each([
   '\ufeff{"a":1}',
   '{"a":[1,-0.5e+7,true,null,"\\u00e9\\n",{},[]],"a":{"b":[[]]}}',
   `{"a":${"[".repeat(maxJsonDepth - 1)}${"]".repeat(maxJsonDepth - 1)}}`,
-])("takes %j", (text) => {
+])("accepts %j", (text) => {
   expect(isJsonObject(Buffer.from(text))).toBe(true);
 });
 
@@ -51,18 +51,18 @@ test.each([
   '{"a":True}',
   '{\u00a0"a":1}',
   `{"a":${"[".repeat(maxJsonDepth)}${"]".repeat(maxJsonDepth)}}`,
-])("refuses %j", (text) => {
+])("rejects %j", (text) => {
   expect(isJsonObject(Buffer.from(text))).toBe(false);
 });
 
-test("refuses other encodings", () => {
+test("rejects other encodings", () => {
   const utf16 = Buffer.from('{"a":1}', "utf16le");
   expect(isJsonObject(utf16)).toBe(false);
   expect(isJsonObject(Buffer.from(utf16).swap16())).toBe(false);
   expect(isJsonObject(Buffer.from('{"a":"é"}', "latin1"))).toBe(false);
 });
 
-test("takes what JSON.parse makes an object of, and nothing else", () => {
+test("accepts the texts that JSON.parse reads as an object, and no others", () => {
   const object = fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue());
   const text = fc
     .tuple(
@@ -87,7 +87,7 @@ test("takes what JSON.parse makes an object of, and nothing else", () => {
 });
 
 function isObject(text: string): boolean {
-  // Lone surrogates have no UTF-8; what is sent in their place is no part of the grammar.
+  // Lone surrogates have no UTF-8 encoding, so they are not part of the grammar.
   try {
     const value: unknown = JSON.parse(Buffer.from(text).toString());
     return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -96,8 +96,8 @@ function isObject(text: string): boolean {
   }
 }
 
-describe("members that are asked for", () => {
-  /** Name, whether it is spelled so, and text of each; those inside another behind it. */
+describe("named members", () => {
+  /** The name, whether the spelling is exact, and the text of each; nested members follow their parent. */
   function found(text: string): unknown {
     const reading = readJson(Buffer.from(text), names);
     if (reading.kind !== "object") return reading;
@@ -136,7 +136,7 @@ describe("members that are asked for", () => {
     expect(found(text)).toEqual(expected);
   });
 
-  test("every character that comes to ASCII in lower case by way of upper case is known", () => {
+  test("all characters whose upper case is ASCII are listed", () => {
     const folds = new Map<number, string>();
     for (let code = 0x80; code < 0x1_0000; code++) {
       const folded = String.fromCodePoint(code).toUpperCase().toLowerCase();
@@ -145,7 +145,7 @@ describe("members that are asked for", () => {
     expect(folds).toEqual(asciiFolds);
   });
 
-  test("are the same in slices of any size", () => {
+  test("are found in slices of any size", () => {
     const name = fc.constantFrom("stream", "STREAM", "stream_options", "include_usage", "x", "a\\u0062\\n");
     const scalar = fc.oneof(
       fc.constantFrom("true", "null", "-0.5e+7", '"\\u00e9\\\\"', '"stream"', "[]", "{}", " 1 "),
@@ -172,7 +172,7 @@ describe("blanks", () => {
   test.each([
     ["before the object", (blanks: string) => `${blanks}{"model":"x"}`],
     ["in the object", (blanks: string) => `{${blanks}"model":"x"}`],
-    ["behind the object", (blanks: string) => `{"model":"x"}${blanks}`],
+    ["after the object", (blanks: string) => `{"model":"x"}${blanks}`],
   ])("%s are read in slices too", (_where, textWith) => {
     const body = Buffer.from(textWith(" \n\r\t".repeat(25_000)));
     const reader = new RequestJsonReader(body, { model: [] });
@@ -188,15 +188,15 @@ describe("blanks", () => {
   });
 });
 
-describe("what is looked for inside values", () => {
-  const wanted: WantedNames = { model: [], tools: ["name"], "**": ["*model*"], "!**": ["schema", "input[]"] };
+describe("nested members", () => {
+  const wanted: MemberNames = { model: [], tools: ["name"], "**": ["*model*"], "!**": ["schema", "input[]"] };
   const found = (body: string): readonly string[] => {
     for (const size of [1, 3, Infinity]) {
       const reader = new RequestJsonReader(Buffer.from(body), wanted);
       let reading = reader.read(size);
       while (reading === undefined) reading = reader.read(size);
       if (reading.kind !== "object") return [reading.kind];
-      const values = reading.everywhere?.map(({ start, end }) => body.slice(start, end)) ?? [];
+      const values = reading.nested?.map(({ start, end }) => body.slice(start, end)) ?? [];
       if (size === Infinity) return values;
     }
     return [];
@@ -206,16 +206,16 @@ describe("what is looked for inside values", () => {
     ["of the object itself", '{"model":1,"xmodel":2}', []],
     ["at any depth", '{"a":{"model":1,"b":[[{"MODEL_x":"2"}]]}}', ["1", '"2"']],
     ["in each other", '{"a":{"model":{"b":{"model":[1]}}}}', ["[1]", '{"b":{"model":[1]}}']],
-    ["behind other values", '{"a":{"b":{"c":1},"model":{"d":2},"e":3,"model":4}}', ['{"d":2}', "4"]],
-    ["not in values that are closed", '{"schema":{"model":1},"a":{"schema":[{"model":2}],"model":3}}', ["3"]],
-    ["not in arrays that are closed", '{"input":[{"model":1}],"a":{"input":{"model":2}}}', ["2"]],
-    ["behind a closed value that is no object", '{"schema":1,"a":{"schema":"x","b":{"model":1}}}', ["1"]],
-    ["below what is watched", '{"tools":[{"name":1,"x":{"model":2}}]}', ["2"]],
+    ["after other values", '{"a":{"b":{"c":1},"model":{"d":2},"e":3,"model":4}}', ['{"d":2}', "4"]],
+    ["not in opaque values", '{"schema":{"model":1},"a":{"schema":[{"model":2}],"model":3}}', ["3"]],
+    ["not in opaque arrays", '{"input":[{"model":1}],"a":{"input":{"model":2}}}', ["2"]],
+    ["after an opaque value that is not an object", '{"schema":1,"a":{"schema":"x","b":{"model":1}}}', ["1"]],
+    ["below watched members", '{"tools":[{"name":1,"x":{"model":2}}]}', ["2"]],
   ])("%s", (_where, body, values) => {
     expect(found(body)).toEqual(values);
   });
 
-  test("is bounded", () => {
+  test("are bounded in number", () => {
     expect(found(`{"a":[${'{"model":1},'.repeat(5_000)}1]}`)).toEqual(["repeated"]);
   });
 });

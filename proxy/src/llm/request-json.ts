@@ -1,58 +1,58 @@
 /**
- * Reads the JSON body of a request: whether every JSON reader takes it for the same object, and where the members are that
- * the proxy reads or edits.
+ * Reads the JSON body of a request: checks that all JSON parsers read the same object from it, and finds the members
+ * that the proxy reads or edits.
  *
- * Lenient readers accept more than RFC 8259: comments, trailing commas, single quotes, other encodings. A body that only
- * some of them accept could mean one thing to the gateway and another to the provider. So only the grammar of RFC 8259 is
- * accepted, in UTF-8, with or without a byte order mark, and nested at most `maxJsonDepth` deep.
+ * Lenient parsers accept more than RFC 8259: comments, trailing commas, single quotes, other encodings. A body that
+ * only some of them accept could have different meanings for the gateway and the provider. So only the grammar of RFC
+ * 8259 is accepted, in UTF-8, with or without a byte order mark, with a nesting of at most `maxJsonDepth`.
  *
- * Names are compared as the most tolerant server would: Go's `encoding/json` ignores case, and readers in C stop at a NUL.
- * A name may come more than once within the grammar, and servers differ in which one they take, so each is reported; a
- * name that comes more than `maxRepeats` times is refused.
+ * Names are compared like the most tolerant server does: Go's `encoding/json` ignores case, and parsers in C stop at a
+ * NUL. The grammar permits repeated names, and servers differ in which one they use, so each is reported. More than
+ * `maxRepeats` of one name are rejected.
  *
- * One pass, in slices, as the largest body would block the event loop for too long. Apart from the few members that were
- * asked for, nothing is allocated.
+ * The body is read in one pass, in slices, since the largest body would block the event loop for too long. Only the
+ * named members are allocated.
  */
 import { isUtf8 } from "node:buffer";
 import { hexDigits, isExactly, NameMatcher } from "./json-names.ts";
 
-/** Deepest nesting that is accepted. Readers limit it themselves: Python at about 1,000, .NET at 64. */
+/** The maximum nesting. Parsers have limits of their own: Python about 1,000, .NET 64. */
 export const maxJsonDepth = 512;
 
-/** How often one name that the proxy reads may come, in all its spellings. */
+/** The maximum number of occurrences of one name that the proxy reads, in all its spellings. */
 export const maxRepeats = 8;
 
-/** Longest number that is accepted, far beyond what a double can tell apart. */
+/** The maximum length of a number, far beyond the precision of a double. */
 const maxNumberLength = 1024;
 
 /**
- * Names to report, in lower case, each with the names to report of its value: of an object, or of the objects of an array.
- * `*model*` stands for all names that have `model` in them and are not asked for otherwise.
+ * Names to report, in lower case, each with the names to report in its value: in an object, or in the objects of an
+ * array. `*model*` matches all names that contain `model` and are not listed otherwise.
  *
- * Under `**`: names to report in any object inside a value, but not inside the values of the names under `!**`, at
- * whatever depth these come. `input[]` stands for `input` where its value is an array.
+ * Under `**`: names to report in any object inside a value, except inside the values of the names under `!**` at any
+ * depth. `input[]` is `input` with an array as its value.
  */
-export type WantedNames = Readonly<Record<string, readonly string[]>>;
+export type MemberNames = Readonly<Record<string, readonly string[]>>;
 
-/** The most members that are reported from inside values. */
-const maxEverywhere = 4096;
+/** The maximum number of nested members that are reported. */
+const maxNestedMembers = 4096;
 
-/** `WantedNames`, compiled. */
+/** The compiled form of `MemberNames`. */
 interface Matchers {
   readonly names: NameMatcher;
   readonly isWanted: ReadonlySet<string>;
-  /** By the name of the member in whose value they are looked for. */
-  readonly inside: ReadonlyMap<string, NameMatcher>;
-  /** What is looked for in any value; undefined: nothing. */
-  readonly everywhere: NameMatcher | undefined;
-  /** Names of members whose values are not looked into, and those of which only arrays are not. */
-  readonly closed: ReadonlySet<string>;
-  readonly closedArrays: ReadonlySet<string>;
+  /** The names to report in the value of a member, by the name of that member. */
+  readonly byParent: ReadonlyMap<string, NameMatcher>;
+  /** The names to report in any value; undefined: none. */
+  readonly nested: NameMatcher | undefined;
+  /** Names of members whose values are not searched, and of members whose arrays are not searched. */
+  readonly opaque: ReadonlySet<string>;
+  readonly opaqueArrays: ReadonlySet<string>;
 }
 
-const compiled = new WeakMap<WantedNames, Matchers>();
+const compiled = new WeakMap<MemberNames, Matchers>();
 
-function matchersOf(wanted: WantedNames): Matchers {
+function matchersOf(wanted: MemberNames): Matchers {
   const known = compiled.get(wanted);
   if (known !== undefined) return known;
   const { "**": anywhere, "!**": notIn = [], ...own } = wanted;
@@ -63,10 +63,10 @@ function matchersOf(wanted: WantedNames): Matchers {
   const made: Matchers = {
     names: new NameMatcher(new Set([...isWanted, ...closed, ...closedArrays])),
     isWanted,
-    inside: new Map(inside.map(([name, names]) => [name, new NameMatcher(names)])),
-    everywhere: anywhere && new NameMatcher([...anywhere, ...closed, ...closedArrays]),
-    closed: new Set(closed),
-    closedArrays: new Set(closedArrays),
+    byParent: new Map(inside.map(([name, names]) => [name, new NameMatcher(names)])),
+    nested: anywhere && new NameMatcher([...anywhere, ...closed, ...closedArrays]),
+    opaque: new Set(closed),
+    opaqueArrays: new Set(closedArrays),
   };
   compiled.set(wanted, made);
   return made;
@@ -74,55 +74,55 @@ function matchersOf(wanted: WantedNames): Matchers {
 
 /** An object of the body. Offsets are those of the body. */
 export interface JsonObject {
-  /** Those that were asked for, in the order in which they come. */
+  /** The named members in their order. */
   readonly members: readonly JsonMember[];
-  /** Of its `}`. */
+  /** The offset of its `}`. */
   readonly end: number;
   readonly isEmpty: boolean;
 }
 
-/** A member that was asked for. */
+/** One of the named members. */
 export interface JsonMember {
-  /** As it was asked for. */
+  /** The name as listed. */
   readonly name: string;
-  /** Whether it is spelled like that, escapes aside. */
+  /** Whether its spelling equals `name` after decoding escapes. */
   readonly isExact: boolean;
-  /** Of the value, without the white space around it. */
+  /** The start of the value, without surrounding white space. */
   readonly start: number;
-  /** Behind the value. */
+  /** The offset after the value. */
   readonly end: number;
-  /** The value, where names inside it were asked for and it is an object. */
+  /** The value, if it is an object and names inside it are to be reported. */
   readonly object: JsonObject | undefined;
-  /** Where names inside it were asked for and it is an array: its objects that have one. */
+  /** The objects with reported members, if the value is an array and names inside it are to be reported. */
   readonly elements: readonly JsonObject[];
 }
 
-/** A member that was looked for inside values. */
-export interface Found {
-  /** As it was asked for. */
+/** A member that was found inside a value. */
+export interface NestedMember {
+  /** The name as listed. */
   readonly name: string;
-  /** Of the value, without the white space around it. */
+  /** The start of the value, without surrounding white space. */
   readonly start: number;
-  /** Behind the value. */
+  /** The offset after the value. */
   readonly end: number;
 }
 
-/** What became of the reading of a body. */
+/** The result of reading a body. */
 export type JsonReading =
   | {
       readonly kind: "object";
       readonly body: Buffer;
       readonly object: JsonObject;
-      /** What was looked for inside values, where something was. */
-      readonly everywhere?: readonly Found[];
+      /** The members found inside values, if such names are listed. */
+      readonly nested?: readonly NestedMember[];
     }
   /** It is not one JSON object in UTF-8. */
   | { readonly kind: "notObject" }
-  /** A name comes more than `maxRepeats` times. */
+  /** A name occurs more than `maxRepeats` times. */
   | { readonly kind: "repeated"; readonly name: string };
 
-/** Reads `body` at once. Never throws. */
-export function readJson(body: Buffer, wanted: WantedNames): JsonReading {
+/** Reads the whole `body` synchronously. Never throws. */
+export function readJson(body: Buffer, wanted: MemberNames): JsonReading {
   return new RequestJsonReader(body, wanted).read(Infinity) ?? { kind: "notObject" };
 }
 
@@ -141,7 +141,10 @@ const plus = 0x2b;
 const dot = 0x2e;
 const zero = 0x30;
 
-/** What bytes mean: in strings, in numbers and behind a backslash. Behind the last byte there is `undefined`, which is 0. */
+/**
+ * Classes of bytes: in strings, in numbers and after a backslash. After the last byte the index is `undefined`, giving
+ * 0.
+ */
 const isPlain = tableOf((byte) => byte >= 0x20 && byte !== quote && byte !== backslash);
 const isBlank = tableOf((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
 const isDigit = tableOf((byte) => byte >= zero && byte <= 0x39);
@@ -154,7 +157,10 @@ const literals = new Map([
   ...["true", "false", "null"].map((text) => [text.charCodeAt(0), Buffer.from(text)] as const),
 ]);
 
-/** What the grammar takes next; `restOf…` of a string that a slice has cut. Numbers, as they are compared for every token. */
+/**
+ * The next expected token; `restOf…`: of a string that a slice has cut. Numbers, since they are compared for each
+ * token.
+ */
 const nextValue = 0;
 const nextValueOrEnd = 1;
 const nextName = 2;
@@ -165,17 +171,17 @@ const nextRestOfName = 6;
 const nextRestOfString = 7;
 const nextNothing = 8;
 
-/** Index of a byte that cannot be read. */
+/** Returned instead of an index for invalid JSON. */
 const invalid = -1;
 
-/** An object whose members are reported, while it is read. */
+/** An object being read whose members are reported. */
 interface OpenObject {
   readonly names: NameMatcher;
   members: JsonMember[];
   isEmpty: boolean;
-  /** The member whose value is being read, where it was asked for. */
+  /** The named member whose value is being read. */
   open: OpenMember | undefined;
-  /** In the place of an object: an array, of whose objects members are reported. */
+  /** Whether this is an array whose objects have members to report. */
   readonly isArray: boolean;
   elements: JsonObject[];
 }
@@ -188,8 +194,8 @@ interface OpenMember {
   elements: readonly JsonObject[];
 }
 
-/** A member inside a value whose own value is being read, which ends at this depth. */
-interface OpenFound {
+/** A nested member whose value is being read. The value ends at `depth`. */
+interface OpenNestedMember {
   readonly name: string;
   readonly depth: number;
   start: number;
@@ -207,24 +213,24 @@ export class RequestJsonReader {
   #depth = 0;
   /** The closing bracket of each open array and object. */
   readonly #closers = new Uint8Array(maxJsonDepth);
-  /** Of the string that a slice has cut: behind its quote. */
+  /** The start of the string that a slice has cut, after its quote. */
   #stringStart = 0;
-  /** The body's object, and one inside it whose members are reported. The last is watched while it is the innermost. */
+  /** The open objects whose members are reported. The last one is watched while it is the innermost. */
   readonly #objects: OpenObject[] = [];
   #root: JsonObject | undefined;
-  readonly #everywhere: Found[] = [];
-  /** Members inside values that were looked for, of which the last is innermost. */
-  readonly #found: OpenFound[] = [];
-  /** Of the last of them. */
-  #foundDepth = -1;
-  /** The value that begins next is not looked into: whatever it is, or where it is an array. */
-  #closes: "none" | "any" | "array" = "none";
-  /** Nothing is looked for from this depth on. */
-  #closedDepth = Infinity;
+  readonly #nestedMembers: NestedMember[] = [];
+  /** The open nested members, of which the last is the innermost. */
+  readonly #openNested: OpenNestedMember[] = [];
+  /** The depth of the last of them. */
+  #nestedDepth = -1;
+  /** Whether the next value is not searched: of any type, or if it is an array. */
+  #nextIsOpaque: "none" | "any" | "array" = "none";
+  /** Values from this depth on are not searched. */
+  #opaqueDepth = Infinity;
   readonly #repeats = new Map<string, number>();
   #repeated: string | undefined;
 
-  constructor(body: Buffer, wanted: WantedNames) {
+  constructor(body: Buffer, wanted: MemberNames) {
     this.#body = body;
     this.#matchers = matchersOf(wanted);
   }
@@ -232,7 +238,7 @@ export class RequestJsonReader {
   /**
    * Reads the next `bytes` or a few more. Never throws.
    *
-   * @returns undefined where there is more to be read; else what came of it, and it must not be called again.
+   * @returns undefined if more bytes are left; else the result, after which `read` must not be called again.
    */
   read(bytes: number): JsonReading | undefined {
     if (this.#at === 0 && !this.#begin()) return notObject;
@@ -242,7 +248,7 @@ export class RequestJsonReader {
     if (this.#at === invalid) return notObject;
     if (this.#at < this.#body.length) return undefined;
     if (this.#next !== nextNothing || this.#root === undefined) return notObject;
-    const found = this.#matchers.everywhere === undefined ? undefined : { everywhere: this.#everywhere };
+    const found = this.#matchers.nested === undefined ? undefined : { nested: this.#nestedMembers };
     return { kind: "object", body: this.#body, object: this.#root, ...found };
   }
 
@@ -253,7 +259,7 @@ export class RequestJsonReader {
     return isUtf8(body);
   }
 
-  /** @returns where to go on, at `limit` or a little behind it, or `invalid`. */
+  /** @returns the next index, at `limit` or slightly after it, or `invalid`. */
   #readUpTo(limit: number): number {
     const body = this.#body;
     let at = this.#at;
@@ -301,7 +307,7 @@ export class RequestJsonReader {
   #readValue(byte: number, at: number, limit: number): number {
     const watched = this.#watched();
     if (watched?.open !== undefined) watched.open.start = at;
-    if (this.#foundDepth === this.#depth) this.#startFound(at);
+    if (this.#nestedDepth === this.#depth) this.#startNested(at);
     if (byte === quote) return this.#readString(nextRestOfString, at + 1, at + 1, limit);
     if (byte === openBrace || byte === openBracket) return this.#open(byte, at, watched);
     const end = isDigit[byte] === 1 || byte === minus ? skipNumber(this.#body, at) : skipLiteral(this.#body, at);
@@ -314,10 +320,10 @@ export class RequestJsonReader {
     const isObject = byte === openBrace;
     this.#closers[this.#depth++] = isObject ? closeBrace : closeBracket;
     this.#next = isObject ? nextNameOrEnd : nextValueOrEnd;
-    if (this.#closes === "any" || (this.#closes === "array" && !isObject)) {
-      this.#closedDepth = Math.min(this.#closedDepth, this.#depth);
+    if (this.#nextIsOpaque === "any" || (this.#nextIsOpaque === "array" && !isObject)) {
+      this.#opaqueDepth = Math.min(this.#opaqueDepth, this.#depth);
     }
-    this.#closes = "none";
+    this.#nextIsOpaque = "none";
     const names = this.#namesIn(watched);
     if (names === undefined || (!isObject && watched?.isArray === true)) return at + 1;
     this.#objects.push({
@@ -331,18 +337,18 @@ export class RequestJsonReader {
     return at + 1;
   }
 
-  /** What to report of the value that begins in `watched`, which is undefined for the body. */
+  /** The names to report in the value that begins in `watched`, which is undefined for the body. */
   #namesIn(watched: OpenObject | undefined): NameMatcher | undefined {
     if (this.#depth === 1) return this.#matchers.names;
     if (watched === undefined) return undefined;
     if (watched.isArray) return watched.names;
-    return this.#depth === 2 && watched.open !== undefined ? this.#matchers.inside.get(watched.open.name) : undefined;
+    return this.#depth === 2 && watched.open !== undefined ? this.#matchers.byParent.get(watched.open.name) : undefined;
   }
 
   #close(byte: number, at: number): number {
     if (byte !== this.#closers[this.#depth - 1]) return invalid;
     const watched = this.#watched();
-    if (this.#depth === this.#closedDepth) this.#closedDepth = Infinity;
+    if (this.#depth === this.#opaqueDepth) this.#opaqueDepth = Infinity;
     this.#depth--;
     if (watched !== undefined) this.#closeWatched(watched, at);
     this.#endValue(at + 1);
@@ -364,11 +370,11 @@ export class RequestJsonReader {
     }
   }
 
-  /** @param end behind the value. */
+  /** @param end the index after the value. */
   #endValue(end: number): void {
     this.#next = this.#depth === 0 ? nextNothing : nextSeparator;
-    this.#closes = "none";
-    if (this.#foundDepth === this.#depth) this.#endFound(end);
+    this.#nextIsOpaque = "none";
+    if (this.#nestedDepth === this.#depth) this.#endNested(end);
     const watched = this.#watched();
     if (watched?.open === undefined) return;
     if (watched.members === noMembers) watched.members = [];
@@ -376,7 +382,7 @@ export class RequestJsonReader {
     watched.open = undefined;
   }
 
-  /** Reads on in a string that began at `start`, behind its quote. */
+  /** Continues a string that began at `start`, after its quote. */
   #readString(what: number, start: number, from: number, limit: number): number {
     const end = skipString(this.#body, from, limit);
     if (end === invalid) return invalid;
@@ -390,16 +396,16 @@ export class RequestJsonReader {
     return end + 1;
   }
 
-  /** @returns false where the name comes too often. */
+  /** @returns false if the name occurs too often. */
   #endName(start: number, end: number): boolean {
     this.#next = nextColon;
     const watched = this.#watched();
-    if (watched === undefined) return this.#depth >= this.#closedDepth || this.#findEverywhere(start, end);
+    if (watched === undefined) return this.#depth >= this.#opaqueDepth || this.#findNested(start, end);
     watched.isEmpty = false;
     const name = watched.names.find(this.#body, start, end);
     if (name === undefined) return true;
     if (this.#depth === 1) {
-      this.#setClosed(name);
+      this.#markOpaque(name);
       if (!this.#matchers.isWanted.has(name)) return true;
     }
     const repeats = (this.#repeats.get(name) ?? 0) + 1;
@@ -410,36 +416,36 @@ export class RequestJsonReader {
     return repeats <= maxRepeats;
   }
 
-  #findEverywhere(start: number, end: number): boolean {
-    const { everywhere } = this.#matchers;
-    const name = everywhere?.find(this.#body, start, end);
+  #findNested(start: number, end: number): boolean {
+    const { nested } = this.#matchers;
+    const name = nested?.find(this.#body, start, end);
     if (name === undefined) return true;
-    this.#setClosed(name);
-    if (this.#matchers.closed.has(name) || this.#matchers.closedArrays.has(name)) return true;
-    this.#foundDepth = this.#depth;
-    this.#found.push({ name, depth: this.#depth, start: 0 });
-    if (this.#everywhere.length + this.#found.length > maxEverywhere) this.#repeated = name;
+    this.#markOpaque(name);
+    if (this.#matchers.opaque.has(name) || this.#matchers.opaqueArrays.has(name)) return true;
+    this.#nestedDepth = this.#depth;
+    this.#openNested.push({ name, depth: this.#depth, start: 0 });
+    if (this.#nestedMembers.length + this.#openNested.length > maxNestedMembers) this.#repeated = name;
     return this.#repeated === undefined;
   }
 
-  #startFound(at: number): void {
-    const found = this.#found.at(-1);
+  #startNested(at: number): void {
+    const found = this.#openNested.at(-1);
     if (found?.start === 0) found.start = at;
   }
 
-  #endFound(end: number): void {
-    const found = this.#found.pop();
-    this.#foundDepth = this.#found.at(-1)?.depth ?? -1;
-    if (found !== undefined) this.#everywhere.push({ name: found.name, start: found.start, end });
+  #endNested(end: number): void {
+    const found = this.#openNested.pop();
+    this.#nestedDepth = this.#openNested.at(-1)?.depth ?? -1;
+    if (found !== undefined) this.#nestedMembers.push({ name: found.name, start: found.start, end });
   }
 
-  /** @param name of the member whose value follows. */
-  #setClosed(name: string): void {
-    if (this.#matchers.closed.has(name)) this.#closes = "any";
-    else if (this.#matchers.closedArrays.has(name)) this.#closes = "array";
+  /** @param name the name of the member whose value follows. */
+  #markOpaque(name: string): void {
+    if (this.#matchers.opaque.has(name)) this.#nextIsOpaque = "any";
+    else if (this.#matchers.opaqueArrays.has(name)) this.#nextIsOpaque = "array";
   }
 
-  /** The object whose members are reported, where it is the innermost that is open. */
+  /** The innermost open object if its members are reported. */
   #watched(): OpenObject | undefined {
     return this.#objects.length === this.#depth ? this.#objects[this.#depth - 1] : undefined;
   }
@@ -447,7 +453,7 @@ export class RequestJsonReader {
 
 const notObject: JsonReading = { kind: "notObject" };
 
-/** @returns the index of the closing quote; of another byte where `limit` comes first; `invalid`. */
+/** @returns the index of the closing quote, of another byte if `limit` is reached first, or `invalid`. */
 function skipString(text: Buffer, from: number, limit: number): number {
   let at = from;
   while (at < limit) {
@@ -482,7 +488,7 @@ function skipNumber(text: Buffer, from: number): number {
     at = skipDigits(text, digits);
     if (at === digits) return invalid;
   }
-  // `E` in either case.
+  // `E` or `e`.
   if (((text[at] ?? 0) | 0x20) === lowerE) {
     const sign = text[at + 1];
     const digits = at + (sign === plus || sign === minus ? 2 : 1);

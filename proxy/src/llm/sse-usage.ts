@@ -1,23 +1,22 @@
 /**
- * Reads the usage of a stream of server-sent events (WHATWG HTML §9.2) at little cost per event.
+ * Reads the usage of a stream of server-sent events (WHATWG HTML §9.2) at low cost per event.
  *
- * Events are copied into a small buffer and examined a block at a time: one search for `"usage"` over 16 KiB costs much
- * less than a look at each of its sixty events. Only a line that has a usage other than `null` is read as JSON, wherever
- * in the stream it stands. A line longer than a block (the `response.completed` event repeats the whole conversation) is
- * read as it passes and never kept. So the memory is bounded at twice `blockBytes`, and nothing is missed.
+ * Events are copied into a small buffer and examined in blocks: one search for `"usage"` over 16 KiB costs much less
+ * than to parse each of its sixty events. Only lines with a usage other than `null` are parsed as JSON, at any
+ * position of the stream. A line longer than a block (the `response.completed` event repeats the whole conversation)
+ * is scanned without a copy. So the memory is bounded at twice `blockBytes`, and no usage is missed.
  *
- * Lines end with LF, CRLF or CR, and are kept as if all ended with LF. Nearly every event has its JSON on one `data:` line.
- * Where the line with the usage is not a JSON text of its own, the `data:` lines of its event are read as one text, joined
- * by LF.
+ * Lines end with LF, CRLF or CR, and are stored with LF. Nearly all events have their JSON on one `data:` line. If the
+ * line with the usage is not a complete JSON text, the `data:` lines of its event are read as one text, joined by LF.
  *
- * An answer without a usage is estimated by its text. All text counts of the lines that are still kept and of long lines.
- * Of each block before them a sample counts: to read every event as JSON costs more than everything else that is done to it.
+ * A response without a usage is estimated by its text. The lines in the buffer and long lines count in full. Of each
+ * block before them a sample counts, since parsing each event would cost more than all other work on it.
  */
 import { streamedText, tokensOfText } from "./estimate.ts";
 import { UsageScan } from "./usage-scan.ts";
 import type { UsageTally } from "./usage.ts";
 
-/** How much is copied before it is examined, and how much of the stream's end is kept for an estimate. */
+/** The size of a block, which is also the size of the stream's end that is kept for an estimate. */
 export const blockBytes = 16 * 1024;
 
 const lineFeed = 0x0a;
@@ -25,21 +24,21 @@ const carriageReturn = 0x0d;
 const openBrace = 0x7b;
 const newLine = Buffer.from("\n");
 const dataField = Buffer.from("data:");
-/** In front of the first event (WHATWG HTML §9.2.5). */
+/** May precede the first event (WHATWG HTML §9.2.5). */
 const byteOrderMark = Buffer.from("\ufeff");
-/** The sample of a block: the whole lines of so many bytes before its middle, and before its end, and at least one. */
+/** The size of the two samples of a block, before its middle and before its end: whole lines, at least one. */
 const sampleBytes = 384;
 /**
- * A member that tells a usage, in any dialect, and is not `null`, as it is in every event but the last of an OpenAI stream; or
- * that the end of a line cuts before its value. One expression for all dialects: what the first event holds, such as the
- * arguments of a tool, must not decide what is read. A longer name that ends alike is read too, and tells nothing. Run over the
- * bytes as Latin-1, so that an index in the text is one in the bytes; V8 takes 10 µs for 16 KiB, `Buffer.indexOf` 18 for one
- * name. A quote in front costs 4 µs.
+ * Matches a usage member of any dialect that is not `null`, or whose value is on the next line. In an OpenAI stream
+ * the member is `null` in all events but the last. One expression serves all dialects: the content of the first event,
+ * such as the arguments of a tool, must not decide what is read. A longer name with the same end matches too, without
+ * effect. The bytes are searched as Latin-1, so that an index in the text is one in the bytes. V8 takes 10 µs for 16
+ * KiB, `Buffer.indexOf` 18 µs for one name. A quote at the beginning of the expression would cost 4 µs.
  */
 const usageMember =
   /(?:usage(?:Metadata)?|meta(?:_info)?|eval_count)"(?:\s*:\s*[^n\s]|[^\S\n]*(?::[^\S\n]*)?(?:\n|$))/g;
 
-/** Bytes of text, as `StreamedText` has them. */
+/** Bytes of text, like in `StreamedText`. */
 interface TextBytes {
   ofModels: number;
   ofAll: number;
@@ -47,23 +46,23 @@ interface TextBytes {
 
 export class SseUsage {
   readonly #tally: UsageTally;
-  /** Grows up to two blocks: the one examined last, and the one that fills. */
+  /** Grows up to two blocks: the last examined one and the one being filled. */
   #buffer = Buffer.allocUnsafe(2 * 1024);
   #length = 0;
-  /** Every line that begins before this has been examined. */
+  /** All lines that begin before this offset have been examined. */
   #examined = 0;
-  /** Lines before this have been read as JSON, or belong to an event that has ended. */
+  /** Lines before this offset have been read as JSON, or belong to an event that has ended. */
   #read = 0;
   #hasDropped = false;
   #hasBytes = false;
   #endsWithCarriageReturn = false;
-  /** Whether the stream is lines of JSON without the framing of events; undefined until a line of either has come. */
+  /** Whether the stream consists of JSON lines without event framing; undefined until the first line of either kind. */
   #isLines: boolean | undefined;
-  /** Reads the line that is being skipped, because it is longer than a block. */
+  /** The current line if it is longer than a block. */
   #longLine: LongLine | undefined;
-  /** Reads an event whose JSON is on several lines, and not whole yet. */
+  /** The scan of an incomplete event whose JSON is on several lines. */
   #event: UsageScan | undefined;
-  /** Text in lines that are not kept any more, by samples. */
+  /** Text in lines that were dropped from the buffer, by samples. */
   readonly #dropped: TextBytes = { ofModels: 0, ofAll: 0 };
   /** Text in long lines. */
   readonly #long: TextBytes = { ofModels: 0, ofAll: 0 };
@@ -72,7 +71,7 @@ export class SseUsage {
     this.#tally = tally;
   }
 
-  /** Reads on. Keeps no reference to `chunk`. */
+  /** Reads the next bytes. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     if (chunk.length === 0) return;
     this.#hasBytes = true;
@@ -83,27 +82,27 @@ export class SseUsage {
     while (at < lines.length) at = this.#longLine === undefined ? this.#copy(lines, at) : this.#skip(lines, at);
   }
 
-  /** Reads what is left. Nothing may be pushed afterwards. */
+  /** Reads the rest of the buffer. `push` must not be called afterwards. */
   end(): void {
     this.#endLongLine();
     this.#examine(this.#length);
     this.#endEvent();
   }
 
-  /** About how many tokens a model has written; 0 where no event is of a model. */
+  /** The estimated tokens of the model's text; 0 if no event contains text of a model. */
   textTokens(): number {
     const ofModels = this.#dropped.ofModels + streamedText(this.#kept).ofModels;
     return tokensOfText(ofModels === 0 ? 0 : ofModels + this.#long.ofModels);
   }
 
-  /** The same of all text, whatever the events look like. */
-  anyTokens(): number {
+  /** The estimated tokens of all text, for events of any format. */
+  allTextTokens(): number {
     return tokensOfText(this.#dropped.ofAll + this.#long.ofAll + streamedText(this.#kept).ofAll);
   }
 
   readonly markBytes = 0;
 
-  /** Whether something has come. */
+  /** Whether any bytes have been received. */
   get isStreaming(): boolean {
     return this.#hasBytes;
   }
@@ -131,7 +130,7 @@ export class SseUsage {
     else this.#dropLines(this.#buffer.indexOf(lineFeed, this.#length - blockBytes - 1) + 1);
   }
 
-  /** Forgets the lines before `end`, which have been examined, but for what they add to an estimate. */
+  /** Drops the examined lines before `end` and adds their text to the estimate. */
   #dropLines(end: number): void {
     if (!this.#tally.isSettled || this.#tally.isIncomplete) {
       const middle = startOfLine(this.#buffer, end >> 1);
@@ -145,7 +144,7 @@ export class SseUsage {
     this.#length -= end;
   }
 
-  /** Counts the text of the lines from `start` to `end` by that of the last of them. */
+  /** Estimates the text of the lines from `start` to `end` by the last of them. */
   #sample(start: number, end: number): void {
     if (start === end) return;
     const from = startOfLine(this.#buffer, Math.max(start, end - sampleBytes));
@@ -158,7 +157,7 @@ export class SseUsage {
   #startLongLine(lineStart: number): void {
     const line = this.#buffer.subarray(lineStart, this.#length);
     const data = this.#jsonOf(line);
-    // An event on several lines goes on in this one.
+    // An event on several lines continues in this one.
     const scan = this.#event ?? new UsageScan(this.#tally);
     if (this.#event !== undefined) scan.push(newLine);
     this.#event = undefined;
@@ -192,7 +191,7 @@ export class SseUsage {
     else scan.end();
   }
 
-  /** Reads the lines from the last one examined up to `end`, which is the start of a line or the end of the stream. */
+  /** Examines the lines up to `end`, which is the start of a line or the end of the stream. */
   #examine(end: number): void {
     const start = this.#examined;
     if (this.#isLines === undefined) this.#findForm(end);
@@ -200,7 +199,7 @@ export class SseUsage {
     const text = this.#buffer.toString("latin1", start, end);
     for (const match of text.matchAll(usageMember)) {
       const at = start + match.index;
-      // A line is read whole at its first match: one that repeats the member must not be read once for each.
+      // The first match reads the whole line. A line that repeats the member is not read again.
       if (at < next) continue;
       const lineStart = startOfLine(this.#buffer, at);
       next = endOfLine(this.#buffer, at, end);
@@ -210,7 +209,7 @@ export class SseUsage {
     this.#examined = end;
   }
 
-  /** @returns false where the line is data and not a JSON text of its own. */
+  /** @returns false if the line is data and not a complete JSON text. */
   #readLine(line: Buffer): boolean {
     const data = this.#jsonOf(line);
     if (data === undefined) return true;
@@ -221,7 +220,7 @@ export class SseUsage {
     return isWhole || data === line;
   }
 
-  /** Reads the event of the line that begins at `lineStart`, from its first line. @returns the index behind it. */
+  /** Reads the event that contains the line at `lineStart`, from its first line. @returns the index after it. */
   #readEvent(lineStart: number, end: number): number {
     let start = lineStart;
     while (start > this.#read && this.#buffer[start - 2] !== lineFeed && start > 1) {
@@ -231,7 +230,7 @@ export class SseUsage {
     return this.#readData(start, end);
   }
 
-  /** Reads the data of an event from the line at `start` on, up to an empty line. @returns the index behind it, or `end`. */
+  /** Reads the data of an event from the line at `start` up to an empty line. @returns the index after it, or `end`. */
   #readData(start: number, end: number): number {
     let at = start;
     while (at < end) {
@@ -247,7 +246,7 @@ export class SseUsage {
     return this.#read;
   }
 
-  /** Looks for the first line of JSON or of data before `end`. Where its data is not JSON, what follows may be a model's. */
+  /** Finds the first line of JSON or data before `end`. If its data is not JSON, the stream may be text of a model. */
   #findForm(end: number): void {
     for (let at = 0; at < end && this.#isLines === undefined; at = endOfLine(this.#buffer, at, end) + 1) {
       this.#setForm(this.#buffer.subarray(at, endOfLine(this.#buffer, at, end)));
@@ -264,7 +263,7 @@ export class SseUsage {
     }
   }
 
-  /** What may be JSON in a line: the data of an event, or the line itself. Other fields and comments have none. */
+  /** Returns the part of a line that may be JSON: the data of an event, or the line itself. */
   #jsonOf(marked: Buffer): Buffer | undefined {
     const line = withoutMark(marked);
     if (this.#isLines === undefined) this.#setForm(line);
@@ -276,7 +275,7 @@ export class SseUsage {
     if (this.#event === undefined) this.#event = new UsageScan(this.#tally);
     else this.#event.push(newLine);
     this.#event.push(data);
-    if (this.#event.isOver || this.#event.isOther) this.#endEvent();
+    if (this.#event.isComplete || this.#event.isOther) this.#endEvent();
   }
 
   #endEvent(): void {
@@ -285,12 +284,12 @@ export class SseUsage {
   }
 }
 
-/** A line that is read as it passes. */
+/** A line that is scanned without a copy. */
 interface LongLine {
   readonly scan: UsageScan;
   readonly isJson: boolean;
   bytes: number;
-  /** What `scan` had read before the line. */
+  /** The `textBytes` of `scan` before the line. */
   readonly textBefore: number;
 }
 
@@ -303,7 +302,7 @@ function isData(line: Buffer): boolean {
   return line.subarray(0, dataField.length).equals(dataField);
 }
 
-/** With LF for CR and CRLF. */
+/** Returns a copy with LF instead of CR and CRLF. */
 function withLineFeeds(chunk: Buffer): Buffer {
   const lines = Buffer.allocUnsafe(chunk.length);
   let length = 0;
@@ -321,7 +320,7 @@ function startOfLine(lines: Buffer, at: number): number {
   return at === 0 ? 0 : lines.lastIndexOf(lineFeed, at - 1) + 1;
 }
 
-/** Of the LF, or `end` where none comes before it. */
+/** Returns the index of the LF, or `end` if there is none before it. */
 function endOfLine(lines: Buffer, at: number, end: number): number {
   const found = lines.indexOf(lineFeed, at);
   return found === -1 || found > end ? end : found;

@@ -1,6 +1,6 @@
 /**
- * Random streams of completions: what is charged is the usage where there is one, else an estimate, whatever clients see;
- * what they see follows from the stream and `usageChunk` alone, wherever segments begin.
+ * Random streams of completions: the reported usage is charged if there is one, else an estimate. The bytes that
+ * clients receive depend only on the stream and `usageChunk`, not on the segments.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -19,7 +19,7 @@ type Piece =
 
 interface Stream {
   readonly pieces: readonly Piece[];
-  /** Behind the pieces, as the provider's answer to `include_usage`; absent: it does not know that. */
+  /** The usage event for `include_usage`, after the pieces; undefined: the provider does not support the option. */
   readonly usage: object | undefined;
   readonly isDone: boolean;
 }
@@ -48,7 +48,7 @@ const streams: fc.Arbitrary<Stream> = fc.record({
   isDone: fc.boolean(),
 });
 
-/** A piece as it is sent; `more`: members behind its choices. */
+/** The text of a piece; `more`: members after its choices. */
 function sent(piece: Piece, more: object): string {
   if (piece.kind === "raw") return piece.text;
   const choices = piece.choices.map((finish_reason, index) => ({
@@ -64,13 +64,13 @@ function providerSends({ pieces, usage, isDone }: Stream): string {
   return events.join("") + (usage === undefined ? "" : chatUsageChunk(usage)) + (isDone ? done : "");
 }
 
-/** The plain model of what the client gets. */
-function clientSees(stream: Stream, mode: UsageChunk): string {
+/** The reference for the bytes that the client receives. */
+function clientReceives(stream: Stream, mode: UsageChunk): string {
   const { pieces, usage, isDone } = stream;
   if (mode === "Pass") return providerSends(stream);
   const end = isDone ? done : "";
   if (usage === undefined || mode === "Hide") return pieces.map((piece) => sent(piece, {})).join("") + end;
-  // The last event with data is the one that waits, if it has a finish reason.
+  // The last event with data receives the usage if it has a finish reason.
   const last = pieces.findLastIndex((piece) => piece.kind === "chunk" || piece.text.includes("data:"));
   const piece = pieces[last];
   const waits = piece?.kind === "chunk" && piece.choices.some((reason) => reason !== null);
@@ -90,7 +90,7 @@ function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   return segments;
 }
 
-test("the usage is charged where there is one, else an estimate, and clients see what usageChunk says", () => {
+test("the usage or an estimate is charged, and clients receive the stream according to usageChunk", () => {
   const modes = fc.constantFrom<UsageChunk>("Merge", "Pass", "Hide");
   const sizes = fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 5 });
   const ends = fc.constantFrom("\n", "\r\n", "\r");
@@ -106,7 +106,7 @@ test("the usage is charged where there is one, else an estimate, and clients see
       }
       if (filter !== undefined) seen.push(filter.end());
       expect(Buffer.concat(seen).toString()).toBe(
-        Buffer.from(clientSees(stream, mode).replaceAll("\n", end)).toString(),
+        Buffer.from(clientReceives(stream, mode).replaceAll("\n", end)).toString(),
       );
 
       const outcomes: UsageOutcome[] = [];

@@ -28,6 +28,6 @@ test.each([
   ["an embedding", JSON.stringify([0.25, -0.5, 1e-7])],
   ["long ids", "[15043,29892,1]"],
   ["other members", '{"a":1,"b":2,"c":10}'],
-])("%s costs what its bytes say", (_what, text) => {
+])("%s costs its bytes only", (_what, text) => {
   expect(estimated(text, 1_000)).toBe(text.length / 4);
 });

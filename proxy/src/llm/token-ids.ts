@@ -1,10 +1,11 @@
 /**
- * Finds ids of tokens in a body while it passes: whole numbers between the brackets and commas of an array, as in `input_ids`
+ * Finds token ids in a body stream: whole numbers between the brackets and commas of an array, as in `input_ids`
  * (SGLang), `token_ids` (vLLM) and a `prompt` of ids (OpenAI).
  *
- * An estimate takes four bytes for a token. An id of one or two digits has fewer, with its comma, so what it lacks is added up.
- * An id that is spelled in another way, such as `"1"` or `1.0`, has four bytes or more. The last id of an array needs none, as
- * the brackets around it count. Strings are not told apart: in a text, too, a digit between commas is a token at least.
+ * An estimate assumes four bytes per token. An id of one or two digits has fewer bytes with its comma, so the missing
+ * bytes are counted. An id in another notation, such as `"1"` or `1.0`, has at least four bytes. The last id of an
+ * array needs no correction, since the brackets count too. Strings are treated alike: a digit between commas is at
+ * least a token there too.
  */
 
 const separator = 1;
@@ -16,21 +17,21 @@ for (const byte of Buffer.from("0123456789")) kinds[byte] = digit;
 for (const byte of Buffer.from(" \t\r\n")) kinds[byte] = blank;
 
 const comma = 0x2c;
-/** Of a token. */
+/** The bytes per token that an estimate assumes. */
 const bytesPerToken = 4;
 
 export class TokenIds {
   #missingBytes = 0;
-  /** Bytes since the last separator, where they are digits and blanks. */
+  /** The number of bytes since the last separator if all are digits or blanks. */
   #length = bytesPerToken;
   #hasDigit = false;
 
-  /** What the ids so far lack to be four bytes long, each with its comma. */
+  /** The number of bytes that the ids so far lack to have four bytes each, including the comma. */
   get missingBytes(): number {
     return this.#missingBytes;
   }
 
-  /** Reads on. Keeps no reference to `chunk`. */
+  /** Reads the next bytes. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     let length = this.#length;
     let hasDigit = this.#hasDigit;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { chatChunk, chatUsageChunk, done, fragments } from "./testing/responses.ts";
-import { maxHeldBytes, type UsageEdit, UsageEventFilter } from "./usage-event-filter.ts";
+import { maxBufferedBytes, type UsageEdit, UsageEventFilter } from "./usage-event-filter.ts";
 
 const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 };
 
@@ -19,45 +19,45 @@ function filteredBy(mode: UsageEdit, ...chunks: readonly (string | Buffer)[]): s
   return Buffer.concat([...passed, filter.end()]).toString();
 }
 
-/** A stream as it comes when its usage was asked for, and as it would have come otherwise. */
-function streams(contents: readonly string[]): { readonly asked: string; readonly unasked: string } {
-  const asked = contents.map((content) => chatChunk(content, { usage: null, obfuscation: "x9" }));
-  const unasked = contents.map((content) => chatChunk(content, { obfuscation: "x9" }));
-  return { asked: asked.join("") + chatUsageChunk(usage) + done, unasked: unasked.join("") + done };
+/** A stream whose usage was requested, and the same stream otherwise. */
+function streams(contents: readonly string[]): { readonly withUsage: string; readonly withoutUsage: string } {
+  const withUsage = contents.map((content) => chatChunk(content, { usage: null, obfuscation: "x9" }));
+  const withoutUsage = contents.map((content) => chatChunk(content, { obfuscation: "x9" }));
+  return { withUsage: withUsage.join("") + chatUsageChunk(usage) + done, withoutUsage: withoutUsage.join("") + done };
 }
 
 describe("UsageEventFilter with Hide", () => {
-  const { asked, unasked } = streams(["", "Grüße", ' {"usage":null} data: ,"usage":null', "🙂"]);
+  const { withUsage, withoutUsage } = streams(["", "Grüße", ' {"usage":null} data: ,"usage":null', "🙂"]);
 
   test.each([
     ["LF", (stream: string) => stream],
     ["CRLF", (stream: string) => stream.replaceAll("\n", "\r\n")],
     ["CR", (stream: string) => stream.replaceAll("\n", "\r")],
-  ])("gives the stream as it was without the question, cut in two at every byte, with %s", (_name, ends) => {
-    const bytes = Buffer.from(ends(asked));
+  ])("restores the stream without the request for usage, cut in two at each byte, with %s", (_name, ends) => {
+    const bytes = Buffer.from(ends(withUsage));
     for (let at = 0; at <= bytes.length; at++) {
-      expect(filtered(bytes.subarray(0, at), bytes.subarray(at))).toBe(ends(unasked));
+      expect(filtered(bytes.subarray(0, at), bytes.subarray(at))).toBe(ends(withoutUsage));
     }
   });
 
-  test("gives the stream as it was without the question, for any texts and cuts", () => {
+  test("restores the stream without the request for usage, for any texts and chunks", () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 700 }), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(fc.array(fc.string({ unit: "binary" }), { maxLength: 6 }), sizes, (contents, chunkSizes) => {
         const stream = streams(contents);
-        const bytes = Buffer.from(stream.asked);
+        const bytes = Buffer.from(stream.withUsage);
         const chunks: Buffer[] = [];
         for (let at = 0, i = 0; at < bytes.length; i++) {
           const size = chunkSizes[i % chunkSizes.length] ?? 1;
           chunks.push(bytes.subarray(at, at + size));
           at += size;
         }
-        expect(filtered(...chunks)).toBe(Buffer.from(stream.unasked).toString());
+        expect(filtered(...chunks)).toBe(Buffer.from(stream.withoutUsage).toString());
       }),
     );
   });
 
-  test("gives the same however the stream is cut, for any near miss of one", () => {
+  test("gives the same output for any chunks of an almost valid stream", () => {
     const text = fc.array(fc.constantFrom(...fragments), { maxLength: 30 }).map((pieces) => pieces.join(""));
     const mode = fc.constantFrom<UsageEdit>("Hide", "Merge");
     fc.assert(
@@ -83,31 +83,31 @@ describe("UsageEventFilter with Hide", () => {
     ],
     ["a member with white space", 'data: {"a": 1, "usage": null }\n\n', 'data: {"a": 1}\n\n'],
     [
-      "the answer with white space",
+      "the usage event with white space",
       'data: {"choices": [ ], "usage": {"total_tokens": 1}}\n\ndata: x\n\n',
       "data: x\n\n",
     ],
-    ["the answer without a line end", 'data: x\n\ndata: {"choices":[],"usage":{}}', "data: x\n\n"],
-    ["only the data of an answer that has other fields", 'id: 1\ndata: {"choices":[],"usage":{}}\n\n', "id: 1\n\n"],
-  ])("cuts %s", (_name, stream, expected) => {
+    ["the usage event without a line end", 'data: x\n\ndata: {"choices":[],"usage":{}}', "data: x\n\n"],
+    ["only the data of a usage event with other fields", 'id: 1\ndata: {"choices":[],"usage":{}}\n\n', "id: 1\n\n"],
+  ])("removes %s", (_name, stream, expected) => {
     expect(filtered(stream)).toBe(expected);
     expect(filtered(...Array.from(stream))).toBe(expected);
   });
 
   test.each([
     ["usage beside choices", chatChunk("end", { usage })],
-    ["empty choices whose usage is null but for the null", 'data: {"choices":[],"prompt_filter_results":[]}\n\n'],
-    ["a usage deeper in", 'data: {"choices":[{"usage":null}],"x":{"usage":null}}\n\n'],
-    ["a usage that is not in the data", ': {"a":1,"usage":null}\n\nid: {"choices":[],"usage":{}}\n\n'],
+    ["empty choices without a usage", 'data: {"choices":[],"prompt_filter_results":[]}\n\n'],
+    ["a nested usage", 'data: {"choices":[{"usage":null}],"x":{"usage":null}}\n\n'],
+    ["a usage outside the data", ': {"a":1,"usage":null}\n\nid: {"choices":[],"usage":{}}\n\n'],
     ["a usage with a value of another kind", 'data: {"choices":[],"usage":7}\n\n'],
-    ["data that is no whole JSON object", 'data: {"choices":[],"usage":{}\ndata: }\n\n'],
+    ["data that is not a complete JSON object", 'data: {"choices":[],"usage":{}\ndata: }\n\n'],
     ["an error event", 'event: error\ndata: {"error":{"message":"no \\"usage\\""}}\n\n'],
-  ])("leaves %s", (_name, stream) => {
+  ])("keeps %s", (_name, stream) => {
     expect(filtered(stream)).toBe(stream);
     expect(filtered(...Array.from(stream))).toBe(stream);
   });
 
-  test("passes whole lines on at once, without a copy when nothing is cut", () => {
+  test("passes whole lines immediately, and without a copy if nothing is removed", () => {
     const filter = new UsageEventFilter("Hide");
     const chunk = Buffer.from(chatChunk("now"));
     const passed = filter.push(chunk);
@@ -125,26 +125,26 @@ describe("UsageEventFilter with Hide", () => {
     expect(filter.end().toString()).toBe("data:");
   });
 
-  test("lets a line above its bound pass as it comes, and filters what follows", () => {
-    const long = chatChunk("x".repeat(2 * maxHeldBytes), { usage: null });
+  test("passes a line above the bound unchanged, and filters the following ones", () => {
+    const long = chatChunk("x".repeat(2 * maxBufferedBytes), { usage: null });
     const filter = new UsageEventFilter("Hide");
     const bytes = Buffer.from(long);
-    expect(filter.push(bytes.subarray(0, maxHeldBytes + 1)).length).toBe(maxHeldBytes + 1);
-    expect(filter.push(bytes.subarray(maxHeldBytes + 1, -10)).length).toBe(bytes.length - maxHeldBytes - 11);
-    expect(filter.push(Buffer.concat([bytes.subarray(-10), Buffer.from(asked)])).toString()).toBe(
-      long.slice(-10) + unasked,
+    expect(filter.push(bytes.subarray(0, maxBufferedBytes + 1)).length).toBe(maxBufferedBytes + 1);
+    expect(filter.push(bytes.subarray(maxBufferedBytes + 1, -10)).length).toBe(bytes.length - maxBufferedBytes - 11);
+    expect(filter.push(Buffer.concat([bytes.subarray(-10), Buffer.from(withUsage)])).toString()).toBe(
+      long.slice(-10) + withoutUsage,
     );
   });
 
-  test("takes time that grows with the stream only, where no line has a brace", () => {
+  test("takes time linear in the stream for lines without a brace", () => {
     const stream = 'data:,"usage":null\n'.repeat(200_000);
     const start = performance.now();
     expect(filtered(stream)).toBe(stream);
-    // About 0.2 s; 10 s where each line is searched to the end of the chunk.
+    // About 0.2 s; 10 s if each search runs to the end of the chunk.
     expect(performance.now() - start).toBeLessThan(4_000);
   });
 
-  test("passes a member behind whose line a brace ends another", () => {
+  test("keeps a member if a brace ends only the next line", () => {
     const stream = 'data:,"usage":null\ndata:}\n';
     expect(filtered(stream)).toBe(stream);
   });
@@ -152,32 +152,44 @@ describe("UsageEventFilter with Hide", () => {
 
 describe("UsageEventFilter with Merge", () => {
   const end = (finish: string, usage = ""): string => `data: {"choices":[{"finish_reason":${finish}}]${usage}}\n\n`;
-  const told = ',"usage":{"total_tokens":9}';
-  const usageEvent = `data: {"choices":[]${told}}\n\n`;
-  const extra = `data: {"choices":[{"index":0,"delta":{},"finish_reason":null}]${told}}\n\n`;
+  const usageText = ',"usage":{"total_tokens":9}';
+  const usageEvent = `data: {"choices":[]${usageText}}\n\n`;
+  const extra = `data: {"choices":[{"index":0,"delta":{},"finish_reason":null}]${usageText}}\n\n`;
 
   test.each([
-    ["the last chunk with a choice", end("null") + end('"stop"') + usageEvent, end("null") + end('"stop"', told)],
-    ["a chunk whose usage is null", end('"stop"', ',"usage":null') + usageEvent, end('"stop"', told)],
-    ["the last of two choices", end('"stop"') + end('"length"') + usageEvent, end('"stop"') + end('"length"', told)],
-    ["a chunk with a comment behind it", `${end('"stop"')}: ping\n\n${usageEvent}`, `${end('"stop"', told)}: ping\n\n`],
-    ["a chunk before an event with an id", `${end('"stop"')}id: 1\n${usageEvent}`, `${end('"stop"', told)}id: 1\n\n`],
-    ["a chunk with white space", end(' "tool_calls" ') + usageEvent, end(' "tool_calls" ', told)],
-    ["a choice of its own where none waits", end("null") + usageEvent, end("null") + extra],
+    ["the last chunk with a choice", end("null") + end('"stop"') + usageEvent, end("null") + end('"stop"', usageText)],
+    ["a chunk whose usage is null", end('"stop"', ',"usage":null') + usageEvent, end('"stop"', usageText)],
+    [
+      "the last of two choices",
+      end('"stop"') + end('"length"') + usageEvent,
+      end('"stop"') + end('"length"', usageText),
+    ],
+    [
+      "a chunk with a comment after it",
+      `${end('"stop"')}: ping\n\n${usageEvent}`,
+      `${end('"stop"', usageText)}: ping\n\n`,
+    ],
+    [
+      "a chunk before an event with an id",
+      `${end('"stop"')}id: 1\n${usageEvent}`,
+      `${end('"stop"', usageText)}id: 1\n\n`,
+    ],
+    ["a chunk with white space", end(' "tool_calls" ') + usageEvent, end(' "tool_calls" ', usageText)],
+    ["a choice of its own if none waits", end("null") + usageEvent, end("null") + extra],
     [
       "a choice of its own of a text completion",
-      `data: {"object":"text_completion","choices":[]${told}}\n\n`,
-      `data: {"object":"text_completion","choices":[{"index":0,"text":"","finish_reason":null}]${told}}\n\n`,
+      `data: {"object":"text_completion","choices":[]${usageText}}\n\n`,
+      `data: {"object":"text_completion","choices":[{"index":0,"text":"","finish_reason":null}]${usageText}}\n\n`,
     ],
-    ["a choice of its own where the choices are null", `data: {"choices":null${told}}\n\n`, extra],
+    ["a choice of its own if the choices are null", `data: {"choices":null${usageText}}\n\n`, extra],
     [
       "a choice of its own behind a chunk that has passed",
       `${end('"stop"')}data: {"choices":[],"x":1}\n\n${usageEvent}`,
       `${end('"stop"')}data: {"choices":[],"x":1}\n\n${extra}`,
     ],
-    ["the chunk that has it already", end('"stop"', told) + usageEvent, end('"stop"', told)],
-    ["one chunk, though the provider repeats it", end('"stop"') + usageEvent + usageEvent, end('"stop"', told)],
-    ["no chunk where there is none", end('"stop"') + done, end('"stop"') + done],
+    ["the chunk that has it already", end('"stop"', usageText) + usageEvent, end('"stop"', usageText)],
+    ["one chunk if the provider repeats it", end('"stop"') + usageEvent + usageEvent, end('"stop"', usageText)],
+    ["no chunk if there is none", end('"stop"') + done, end('"stop"') + done],
     [
       "no chunk where too much is between them",
       `${end('"stop"')}${": ping\n".repeat(4_000)}\n${usageEvent}`,
@@ -191,19 +203,19 @@ describe("UsageEventFilter with Merge", () => {
     }
   });
 
-  test("lets no chunk wait but one with a finish reason, and that no longer than for the next event", () => {
+  test("lets only a chunk with a finish reason wait, and only for the next event", () => {
     const filter = new UsageEventFilter("Merge");
     const pass = (text: string): string => filter.push(Buffer.from(text)).toString();
     expect(pass(chatChunk("a", { usage: null }))).toBe(chatChunk("a"));
-    expect(filter.waiting).toBeUndefined();
+    expect(filter.pending).toBeUndefined();
     expect(pass(end('"stop"'))).toBe("");
-    expect(filter.waiting).toBeDefined();
+    expect(filter.pending).toBeDefined();
     expect(pass(": ping\n\n")).toBe("");
     expect(pass(chatChunk("b"))).toBe(`${end('"stop"')}: ping\n\n${chatChunk("b")}`);
-    expect(filter.waiting).toBeUndefined();
+    expect(filter.pending).toBeUndefined();
   });
 
-  test("gives a chunk that waits away, and a later usage a choice of its own", () => {
+  test("releases a waiting chunk, and gives a later usage a choice of its own", () => {
     const filter = new UsageEventFilter("Merge");
     filter.push(Buffer.from(end('"stop"').replaceAll("\n", "\r\n")));
     expect(filter.release().toString()).toBe(end('"stop"').replaceAll("\n", "\r\n"));
@@ -211,8 +223,8 @@ describe("UsageEventFilter with Merge", () => {
     expect(filter.push(Buffer.from(usageEvent)).toString()).toBe(extra);
   });
 
-  test("does not wait with a line above its bound", () => {
-    const long = `data: {"x":"${"x".repeat(maxHeldBytes)}","choices":[{"finish_reason":"stop"}]}\n\n`;
+  test("does not let a line above the bound wait", () => {
+    const long = `data: {"x":"${"x".repeat(maxBufferedBytes)}","choices":[{"finish_reason":"stop"}]}\n\n`;
     expect(merged(long + usageEvent)).toBe(long + extra);
     expect(merged(...Array.from(long + usageEvent))).toBe(long + extra);
   });

@@ -1,28 +1,30 @@
 /**
- * Edits a stream of chat or text completions whose usage the gateway asked for and the client did not (`ai-request.ts`).
+ * Edits a stream of chat or text completions whose usage the gateway requested and the client did not
+ * (`ai-request.ts`).
  *
- * OpenAI's API answers `stream_options.include_usage` with one more event before `[DONE]`, whose `choices` are empty and
- * whose `usage` is set, and with `"usage":null` in every other event. `"usage":null` is always cut. The usage event:
+ * For `stream_options.include_usage` OpenAI's API sends one more event before `[DONE]`, with empty `choices` and a
+ * `usage`, and `"usage":null` in all other events. `"usage":null` is always removed. The usage event is edited by
+ * mode:
  *
- * - `Hide`: is cut.
- * - `Merge`: is cut, and its `usage` becomes the last member of the event before it. Only an event with a `finish_reason`
- *   waits for the next one, so that no other is late. Where no such event waits, the usage event gets one choice without
- *   content, so that the client still gets the usage and no event without choices.
+ * - `Hide`: it is removed.
+ * - `Merge`: it is removed, and its `usage` becomes the last member of the event before it. Only an event with a
+ *   `finish_reason` waits for the next one, so that no other event is delayed. If no such event waits, the usage event gets
+ *   one choice without content, so that the client receives the usage and no event without choices.
  *
- * Every other byte passes as it came, and a server that reports usage beside choices keeps it. What passes does not depend
+ * All other bytes pass unchanged, including a usage that a server reports beside choices. The output does not depend
  * on how the stream is cut into chunks.
  *
- * Lines end with LF, CRLF or, if the first one does, with CR. Whole lines pass at once. An unfinished line waits for its
- * end, as no reader of events could use it before (WHATWG HTML §9.2.6: an event is dispatched at the empty line behind
- * it); a line longer than `maxHeldBytes` passes unread.
+ * Lines end with LF, CRLF or, if the first one does, with CR. Whole lines pass immediately. An incomplete line waits
+ * for its end, since a client can use an event only after the empty line that follows it (WHATWG HTML §9.2.6). A line
+ * longer than `maxBufferedBytes` passes without inspection.
  */
 import type { UsageChunk } from "../ir/usage.ts";
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 
-/** The longest line that is read, and the most that waits; the usage event is about 300 bytes long. */
-export const maxHeldBytes = 16 * 1024;
+/** The maximum length of a line that is inspected, and of the data that waits. A usage event has about 300 bytes. */
+export const maxBufferedBytes = 16 * 1024;
 
-/** How the stream is edited. */
+/** The mode of editing. */
 export type UsageEdit = Exclude<UsageChunk, "Pass">;
 
 const nothing = Buffer.alloc(0);
@@ -30,12 +32,12 @@ const dataField = "data:";
 const nullMember = '"usage":null';
 const eventPaths = memberPaths("usage", "choices", "object");
 
-/** Lines that `Hide` looks at. */
+/** Finds the lines that `Hide` inspects. */
 const usageName = /"usage"/g;
-/** Lines that `Merge` looks at: also those with a `finish_reason` that is not `null`. */
+/** Finds the lines that `Merge` inspects: also those with a `finish_reason` that is not `null`. */
 const usageOrFinish = /"usage"|"finish_reason"\s*:\s*[^n\s]/g;
 
-const finish = /"finish_reason"\s*:\s*[^n\s]/;
+const finishReason = /"finish_reason"\s*:\s*[^n\s]/;
 
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -44,12 +46,12 @@ const carriageReturn = 0x0d;
 type LineEnd = typeof lineFeed | typeof carriageReturn;
 
 /** An event that waits for the next one. */
-interface WaitingEvent {
-  /** Its data line, edited. */
+interface PendingEvent {
+  /** The edited data line. */
   readonly line: string;
-  /** Where in `line` a member can be added: at the `}` of its object. */
+  /** The offset in `line` at which a member can be added: the `}` of its object. */
   readonly objectEnd: number;
-  /** The lines behind it. */
+  /** The lines after it. */
   after: string;
 }
 
@@ -60,22 +62,22 @@ export class UsageEventFilter {
   /** Undefined until the first line ends. */
   #lineEnd: LineEnd | undefined;
   #unfinishedLine: Buffer = nothing;
-  /** The unfinished line is too long to be read and passes. */
+  /** Whether the incomplete line is too long to inspect and passes. */
   #isPassing = false;
-  /** The next line is the first of an event. */
+  /** Whether the next line is the first of an event. */
   #startsEvent = true;
-  /** The event before was cut; the empty line behind it goes too. */
+  /** Whether the previous event was removed, so that the empty line after it is removed too. */
   #cutsEmptyLine = false;
-  #waiting: WaitingEvent | undefined;
-  /** An event with choices has told a usage. */
-  #hasTold = false;
+  #pending: PendingEvent | undefined;
+  /** Whether the client has received a usage. */
+  #hasReportedUsage = false;
 
   constructor(mode: UsageEdit) {
     this.#mode = mode;
     this.#interest = mode === "Hide" ? usageName : usageOrFinish;
   }
 
-  /** Takes the upstream's next bytes and returns what may go to the client now, which may be empty. */
+  /** Takes the next bytes of the upstream. Returns the bytes to send to the client now, which may be empty. */
   push(chunk: Buffer): Buffer {
     if (this.#isPassing) return this.#pass(chunk);
     const bytes = this.#unfinishedLine.length === 0 ? chunk : Buffer.concat([this.#unfinishedLine, chunk]);
@@ -88,37 +90,37 @@ export class UsageEventFilter {
     return this.#filterAndHold(bytes.subarray(0, end), bytes.subarray(end));
   }
 
-  /** Returns what is left when the upstream has ended. */
+  /** Returns the remaining bytes after the end of the stream. */
   end(): Buffer {
     const last = this.#filter(this.#unfinishedLine);
     this.#unfinishedLine = nothing;
     return Buffer.concat([last, this.release()]);
   }
 
-  /** The event that waits for the next one; another object for each event. */
-  get waiting(): object | undefined {
-    return this.#waiting;
+  /** The event that waits for the next one; a different object for each event. */
+  get pending(): object | undefined {
+    return this.#pending;
   }
 
-  /** Returns the event that waits, as it came. */
+  /** Returns the waiting event without a usage. */
   release(): Buffer {
-    const text = this.#takeWaiting();
+    const text = this.#takePending();
     const bytes = text === "" ? nothing : Buffer.from(text, "latin1");
-    return this.#lineEnd === carriageReturn ? swapped(bytes) : bytes;
+    return this.#lineEnd === carriageReturn ? withSwappedLineEnds(bytes) : bytes;
   }
 
-  get #isWaiting(): boolean {
-    return this.#waiting !== undefined;
+  get #hasPending(): boolean {
+    return this.#pending !== undefined;
   }
 
   #filterAndHold(lines: Buffer, unfinished: Buffer): Buffer {
     const passed = this.#filter(lines);
-    this.#isPassing = unfinished.length > maxHeldBytes;
+    this.#isPassing = unfinished.length > maxBufferedBytes;
     this.#unfinishedLine = this.#isPassing ? nothing : Buffer.from(unfinished);
     return this.#isPassing ? Buffer.concat([passed, this.release(), unfinished]) : passed;
   }
 
-  /** Lets the rest of a long line go. */
+  /** Passes the rest of a long line. */
   #pass(chunk: Buffer): Buffer {
     this.#lineEnd ??= firstLineEnd(chunk);
     const end = this.#lineEnd === undefined ? 0 : chunk.indexOf(this.#lineEnd) + 1;
@@ -129,15 +131,17 @@ export class UsageEventFilter {
   }
 
   #filter(lines: Buffer): Buffer {
-    return this.#lineEnd === carriageReturn ? swapped(this.#edit(swapped(lines))) : this.#edit(lines);
+    return this.#lineEnd === carriageReturn
+      ? withSwappedLineEnds(this.#edit(withSwappedLineEnds(lines)))
+      : this.#edit(lines);
   }
 
-  /** Edits whole lines that end with LF; returns them as they are if there is nothing to edit. */
+  /** Edits whole lines that end with LF. Returns the same object if there is nothing to edit. */
   #edit(lines: Buffer): Buffer {
     if (lines.length === 0) return lines;
-    // Latin-1 keeps an index in the text one in the bytes.
+    // In Latin-1 an index in the text is one in the bytes.
     const text = lines.toString("latin1");
-    let isEdited = this.#isWaiting;
+    let isEdited = this.#hasPending;
     let passed = "";
     let from = this.#cutsEmptyLine ? emptyLineLength(text, 0) : 0;
     this.#cutsEmptyLine = false;
@@ -145,21 +149,22 @@ export class UsageEventFilter {
       const start = text.lastIndexOf("\n", at) + 1;
       const end = endOfLine(text, at);
       const isRead = isReadable(text, start, end);
-      const common = isRead && !this.#isWaiting ? commonCut(text, at, end) : undefined;
+      const common = isRead && !this.#hasPending ? cutOfTrailingNull(text, at, end) : undefined;
       const event = isRead && common === undefined ? readEvent(lines, text, start, end) : undefined;
       if (common !== undefined) {
         passed += text.slice(from, common.start);
         from = common.end;
-      } else if (event !== undefined || this.#isWaiting) {
+      } else if (event !== undefined || this.#hasPending) {
         isEdited = true;
         const between = text.slice(from, start);
         from = end;
         if (event?.kind !== "usage") {
-          passed += this.#takeWaiting() + between + (event === undefined ? text.slice(start, end) : this.#admit(event));
+          passed +=
+            this.#takePending() + between + (event === undefined ? text.slice(start, end) : this.#passOrHold(event));
         } else {
-          const told = this.#tell(event, between);
-          passed += told.text;
-          if (told.isCut && isEventStart(text, start, this.#startsEvent)) from = this.#cutEmptyLine(text, end);
+          const replaced = this.#replaceUsageEvent(event, between);
+          passed += replaced.text;
+          if (replaced.isCut && isEventStart(text, start, this.#startsEvent)) from = this.#cutEmptyLine(text, end);
         }
       }
       at = this.#find(text, Math.max(from, end));
@@ -169,9 +174,9 @@ export class UsageEventFilter {
     return Buffer.from(passed + this.#keep(text.slice(from)), "latin1");
   }
 
-  /** Where in the first line of interest from `from` on something is to be read; -1 if there is none. */
+  /** Returns the index of the next match from `from` on, in a line to inspect; -1 if there is none. */
   #find(text: string, from: number): number {
-    if (this.#isWaiting) {
+    if (this.#hasPending) {
       if (text.startsWith(dataField, from)) return from;
       const lineFeedAt = text.indexOf(`\n${dataField}`, from);
       return lineFeedAt === -1 ? -1 : lineFeedAt + 1;
@@ -180,64 +185,71 @@ export class UsageEventFilter {
     return this.#interest.exec(text)?.index ?? -1;
   }
 
-  /** Returns the line of an event with choices, or of any other but the usage event; nothing where it has to wait. */
-  #admit(event: OtherEvent): string {
+  /** Returns the line of an event other than the usage event; an empty text if the event has to wait. */
+  #passOrHold(event: OtherEvent): string {
     const { line, objectEnd, hasChoices, hasUsage } = event;
-    this.#hasTold ||= hasChoices && hasUsage;
-    if (this.#mode === "Hide" || !hasChoices || hasUsage || !finish.test(line)) return line;
-    this.#waiting = { line, objectEnd, after: "" };
+    this.#hasReportedUsage ||= hasChoices && hasUsage;
+    if (this.#mode === "Hide" || !hasChoices || hasUsage || !finishReason.test(line)) return line;
+    this.#pending = { line, objectEnd, after: "" };
     return "";
   }
 
-  /** Returns what passes in place of the usage event, with the lines `between` it and what was looked at before. */
-  #tell({ usage, withChoice }: UsageEvent, between: string): { readonly text: string; readonly isCut: boolean } {
-    const waiting = this.#waiting;
-    const hasRoom = waiting !== undefined && waitingLength(waiting) + between.length <= maxHeldBytes;
+  /** Returns the text that replaces the usage event and the lines `between` it and the previous inspected line. */
+  #replaceUsageEvent(
+    { usage, withChoice }: UsageEvent,
+    between: string,
+  ): { readonly text: string; readonly isCut: boolean } {
+    const pending = this.#pending;
+    const hasRoom = pending !== undefined && pendingLength(pending) + between.length <= maxBufferedBytes;
     if (hasRoom) {
-      this.#waiting = undefined;
-      this.#hasTold = true;
-      const { line, objectEnd, after } = waiting;
+      this.#pending = undefined;
+      this.#hasReportedUsage = true;
+      const { line, objectEnd, after } = pending;
       const merged = `${line.slice(0, objectEnd)},"usage":${usage}${line.slice(objectEnd)}`;
       return { text: merged + after + between, isCut: true };
     }
-    const isCut = this.#mode === "Hide" || this.#hasTold;
-    this.#hasTold = true;
-    return { text: this.#takeWaiting() + between + (isCut ? "" : withChoice), isCut };
+    const isCut = this.#mode === "Hide" || this.#hasReportedUsage;
+    this.#hasReportedUsage = true;
+    return { text: this.#takePending() + between + (isCut ? "" : withChoice), isCut };
   }
 
-  #takeWaiting(): string {
-    const waiting = this.#waiting;
-    if (waiting === undefined) return "";
-    this.#waiting = undefined;
-    return waiting.line + waiting.after;
+  #takePending(): string {
+    const pending = this.#pending;
+    if (pending === undefined) return "";
+    this.#pending = undefined;
+    return pending.line + pending.after;
   }
 
-  /** Adds the rest of what has come to an event that waits, while there is room. @returns what passes. */
+  /** Adds the remaining lines to the waiting event while there is room. @returns the text to pass. */
   #keep(rest: string): string {
-    const waiting = this.#waiting;
-    if (waiting === undefined) return rest;
-    waiting.after += rest;
-    return waitingLength(waiting) > maxHeldBytes ? this.#takeWaiting() : "";
+    const pending = this.#pending;
+    if (pending === undefined) return rest;
+    pending.after += rest;
+    return pendingLength(pending) > maxBufferedBytes ? this.#takePending() : "";
   }
 
-  /** Returns where to go on behind an event's only line: behind the empty line, which may still be to come. */
+  /**
+   * Returns the index after the empty line that follows an event's only line. The empty line may be in the next chunk.
+   */
   #cutEmptyLine(text: string, at: number): number {
     this.#cutsEmptyLine = at === text.length;
     return at + emptyLineLength(text, at);
   }
 }
 
-function waitingLength({ line, after }: WaitingEvent): number {
+function pendingLength({ line, after }: PendingEvent): number {
   return line.length + after.length;
 }
 
-/** Whether the line is data, and not too long to be held if it had come in pieces. */
+/**
+ * Whether the line is data and not longer than an incomplete line may be, so that the result does not depend on chunks.
+ */
 function isReadable(text: string, start: number, end: number): boolean {
   const length = text[end - 1] === "\n" ? end - 1 - start : end - start;
-  return length <= maxHeldBytes && text.startsWith(dataField, start);
+  return length <= maxBufferedBytes && text.startsWith(dataField, start);
 }
 
-/** Whether the line at `at` is the first of an event; of the first line `startsEvent` tells. */
+/** Whether the line at `at` is the first of an event. For the first line `startsEvent` decides. */
 function isEventStart(text: string, at: number, startsEvent: boolean): boolean {
   if (at === 0) return startsEvent;
   if (text[at - 1] !== "\n") return false;
@@ -245,7 +257,7 @@ function isEventStart(text: string, at: number, startsEvent: boolean): boolean {
   return last < 0 || text[last] === "\n";
 }
 
-/** Undefined while no line has ended for sure: a CR that is the last byte may be the half of an end. */
+/** Returns the line end of the stream; undefined while it is unknown: a CR as the last byte may be half of a CRLF. */
 function firstLineEnd(bytes: Buffer): LineEnd | undefined {
   const line = bytes.indexOf(lineFeed);
   const carriage = bytes.indexOf(carriageReturn);
@@ -253,8 +265,8 @@ function firstLineEnd(bytes: Buffer): LineEnd | undefined {
   return carriage + 1 === bytes.length ? undefined : carriageReturn;
 }
 
-/** With LF for CR and the other way round. */
-function swapped(bytes: Buffer): Buffer {
+/** Returns a copy with LF and CR exchanged. */
+function withSwappedLineEnds(bytes: Buffer): Buffer {
   const other = Buffer.from(bytes);
   for (let at = 0; at < other.length; at++) {
     if (other[at] === lineFeed) other[at] = carriageReturn;
@@ -263,40 +275,40 @@ function swapped(bytes: Buffer): Buffer {
   return other;
 }
 
-/** The part of a line to cut: a member and a comma. */
+/** The part of a line to remove: a member and a comma. */
 interface Cut {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The member at `at` as OpenAI writes it in every event, `,"usage":null` in front of the line's only `}` from there on.
- * That this is the object's last brace proves it a member of the top level, so the line need not be read.
+ * Finds `,"usage":null` as the last member of a line, where OpenAI writes it in each event. If only one `}` follows,
+ * the member is at the top level, so the line need not be parsed.
  */
-function commonCut(text: string, at: number, end: number): Cut | undefined {
+function cutOfTrailingNull(text: string, at: number, end: number): Cut | undefined {
   if (!text.startsWith(nullMember, at) || text[at - 1] !== ",") return undefined;
-  // Within the line: a search that ran on would read the rest of the chunk for each line without a brace.
+  // The search is limited to the line: otherwise each line without a brace would search the rest of the chunk.
   const brace = text.slice(at, end).indexOf("}") + at;
   if (brace < at) return undefined;
   const isLast = text[brace + 1] === "\n" || (text[brace + 1] === "\r" && text[brace + 2] === "\n");
   return isLast ? { start: at - 1, end: at + nullMember.length } : undefined;
 }
 
-/** The event that answers `include_usage`. */
+/** The additional event for `include_usage`. */
 interface UsageEvent {
   readonly kind: "usage";
-  /** The JSON text of its usage. */
+  /** The JSON text of the usage. */
   readonly usage: string;
-  /** Its line with a choice without content. */
+  /** The line with an added choice without content. */
   readonly withChoice: string;
 }
 
 /** Any other event whose data is one JSON object on one line. */
 interface OtherEvent {
   readonly kind: "other";
-  /** Without `"usage":null`. */
+  /** The line without `"usage":null`. */
   readonly line: string;
-  /** Of the object's `}` in `line`. */
+  /** The offset of the object's `}` in `line`. */
   readonly objectEnd: number;
   readonly hasChoices: boolean;
   readonly hasUsage: boolean;
@@ -335,19 +347,19 @@ function readEvent(lines: Buffer, text: string, start: number, end: number): Usa
   };
 }
 
-/** The member with one comma: that in front of it, or that behind it if it is the first. */
+/** The member with one comma: the one before it, or the one after it if the member is the first. */
 function cutOfMember(text: string, before: number, after: number): Cut {
   if (text[before] === ",") return { start: before, end: after };
   return { start: before + 1, end: text[after] === "," ? after + 1 : after };
 }
 
-/** Index behind the line's end. */
+/** Returns the index after the line's end. */
 function endOfLine(text: string, from: number): number {
   const at = text.indexOf("\n", from);
   return at === -1 ? text.length : at + 1;
 }
 
-/** Length of the empty line at `at`, 0 if there is none. */
+/** Returns the length of the empty line at `at`; 0 if there is none. */
 function emptyLineLength(text: string, at: number): number {
   if (text[at] === "\n") return 1;
   return text[at] === "\r" && text[at + 1] === "\n" ? 2 : 0;

@@ -2,7 +2,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { UsageOutcome } from "../ir/usage.ts";
-import { maxWaitingBytes } from "./content-decoder.ts";
+import { maxPendingBytes } from "./content-decoder.ts";
 import { blockBytes } from "./sse-usage.ts";
 import {
   chatChunk,
@@ -19,7 +19,7 @@ const ndjson: ResponseHead = { status: 200, contentType: "application/x-ndjson" 
 const sse = { status: 200, contentType: "text/event-stream; charset=utf-8" };
 const json = { status: 200, contentType: "application/json" };
 
-/** Reads a plain response, whose outcome must be there when `end` returns. */
+/** Reads a plain response, whose outcome must be known when `end` returns. */
 function read(head: ResponseHead, chunks: readonly (string | Uint8Array)[], ending: Ending = "whole") {
   const reader = createUsageReader(head);
   for (const chunk of chunks) reader.push(Buffer.from(chunk));
@@ -49,7 +49,7 @@ describe("createUsageReader", () => {
     const bytes = Buffer.from(body);
     const outcome = { kind: "counted", usage: expected };
 
-    test("reads its usage, cut in two at every byte", () => {
+    test("reads its usage, cut in two at each byte", () => {
       for (let at = 0; at <= bytes.length; at++) {
         expect(read({ status: 200, contentType }, [bytes.subarray(0, at), bytes.subarray(at)])).toEqual(outcome);
       }
@@ -71,7 +71,7 @@ describe("createUsageReader", () => {
     });
   });
 
-  test("reads a usage before, between and behind any amount of other events", () => {
+  test("reads a usage before, between and after any number of other events", () => {
     const event = chatUsageChunk(usage);
     for (const size of [0, blockBytes - 300, 2 * blockBytes - 100, 2 * blockBytes, 100_000]) {
       for (const stream of [
@@ -126,7 +126,7 @@ describe("createUsageReader", () => {
     });
   });
 
-  test("reads the input of a long message from its opening", () => {
+  test("reads the input of a long message from its first event", () => {
     const start = {
       type: "message_start",
       message: { model: "claude-mock", usage: { input_tokens: 25, output_tokens: 1 } },
@@ -151,17 +151,17 @@ describe("createUsageReader", () => {
     },
   );
 
-  test("reads on behind a line of any length that ends with CR", () => {
+  test("continues after a line of any length that ends with CR", () => {
     const stream = (dataEvent({ text: "x".repeat(200_000) }) + chatUsageChunk(usage)).replaceAll("\n", "\r");
     expect(read(sse, chunksOf(Buffer.from(stream), 1_999))).toEqual(counted);
   });
 
-  test("reads on behind a line of any length", () => {
+  test("continues after a line of any length", () => {
     const image = namedEvent({ type: "image", b64: "A".repeat(200_000) });
     expect(read(sse, chunksOf(Buffer.from(image + image + chatUsageChunk(usage) + done), 4_001))).toEqual(counted);
   });
 
-  test("reads a body of many megabytes without a copy, wherever its usage stands", () => {
+  test("reads a body of many megabytes without a copy, with the usage at any position", () => {
     const data = Array.from({ length: 200 }, () => Array.from({ length: 1_536 }, (_, i) => i / 7));
     for (const body of [
       { data, model: "gpt-mock-1", usage },
@@ -172,7 +172,7 @@ describe("createUsageReader", () => {
     }
   });
 
-  test("reads a JSON body under any content type, and nothing in what is neither JSON nor events", () => {
+  test("reads a JSON body with any content type, and nothing from other formats", () => {
     const body = JSON.stringify({ model: "gpt-mock-1", usage });
     expect(read({ status: 200 }, [body])).toEqual(counted);
     expect(read({ status: 200, contentType: "text/plain" }, [body])).toEqual(counted);
@@ -195,7 +195,7 @@ describe("createUsageReader", () => {
     ["a negative usage", json, ['{"usage":{"total_tokens":-1}}'], "malformed"],
     ["a usage of 1e308", sse, [dataEvent({ usage: { total_tokens: 1e308 } })], "malformed"],
     ["a usage that is a string", sse, ['data: {"usage": "12"}\n\n'], "malformed"],
-    ["a usage that breaks off in the figures", json, ['{"usage":{"total_tokens":1'], "absent"],
+    ["a usage with an incomplete figure", json, ['{"usage":{"total_tokens":1'], "absent"],
     ["an error without a usage", { ...json, status: 500 }, ['{"error":{}}'], "errorStatus"],
     ["an error with a bad usage", { ...json, status: 429 }, ['{"usage":{"total_tokens":-1}}'], "malformed"],
     ["an unknown coding", { ...json, contentEncoding: "snappy" }, ["xxxx"], "undecodable"],
@@ -205,7 +205,7 @@ describe("createUsageReader", () => {
   });
 
   test.each([
-    ["a stream whose usage stays null", sse, [filler, done], 25],
+    ["a stream whose usage is always null", sse, [filler, done], 25],
     ["a body", json, [JSON.stringify({ choices: [{ message: { content: "x".repeat(400) } }] })], 106],
     ["a bad usage", json, [JSON.stringify({ usage: "12", content: [{ text: "x".repeat(400) }] })], 105],
     ["an opened message", sse, [namedEvent({ type: "x", delta: { text: "x".repeat(400) } })], 100],
@@ -221,38 +221,40 @@ describe("createUsageReader", () => {
     },
   );
 
-  describe("adds up the answers of SGLang", () => {
-    const answer = (id: string) => ({ text: "y", meta_info: { id, prompt_tokens: 5, completion_tokens: 1_000 } });
+  describe("sums the generations of SGLang", () => {
+    const generation = (id: string) => ({ text: "y", meta_info: { id, prompt_tokens: 5, completion_tokens: 1_000 } });
     test.each([1, 63, 64, 65, 1_000])("whose ids begin with %d equal characters", (length) => {
-      const answers = Array.from({ length: 50 }, (_, i) => answer(`${"A".repeat(length)}_${String(i)}`));
+      const generations = Array.from({ length: 50 }, (_, i) => generation(`${"A".repeat(length)}_${String(i)}`));
       const all = { kind: "counted", usage: { input: 250, output: 50_000, total: 50_250, estimated: false } };
-      expect(read(json, [JSON.stringify(answers)])).toEqual(all);
-      expect(read(sse, [...answers, ...answers].map(dataEvent))).toEqual(all);
+      expect(read(json, [JSON.stringify(generations)])).toEqual(all);
+      expect(read(sse, [...generations, ...generations].map(dataEvent))).toEqual(all);
     });
 
-    test("whose ids are too long to be kept: by their places in an array, with an estimate in a stream", () => {
-      const answers = Array.from({ length: 50 }, (_, i) => answer(`${"A".repeat(5_000)}_${String(i)}`));
-      expect(read(json, [JSON.stringify(answers)])).toMatchObject({ usage: { total: 50_250, estimated: false } });
-      const events = answers.map((each) => dataEvent({ ...each, text: "y".repeat(4_000) }));
+    test("whose ids are too long to keep: by their index in an array, with an estimate in a stream", () => {
+      const generations = Array.from({ length: 50 }, (_, i) => generation(`${"A".repeat(5_000)}_${String(i)}`));
+      expect(read(json, [JSON.stringify(generations)])).toMatchObject({ usage: { total: 50_250, estimated: false } });
+      const events = generations.map((each) => dataEvent({ ...each, text: "y".repeat(4_000) }));
       const outcome = read({ ...sse, requestBytes: 40 }, events);
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
       expect(outcome?.kind === "counted" ? outcome.usage.total : 0).toBeGreaterThan(50_000);
     });
 
-    test("that have one id in one array", () => {
-      expect(read(json, [JSON.stringify([answer("a"), answer("a")])])).toMatchObject({ usage: { total: 2_010 } });
+    test("with the same id in one array", () => {
+      expect(read(json, [JSON.stringify([generation("a"), generation("a")])])).toMatchObject({
+        usage: { total: 2_010 },
+      });
     });
   });
 
-  describe("estimates an answer of several parts", () => {
+  describe("estimates a response of several parts", () => {
     const small = { text: "a", meta_info: { id: "2", prompt_tokens: 5, completion_tokens: 1 } };
     const long = (more: object) => ({ text: "y".repeat(4_000), meta_info: { id: "1", prompt_tokens: 5, ...more } });
     const logprobs = Array.from({ length: 3_000 }, (_, i) => [-0.12345, i, null]);
     test.each([
-      ["is too long to be kept", long({ completion_tokens: 3_000, logprobs }), 3_500],
-      ["has a bad figure", long({ completion_tokens: -1 }), 1_000],
+      ["is too long to keep", long({ completion_tokens: 3_000, logprobs }), 3_500],
+      ["has an invalid figure", long({ completion_tokens: -1 }), 1_000],
       ["is not JSON", long({ completion_tokens: 3_000, x: "bad" }), 1_000],
-    ])("of which one %s", (_name, part, least) => {
+    ])("one of which %s", (_name, part, least) => {
       for (const parts of [
         [part, small],
         [small, part],
@@ -269,13 +271,13 @@ describe("createUsageReader", () => {
   });
 
   describe("takes the larger of a report and an estimate", () => {
-    const told = '{"usage":{"total_tokens":0,"prompt_tokens":0}}';
+    const report = '{"usage":{"total_tokens":0,"prompt_tokens":0}}';
     test.each([
-      ["text/plain; charset=utf-8", `${told}\n`],
-      ["text/plain", `data: ${told}\n`],
-      ["text/plain;x=json", `${told}\n`],
-      ["text/markdown", `\n${told}\n`],
-      ["application/octet-stream", `${told}\n`],
+      ["text/plain; charset=utf-8", `${report}\n`],
+      ["text/plain", `data: ${report}\n`],
+      ["text/plain;x=json", `${report}\n`],
+      ["text/markdown", `\n${report}\n`],
+      ["application/octet-stream", `${report}\n`],
     ])("of %s that begins with %j", (contentType, start) => {
       const outcome = read({ status: 200, contentType, requestBytes: 400 }, [start + "word ".repeat(800)]);
       expect(outcome).toMatchObject({ kind: "counted", usage: { input: 100, estimated: true } });
@@ -284,7 +286,7 @@ describe("createUsageReader", () => {
       expect(long?.kind === "counted" ? long.usage.total : 0).toBeGreaterThanOrEqual(10_100);
     });
 
-    test("of plain text, in which a larger report is believed", () => {
+    test("of plain text, for which a larger report is used", () => {
       const large = JSON.stringify({ usage: { total_tokens: 900 } });
       expect(read({ status: 200, contentType: "text/plain", requestBytes: 4 }, [large])).toEqual({
         kind: "counted",
@@ -333,7 +335,7 @@ describe("createUsageReader", () => {
       expect(await readDecoded(encoding, chunksOf(compressed, 1))).toEqual(counted);
     });
 
-    test.each(["gzip", "deflate", "br", "zstd"])("counts nothing of %s that is no such thing", async (encoding) => {
+    test.each(["gzip", "deflate", "br", "zstd"])("counts nothing for invalid %s", async (encoding) => {
       const noise = Buffer.from("this is not what its label says, and long enough to tell so".repeat(9));
       expect(await readDecoded(encoding, [noise, noise])).toEqual({ kind: "uncounted", reason: "undecodable" });
     });
@@ -342,28 +344,28 @@ describe("createUsageReader", () => {
       ["gzip", gzipSync],
       ["br", brotliCompressSync],
       ["zstd", zstdCompressSync],
-    ] as const)("estimates %s that breaks off because its reader left", async (encoding, compress) => {
+    ] as const)("estimates incomplete %s of a client that left", async (encoding, compress) => {
       const text = Array.from({ length: 2_000 }, (_, i) => chatChunk(String(Math.sin(i)))).join("");
       const compressed = compress(Buffer.from(text));
       const outcome = await readDecoded(encoding, [compressed.subarray(0, -20)], "cutShort");
       expect(outcome).toMatchObject({ kind: "counted", usage: { estimated: true } });
     });
 
-    test("gives up when the decoder falls too far behind", async () => {
-      const compressed = gzipSync(Buffer.alloc(2 * maxWaitingBytes), { level: 0 });
+    test("fails when the decoder falls too far behind", async () => {
+      const compressed = gzipSync(Buffer.alloc(2 * maxPendingBytes), { level: 0 });
       expect(await readDecoded("gzip", chunksOf(compressed, 65_536))).toEqual({
         kind: "uncounted",
         reason: "undecodable",
       });
     });
 
-    test("says so at once when there was no body", async () => {
+    test("ends synchronously without a body", async () => {
       expect(await readDecoded("gzip", [])).toEqual({ kind: "uncounted", reason: "absent" });
     });
   });
 
   describe("when the client leaves", () => {
-    test("counts what the upstream had reported", () => {
+    test("counts the usage that the upstream has reported", () => {
       expect(read(sse, [filler, chatUsageChunk(usage)], "cutShort")).toEqual(counted);
     });
 
@@ -382,7 +384,7 @@ describe("createUsageReader", () => {
       ["responses", namedEvent({ type: "response.output_text.delta", item_id: "i", delta: "12345678" }), 2],
       ["Anthropic", namedEvent({ type: "content_block_delta", delta: { type: "text_delta", text: "12345678" } }), 2],
       ["an event without text", dataEvent({ choices: [{ delta: { role: "assistant" } }] }), 1],
-      ["an event that breaks off", 'data: {"choices":[{"delta":{"content":"123', 1],
+      ["an incomplete event", 'data: {"choices":[{"delta":{"content":"123', 1],
     ])("estimates %s", (_name, stream, total) => {
       expect(read(sse, [stream], "cutShort")).toMatchObject({ kind: "counted", usage: { total, estimated: true } });
     });
@@ -399,7 +401,7 @@ describe("createUsageReader", () => {
     test.each([
       ["thin", 4],
       ["dense", 160],
-    ])("estimates a long stream whose end is %s by all of it", (_end, last) => {
+    ])("estimates a long stream whose end is %s by the whole stream", (_end, last) => {
       const part = (length: number) => chatChunk("x".repeat(length)).repeat(600);
       const outcome = read(sse, chunksOf(Buffer.from(part(164 - last) + part(last)), 1_000), "cutShort");
       const total = outcome?.kind === "counted" ? outcome.usage.total : 0;
@@ -428,8 +430,8 @@ describe("createUsageReader", () => {
 
     test.each([
       ["ids of tokens", { choices: [{ token_ids: new Array<number>(1_000).fill(15_043) }] }, 1_000],
-      ["ids in a form that no API has", { outputs: [{ data: new Array<number>(1_000).fill(7) }] }, 1_000],
-      ["numbers that are no ids", { outputs: [{ data: new Array<number>(1_000).fill(0.5) }] }, 0],
+      ["ids in an unknown format", { outputs: [{ data: new Array<number>(1_000).fill(7) }] }, 1_000],
+      ["numbers that are not ids", { outputs: [{ data: new Array<number>(1_000).fill(0.5) }] }, 0],
     ])("estimates a JSON body by its %s", (_name, body, tokens) => {
       const outcome = read({ ...json, requestBytes: 4 }, [JSON.stringify(body)], "whole");
       const total = outcome?.kind === "counted" ? outcome.usage.total : undefined;
@@ -438,12 +440,12 @@ describe("createUsageReader", () => {
       expect(total).toBeLessThan(tokens + 12);
     });
 
-    test("reads events behind a byte order mark that nothing labels as a stream", () => {
+    test("reads events after a byte order mark without a content type", () => {
       const stream = `\ufeff${chatChunk("Hello")}${chatUsageChunk(usage)}`;
       expect(read({ status: 200 }, [stream], "whole")).toEqual(counted);
     });
 
-    test("counts something from the first byte of an answer on, and nothing before it or of an error", () => {
+    test("counts an estimate from the first byte of a response on, and nothing before it or for an error", () => {
       for (let at = 1; at < filler.length; at += 7) {
         expect(read(sse, [filler.slice(0, at)], "cutShort")).toMatchObject({
           kind: "counted",
@@ -458,7 +460,7 @@ describe("createUsageReader", () => {
     });
   });
 
-  test("reads the same however a stream is cut", () => {
+  test("reads the same usage from any chunks of a stream", () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 6 });
     const event = fc.oneof(
       fc.string().map((content) => chatChunk(content, { usage: null })),
@@ -481,7 +483,7 @@ describe("createUsageReader", () => {
     );
   });
 
-  test("reads the same however it is cut, for any near miss of a body or a stream", () => {
+  test("reads the same usage from any chunks of an almost valid body or stream", () => {
     const text = fc.array(fc.constantFrom(...fragments), { maxLength: 30 }).map((pieces) => pieces.join(""));
     fc.assert(
       fc.property(text, fc.constantFrom(json, sse), fc.nat(200), (body, head, at) => {

@@ -1,46 +1,46 @@
 /**
- * Reads what an LLM response has cost while it passes on its way to the client.
+ * Reads the usage of an LLM response while it is forwarded to the client.
  *
- * Chunks are shown to the reader; it neither changes nor delays them, and keeps at most a few tens of KiB whatever the
- * size of the response. What it can read: a JSON body and a stream of server-sent events, plain or compressed, under any
- * content type or none, as servers label them as they like. What the figures mean is decided in `usage.ts`.
+ * The reader inspects chunks without a change or delay, and keeps at most a few tens of KiB for a response of any
+ * size. It reads JSON bodies and streams of server-sent events, plain or compressed, with any content type or none,
+ * since many servers label them wrongly. `usage.ts` interprets the figures.
  */
 import type { UsageOutcome } from "../ir/usage.ts";
-import { type AskedOf, generatesNothing, readsStored } from "./charging.ts";
+import { type ProviderTarget, generatesNothing, readsStoredResponse } from "./charging.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
 import { SseUsage } from "./sse-usage.ts";
 import { UsageScan } from "./usage-scan.ts";
 import { UsageTally } from "./usage.ts";
 
-/** What the reader must know of the response's head. */
+/** The parts of the response head that the reader needs. */
 export interface ResponseHead {
   readonly status: number;
-  /** Values of the header fields; absent where the response has none. */
+  /** Values of the header fields; absent if the response does not have them. */
   readonly contentType?: string;
   readonly contentEncoding?: string;
-  /** Bytes of the request's body, for an estimate of the input; absent: 0. It is read when the response has ended. */
+  /** The length of the request body, for an estimate of the input; absent: 0. Read when the response has ended. */
   readonly requestBytes?: number;
   /** The address of the client, which has a share of the memory for decoders. */
   readonly client?: string;
-  /** What was asked; absent: something that a model works for. */
-  readonly asked?: AskedOf;
+  /** The target of the request; absent: an endpoint that generates. */
+  readonly target?: ProviderTarget;
 }
 
-/** How the reading came to its end: with the end of the response, or before it. */
+/** Whether the response was read to its end. */
 export type Ending = "whole" | "cutShort";
 
 export interface UsageReader {
-  /** Reads on. Keeps no reference to a plain chunk; one of a compressed response must not be written to afterwards. */
+  /** Reads the next bytes. Keeps no reference to a plain chunk. A compressed chunk must not be modified afterwards. */
   push(chunk: Uint8Array): void;
   /**
-   * Ends the reading; must be called once, after the last push, in every case. `done` is called once with the outcome:
-   * before `end` returns for a plain response, from the event loop for a compressed one. Never throws.
+   * Ends the reading. Must be called exactly once, after the last push. `done` is called once with the outcome: before
+   * `end` returns for a plain response, from the event loop for a compressed one. Never throws.
    */
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void;
 }
 
-/** Makes the reader of one response. */
+/** Creates the reader of one response. */
 export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
   const label = labelOf(head.contentType);
@@ -52,29 +52,29 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   return new DecodingReader(encoding, tally, body, conclude, head.client);
 }
 
-/** Whether a response may be a stream of events whose bytes can be read, and edited, as they are. */
+/** Whether a response may be an uncompressed stream of events, which can be edited. */
 export function mayBePlainEvents({ contentType, contentEncoding }: ResponseHead): boolean {
   if (contentEncoding !== undefined && !isIdentity(contentEncoding)) return false;
   return contentType === undefined || !/\bjson\b/i.test(contentType);
 }
 
-/** A response's body after its content coding. */
+/** A decoded response body. */
 interface Body {
   push(chunk: Buffer): void;
   end(): void;
-  /** About how many tokens a model has written; 0 where no text of a model has been found. */
+  /** The estimated tokens of the model's text; 0 if no text of a model has been found. */
   textTokens(): number;
-  /** About how many tokens all of it has, where nothing is known of its form. */
-  anyTokens(): number;
-  /** Bytes that carry nothing: the marks of JSON. */
+  /** The estimated tokens of the whole body, for an unknown format. */
+  allTextTokens(): number;
+  /** The number of bytes of JSON syntax, which are not text. */
   readonly markBytes: number;
-  /** Whether a stream has begun: a model is writing, though none of its text may have come. */
+  /** Whether a stream has begun: a model generates, even if no text has been received. */
   readonly isStreaming: boolean;
 }
 
 type AnyBody = Omit<Body, "markBytes">;
 
-/** A body that is not labelled as a stream: what it is shows in its first byte. */
+/** A body that is not labelled as a stream. The first byte decides how it is read. */
 class UnlabelledUsage {
   readonly #tally: UsageTally;
   readonly #label: Label;
@@ -92,11 +92,11 @@ class UnlabelledUsage {
     this.#body?.push(chunk);
   }
 
-  /** Passes over blanks and a byte order mark, in which nothing is to be read. */
+  /** Skips blanks and a byte order mark. */
   #bodyThatBegins(chunk: Buffer): Body | undefined {
     const first = chunk.find((byte) => byte > 0x20 && !byteOrderMark.has(byte));
     if (first === undefined) return undefined;
-    return beginsEvent(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
+    return mayBeginEventField(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
   }
 
   end(): void {
@@ -105,14 +105,14 @@ class UnlabelledUsage {
 
   textTokens(): number {
     const tokens = this.#body?.textTokens() ?? 0;
-    return tokens === 0 || this.#label === "json" ? tokens : Math.max(tokens, this.anyTokens());
+    return tokens === 0 || this.#label === "json" ? tokens : Math.max(tokens, this.allTextTokens());
   }
 
-  anyTokens(): number {
-    const tokens = this.#body?.anyTokens() ?? 0;
+  allTextTokens(): number {
+    const tokens = this.#body?.allTextTokens() ?? 0;
     if (this.#label === "media") return 0;
     if (this.#label === "json") return tokens;
-    // What looks like JSON or events may be text that a model has written so.
+    // Text that a model wrote may look like JSON or events.
     const markBytes = this.#label === "none" ? (this.#body?.markBytes ?? 0) : 0;
     return Math.max(tokens, tokensOfText(this.#bytes - markBytes));
   }
@@ -122,20 +122,20 @@ class UnlabelledUsage {
   }
 }
 
-/** The bytes of U+FEFF, which may stand in front of a stream (WHATWG HTML §9.2.5). */
+/** The bytes of U+FEFF in UTF-8, with which a stream may begin (WHATWG HTML §9.2.5). */
 const byteOrderMark: ReadonlySet<number> = new Set([0xef, 0xbb, 0xbf]);
 
-/** Of `data`, `event`, `id`, `retry` or a comment, none of which begins an object in JSON. */
-function beginsEvent(byte: number): boolean {
+/** Whether a byte begins `data`, `event`, `id`, `retry` or a comment. No JSON object begins so. */
+function mayBeginEventField(byte: number): boolean {
   return "deir:".includes(String.fromCharCode(byte));
 }
 
-/** One JSON text, or several, one on each line. */
+/** A body of one JSON text, or of several, one per line. */
 class JsonUsage implements Body {
   readonly isStreaming = false;
   readonly #tally: UsageTally;
   readonly #scan: UsageScan;
-  /** What follows the first text. */
+  /** Reads the lines after the first text. */
   #lines: SseUsage | undefined;
   #bytes = 0;
 
@@ -171,8 +171,8 @@ class JsonUsage implements Body {
     return this.#scan.markBytes;
   }
 
-  anyTokens(): number {
-    return tokensOfText(this.#scan.isOther ? this.#bytes : this.#scan.textBytes) + (this.#lines?.anyTokens() ?? 0);
+  allTextTokens(): number {
+    return tokensOfText(this.#scan.isOther ? this.#bytes : this.#scan.textBytes) + (this.#lines?.allTextTokens() ?? 0);
   }
 }
 
@@ -216,7 +216,7 @@ class DecodingReader implements UsageReader {
     this.#decoder.push(asBuffer(chunk));
   }
 
-  /** What could not be decoded is estimated by its bytes, multiplied as those that could. */
+  /** The bytes that could not be decoded are estimated by the compression ratio of the others. */
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void {
     this.#decoder.end((failed) => {
       this.#body.end();
@@ -231,43 +231,46 @@ class DecodingReader implements UsageReader {
   }
 }
 
-interface HowRead {
+interface ReadingState {
   readonly ending: Ending;
-  /** About how many tokens are in the bytes that could not be decoded. */
+  /** The estimated tokens in the bytes that could not be decoded. */
   readonly unreadTokens: number;
 }
 
 /**
- * What the upstream reported of the whole answer decides, unless a part of it could not be read, or the answer is labelled as
- * something else than JSON and events, so that the text of a model may look like a report: then an estimate decides if it is
- * larger. Where nothing was reported, what a model wrote is estimated, with the input; of an answer of unknown form, all its
- * text. An error, an answer to a request without a body, and one of an endpoint that generates nothing cost nothing that is not
- * reported; nor does the copy of an answer that was charged when it was made.
+ * Returns the outcome of a response.
+ *
+ * A report on the whole response decides. If a part could not be read, or the content type is neither JSON nor events,
+ * so that text of a model may look like a report, the larger of report and estimate decides. Without a report, the
+ * text of the model and the input are estimated; for an unknown format, all text. Without a report, an error, a
+ * response to a request without a body, and a response of an endpoint that generates nothing cost nothing. A copy of a
+ * response that was charged at its creation costs nothing either.
  */
-function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, how: HowRead): UsageOutcome {
+function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, how: ReadingState): UsageOutcome {
   const { ending, unreadTokens } = how;
-  const { status, requestBytes = 0, asked } = head;
+  const { status, requestBytes = 0, target } = head;
   const reported = tally.reported();
-  const isCopy = asked !== undefined && readsStored(asked, requestBytes);
+  const isCopy = target !== undefined && readsStoredResponse(target, requestBytes);
   if (isCopy && tally.isSettled && !tally.isBackground) return { kind: "uncounted", reason: "stored" };
   if (tally.isSettled && !tally.isIncomplete) return reported;
-  // It is still being made. Of a copy that is left before its usage, nobody knows whether an earlier answer has told it.
+  // The response is still being generated. If a copy ends before its usage, an earlier response may not have reported
+  // it.
   if (isCopy && ending === "whole" && !body.isStreaming) return reported;
   if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
-  if (asked !== undefined && generatesNothing(asked.path)) return reported;
+  if (target !== undefined && generatesNothing(target.path)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
-  const any = (): number => Math.max(output, body.anyTokens()) + unreadTokens;
+  const any = (): number => Math.max(output, body.allTextTokens()) + unreadTokens;
   if (tally.isSettled) return requestBytes === 0 ? reported : tally.atLeast(input, any());
   if (output > 0) return tally.estimated(input, unreadTokens === 0 ? output : any());
   const isWriting = ending === "cutShort" && body.isStreaming;
   if (requestBytes === 0) return isWriting ? tally.estimated(0, 1) : reported;
   if (reported.kind === "counted" && !tally.isOpen && unreadTokens === 0) return tally.estimated(input, 0);
-  return mayHoldAnswer(status, ending) ? tally.estimated(input, Math.max(isWriting ? 1 : 0, any())) : reported;
+  return mayHaveContent(status, ending) ? tally.estimated(input, Math.max(isWriting ? 1 : 0, any())) : reported;
 }
 
-/** RFC 9110 §15.3: of the whole answers, those with content. Of one that broke off, a model may have written more. */
-function mayHoldAnswer(status: number, ending: Ending): boolean {
+/** Whether the response may have content (RFC 9110 §15.3), or is incomplete, so that a model may have written more. */
+function mayHaveContent(status: number, ending: Ending): boolean {
   return ending === "cutShort" || (status < 300 && status !== 204 && status !== 205);
 }
 
@@ -275,20 +278,20 @@ function isAbsent(outcome: UsageOutcome): boolean {
   return outcome.kind === "uncounted" && outcome.reason === "absent";
 }
 
-/** The outcome for a request whose answer never came: the input alone. */
+/** The outcome for a request without a response: the input alone. */
 export function estimateOfRequest(requestBytes: number): UsageOutcome {
   const input = tokensOfText(requestBytes);
   return { kind: "counted", usage: { input, total: input, estimated: true } };
 }
 
-/** What the content type says of a body; `other`: all of it may be text that a model wrote. */
+/** The kind of a body by its content type; `other`: the whole body may be text of a model. */
 type Label = "json" | "events" | "media" | "other" | "none";
 
 function labelOf(contentType: string | undefined): Label {
   if (contentType === undefined || contentType.trim() === "") return "none";
   // Events, or lines of JSON.
   if (/^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)) return "events";
-  // Its bytes tell nothing of tokens.
+  // The size of media does not depend on tokens.
   if (/^\s*(?:audio|image|video)\//i.test(contentType)) return "media";
   return /^[^;]*\bjson\b/i.test(contentType) ? "json" : "other";
 }

@@ -1,14 +1,15 @@
-/** The members of one JSON text that tell its usage: a whole body, or the data of one event of a stream. */
+/** Reads the usage from one JSON text: a whole body, or the data of one event of a stream. */
 import { repeatsText, textMembers } from "./estimate.ts";
 import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 import type { UsageTally } from "./usage.ts";
 
 /**
- * `usage` at the top in bodies and in most events; in `response` in the events of OpenAI's responses API; in `message` in
- * Anthropic's `message_start`; in `delta` in Cohere's `message-end`; in `interaction` in the last event of Gemini's interactions.
- * Gemini says `usageMetadata` elsewhere, SGLang `meta_info`, Cohere's first API `meta` (in the last event of a stream in
- * `response`), and Ollama has its figures at the top. Deeper ones are not the upstream's report: the
- * responses API echoes the client's tools, whose parameters may be called `usage` too.
+ * The paths of usage members: `usage` at the top level in bodies and in most events; in `response` in events of
+ * OpenAI's responses API; in `message` in Anthropic's `message_start`; in `delta` in Cohere's `message-end`; in
+ * `interaction` in the last event of Gemini's interactions. Other names: `usageMetadata` (Gemini), `meta_info`
+ * (SGLang), `meta` (Cohere's first API, in `response` in the last event of a stream), and Ollama's figures at the top
+ * level. Deeper members are not a report of the upstream: the responses API echoes the client's tools, whose
+ * parameters may be called `usage` too.
  */
 const paths = {
   ...memberPaths(
@@ -17,37 +18,37 @@ const paths = {
     ...["interaction.usage", "interaction.model"],
     ...["usageMetadata", "modelVersion", "meta_info", "index", "type", "meta", "prompt_eval_count", "eval_count"],
   ),
-  noted: textMembers,
+  tracked: textMembers,
 };
 
-/** The reading of one JSON text; what it reports goes to a tally. */
+/** Scans one JSON text and adds its reports to a tally. */
 export class UsageScan {
   readonly #tally: UsageTally;
   readonly #members: JsonMembers;
-  /** SGLang's report on one answer; the `index` of the answer may stand behind it. */
-  #answer: object | undefined;
+  /** SGLang's report on one generation. Kept until the end, since its `index` may follow. */
+  #generation: object | undefined;
   #index: unknown;
   #repeatsText = false;
 
   constructor(tally: UsageTally) {
     this.#tally = tally;
-    this.#members = new JsonMembers(paths, (member) => this.#tell(member));
+    this.#members = new JsonMembers(paths, (member) => this.#report(member));
   }
 
-  /** Reads on. Keeps no reference to `chunk`. */
+  /** Reads the next bytes. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     this.#members.push(chunk);
   }
 
-  /** Nothing may be pushed afterwards. */
+  /** Ends the text. `push` must not be called afterwards. */
   end(): void {
-    if (this.#answer !== undefined) addStreamedAnswer(this.#tally, this.#answer, this.#index);
-    this.#answer = undefined;
+    if (this.#generation !== undefined) addStreamedGeneration(this.#tally, this.#generation, this.#index);
+    this.#generation = undefined;
   }
 
-  /** The offset of the bracket that ends the object or the array, once it has been read. */
+  /** The offset of the bracket that ends the object or array; undefined until it has been read. */
   get endOffset(): number | undefined {
-    return this.#members.endOfAny;
+    return this.#members.endOfObjectOrArray;
   }
 
   /** Whether an object or an array has begun and not ended. */
@@ -56,8 +57,8 @@ export class UsageScan {
   }
 
   /** Whether an object or an array has ended. */
-  get isOver(): boolean {
-    return this.#members.isOver;
+  get isComplete(): boolean {
+    return this.#members.isComplete;
   }
 
   /** Whether the text is neither an object nor an array. */
@@ -65,27 +66,27 @@ export class UsageScan {
     return this.#members.isOther;
   }
 
-  /** About as much text as the JSON carries. */
+  /** The approximate length of the text in the JSON. */
   get textBytes(): number {
     return this.#members.textBytes;
   }
 
-  /** Bytes of brackets, braces, commas, colons and quotes. */
+  /** The number of brackets, braces, commas, colons and quotes. */
   get markBytes(): number {
     return this.#members.markBytes;
   }
 
-  /** Whether it is an event of OpenAI's responses that repeats what others have brought. */
+  /** Whether this is an event of OpenAI's responses API that repeats the text of earlier events. */
   get repeatsText(): boolean {
     return this.#repeatsText;
   }
 
-  /** Whether there is a member in which a model writes. */
+  /** Whether there is a member for the text of a model. */
   get hasModelText(): boolean {
-    return this.#members.hasNoted;
+    return this.#members.hasTracked;
   }
 
-  #tell({ path, value: json, element }: Member): void {
+  #report({ path, value: json, element }: Member): void {
     const tally = this.#tally;
     const value = parseValue(json);
     switch (path) {
@@ -114,16 +115,17 @@ export class UsageScan {
         if (value === undefined) tally.setIncomplete();
         else if (typeof value !== "object" || value === null) break;
         else if (element > 0) tally.addPart(value, String(element));
-        else this.#answer = value;
+        else this.#generation = value;
         break;
       case "meta":
       case "response.meta":
-        // No name of a usage alone: what has no figures is something else.
+        // The name is not specific to usage: a value without figures is something else.
         if (typeof value === "object") tally.add(value);
         break;
       default:
         if (value === undefined) tally.setIncomplete();
-        // Of an array that is streamed, each object repeats the total so far (Gemini); other arrays are of several answers.
+        // In a streamed array of Gemini, each object repeats the total so far. Other arrays contain several
+        // generations.
         if (element > 0 && path !== "usageMetadata") tally.addPart(value, String(element));
         else tally.add(value, path === "message.usage");
     }
@@ -131,20 +133,21 @@ export class UsageScan {
 }
 
 /**
- * SGLang answers several prompts, or a prompt several times, in one stream. Each answer has an `id`, which begins with the
- * client's `rid`, and an `index`. The client can give one `rid` to several prompts, and a long one; so the two together tell
- * the answers apart, and with an id that is longer than what is kept the sum is not complete.
+ * Adds the usage of one of several generations in a stream of SGLang, for several prompts or several results per
+ * prompt. Each has an `index`, and an `id` that begins with the client's `rid`. The client can give the same long
+ * `rid` to several prompts, so index and id together identify a generation. If an id exceeds `maxIdLength`, the sum is
+ * incomplete.
  */
-function addStreamedAnswer(tally: UsageTally, info: object, index: unknown): void {
+function addStreamedGeneration(tally: UsageTally, info: object, index: unknown): void {
   const id = "id" in info && typeof info.id === "string" ? info.id : "";
   if (id.length > maxIdLength) tally.setIncomplete();
   tally.addPart(info, `id ${typeof index === "number" ? index : ""} ${id.slice(0, maxIdLength)}`);
 }
 
-/** 1,024 parts of this length are 1 MiB. */
+/** The maximum length of an id that is kept. 1,024 parts of this length are 1 MiB. */
 const maxIdLength = 1024;
 
-/** Undefined where the value is not JSON, or too long to be kept. */
+/** Parses a value; undefined if it is not JSON, or was too long to keep. */
 function parseValue(json: Buffer | undefined): unknown {
   if (json === undefined) return undefined;
   try {

@@ -54,7 +54,7 @@ describe("UsageTally", () => {
     ["above the bound", maxTokens + 1],
     ["absurd", 1e308],
     ["infinite", Number.POSITIVE_INFINITY],
-    ["no number", Number.NaN],
+    ["not a number", Number.NaN],
     ["a boolean", true],
     ["an object", {}],
   ])("does not count a figure that is %s", (_name, figure) => {
@@ -64,28 +64,25 @@ describe("UsageTally", () => {
     expect(outcome({ input_tokens: 1, output_tokens: figure })).toEqual(malformed);
   });
 
-  test("does not count parts whose sum is above the bound", () => {
+  test("does not count parts whose sum exceeds the bound", () => {
     expect(outcome({ input_tokens: maxTokens, output_tokens: 1 })).toEqual(malformed);
   });
 
-  test.each([[null], [{}], [{ type: "duration", seconds: 3 }], [{ total_tokens: null }]])(
-    "hears nothing in %j",
-    (usage) => {
-      expect(outcome(usage)).toEqual(absent);
-    },
-  );
+  test.each([[null], [{}], [{ type: "duration", seconds: 3 }], [{ total_tokens: null }]])("ignores %j", (usage) => {
+    expect(outcome(usage)).toEqual(absent);
+  });
 
   test.each([["12"], [12], [[1]], [true]])("does not count a usage that is %j", (usage) => {
     expect(outcome(usage)).toEqual(malformed);
   });
 
-  test("lets a later report replace the figures it gives", () => {
+  test("replaces the figures that a later report contains", () => {
     expect(outcome({ input_tokens: 25, output_tokens: 1 }, { output_tokens: 15 })).toEqual(
       counted({ input: 25, output: 15, total: 40 }),
     );
   });
 
-  test("keeps a good report when a bad or an empty one follows", () => {
+  test("keeps a valid report when an invalid or empty one follows", () => {
     expect(outcome({ total_tokens: 5 }, { total_tokens: -5 }, "x", null, {})).toEqual(counted({ total: 5 }));
   });
 
@@ -105,7 +102,7 @@ describe("UsageTally", () => {
     expect(new UsageTally().estimated(7, 3)).toEqual(counted({ input: 7, output: 3, total: 10, estimated: true }));
   });
 
-  test("knows when the upstream has had its last word in good figures", () => {
+  test("is settled when the upstream has reported valid figures for the whole response", () => {
     const tally = new UsageTally();
     expect(tally.isSettled).toBe(false);
     tally.add({ input_tokens: 25 }, true);
@@ -116,7 +113,7 @@ describe("UsageTally", () => {
     expect(tally.isSettled).toBe(true);
   });
 
-  test("names the model by the upstream's last word, if it is a name", () => {
+  test("names the model by the last valid report of the upstream", () => {
     const tally = new UsageTally();
     tally.add({ total_tokens: 1 });
     for (const model of ["gpt-1", 5, null, "", "x".repeat(257)]) tally.setModel(model);

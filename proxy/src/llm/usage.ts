@@ -1,28 +1,28 @@
 /**
- * What the usage objects of one response come to, whatever dialect they are in.
+ * Sums the usage objects of one response in any dialect.
  *
- * OpenAI chat completions and embeddings say `prompt_tokens`, `completion_tokens`, `total_tokens`; the OpenAI
- * responses API says `input_tokens`, `output_tokens`, `total_tokens`; Anthropic messages say `input_tokens`,
- * `output_tokens` and, beside the input, `cache_creation_input_tokens` and `cache_read_input_tokens`, in two parts when
- * streamed: `message_start` opens with the input, `message_delta` ends with the cumulative output. Bedrock writes
- * `inputTokens`, Gemini `promptTokenCount`, its interactions `total_input_tokens`, Ollama `prompt_eval_count`; Cohere has its figures in `tokens`. No name means
- * two things, so the dialect need not be known.
+ * OpenAI's chat completions and embeddings use `prompt_tokens`, `completion_tokens`, `total_tokens`. OpenAI's
+ * responses API uses `input_tokens`, `output_tokens`, `total_tokens`. Anthropic's messages use `input_tokens`,
+ * `output_tokens` and, in addition to the input, `cache_creation_input_tokens` and `cache_read_input_tokens`; a stream
+ * has two reports: `message_start` with the input and `message_delta` with the cumulative output. Bedrock uses
+ * `inputTokens`, Gemini `promptTokenCount`, its interactions `total_input_tokens`, Ollama `prompt_eval_count`; Cohere
+ * nests its figures in `tokens`. No name has two meanings, so the dialect need not be known.
  */
 import type { TokenUsage, UsageOutcome } from "../ir/usage.ts";
 
-/** The largest figure that is believed: 2³¹ − 1. The largest context of today's models is about 2²¹. */
+/** The maximum valid figure: 2³¹ − 1. The largest context of current models is about 2²¹. */
 export const maxTokens = 2 ** 31 - 1;
 
-/** The longest model name that is kept; it becomes a label and a log field. */
+/** The maximum length of a model name, which becomes a label and a log field. */
 const maxModelLength = 256;
 
-/** How many generations of one response are counted separately. */
+/** The maximum number of generations of one response that are counted separately. */
 const maxParts = 1024;
 
-/** The name of the sum of answers that others of the same name have followed; no other name has a NUL. */
+/** The key for the sum of generations whose id was reused by a later one. No id contains a NUL. */
 const closedParts = "\0";
 
-/** The figures of one or more usage objects; undefined where none gave it. */
+/** The figures of one or more usage objects; undefined if none contains the figure. */
 interface Figures {
   readonly input: number | undefined;
   readonly cacheCreation: number | undefined;
@@ -32,13 +32,13 @@ interface Figures {
 }
 
 /**
- * Adds up what a response reports of its usage, in the order in which it does. A later report replaces the figures that
- * it gives and leaves the others, since every dialect that reports more than once reports running totals. A bad report
- * leaves earlier good ones standing. Nothing here throws.
+ * Combines the usage reports of a response in order. A later report replaces the figures that it contains and keeps
+ * the others, since all dialects with several reports report running totals. An invalid report does not affect earlier
+ * valid ones. No method throws.
  */
 export class UsageTally {
   #figures: Figures | undefined;
-  /** Of generations that are charged together, by their id. */
+  /** The figures of generations that are charged together, by their id. */
   readonly #parts = new Map<string, Figures>();
   #isOpen = false;
   #isMalformed = false;
@@ -47,9 +47,9 @@ export class UsageTally {
   #model: string | undefined;
 
   /**
-   * Takes the parsed value of a `usage` member; `null` and objects without a known figure say nothing.
+   * Adds the parsed value of a `usage` member. `null` and objects without a known figure are ignored.
    *
-   * @param opensMessage the message begins with this report and its output is still to come (`message_start`)
+   * @param opensMessage whether the message begins with this report and its output will follow (`message_start`)
    */
   add(usage: unknown, opensMessage = false): void {
     const figures = readFigures(usage);
@@ -61,7 +61,10 @@ export class UsageTally {
     }
   }
 
-  /** Takes the usage of one of several answers in a response. A later report of the same one replaces an earlier one. */
+  /**
+   * Adds the usage of one of several generations in a response. A later report with the same id replaces an earlier
+   * one.
+   */
   addPart(usage: unknown, part: string): void {
     const figures = readFigures(usage);
     if (figures === "malformed") {
@@ -76,18 +79,20 @@ export class UsageTally {
     }
   }
 
-  /** A running total never falls: what follows is another answer under the same name. */
+  /**
+   * Closes a generation. A running total never decreases, so a lower report is of another generation with the same id.
+   */
   #close(figures: Figures): void {
     const earlier = this.#parts.get(closedParts);
     this.#parts.set(closedParts, earlier === undefined ? figures : sumOf(earlier, figures));
   }
 
-  /** Whether a message has begun with a report, and its output has not been reported. */
+  /** Whether a message has begun with a report, and its output has not been reported yet. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** The response was made in the background: no earlier one has told its usage. */
+  /** Marks the response as made in the background: no earlier response has reported its usage. */
   setBackground(): void {
     this.#isBackground = true;
   }
@@ -96,7 +101,7 @@ export class UsageTally {
     return this.#isBackground;
   }
 
-  /** A report could not be read: the figures of the others are not those of the whole answer. */
+  /** Marks the sum as incomplete: a report could not be read. */
   setIncomplete(): void {
     this.#isIncomplete = true;
   }
@@ -105,12 +110,12 @@ export class UsageTally {
     return this.#isIncomplete;
   }
 
-  /** Takes the name of the model that answered; anything but a text of 1..256 characters is ignored. */
+  /** Sets the model of the response. Anything but a text of 1 to 256 characters is ignored. */
   setModel(model: unknown): void {
     if (typeof model === "string" && model !== "" && model.length <= maxModelLength) this.#model = model;
   }
 
-  /** The outcome by the upstream's own words alone. */
+  /** The outcome by the reports of the upstream alone. */
   reported(): UsageOutcome {
     const figures = this.#sum();
     if (figures === undefined) return { kind: "uncounted", reason: this.#isMalformed ? "malformed" : "absent" };
@@ -119,7 +124,7 @@ export class UsageTally {
     return this.#counted(figures.output, total, false, inputOf(figures));
   }
 
-  /** Whether the upstream has said, in good figures, what the whole answer cost. */
+  /** Whether the upstream has reported valid figures for the whole response. */
   get isSettled(): boolean {
     const figures = this.#sum();
     if (figures === undefined) return false;
@@ -127,7 +132,7 @@ export class UsageTally {
     return hasInput && !this.#isOpen && totalOf(figures) <= maxTokens;
   }
 
-  /** The outcome for an answer of which the upstream did not report everything: what it reported, else these figures. */
+  /** The outcome for a partly reported response: the reported figures, else the given ones. */
   estimated(inputTokens: number, outputTokens: number): UsageOutcome {
     const figures = this.#sum();
     const reported = figures === undefined ? undefined : inputOf(figures);
@@ -136,7 +141,7 @@ export class UsageTally {
     return this.#counted(output, Math.min(maxTokens, input + output), true, input > 0 ? input : undefined);
   }
 
-  /** What was reported, or these figures if they come to more: for a report that may not be the upstream's, or not whole. */
+  /** The larger of the reported and the given figures: for a report that may be incomplete, or not of the upstream. */
   atLeast(inputTokens: number, outputTokens: number): UsageOutcome {
     const figures = this.#sum();
     const input = Math.max(inputTokens, (figures && inputOf(figures)) ?? 0);
@@ -147,7 +152,7 @@ export class UsageTally {
     return this.reported();
   }
 
-  /** A report on the whole response outweighs those on its parts. */
+  /** A report on the whole response takes precedence over reports on its parts. */
   #sum(): Figures | undefined {
     if (this.#figures !== undefined) return this.#figures;
     let sum: Figures | undefined;
@@ -167,7 +172,7 @@ export class UsageTally {
   }
 }
 
-/** Whether a figure is less than it was. */
+/** Whether a figure has decreased. */
 function isLess(now: Figures, before: Figures): boolean {
   return (now.output ?? 0) < (before.output ?? 0) || totalOf(now) < totalOf(before);
 }
@@ -185,10 +190,10 @@ function sumOf(one: Figures, other: Figures): Figures {
 }
 
 /**
- * Reads one usage object. Its total, where it has one, decides alone; else every figure that it gives must be good, as
+ * Reads one usage object. If it has a total, only that must be valid. Otherwise all its figures must be valid, since
  * the total is their sum.
  *
- * @returns undefined when it says nothing
+ * @returns undefined if it contains no figures
  */
 function readFigures(usage: unknown, isInner = false): Figures | "malformed" | undefined {
   if (usage === null) return undefined;
@@ -231,7 +236,7 @@ const outputNames = [
   "total_output_tokens",
 ];
 
-/** Cohere's figures: of all tokens, else of those that are billed. */
+/** The nested figures of Cohere: of all tokens, else of the billed ones. */
 function innerOf(fields: ReadonlyMap<string, unknown>): unknown {
   return fields.get("tokens") ?? fields.get("billed_units");
 }
@@ -239,7 +244,7 @@ function innerOf(fields: ReadonlyMap<string, unknown>): unknown {
 function readTokens(value: unknown): number | "malformed" | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !Number.isInteger(value) || value < 0 || value > maxTokens) return "malformed";
-  // JSON can write −0, which would show as such in a log.
+  // Normalizes −0, which is valid JSON and would appear in a log.
   return value === 0 ? 0 : value;
 }
 
@@ -253,7 +258,7 @@ function overlay(earlier: Figures, later: Figures): Figures {
   };
 }
 
-/** Anthropic counts what it wrote to and read from its cache apart from the input; it is input all the same. */
+/** The whole input. Anthropic reports input that is written to or read from the cache separately. */
 function inputOf(figures: Figures): number | undefined {
   const { input, cacheCreation, cacheRead } = figures;
   if (input === undefined && cacheCreation === undefined && cacheRead === undefined) return undefined;

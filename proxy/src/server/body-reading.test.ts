@@ -1,9 +1,9 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { JsonReading, WantedNames } from "../llm/request-json.ts";
+import type { JsonReading, MemberNames } from "../llm/request-json.ts";
 import { readBody } from "./body-reading.ts";
 
-const names: WantedNames = { model: [] };
+const names: MemberNames = { model: [] };
 const small = Buffer.from('{"model":1}');
 /** Of many slices. */
 const large = Buffer.from(`{"x":[${"0,".repeat(2 * 1024 * 1024)}0],"model":1}`);

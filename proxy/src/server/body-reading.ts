@@ -2,7 +2,7 @@
  * Reads the JSON of request bodies without holding other requests up: a small body at once, a large one in slices, with
  * one slice of one body in each turn of the event loop.
  */
-import { type JsonReading, RequestJsonReader, type WantedNames } from "../llm/request-json.ts";
+import { type JsonReading, RequestJsonReader, type MemberNames } from "../llm/request-json.ts";
 
 /** What is read in one turn of the event loop: 0.5 to 3 ms of work. */
 const sliceBytes = 128 * 1024;
@@ -31,7 +31,7 @@ const waiting: Job[] = [];
 export function readBody(
   body: Releasable,
   whole: Buffer,
-  names: WantedNames,
+  names: MemberNames,
   done: (reading: JsonReading) => void,
 ): void {
   const job = { reader: new RequestJsonReader(whole, names), body, done };

@@ -1,13 +1,13 @@
 /**
  * One request before the limits of its rule: local ones first, since they cost nothing and give back what a global one
- * refuses; then the rate limit service, with the body read where a limit is about what it asks for. What the limits said
- * goes onto the record and the trace; what becomes of the request is the caller's.
+ * refuses; then the rate limit service, with the body read where a limit is about what it asks for. What the limits
+ * said goes onto the record and the trace; what becomes of the request is the caller's.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { headerOf } from "../cel/variables.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import { maxAiRequestBytes } from "../llm/ai-request.ts";
-import { isWithoutModel, type LlmRequest, llmRequestNames, readLlmRequest } from "../llm/llm-request.ts";
+import { hasNoModel, type LlmRequest, llmRequestNames, readLlmRequest } from "../llm/llm-request.ts";
 import type { JsonReading } from "../llm/request-json.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { deniedResponse } from "../policy/ratelimit/denied-response.ts";
@@ -135,7 +135,7 @@ export class LimitCheck {
     body.collect(
       guarded((whole) => {
         if (whole === undefined) refuse(bodyNotBuffered(body));
-        else if (isWithoutModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
+        else if (hasNoModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
         else {
           const ended = guarded<JsonReading>((reading) => {
             const llm = readLlmRequest(reading);

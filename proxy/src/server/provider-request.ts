@@ -1,6 +1,6 @@
 /**
- * What is changed on the way to a model. To an `ai` backend: the path prefix, the API key, the model, and the question for
- * the usage of a stream. To any other backend, where a limit counts tokens: that question alone.
+ * What is changed on the way to a model. To an `ai` backend: the path prefix, the API key, the model, and the question
+ * for the usage of a stream. To any other backend, where a limit counts tokens: that question alone.
  *
  * Rule: a request is edited or refused. Where the Backend prescribes a model, or the path may be one of completions, a
  * body that the gateway cannot hold, read and edit is answered with 4xx, whatever its method, encoding or content type.
@@ -18,15 +18,15 @@ import {
   bodyNeeded,
   mayBeginObject,
   prepareAiRequest,
-  type Unedited,
+  type AiRequestError,
 } from "../llm/ai-request.ts";
-import { frontOfFree, generatesNothing } from "../llm/charging.ts";
+import { prefixOfFreeEndpoint, generatesNothing } from "../llm/charging.ts";
 import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
-import { isFrontOf, isListed, takesModel } from "../llm/model-endpoints.ts";
+import { isPrefixForModel, isListedEndpoint, servesModel } from "../llm/model-endpoints.ts";
 import {
   isModelField,
   mayBeCompletions,
-  mayBeOfModels,
+  mayBeModelApi,
   pathNamesOtherModel,
   queryNamesOtherModel,
 } from "../llm/provider-path.ts";
@@ -89,7 +89,7 @@ export function prepareProviderRequest(
   const addressed = ai === undefined ? request : addressedTo(ai, request);
   const rules = ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens);
   const { body } = addressed;
-  if (addressed.upgrade !== undefined && ai === undefined && rules.refusesDeferred) {
+  if (addressed.upgrade !== undefined && ai === undefined && rules.rejectsDeferred) {
     done({ kind: "refused", answer: upgradeNotAllowed });
   } else if (defersWork(addressed, rules, ai !== undefined)) {
     done({ kind: "refused", answer: deferredWorkNotAllowed });
@@ -115,10 +115,13 @@ function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: Requ
     });
 }
 
-/** Whether a limit counts the tokens of an API whose request is compressed: neither its input nor what it asks for is known. */
+/**
+ * Whether a limit counts the tokens of an API whose request is compressed: neither its input nor what it asks for is
+ * known.
+ */
 function isUncountable({ ai, countsTokens }: ModelBackend, { path, headers }: OutgoingRequest): boolean {
   if (!countsTokens || !isEncoded(headers)) return false;
-  return ai === undefined ? mayBeOfModels(path) || isListed(path) : !generatesNothing(path);
+  return ai === undefined ? mayBeModelApi(path) || isListedEndpoint(path) : !generatesNothing(path);
 }
 
 /** Calls of gRPC wait for answers before they send more, and have no JSON. */
@@ -137,7 +140,7 @@ function passBody(request: RequestWithBody, done: Done): void {
 
 function editBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
   const { path, body, headers } = request;
-  const mustBeRead = backend.ai !== undefined || mayBeOfModels(path);
+  const mustBeRead = backend.ai !== undefined || mayBeModelApi(path);
   if (isEncoded(headers)) {
     if (mustBeRead) done({ kind: "refused", answer: bodyEncoded });
     else passBody(request, done);
@@ -165,16 +168,16 @@ function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingReques
   if (model !== undefined && (queryNamesOtherModel(path, model) || someField(headers, choosesOther(model))))
     return otherModel;
   const sent = `${ai.pathPrefix ?? ""}${path}`;
-  if (model !== undefined && takesModel(path, model)) return undefined;
+  if (model !== undefined && servesModel(path, model)) return undefined;
   if (ai.allowsOtherEndpoints === true || upgrade !== undefined || isAllowedDeferral(ai, sent)) {
     return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
   }
   if (model !== undefined) {
-    const front = frontOfFree(path);
-    if (front !== undefined && isFrontOf(front, model)) return undefined;
+    const front = prefixOfFreeEndpoint(path);
+    if (front !== undefined && isPrefixForModel(front, model)) return undefined;
     return pathNamesOtherModel(path, model) ? otherModel : endpointNotListed;
   }
-  const isServed = isListed(sent) || generatesNothing(sent) || mayDeferWork(sent);
+  const isServed = isListedEndpoint(sent) || generatesNothing(sent) || mayDeferWork(sent);
   return countsTokens && !isServed ? endpointNotListed : undefined;
 }
 
@@ -192,20 +195,20 @@ function addressedTo(ai: AiBackend, request: OutgoingRequest): OutgoingRequest {
 }
 
 function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
-  const refusesDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
-  return { model: ai.model, refusesDeferred, judgesBody: countsTokens || ai.model !== undefined };
+  const rejectsDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
+  return { model: ai.model, rejectsDeferred, inspectsBody: countsTokens || ai.model !== undefined };
 }
 
 /** Of a backend that may be no provider: its background work, and protocols, are refused on paths of models alone. */
 function rulesOfAnyServer({ path }: OutgoingRequest): AiRequestRules {
-  return { refusesDeferred: mayBeOfModels(path), judgesBody: true };
+  return { rejectsDeferred: mayBeModelApi(path), inspectsBody: true };
 }
 
-function defersWork(request: OutgoingRequest, { refusesDeferred }: AiRequestRules, isProvider: boolean): boolean {
-  if (isProvider && !refusesDeferred) return false;
+function defersWork(request: OutgoingRequest, { rejectsDeferred }: AiRequestRules, isProvider: boolean): boolean {
+  if (isProvider && !rejectsDeferred) return false;
   const { path, headers, upgrade } = request;
   if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(path) || isDeletion(request)) return false;
-  return mayDeferWork(path, isProvider) || (refusesDeferred && someField(headers, isDeferringField));
+  return mayDeferWork(path, isProvider) || (rejectsDeferred && someField(headers, isDeferringField));
 }
 
 /** What is deleted was charged, or refused, when it was made. */
@@ -224,13 +227,13 @@ function withPreparedBody(
   { ai, usageChunk }: ModelBackend,
   request: RequestWithBody,
   whole: Buffer,
-  prepared: AiRequest | Unedited,
+  prepared: AiRequest | AiRequestError,
 ): ProviderRequest {
   if (typeof prepared === "string") return { kind: "refused", answer: unreadableBody(prepared) };
-  const { body, asksUsage } = prepared;
+  const { body, requestsUsage } = prepared;
   if (ai === undefined && body === whole) return { kind: "ready", request, usageEdit: undefined };
   if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };
-  const usageEdit = asksUsage && usageChunk !== "Pass" ? usageChunk : undefined;
+  const usageEdit = requestsUsage && usageChunk !== "Pass" ? usageChunk : undefined;
   const headers = without(request.headers, replacedFields(request.headers, usageEdit));
   headers.push("content-length", String(body.length));
   if (!isLabelledJson(headers)) headers.push("content-type", "application/json");

@@ -9,7 +9,7 @@ import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
 import type { UsageOutcome } from "../ir/usage.ts";
-import { type AskedOf, generatesNothing } from "../llm/charging.ts";
+import { type ProviderTarget, generatesNothing } from "../llm/charging.ts";
 import { type UsageEdit, UsageEventFilter } from "../llm/usage-event-filter.ts";
 import {
   createUsageReader,
@@ -41,7 +41,7 @@ export interface RelayOptions {
   /** Whether the head tells what is left of a budget of tokens that the answer is charged to. */
   readonly tellsCharge: boolean;
   /** The request as it was sent. */
-  readonly asked: AskedOf;
+  readonly asked: ProviderTarget;
   /** The address of the client. */
   readonly client: string;
   readonly owner: RelayOwner;
@@ -345,7 +345,7 @@ export class ResponseRelay implements ResponseSink {
 
   /** Sees to it that an event does not wait longer than `maxWaitMs` for the next one. */
   #limitWait(call: UpstreamCall): void {
-    const waiting = this.#usageEvents?.waiting;
+    const waiting = this.#usageEvents?.pending;
     if (waiting === this.#waitingEvent) return;
     this.#waitTimer?.cancel();
     this.#waitingEvent = waiting;
@@ -439,13 +439,13 @@ function bytesForEstimate({ requestBytes, missingIdBytes }: RequestRecord): numb
   return requestBytes + missingIdBytes;
 }
 
-function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: AskedOf): UsageHead {
+function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: ProviderTarget): UsageHead {
   const contentType = fieldOf(headers, "content-type");
   const contentEncoding = fieldOf(headers, "content-encoding");
   return {
     status,
     requestBytes,
-    asked,
+    target: asked,
     ...(contentType !== undefined && { contentType }),
     ...(contentEncoding !== undefined && { contentEncoding }),
   };

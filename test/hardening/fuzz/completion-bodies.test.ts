@@ -1,6 +1,6 @@
 /**
- * What is forwarded of a completion has one reading: whichever of two equal names a JSON reader takes, and whether or not
- * it minds the case of names, it sees the prescribed model, and a stream asks for its usage.
+ * What is forwarded of a completion has one reading: whichever of two equal names a JSON reader takes, and whether or
+ * not it minds the case of names, it sees the prescribed model, and a stream asks for its usage.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -83,7 +83,7 @@ fuzz("completion-bodies", {
   check(body) {
     const bytes = Buffer.from(body, "latin1");
     const prepared = prepareAiRequest(
-      { model, refusesDeferred: true, judgesBody: true },
+      { model, rejectsDeferred: true, inspectsBody: true },
       chat,
       readJson(bytes, aiRequestNames),
     );

@@ -1,4 +1,4 @@
-/** Bodies in the shape of each dialect, written for these tests, with the usage that must be read from them. */
+/** Bodies in each dialect, written for these tests, with the expected usage. */
 import type { TokenUsage } from "../../ir/usage.ts";
 
 export interface RecordedResponse {
@@ -16,7 +16,7 @@ export function dataEvent(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** One event with a name, as the responses API and Anthropic send them. */
+/** One event with a name, as in the responses API and Anthropic's API. */
 export function namedEvent(data: { readonly type: string; readonly [member: string]: unknown }): string {
   return `event: ${data.type}\n${dataEvent(data)}`;
 }
@@ -28,7 +28,7 @@ export function chatChunk(content: string, more: object = {}): string {
   return dataEvent({ ...chatHead, choices: [{ index: 0, delta: { content }, finish_reason: null }], ...more });
 }
 
-/** The chunk at the end of a stream that was asked for its usage. */
+/** The last chunk of a stream whose usage was requested. */
 export function chatUsageChunk(usage: unknown): string {
   return dataEvent({ ...chatHead, choices: [], usage });
 }
@@ -160,7 +160,7 @@ export const recordedResponses: readonly RecordedResponse[] = [
   },
 ];
 
-/** Pieces of which near misses of events and bodies can be made at random. */
+/** Fragments from which random almost valid events and bodies are made. */
 export const fragments: readonly string[] = [
   "data:",
   "data: ",
