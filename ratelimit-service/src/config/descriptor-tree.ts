@@ -57,6 +57,20 @@ function mergeLevels(parts: readonly DescriptorLevel[]): DescriptorLevel {
 /** Maximum number of problems that are reported for one spec. */
 const maxProblems = 1_000;
 
+/** Names in messages are cut after so many characters. */
+const maxShownName = 500;
+
+/**
+ * Maximum number of characters of all paths of one spec, which contain the domain and the keys above. Each limit has its path
+ * as the name of its metrics, so that one long key above many limits would take gigabytes. 100,000 limits may have paths
+ * of 335 characters.
+ */
+export const maxPathCharacters = 33_554_432;
+
+function cut(name: string): string {
+  return name.length <= maxShownName ? name : `${name.slice(0, maxShownName)}…`;
+}
+
 /** The levels above the one that is being built. */
 interface Above {
   /** Ends in a dot. */
@@ -68,6 +82,7 @@ interface Above {
 class TreeBuilder {
   readonly problems: ConfigProblem[] = [];
   readonly #spec: DomainSpec;
+  #pathCharacters = 0;
 
   constructor(spec: DomainSpec) {
     this.#spec = spec;
@@ -77,7 +92,7 @@ class TreeBuilder {
     if (this.problems.length === maxProblems) return;
     this.problems.push({
       message,
-      resource: this.#spec.key,
+      resource: cut(this.#spec.key),
       ...(location === undefined ? {} : { location }),
       ...(hint === undefined ? {} : { hint }),
     });
@@ -90,7 +105,7 @@ class TreeBuilder {
       if (node === undefined) continue;
       if (byComposite.has(node.composite)) {
         this.report(
-          `duplicate descriptor composite key '${above.path}${shownComposite(spec.key, spec.value)}'`,
+          `duplicate descriptor composite key '${cut(above.path + shownComposite(spec.key, spec.value))}'`,
           spec.location,
         );
       }
@@ -107,10 +122,11 @@ class TreeBuilder {
     }
     const composite = spec.value === "" ? spec.key : `${spec.key}_${spec.value}`;
     const shown = shownComposite(spec.key, spec.value);
+    if (!this.#hasRoom(above.path.length + shown.length, spec.location)) return undefined;
     const isWildcard = composite.includes("*");
     if (spec.shareThreshold && !isWildcard) {
       const message = "share_threshold can only be used with wildcard values (containing '*'), but found key";
-      this.report(`${message} '${shown}'`, spec.location);
+      this.report(`${message} '${cut(shown)}'`, spec.location);
     }
     // The node, its rule and its children refer to each other, so the node is filled in below.
     const node: Mutable<DescriptorNode> = {
@@ -133,6 +149,18 @@ class TreeBuilder {
     }
     node.children = yield* this.level(spec.descriptors, here);
     return node;
+  }
+
+  /** Counts the characters of a path. Returns false if there are too many, which is reported once. */
+  #hasRoom(characters: number, location: SourceLocation | undefined): boolean {
+    const before = this.#pathCharacters;
+    this.#pathCharacters += characters;
+    if (this.#pathCharacters <= maxPathCharacters) return true;
+    if (before <= maxPathCharacters) {
+      const message = `the paths of all descriptors have more than ${maxPathCharacters} characters`;
+      this.report(message, location, "accepted: shorter domains and keys, or fewer descriptors below long keys");
+    }
+    return false;
   }
 
   #rule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Above): Rule | undefined {

@@ -129,7 +129,9 @@ export class HttpServer {
   async #response(req: IncomingMessage, res: ServerResponse): Promise<HttpResponse> {
     const rejection = this.#options.guard?.(req.headers);
     if (rejection !== undefined) return last(rejection);
-    const url = new URL(req.url ?? "/", "http://service");
+    const target = req.url ?? "/";
+    const url = URL.parse(target, "http://service");
+    if (url === null) return textResponse(400, `request target ${redactPath(target)} is not a valid URL\n`);
     const route = this.#options.routes.get(url.pathname);
     if (route === undefined) {
       const paths = [...this.#options.routes.keys()].join(", ");

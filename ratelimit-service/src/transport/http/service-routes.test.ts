@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
 import type { RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
@@ -182,6 +183,14 @@ describe("/healthcheck", () => {
     expect([up.status, await up.text()]).toEqual([200, "OK"]);
     expect([down.status, await down.text()]).toEqual([500, ""]);
   });
+});
+
+test("a request target that is not a URL is rejected", async () => {
+  const { url } = await start(() => responseOf("OK"));
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.end("GET //[ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 [^]*request target \/\/\[ is not a valid URL\n$/);
 });
 
 test("other paths are not there, and the response says what is", async () => {
