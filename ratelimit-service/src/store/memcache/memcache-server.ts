@@ -15,6 +15,12 @@ export interface MemcacheServerOptions {
   readonly clock: Clock;
 }
 
+/**
+ * Maximum number of bytes between two responses. Responses have less than 300 bytes, and one read may bring 64 KiB of them.
+ * The client buffers an incomplete response without a bound.
+ */
+const maxBytesWithoutResponse = 1_048_576;
+
 /** After a failed connection, commands fail at once for this time, in ms. */
 const reconnectPauseMs = 250;
 
@@ -26,6 +32,7 @@ export class MemcacheServer {
   #connection: Promise<MemcacheNode> | undefined;
   #failedMs = -Infinity;
   #failure: Error | undefined;
+  #bytesSinceResponse = 0;
 
   constructor(options: MemcacheServerOptions) {
     const { host, port } = options.address;
@@ -96,7 +103,25 @@ export class MemcacheServer {
 
   async #sendOn(command: string, isMultiline: boolean): Promise<unknown> {
     const node = await this.#connected();
-    return node.command(command, { isMultiline });
+    const response: unknown = await node.command(command, { isMultiline });
+    this.#bytesSinceResponse = 0;
+    return response;
+  }
+
+  /** Ends a connection whose server sends bytes that complete no response. */
+  #boundResponses(node: MemcacheNode): void {
+    this.#bytesSinceResponse = 0;
+    node.socket?.on("data", (chunk: Buffer) => {
+      this.#bytesSinceResponse += chunk.length;
+      if (this.#node !== node || this.#bytesSinceResponse <= maxBytesWithoutResponse) return;
+      this.#fail(new Error(`the server sent more than ${maxBytesWithoutResponse} bytes without a response`));
+      this.#drop();
+    });
+  }
+
+  #fail(error: Error): void {
+    this.#failure = error;
+    this.#failedMs = this.#options.clock.monotonicMs();
   }
 
   #connected(): Promise<MemcacheNode> {
@@ -109,7 +134,7 @@ export class MemcacheServer {
   }
 
   async #connect(): Promise<MemcacheNode> {
-    const { address, tls, clock } = this.#options;
+    const { address, tls } = this.#options;
     // The client's own timeout ends connections that are only idle.
     const options = { timeout: 0, keepAlive: true, ...(tls === undefined ? {} : { tls }) };
     // Loaded on demand: a service with Redis saves its memory.
@@ -127,10 +152,10 @@ export class MemcacheServer {
     try {
       await Promise.race([node.connect(), closed]);
       this.#failure = undefined;
+      this.#boundResponses(node);
       return node;
     } catch (error) {
-      this.#failure = error instanceof Error ? error : new Error(String(error));
-      this.#failedMs = clock.monotonicMs();
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
       if (this.#node === node) this.#forget();
       throw error;
     }
