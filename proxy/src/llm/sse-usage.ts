@@ -23,10 +23,12 @@ const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const openBrace = 0x7b;
 const newLine = Buffer.from("\n");
+/** The LF of an event's last line, and an empty line (WHATWG HTML §9.2.6). */
+const endOfEvent = Buffer.from("\n\n");
 const dataField = Buffer.from("data:");
 /** May precede the first event (WHATWG HTML §9.2.5). */
 const byteOrderMark = Buffer.from("\ufeff");
-/** The size of the two samples of a block, before its middle and before its end: whole lines, at least one. */
+/** The least size of the two samples of a block, before its middle and before its end, which are whole events. */
 const sampleBytes = 384;
 /**
  * Matches a usage member of any dialect that is not `null`, or whose value is on the next line. In an OpenAI stream
@@ -144,14 +146,33 @@ export class SseUsage {
     this.#length -= end;
   }
 
-  /** Estimates the text of the lines from `start` to `end` by the last of them. */
+  /**
+   * Estimates the text of the lines from `start` to `end` by the last events of them. Either the share of text is the
+   * same in all events, or the size of the rest is: text that varies in length counts in full by the latter. The larger
+   * estimate counts.
+   */
   #sample(start: number, end: number): void {
     if (start === end) return;
-    const from = startOfLine(this.#buffer, Math.max(start, end - sampleBytes));
+    const from = this.#startOfEvent(startOfLine(this.#buffer, Math.max(start, end - sampleBytes)), start);
     const { ofModels, ofAll } = streamedText(this.#buffer.subarray(from, end));
-    const factor = (end - start) / (end - from);
-    this.#dropped.ofModels += factor * ofModels;
-    this.#dropped.ofAll += factor * ofAll;
+    const [size, sampleSize] = [end - start, end - from];
+    const linesOfEach = this.#countLines(start, end) / this.#countLines(from, end);
+    const estimate = (text: number) =>
+      text === 0 ? 0 : Math.max((size / sampleSize) * text, size - linesOfEach * (sampleSize - text));
+    this.#dropped.ofModels += estimate(ofModels);
+    this.#dropped.ofAll += estimate(ofAll);
+  }
+
+  #startOfEvent(lineStart: number, start: number): number {
+    if (lineStart === start) return start;
+    const blankLine = this.#buffer.lastIndexOf(endOfEvent, lineStart - 1);
+    return blankLine < start ? lineStart : blankLine + endOfEvent.length;
+  }
+
+  #countLines(start: number, end: number): number {
+    let lines = 0;
+    for (let at = start; at < end; at = endOfLine(this.#buffer, at, end) + 1) lines++;
+    return lines;
   }
 
   #startLongLine(lineStart: number): void {
