@@ -1,6 +1,6 @@
 /**
  * Sends a snapshot to the workers as a frame and its parts. A part is the JSON text of a value that many places share (the
- * rules of a route, a list of limits, a limit, a listener, a backend, a certificate, the PEM text of authorities), named by its
+ * rules of a route, limits of a policy, a listener, a backend, a certificate, the PEM text of authorities), named by its
  * hash. A snapshot crosses threads in parts that are short enough for the event loop. A part that a worker has is not
  * sent again. Equal values are one object in the worker, so the worker finds what it compiled from a value by identity.
  */
@@ -66,20 +66,27 @@ interface PackedRoute extends Omit<Route, "rules"> {
   readonly rules: PartKey;
 }
 
-/** `limits` names the part of a list of parts, one for each limit: a policy on a Gateway is in the lists of every rule. */
+/** `limits` names the part of a list of parts of `PackedLimits`: a policy on a Gateway is in the lists of every rule. */
 interface PackedRule extends Omit<RouteRule, "limits" | "globalLimits"> {
   readonly limits: PartKey;
   readonly globalLimits?: PartKey;
 }
 
-/** The entries of a policy have the same keys and descriptors at each of its targets. */
-interface PackedLimit extends Omit<LocalLimit, "key"> {
+/** The limits of a policy at one of its targets. `entries` names the part that all of its targets share. */
+interface PackedLimits {
+  readonly target: string;
+  /** By entry. */
+  readonly counters: readonly string[];
+  readonly entries: PartKey;
+}
+
+interface PackedEntry extends Omit<LocalLimit, "target" | "counter" | "key"> {
   readonly key?: PartKey;
 }
 
 interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"> {
   readonly descriptors: PartKey;
-  readonly fallback: readonly PartKey[];
+  readonly fallback: PartKey;
 }
 
 /** Packs a snapshot, in steps of one part each. */
@@ -108,6 +115,8 @@ class Packer {
   readonly parts = new Map<PartKey, string>();
   /** By what they were made of: translation gives the same lists to many. */
   readonly #known = new Map<object | string, PartKey>();
+  /** Those of a policy at a target, by the first of them. */
+  readonly #limitsOf = new Map<LocalLimit, { readonly limits: readonly LocalLimit[]; readonly key: PartKey }>();
 
   #part(value: object | string): PartKey {
     const text = JSON.stringify(value);
@@ -170,7 +179,7 @@ class Packer {
     const packed = rules.map(({ limits, globalLimits, ...rule }): PackedRule => {
       return {
         ...rule,
-        limits: this.#once(limits, () => limits.map((limit) => this.#limit(limit))),
+        limits: this.#limits(limits),
         ...(globalLimits !== undefined && {
           globalLimits: this.#once(globalLimits, () => globalLimits.map((limit) => this.#globalLimit(limit))),
         }),
@@ -181,11 +190,27 @@ class Packer {
     return key;
   }
 
-  #limit(limit: LocalLimit): PartKey {
-    return this.#once(limit, (): PackedLimit => {
-      const { key, ...rest } = limit;
-      return { ...rest, ...(key !== undefined && { key: this.#shared(key) }) };
-    });
+  #limits(limits: readonly LocalLimit[]): PartKey {
+    return this.#once(limits, () => limitsByTarget(limits).map((group) => this.#limitsOfTarget(group)));
+  }
+
+  #limitsOfTarget(limits: readonly LocalLimit[]): PartKey {
+    const [first] = limits;
+    const known = first && this.#limitsOf.get(first);
+    if (known?.limits.length === limits.length && known.limits.every((limit, at) => limit === limits[at]))
+      return known.key;
+    const counters: string[] = [];
+    const entries: PackedEntry[] = [];
+    let targetOfAll = "";
+    for (const { target, counter, key, ...entry } of limits) {
+      targetOfAll = target;
+      counters.push(counter);
+      entries.push({ ...entry, ...(key !== undefined && { key: this.#shared(key) }) });
+    }
+    const part: PackedLimits = { target: targetOfAll, counters, entries: this.#part(entries) };
+    const packed = { limits, key: this.#part(part) };
+    if (first !== undefined) this.#limitsOf.set(first, packed);
+    return packed.key;
   }
 
   #globalLimit(limit: GlobalLimit): PartKey {
@@ -194,7 +219,7 @@ class Packer {
       return {
         ...rest,
         descriptors: this.#shared(descriptors),
-        fallback: fallback.map((each) => this.#limit(each)),
+        fallback: this.#limits(fallback),
       };
     });
   }
@@ -205,6 +230,17 @@ class Packer {
     this.#known.set(value, known);
     return known;
   }
+}
+
+/** The limits in their order, in lists of those of one policy and target that follow one another. */
+function limitsByTarget(limits: readonly LocalLimit[]): readonly (readonly LocalLimit[])[] {
+  const groups: LocalLimit[][] = [];
+  for (const limit of limits) {
+    const [last] = groups.at(-1) ?? [];
+    if (last?.policy === limit.policy && last.target === limit.target) groups.at(-1)?.push(limit);
+    else groups.push([limit]);
+  }
+  return groups;
 }
 
 /** Some parts, with their keys. */
@@ -320,7 +356,7 @@ export class ReceivedParts {
       (this.#part(key) as readonly PackedRule[]).map(({ limits, globalLimits, ...rule }): RouteRule => {
         return {
           ...rule,
-          limits: this.#list(limits, (each) => this.#limit(each)),
+          limits: this.#limits(limits),
           ...(globalLimits !== undefined && {
             globalLimits: this.#list(globalLimits, (each) => this.#globalLimit(each)),
           }),
@@ -333,10 +369,24 @@ export class ReceivedParts {
     return this.#assembledOf(key, () => (this.#part(key) as readonly PartKey[]).map(valueOf));
   }
 
-  #limit(key: PartKey): LocalLimit {
-    return this.#assembledOf(key, (): LocalLimit => {
-      const { key: expression, ...limit } = this.#part(key) as PackedLimit;
-      return { ...limit, ...(expression !== undefined && { key: this.#part(expression) as string }) };
+  #limits(key: PartKey): readonly LocalLimit[] {
+    return this.#assembledOf(key, () =>
+      (this.#part(key) as readonly PartKey[]).flatMap((each) => this.#limitsOfTarget(each)),
+    );
+  }
+
+  #limitsOfTarget(key: PartKey): readonly LocalLimit[] {
+    return this.#assembledOf(key, () => {
+      const { target, counters, entries } = this.#part(key) as PackedLimits;
+      return (this.#part(entries) as readonly PackedEntry[]).map(({ key: expression, ...entry }, at): LocalLimit => {
+        const counter = counters[at] ?? "";
+        return {
+          counter,
+          target,
+          ...entry,
+          ...(expression !== undefined && { key: this.#part(expression) as string }),
+        };
+      });
     });
   }
 
@@ -346,7 +396,7 @@ export class ReceivedParts {
       return {
         ...limit,
         descriptors: this.#part(descriptors) as GlobalLimit["descriptors"],
-        fallback: fallback.map((each) => this.#limit(each)),
+        fallback: this.#limits(fallback),
       };
     });
   }

@@ -3,8 +3,8 @@
  * can be found without a request. An evaluation gives a value or none and never throws.
  */
 import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from "@bufbuild/cel";
-import type { Expr, ParsedExpr } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
-import type { Result } from "@gatewayproxy/runtime/problem";
+import type { Expr, ParsedExpr, SourceInfo } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { BudgetExceeded } from "../regex/work-budget.ts";
 import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
 import { costOfReading, evaluationBudget, unitsPerNode } from "./cost.ts";
@@ -22,17 +22,23 @@ export const maxExpressionLength = 1024;
  * targets, in every rule, share one. The latest are kept, since each configuration is parsed before it is compiled.
  */
 const shared = new Map<string, WeakRef<Expression>>();
-const latest: Expression[] = [];
-const maxLatest = 1024;
+let latest: Expression[] = [];
+let latestLength = 0;
+/** Characters of the sources that are kept. A compiled expression takes up to 95 bytes for each. */
+const maxLatestLength = 65_536;
 const collected = new FinalizationRegistry<string>((key) => {
   if (shared.get(key)?.deref() === undefined) shared.delete(key);
 });
-let next = 0;
 
 function share(key: string, expression: Expression): void {
   shared.set(key, new WeakRef(expression));
   collected.register(expression, key);
-  latest[next++ % maxLatest] = expression;
+  if (latestLength + expression.source.length > maxLatestLength) {
+    latest = [];
+    latestLength = 0;
+  }
+  latest.push(expression);
+  latestLength += expression.source.length;
 }
 
 /** The use of an expression. */
@@ -96,12 +102,6 @@ export interface TargetReads {
   readonly query: QueryNames;
 }
 
-/** Returns the parts of the request target that a valid expression of any use reads. */
-export function targetReads(source: string): TargetReads {
-  const parsed = parseExpression(source, { phase: "response", result: "text" });
-  return parsed.ok ? parsed.value.target : { path: false, query: [] };
-}
-
 function parseUncached(source: string, { phase, result }: Use): Result<Expression> {
   if (source.length > maxExpressionLength) {
     return invalid(`expression has ${source.length} characters, at most ${maxExpressionLength} are accepted`);
@@ -112,16 +112,15 @@ function parseUncached(source: string, { phase, result }: Use): Result<Expressio
   if (expr === undefined) return invalid("expression is empty");
 
   const checked = check(expr, phase);
-  if (checked.findings.length > 0) {
-    const problems = checked.findings.map(({ node, message }) => {
-      const offset = sourceInfo?.positions[node.toString()] ?? 0;
-      return { message: `expression at ${describePosition(source, offset)}: ${message}` };
-    });
-    return { ok: false, problems };
-  }
+  if (checked.findings.length > 0) return { ok: false, problems: problemsOf(checked, source, sourceInfo) };
   if (checked.type !== undefined && !typesOf[result].includes(checked.type.name)) {
     return invalid(`expression has the type ${checked.type.name}, accepted ${acceptedTypes(typesOf[result])}`);
   }
+  return { ok: true, value: compile(source, expr, checked) };
+}
+
+/** In a function of its own: what it returns keeps everything that a closure here refers to, and syntax trees are large. */
+function compile(source: string, expr: Expr, checked: Checked): Expression {
   const latestPhase = latestOf(checked.variables);
   const outcomeOf =
     directRead(expr, checked) ??
@@ -136,10 +135,14 @@ function parseUncached(source: string, { phase, result }: Use): Result<Expressio
     return value === failed ? undefined : value;
   };
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
-  return {
-    ok: true,
-    value: { source, phase: latestPhase, target, evaluate, tryEvaluate, exceedsBudget },
-  };
+  return { source, phase: latestPhase, target, evaluate, tryEvaluate, exceedsBudget };
+}
+
+function problemsOf({ findings }: Checked, source: string, sourceInfo: SourceInfo | undefined): readonly Problem[] {
+  return findings.map(({ node, message }) => {
+    const offset = sourceInfo?.positions[node.toString()] ?? 0;
+    return { message: `expression at ${describePosition(source, offset)}: ${message}` };
+  });
 }
 
 function acceptedTypes(types: readonly string[]): string {

@@ -5,7 +5,7 @@ import type { UsageChunk } from "./usage.ts";
 export interface LocalLimit {
   /**
    * Identity of the counter: policy, target, unit and amount (`default/chat HTTPRoute/default/chat requests
-   * 10/Minutes+5`). It is equal in every rule that shares the counter, and unaffected by edits elsewhere, so the
+   * 10/Minutes+5`), long parts as digests. It is equal in every rule that shares the counter, and unaffected by edits elsewhere, so the
    * counter survives them.
    */
   readonly counter: string;

@@ -1,7 +1,7 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
 import { hash } from "node:crypto";
 import { isIP } from "node:net";
-import { targetReads } from "../cel/expression.ts";
+import type { Expression } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
@@ -100,6 +100,7 @@ export function compileRule(
   const gateway = `${namespace}/${name}`;
   const limits = knownLimits.get(rule.limits) ?? compileLimits(rule.limits, context.counters);
   knownLimits.set(rule.limits, limits);
+  const globalLimits = context.globalLimiter.compile(rule.globalLimits);
   return {
     route: route.key,
     rule: rule.key,
@@ -107,11 +108,11 @@ export function compileRule(
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
     mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
     limits,
-    globalLimits: context.globalLimiter.compile(rule.globalLimits),
+    globalLimits,
     usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,
     cors: filters.cors,
-    ...readsOf(rule),
+    ...readsOf([...limits.expressions, ...(globalLimits?.expressions ?? [])]),
     timeouts: rule.timeouts,
     retry: rule.retry,
     redirect: redirectOf(filters),
@@ -131,13 +132,8 @@ function distanceOf(target: string): number {
 }
 
 /** What the expressions of a rule's limits read of the request target. */
-function readsOf({ limits, globalLimits = [] }: RouteRule): Pick<CompiledRule, "queryNames" | "readsPath"> {
-  const descriptors = globalLimits.flatMap((limit) => limit.descriptors);
-  const sources = [
-    ...[...limits, ...globalLimits.flatMap(({ fallback }) => fallback)].map(({ key }) => key),
-    ...descriptors.flatMap(({ entries, cost }) => [cost, ...entries.map(({ expression }) => expression)]),
-  ];
-  const reads = sources.flatMap((source) => (source === undefined ? [] : targetReads(source)));
+function readsOf(expressions: readonly Expression[]): Pick<CompiledRule, "queryNames" | "readsPath"> {
+  const reads = expressions.map(({ target }) => target);
   const names = new Set<string>();
   let readsWholeQuery = false;
   for (const { query } of reads) {

@@ -1,21 +1,20 @@
 /** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import { type AttachedLimits, type Limits, noLimits } from "./attached-limits.ts";
 import { eachObject } from "./each-object.ts";
 import { backendFor, ruleFor } from "./gateway-client-certificate.ts";
 import type { GatewayState } from "./gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "./object-names.ts";
-import { anyRouteKey, type Limits, noLimits, type PolicyState, targetKey } from "./policies.ts";
+import { type PolicyState, targetKey } from "./policies.ts";
 import { type AttachedRoute, routeOf, type RoutesByListener, type RouteState } from "./routes.ts";
-
-type LimitsByTarget = ReadonlyMap<string, Limits>;
 
 /** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
 export function* buildBinds(
   gateways: Iterable<GatewayState>,
   routes: RoutesByListener,
-  limits: LimitsByTarget,
+  limits: AttachedLimits,
 ): Steps<readonly Bind[]> {
   const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
   for (const gateway of gateways) {
@@ -59,7 +58,7 @@ export function* collectBackends(
 function* buildListener(
   state: ListenerState,
   routes: RoutesByListener,
-  limits: LimitsByTarget,
+  limits: AttachedLimits,
   rules: SharedRules,
 ): Steps<Listener> {
   const { gateway, listener, key, tls } = state;
@@ -82,14 +81,14 @@ function* buildListener(
 
 function buildRoute(
   { state, attachment: { listener, hostnames } }: AttachedRoute,
-  limits: LimitsByTarget,
+  limits: AttachedLimits,
   sharedRules: SharedRules,
 ): Route {
   const { route } = state;
   const { namespace, name, creationTimestamp } = route.metadata;
   const routeName = nameKey(route);
   const gatewayName = nameKey(listener.gateway);
-  const limitsAt = (target: string) => limits.get(target) ?? noLimits;
+  const limitsAt = (target: string) => limits.at(listener.gateway, target);
   const shared = [
     limitsAt(targetKey("HTTPRoute", routeName)),
     // A ListenerSet's listener may have the name of one of the Gateway's own.
@@ -97,7 +96,7 @@ function buildRoute(
       ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
       : noLimits,
     limitsAt(targetKey("Gateway", gatewayName)),
-    limitsAt(anyRouteKey(namespace)),
+    limits.ofAnyRoute(namespace),
   ];
   return {
     key: routeName,

@@ -14,7 +14,7 @@ import type { ReferenceResolver } from "./backends.ts";
 import { eachObject, itself } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import type { ReadableResources } from "./named-objects.ts";
-import { countedBy } from "./limits.ts";
+import { countedBy, counterPlace } from "./limits.ts";
 import { nameKey } from "./object-names.ts";
 import type { Referrer } from "./reference-grants.ts";
 
@@ -172,7 +172,7 @@ function fallbackLimit(
   const amount = requests ?? tokens ?? 1;
   const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
   return {
-    counter: `${policy} ${target} fallback ${entry} ${countedBy({ counts, amount, unit, burst, key })}`,
+    counter: `${counterPlace(policy, target)} fallback ${entry} ${countedBy({ counts, amount, unit, burst, key })}`,
     policy,
     entry,
     target,

@@ -96,22 +96,3 @@ test("a route's policies take nothing from those of its Gateway", () => {
   ]);
   expect(rules).toEqual([{ name: "r", local: 80, global: 0, refused: [] }]);
 });
-
-test("a namespace has at most 16384 limits at all targets; beyond them the youngest policies are left out", () => {
-  const routes = Array.from({ length: 257 }, (_, at) => route(`r${at}`));
-  // 4 policies for each 16 routes, with 16 entries: 64 policies * 16 targets * 16 entries.
-  const policies = Array.from({ length: 64 }, (_, at) => {
-    const targets = Array.from(
-      { length: 16 },
-      (_each, index) => `{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r${(at % 16) * 16 + index} }`,
-    );
-    return policy(at, onRoute, local(16)).replace(/targetRefs: .*/, `targetRefs: [${targets.join(", ")}]`);
-  });
-  const last = policy(70, "kind: HTTPRoute, name: r256", local(1));
-  const { rules, attached } = outcome([...routes, ...policies, last]);
-  expect(rules.filter(({ local: entries }) => entries === 64)).toHaveLength(256);
-  expect(rules.find(({ name }) => name === "r256")).toMatchObject({ local: 0, refused: ["default/p70"] });
-  expect(attached.filter((text) => text.includes("TooManyLimits"))).toEqual([
-    "p70 TooManyLimits: with this policy namespace default has 16385 limits at all targets, accepted are at most 16384; HTTPRoute/default/r256 responds with 503 (--refused-policies)",
-  ]);
-});

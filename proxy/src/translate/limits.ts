@@ -18,6 +18,7 @@ import { nameKey } from "./object-names.ts";
  */
 export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
   const name = nameKey(policy);
+  const place = counterPlace(name, target);
   const timesSeen = new Map<string, number>();
   const { local, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
   return local.map((localEntry, entry): LocalLimit => {
@@ -25,7 +26,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
     const counts = tokens === undefined ? "requests" : "tokens";
     // The parser let exactly one of them through.
     const amount = requests ?? tokens ?? 1;
-    const identity = `${name} ${target} ${countedBy({ counts, amount, unit, burst, key })}`;
+    const identity = `${place} ${countedBy({ counts, amount, unit, burst, key })}`;
     const times = (timesSeen.get(identity) ?? 0) + 1;
     timesSeen.set(identity, times);
     const counter = times === 1 ? identity : `${identity} #${times}`;
@@ -46,8 +47,16 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
   });
 }
 
-/** A key with more characters is named by its digest: a policy may have 16 keys of 1,024 characters at 16 targets. */
-const longestKey = 64;
+/**
+ * A policy and target with more characters together, or a key with more, are named by their digest: a policy may have 16 keys
+ * of 1,024 characters at 16 targets, each limit in every worker.
+ */
+const [longestPlace, longestKey] = [128, 64];
+
+/** Returns the part of a counter's identity that says where it is counted: `default/chat HTTPRoute/default/chat`. */
+export function counterPlace(policy: string, target: string): string {
+  return shortened(`${policy} ${target}`, longestPlace);
+}
 
 /** Returns the part of a counter's identity that says what is counted: `requests 10/Minutes+5 by source.address`. */
 export function countedBy(
@@ -55,6 +64,9 @@ export function countedBy(
 ): string {
   const { counts, amount, unit, burst, key } = entry;
   const capacity = `${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
-  if (key === undefined) return capacity;
-  return `${capacity} by ${key.length > longestKey ? `sha256:${hash("sha256", key)}` : key}`;
+  return key === undefined ? capacity : `${capacity} by ${shortened(key, longestKey)}`;
+}
+
+function shortened(text: string, longest: number): string {
+  return text.length > longest ? `sha256:${hash("sha256", text)}` : text;
 }

@@ -4,12 +4,13 @@
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
-import type { GlobalLimit } from "../ir/global-limit.ts";
-import type { LocalLimit } from "../ir/limit.ts";
+import type { Gateway } from "../api/gateway.ts";
+import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "./each-object.ts";
 import type { GatewayState, JudgedGateways } from "./gateways.ts";
 import { memoised } from "./memoised.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
+import { LimitBudget } from "./limit-budget.ts";
 import { localLimits } from "./limits.ts";
 import type { NameHints } from "./name-hints.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
@@ -21,18 +22,6 @@ import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
  * served with what of the policy can be read.
  */
 export type RefusedPolicies = "Closed" | "Open";
-
-/**
- * Local entries, and global descriptors, of all policies on one target. Each costs every request there a counter or a part
- * of a call. The policies that go beyond it, youngest first, are refused there.
- */
-export const maxLimitsPerTarget = 64;
-
-/**
- * Maximum of local entries, global descriptors and fallback entries of the policies of one namespace, each counted once for
- * each target. A limit takes 3.4 KB of memory in the main thread and two workers together.
- */
-export const maxLimitsPerNamespace = 16_384;
 
 /** A policy at one of its targets. */
 export interface TargetState {
@@ -55,24 +44,9 @@ export interface PolicyState {
   readonly refusedPolicies: RefusedPolicies;
 }
 
-/** What a policy, or several, put on one place. */
-export interface Limits {
-  readonly local: readonly LocalLimit[];
-  readonly global: readonly GlobalLimit[];
-  /** The first policies (`namespace/name`) that close the target, because something that they enforce is invalid. */
-  readonly refused: readonly string[];
-}
-
-/** Policies that a closed target names. It is copied into every rule, and thousands of policies may close one route. */
-const mostClosing = 8;
-
-const withClosing = (names: readonly string[], more: readonly string[]): readonly string[] =>
-  names.length >= mostClosing || more.length === 0 ? names : [...names, ...more];
-
 export interface AttachedPolicies {
   readonly policies: readonly PolicyState[];
-  /** Limits by target, oldest policy first: `HTTPRoute/namespace/name`, `Gateway/namespace/name#listener`. */
-  readonly limits: ReadonlyMap<string, Limits>;
+  readonly limits: AttachedLimits;
 }
 
 export interface PolicyContext {
@@ -84,58 +58,39 @@ export interface PolicyContext {
   readonly refusedPolicies: RefusedPolicies;
   readonly conflicts: JudgedConflicts;
   readonly hints: NameHints;
+  /** Names the process that serves a Gateway. */
+  readonly placeOf: (gateway: Gateway) => string;
 }
 
-export function* attachPolicies(
-  policies: readonly ProxyPolicy[],
-  { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints }: PolicyContext,
-): Steps<AttachedPolicies> {
-  const routesByName = indexRoutes(routes);
-  const limits = new Map<string, Limits>();
-  const limitsOf = new Map<string, number>();
+export function* attachPolicies(policies: readonly ProxyPolicy[], context: PolicyContext): Steps<AttachedPolicies> {
+  const { gateways, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints, placeOf } = context;
+  const routes = indexRoutes(context.routes);
+  const placesOf = targetPlaces(context, routes);
+  const budget = new LimitBudget();
+  yield* eachObject(policies, itself, (policy) => {
+    for (const targetRef of policy.spec.targetRefs) {
+      for (const place of placesOf(policy, targetRef)) budget.want(place, policy);
+    }
+  });
+  const limits = new AttachedLimits(budget, placeOf);
   const states = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
     const global = translateGlobal(policy);
     const refused = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
-    if (policy.spec.targetRefs.length === 0) {
-      const place = anyRouteKey(namespace);
-      const before = limits.get(place) ?? noLimits;
-      limits.set(place, { ...before, refused: withClosing(before.refused, refused) });
-    }
+    const closes = refusedPolicies === "Closed" && isEnforced(policy);
+    if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, refused);
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
-      const before = limits.get(target) ?? noLimits;
-      const { local, global: globals, refused: others } = before;
-      const closes = refusedPolicies === "Closed" && isEnforced(policy);
-      const leaveOut = (excess: string): TargetState => {
-        limits.set(target, closes ? { ...before, refused: withClosing(others, [nameKey(policy)]) } : before);
-        return { targetRef, unattached: tooMany(target, excess, closes) };
-      };
-      const size = sizeOf(policy);
-      const total = (limitsOf.get(namespace) ?? 0) + size;
-      if (total > maxLimitsPerNamespace) {
-        return leaveOut(
-          `namespace ${namespace} has ${total} limits at all targets, accepted are at most ${maxLimitsPerNamespace}`,
-        );
-      }
-      const own = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
-      const together: Limits = {
-        local: [...local, ...localLimits(policy, target)],
-        global: own === undefined ? globals : [...globals, own],
-        refused: withClosing(others, refused),
-      };
-      const excess = excessOf(together);
-      if (excess !== undefined) {
-        return leaveOut(`${target} has ${excess}, accepted are at most ${maxLimitsPerTarget} of all policies together`);
-      }
-      limitsOf.set(namespace, total);
-      limits.set(target, together);
+      const places = placesOf(policy, targetRef);
+      const own = { ...limitsOf(policy, global, target, readyReplicas), refused };
+      const excess = limits.add({ policy, target, places, limits: own, closes });
+      if (excess !== undefined) return { targetRef, unattached: { reason: "TooManyLimits", message: excess } };
       const unattached =
         targetRef.kind === "Gateway"
           ? judgeGatewayTarget(name, targetRef, gateways, hint)
-          : judgeRouteTargets(name, targetRef, routesByName, conflicts, hint);
+          : judgeRouteTargets(name, targetRef, routes, conflicts, hint);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -143,40 +98,41 @@ export function* attachPolicies(
   return { policies: states, limits };
 }
 
-/** The limits of a policy at one target. */
-function sizeOf({ spec }: ProxyPolicy): number {
-  const { local, global } = spec.traffic.rateLimit;
-  return local.length + (global?.descriptors.length ?? 0) + (global?.fallback?.length ?? 0);
+/** Returns what names the processes that serve a target; none for one that no Gateway of ours serves. */
+function targetPlaces(
+  { gateways, placeOf }: PolicyContext,
+  routes: ReadonlyMap<string, readonly RouteState[]>,
+): (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[] {
+  // Thousands of policies may name one route, which may be attached to thousands of listeners.
+  const ofRoute = memoised((states: readonly RouteState[]): readonly string[] => {
+    const attachments = states.flatMap(({ parents }) => parents.flatMap((parent) => parent.attachments));
+    return [...new Set(attachments.map(({ listener }) => placeOf(listener.gateway)))];
+  });
+  return ({ metadata: { namespace } }, { kind, name }) => {
+    const key = `${namespace}/${name}`;
+    const gateway = gateways.ours.get(key)?.gateway;
+    if (kind === "Gateway") return gateway === undefined ? [] : [placeOf(gateway)];
+    return ofRoute(routes.get(key) ?? noStates);
+  };
 }
 
-/** What there is too much of on one target, in words. */
-function excessOf({ local, global }: Limits): string | undefined {
-  const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
-  const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);
-  if (local.length > maxLimitsPerTarget) return `${local.length} local entries`;
-  if (descriptors > maxLimitsPerTarget) return `${descriptors} global descriptors`;
-  return fallbacks > maxLimitsPerTarget ? `${fallbacks} fallback entries` : undefined;
+const noStates: readonly RouteState[] = [];
+
+/** The limits of a policy at one target. */
+function limitsOf(
+  policy: ProxyPolicy,
+  global: GlobalState | undefined,
+  target: string,
+  readyReplicas: number,
+): Pick<Limits, "local" | "global"> {
+  const limit = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
+  return { local: localLimits(policy, target), global: limit === undefined ? [] : [limit] };
 }
 
 /** Whether anything of a policy refuses requests; in mode Shadow it only watches. */
 function isEnforced({ spec }: ProxyPolicy): boolean {
   const { local, global } = spec.traffic.rateLimit;
   return global?.mode === "Enforce" || local.some(({ mode }) => mode === "Enforce");
-}
-
-function tooMany(target: string, excess: string, closes: boolean): Unattached {
-  const message =
-    `with this policy ${excess}; ` +
-    (closes ? `${target} responds with 503 (--refused-policies)` : `${target} is served without this policy`);
-  return { reason: "TooManyLimits", message };
-}
-
-/** Of a place that no policy names. */
-export const noLimits: Limits = { local: [], global: [], refused: [] };
-
-/** Names every HTTPRoute of a namespace in limits: a policy whose targets cannot be read may be about any of them. */
-export function anyRouteKey(namespace: string): string {
-  return `HTTPRoute/${namespace}/*`;
 }
 
 /** Whether a policy is to refuse requests and cannot tell which: it cannot be read, and no sound version is known. */

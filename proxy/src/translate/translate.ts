@@ -99,7 +99,7 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
   const gatewayStates = [...gateways.ours.values()];
   const conflicts = yield* judgeConflicts(gatewayStates, attached, placeOf, pathRules);
   const translateGlobal = globalTranslator(resources, resolver);
-  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints };
+  const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints, placeOf };
   const { policies, limits } = yield* attachPolicies(resources.ProxyPolicy, context);
   const users = yield* gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
   const backends = yield* eachObject(resources.Backend, itself, backendJudge(resources));

@@ -183,6 +183,11 @@ export class LimitSet {
     return this.#entries.map(({ limit }) => limit);
   }
 
+  /** The keys of the entries. */
+  get expressions(): readonly Expression[] {
+    return this.#entries.flatMap(({ key }) => key ?? []);
+  }
+
   /** Returns the figures of each entry's counter in the latest decision, which must be about `view`. */
   figures(view: RequestView): readonly EntryFigures[] {
     return this.#entries.map(({ limit, key, budget: { capacity }, used, isAllowed: isAllowed }) => {

@@ -3,6 +3,7 @@
  * and the sets of limits of each rule of the current snapshot.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Expression } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
 import { RequestWork } from "../../../cel/request-work.ts";
 import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
@@ -210,6 +211,11 @@ export class GlobalLimitSet {
     this.limits = gates.map(({ limit }) => limit);
     this.needsBody = gates.some((gate) => gate.needsBody);
     this.countsTokens = gates.some((gate) => gate.countsTokens);
+  }
+
+  /** The expressions of all limits. */
+  get expressions(): readonly Expression[] {
+    return this.#gates.flatMap((gate) => gate.expressions);
   }
 
   /**

@@ -3,6 +3,7 @@
  * if the service is unavailable.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Expression } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
@@ -101,6 +102,15 @@ export class LimitGate {
     this.#fallback = compileLimits(limit.fallback, services.counters);
     this.needsBody = this.#descriptors.some(({ needsBody }) => needsBody);
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
+  }
+
+  /** The expressions of its descriptors and of its fallback. */
+  get expressions(): readonly Expression[] {
+    const ofDescriptors = this.#descriptors.flatMap(({ entries, cost }) => [
+      ...entries.map(({ expression }) => expression),
+      ...(cost === undefined ? [] : [cost]),
+    ]);
+    return [...ofDescriptors, ...this.#fallback.expressions];
   }
 
   /** Returns whether the limit is enforced and the cost of the request takes too much work to compute. */

@@ -1,0 +1,74 @@
+/**
+ * A tenant writes policies that are as large as the API accepts. What a worker keeps of them has a bound, however many
+ * limits and expressions they have.
+ */
+import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
+import { expect, test } from "vitest";
+import { batchesOf, type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
+import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
+import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
+import { maxServedExpressionLength, maxServedLimits } from "../../../proxy/src/translate/limit-budget.ts";
+import { translate } from "../../../proxy/src/translate/translate.ts";
+import { usedMemory } from "../../support/memory.ts";
+import {
+  gateway,
+  gatewayClass,
+  http,
+  minute,
+  policy,
+  read,
+  route,
+  routeTarget,
+  times,
+} from "../support/tenant-objects.ts";
+
+/** Policies with 16 entries each, four of them at a route. */
+function policies(count: number, targets: number, nameEnd: string, key: (at: number) => string): readonly object[] {
+  const routeOf = (at: number) => `r${at}${nameEnd}`;
+  return [
+    gateway("web", [http]),
+    ...times(Math.ceil(count / 4) * targets, (at) => route(routeOf(at), [{}], { hostnames: [`h${at}.test`] })),
+    ...times(count, (at) =>
+      policy(
+        `p${at}${nameEnd}`,
+        times(targets, (index) => routeTarget(routeOf(Math.floor(at / 4) * targets + index))),
+        times(16, (entry) => ({ ...minute, key: key(at * 16 + entry) })),
+      ),
+    ),
+  ];
+}
+
+function packedFor(objects: readonly object[]): PackedSnapshot {
+  const { binds, backends } = translate(read([gatewayClass, ...objects]));
+  return runToEnd(packSnapshot({ generation: 1, binds, backends }));
+}
+
+test.each([
+  [
+    "limits with long names",
+    policies(160, 16, `-${"x".repeat(240)}`, (at) => `request.headers["x-${at % 16}"]`),
+    maxServedLimits,
+    1_000 * maxServedLimits,
+  ],
+  [
+    "expressions with many operators",
+    policies(256, 1, "", (at) => `"${String(at).padStart(5)}"${"+request.path".repeat(77)}`),
+    Math.floor(maxServedExpressionLength / 1_008 / 16) * 16,
+    100 * maxServedExpressionLength,
+  ],
+])("%s take a bounded part of the memory of a worker", async (_name, objects, limits, mostBytes) => {
+  const packed = packedFor(objects);
+  const before = await usedMemory();
+  const received = new ReceivedParts();
+  for (const batch of batchesOf(packed, new Set())) received.take(structuredClone(batch));
+  const snapshot = runToEnd(received.assemble(packed.frame));
+  const table = new CounterTable(createCounterMemory(1_024), 1);
+  const rules = snapshot.binds.flatMap(({ listeners }) =>
+    listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
+  );
+  const compiled = rules.map((rule) => compileLimits(rule.limits, table));
+  const taken = (await usedMemory()) - before;
+  expect(compiled.reduce((sum, set) => sum + set.limits.length, 0)).toBe(limits);
+  expect(taken).toBeLessThan(mostBytes);
+});
