@@ -202,11 +202,12 @@ const costly = [
 ].map((unit) => unit.repeat(Math.ceil(65_536 / unit.length)));
 
 test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 1)} ${text}`)])(
-  "a text of 64 KiB costs no more than to read some 10,000 characters",
+  "a text of 64 KiB costs no more than reading some 1,000,000 characters",
   (text) => {
-    // About 1 of these on an idle machine. Escapes that throw cost 800; work that grows with the length squared, more.
-    expect(relativeCost(() => redactText(text), 8)).toBeLessThan(8);
-    expect(relativeCost(() => redactNamed("a", text), 8)).toBeLessThan(8);
+    // Each costs about 1, and up to 9 on a busy machine. Escapes that throw cost 800; work that grows with the square of
+    // the length costs more.
+    expect(relativeCost(() => redactText(text), 100)).toBeLessThan(100);
+    expect(relativeCost(() => redactNamed("a", text), 100)).toBeLessThan(100);
   },
 );
 
