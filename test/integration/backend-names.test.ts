@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
-import type { ResolvedName } from "../../proxy/src/upstream/name-watch.ts";
+import type { ResolvedName } from "@gatewayproxy/runtime/host-names";
 
 /** A server on each address, all on one port, that says at which address it was reached. */
 async function startServers(...hosts: readonly string[]) {

@@ -29,6 +29,8 @@ const pending: readonly string[] = [
 const accepted: readonly RegExp[] = [
   // A method of the Gemini API.
   /\bgenerateAnswer\b/g,
+  // A section of a DNS message (RFC 1035 §4.1).
+  /\banswers: records\b/g,
   // A member of the request of Groq's compound models.
   /\banswering_model\b/g,
   // The setting for invalid policies, in the chart and the environment.

@@ -3,9 +3,10 @@
  * permitted addresses. A host name is resolved and checked for each connection, so a name server that changes its reply
  * (DNS rebinding) gains nothing.
  */
-import { lookup } from "node:dns";
+import type { LookupAddress, LookupOptions } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { resolveName } from "@gatewayproxy/runtime/host-names";
 
 /** The `code` of the error for a connection that is not permitted. */
 export const forbiddenAddress = "ERR_FORBIDDEN_ADDRESS";
@@ -19,21 +20,31 @@ export function findForbidden(guard: AddressGuard, host: string, port: number): 
 /** Returns a lookup that resolves a name to its addresses that are permitted with `port`. It fails if none is. */
 export function guardedLookup(guard: AddressGuard, port: number): LookupFunction {
   return (host, options, done) => {
-    lookup(host, { ...options, all: true }, (error, found) => {
-      if (error !== null) {
-        done(error, []);
-        return;
-      }
-      const permitted = found.filter(({ address }) => guard.denialReason(address, port) === undefined);
-      const [first] = permitted;
-      const [denied] = found;
-      if (first === undefined) {
-        const reason = denied === undefined ? "has no address" : describe(guard, denied.address, port);
-        done(forbidden(`${host} ${reason}`), []);
-      } else if (options.all === true) done(null, permitted);
-      else done(null, first.address, first.family);
-    });
+    permittedAddresses(guard, host, port, familyNumber(options)).then(
+      (permitted) => {
+        if (options.all === true) done(null, [...permitted]);
+        else done(null, permitted[0].address, permitted[0].family);
+      },
+      (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), []),
+    );
   };
+}
+
+type Addresses = readonly [LookupAddress, ...LookupAddress[]];
+
+async function permittedAddresses(guard: AddressGuard, host: string, port: number, family: number): Promise<Addresses> {
+  const { addresses } = await resolveName(host);
+  const found = addresses.map((address) => ({ address, family: isIP(address) }));
+  const ofFamily = found.filter((each) => family === 0 || each.family === family);
+  const [first, ...others] = ofFamily.filter(({ address }) => guard.denialReason(address, port) === undefined);
+  if (first !== undefined) return [first, ...others];
+  const [denied] = ofFamily;
+  throw forbidden(`${host} ${denied === undefined ? "has no address" : describe(guard, denied.address, port)}`);
+}
+
+/** Returns 4 or 6; 0 stands for both. */
+function familyNumber({ family = 0 }: LookupOptions): number {
+  return typeof family === "number" ? family : Number(family.slice("IPv".length));
 }
 
 function describe(guard: AddressGuard, address: string, port: number): string {

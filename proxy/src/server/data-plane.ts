@@ -37,7 +37,7 @@ import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
-import { resolveName } from "../upstream/name-watch.ts";
+import { resolveName } from "@gatewayproxy/runtime/host-names";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
