@@ -16,12 +16,7 @@ if [ "$offline" = true ]; then eval "$("$repository/test/rig/kind/rig.sh" env)";
 need kind "without it there is nothing that could remove a cluster"
 # Without docker there is no cluster either.
 if docker info >/dev/null 2>&1; then
-  if cluster_exists; then
-    progress "delete cluster $cluster"
-    run_quietly kind delete cluster --name "$cluster"
-  else
-    progress "there is no cluster $cluster"
-  fi
+  if cluster_exists; then delete_cluster; else progress "there is no cluster $cluster"; fi
 fi
 if [ "$offline" = true ]; then "$repository/test/rig/kind/rig.sh" down; fi
 progress "done"

@@ -47,6 +47,12 @@ go_offline() {
   gateway_api_crds=$GATEWAY_API_CRDS
 }
 
+delete_cluster() {
+  cluster_exists || return 0
+  progress "delete cluster $cluster"
+  run_quietly kind delete cluster --name "$cluster"
+}
+
 cluster_exists() { kind get clusters 2>/dev/null | grep -qx "$cluster"; }
 kube() { kubectl --context "kind-$cluster" "$@"; }
 helm_here() { helm --kube-context "kind-$cluster" "$@"; }

@@ -2,9 +2,10 @@
 # A whole cluster from one command: kind, the Gateway API, our images, the chart with Redis and two replicas of the rate
 # limit service, the mock LLM and the examples. Safe to repeat: what is there is kept, what has changed is rolled out.
 #
-# usage: scripts/kind-up.sh [--offline] [--limit-service NAME]
+# usage: scripts/kind-up.sh [--offline] [--replace] [--limit-service NAME]
 #   --offline             pulls no image: node image and base images are made from package registries (Debian, Go and npm;
 #                         see test/rig/kind). Needs root on Debian 12.
+#   --replace             deletes the cluster that is there and creates a new one
 #   --limit-service NAME  which service counts the limits that all replicas share (ours):
 #                           ours           ratelimit-service/, by the chart
 #                           envoyproxy     envoyproxy/ratelimit with Redis
@@ -32,9 +33,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/kind-lib.sh"
 source "$repository/scripts/kind-limit-services.sh"
 
 limit_service=ours
+replace_cluster=false
 while [ $# -gt 0 ]; do
   case $1 in
     --offline) offline=true ;;
+    --replace) replace_cluster=true ;;
     --limit-service)
       limit_service=${2-}
       shift
@@ -44,7 +47,7 @@ while [ $# -gt 0 ]; do
       usage
       exit
       ;;
-    *) die "$1 is not known; accepted are --offline, --limit-service NAME and --help" ;;
+    *) die "$1 is not known; accepted are --offline, --replace, --limit-service NAME and --help" ;;
   esac
   [ $# = 0 ] || shift
 done
@@ -52,11 +55,12 @@ choose_limit_service "$limit_service"
 
 create_cluster() {
   local config=$repository/kind-config.yaml arguments=()
+  if [ "$replace_cluster" = true ]; then delete_cluster; fi
   if cluster_exists; then
     progress "cluster $cluster is there"
     run_quietly kind export kubeconfig --name "$cluster"
     kube get --raw /readyz >/dev/null 2>&1 ||
-      die "cluster $cluster does not answer; remove it with scripts/kind-down.sh and start again"
+      die "the API server of cluster $cluster does not respond; scripts/kind-up.sh --replace deletes the cluster and creates a new one"
     return
   fi
   progress "create cluster $cluster"

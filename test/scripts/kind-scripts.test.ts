@@ -68,7 +68,7 @@ describe("kind-up.sh", () => {
     expect(stderr).toMatch(/^no room\nerror: failed: kind create cluster --name gateway-proxy /);
   });
 
-  test("says of a cluster that does not answer, as one that was half made, how to make it anew", () => {
+  test("says of a cluster whose API server does not respond how to replace it", () => {
     const { status, stdout, stderr } = run("kind-up.sh", {
       ...all,
       kind: '[ "$1" != get ] || echo gateway-proxy',
@@ -77,8 +77,16 @@ describe("kind-up.sh", () => {
     expect(status).toBe(1);
     expect(stdout).toContain("cluster gateway-proxy is there\n");
     expect(stderr).toBe(
-      "error: cluster gateway-proxy does not answer; remove it with scripts/kind-down.sh and start again\n",
+      "error: the API server of cluster gateway-proxy does not respond; scripts/kind-up.sh --replace deletes the cluster and creates a new one\n",
     );
+  });
+
+  test("replaces a cluster whose API server does not respond", () => {
+    const kind =
+      '[ "$1" = get ] || echo "$1" >>"$0.calls"; case $1 in get) [ -e "$0.calls" ] || echo gateway-proxy ;; create) cat "$0.calls" >&2; exit 1 ;; esac';
+    const { stdout, stderr } = run("kind-up.sh", { ...all, kind, kubectl: "exit 1" }, ["--replace"]);
+    expect(stdout).toContain("delete cluster gateway-proxy\n");
+    expect(stderr).toMatch(/^delete\ncreate\nerror: failed: kind create cluster --name gateway-proxy /);
   });
 
   test("makes kubectl's context that of a cluster that is there", () => {
@@ -134,7 +142,7 @@ test.each([
   {
     script: "kind-up.sh",
     args: ["--ofline"],
-    says: "--ofline is not known; accepted are --offline, --limit-service NAME and --help",
+    says: "--ofline is not known; accepted are --offline, --replace, --limit-service NAME and --help",
   },
   { script: "kind-up.sh", args: ["--limit-service"], says: `the rate limit service is ''; ${services}` },
   { script: "kind-up.sh", args: ["--limit-service=redis"], says: `the rate limit service is 'redis'; ${services}` },

@@ -1,6 +1,6 @@
 /**
- * Brings the cluster up for a run and takes it down again, unless it was there before. `KIND_OFFLINE=true` makes it without
- * pulling an image (test/rig/kind).
+ * Creates the cluster for a run and deletes it afterwards. A cluster that exists is used and kept, except with `CI=true`:
+ * there it is what an interrupted run left, and is replaced. With `KIND_OFFLINE=true`, no image is pulled (test/rig/kind).
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -13,8 +13,9 @@ let wasThere = false;
 
 export function setup(): void {
   if (offline.length > 0) takeRigEnvironment();
-  wasThere = clusterExists();
-  run("scripts/kind-up.sh", offline);
+  const replace = process.env["CI"] === "true" ? ["--replace"] : [];
+  wasThere = replace.length === 0 && clusterExists();
+  run("scripts/kind-up.sh", [...offline, ...replace]);
   if (offline.length === 0) return;
   // Where the rig has started docker, its socket is known only now.
   takeRigEnvironment();
