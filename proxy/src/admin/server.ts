@@ -3,13 +3,12 @@
  * `{error, hint}`.
  */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { AdminError as ErrorBody } from "@gatewayproxy/admin-api/error";
-import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
+import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
-import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import {
@@ -50,9 +49,7 @@ export interface AdminServer {
 /** Opens the admin server. Rejects if the address cannot be listened on, or the token cannot be read. */
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
   if (options.tokenFile !== undefined) await readToken(options.tokenFile);
-  const server = createServer(oneRequestAtATime((request, response) => void serve(options, request, response)));
-  const limit = new FairConnectionLimit(maxConnections);
-  server.on("connection", (socket: Socket) => limit.accept(socket));
+  const server = createBoundedServer({ maxConnections }, (request, response) => void serve(options, request, response));
   server.on("clientError", rejectMalformed);
   return {
     address: await listen(server, options.address),

@@ -1,9 +1,8 @@
 /** HTTP servers of one page each, beside the data path: metrics for Prometheus and readiness for a probe. */
-import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { RequestListener, Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
-import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 import { throttle } from "@gatewayproxy/runtime/throttle";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 
@@ -50,10 +49,12 @@ export async function openPageServer(
       );
     }
   };
-  const timeouts = { headersTimeout: requestTimeoutMs, requestTimeout: requestTimeoutMs };
-  const server = createServer({ ...timeouts, connectionsCheckingInterval: requestTimeoutMs }, oneRequestAtATime(serve));
-  const limit = new FairConnectionLimit(maxConnections);
-  server.on("connection", (socket: Socket) => limit.accept(socket));
+  const timeouts = {
+    headersTimeout: requestTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: requestTimeoutMs,
+  };
+  const server = createBoundedServer({ ...timeouts, maxConnections }, serve);
   await listen(server, address);
   const { address: host, port } = server.address() as AddressInfo; // A listening TCP server has such an address.
   return { address: { host, port }, close: () => close(server) };

@@ -1,7 +1,8 @@
 /**
  * Bounds the connections of a server. Below the bound everyone may connect. At the bound, the network with the most
  * connections loses its newest one, or its next connection is rejected. A client that opens connections without end
- * therefore displaces its own connections, and others can still connect.
+ * therefore displaces its own connections, and others can still connect. If no network has more than one connection, a
+ * further network displaces the oldest idle one.
  */
 import type { Socket } from "node:net";
 import { networkOf } from "./ip-address.ts";
@@ -12,49 +13,57 @@ const ipv6PrefixLength = 64;
 /** The connections of a server, bounded, with a fair share for each network. */
 export class FairConnectionLimit {
   readonly #max: number;
+  readonly #isIdle: (socket: Socket) => boolean;
+  /** Sockets with the network of each, oldest first. */
+  readonly #all = new Map<Socket, string>();
   /** Sockets by network, oldest first. */
   readonly #networks = new Map<string, Set<Socket>>();
-  #count = 0;
 
-  /** @param max the maximum number of connections at one time. */
-  constructor(max: number) {
+  /**
+   * @param max the maximum number of connections at one time.
+   * @param isIdle whether a connection has no complete request. By default no connection is idle.
+   */
+  constructor(max: number, isIdle: (socket: Socket) => boolean = () => false) {
     this.#max = max;
+    this.#isIdle = isIdle;
   }
 
   /** Counts a connection until it closes. Returns false if the connection is rejected; its socket is then destroyed. */
   accept(socket: Socket): boolean {
     // All clients of a Unix socket count as one network.
     const network = networkOf(socket.remoteAddress ?? "", ipv6PrefixLength);
-    if (this.#count >= this.#max) {
-      const own = this.#networks.get(network)?.size ?? 0;
-      const largest = this.#largest();
-      if (largest === undefined || largest.size <= own + 1) {
+    if (this.#all.size >= this.#max) {
+      const displaced = this.#displacedBy(network);
+      if (displaced === undefined) {
         socket.destroy();
         return false;
       }
-      // The newest one: older connections are more likely to have requests in progress.
-      const newest = [...largest].at(-1);
-      if (newest !== undefined) {
-        this.#remove(newest, largest);
-        newest.destroy();
-      }
+      this.#remove(displaced);
+      displaced.destroy();
     }
-    this.#add(socket, network);
+    this.#all.set(socket, network);
+    const sockets = this.#networks.get(network) ?? new Set();
+    this.#networks.set(network, sockets.add(socket));
+    socket.once("close", () => this.#remove(socket));
     return true;
   }
 
-  #add(socket: Socket, network: string): void {
-    const sockets = this.#networks.get(network) ?? new Set();
-    this.#networks.set(network, sockets.add(socket));
-    this.#count++;
-    socket.once("close", () => {
-      this.#remove(socket, sockets);
-      if (sockets.size === 0 && this.#networks.get(network) === sockets) this.#networks.delete(network);
-    });
+  /** Returns the connection that a new one of a network replaces, if there is one. */
+  #displacedBy(network: string): Socket | undefined {
+    const own = this.#networks.get(network)?.size ?? 0;
+    const largest = this.#largest();
+    // The newest one: older connections are more likely to have requests in progress.
+    if (largest !== undefined && largest.size > own + 1) return [...largest].at(-1);
+    return own > 0 ? undefined : [...this.#all.keys()].find(this.#isIdle);
   }
 
-  #remove(socket: Socket, sockets: Set<Socket>): void {
-    if (sockets.delete(socket)) this.#count--;
+  #remove(socket: Socket): void {
+    const network = this.#all.get(socket);
+    if (network === undefined) return;
+    this.#all.delete(socket);
+    const sockets = this.#networks.get(network);
+    sockets?.delete(socket);
+    if (sockets?.size === 0) this.#networks.delete(network);
   }
 
   #largest(): Set<Socket> | undefined {

@@ -1,19 +1,11 @@
 /** A small HTTP server for the ports beside gRPC: fixed paths, complete bodies, errors as text. */
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import type { Socket } from "node:net";
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
+import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { defaultMaxConnections } from "../connection-bounds.ts";
-import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
-import { oneRequestAtATime } from "@gatewayproxy/runtime/one-request-at-a-time";
 
 export interface HttpRequest {
   readonly method: string;
@@ -79,12 +71,10 @@ export class HttpServer {
     this.#options = options;
     this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxCallBytes;
     this.#maxBodyMemoryBytes = options.maxBodyMemoryBytes ?? 33_554_432;
-    this.#server = createServer(
-      { requestTimeout: 60_000 },
-      oneRequestAtATime((req, res) => void this.#serve(req, res)),
+    this.#server = createBoundedServer(
+      { requestTimeout: 60_000, maxConnections: options.maxConnections ?? defaultMaxConnections },
+      (request, response) => void this.#serve(request, response),
     );
-    const shares = new FairConnectionLimit(options.maxConnections ?? defaultMaxConnections);
-    this.#server.on("connection", (socket: Socket) => shares.accept(socket));
   }
 
   /** Memory of the bodies that are being received. */
