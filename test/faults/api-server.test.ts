@@ -58,7 +58,7 @@ spec:
 test.for([
   ["a minute", 1],
   ["an hour, by a clock that runs 60 times as fast", 60],
-] as const)("API server away for %s, and back with an older state", async ([, speed], { task, skip }) => {
+] as const)("API server unavailable for %s, then available with an older state", async ([, speed], { task, skip }) => {
   skip(!isBuilt, "it takes an API server: run test/rig/build.sh control-plane");
   skip(speed > 1 && faketimeLibrary === undefined, "it takes libfaketime: run scripts/install-test-programs.sh");
   const clock = speed === 1 ? {} : fastClock(speed);
@@ -101,13 +101,13 @@ test.for([
     },
   });
   const counted = before - (await remaining()) - 1 - asked;
-  const follows = `the older state is in force ${(knownAgainMs / 1_000).toFixed(1)} s after it serves`;
+  const follows = `the older state takes effect ${(knownAgainMs / 1_000).toFixed(1)} s after it is available`;
   expect(others(seen.outcomes, "200")).toEqual([]);
   if (speed > 1) {
     // The hour of the limit ends within the test, so that its counter says nothing.
     task.meta.figures = seen.figures(follows);
     return;
   }
-  task.meta.figures = seen.figures(`${seen.outcomes.length} admitted; ${counted} counted; ${follows}`);
+  task.meta.figures = seen.figures(`${seen.outcomes.length} allowed; ${counted} counted; ${follows}`);
   expect(counted).toBe(seen.outcomes.length);
 });

@@ -14,7 +14,7 @@ import type { Figures } from "./support/fault.ts";
 import { rate } from "./support/rate.ts";
 
 const page = join(import.meta.dirname, "../../docs/reliability.md");
-const heads = ["fault", "requests", "answers", "p99 ms", "slowest ms", "well again after", "counters"];
+const heads = ["fault", "requests", "responses", "p99 ms", "slowest ms", "recovery", "counters"];
 
 export class FiguresReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -46,8 +46,8 @@ function reasonOf(test: TestCase): string {
   return (result.state === "skipped" ? result.note : undefined) ?? "the run was not asked for it";
 }
 
-function row(name: string, { requests, answers, p99Ms, slowestMs, recoveredMs, counters }: Figures): string {
-  const kinds = answers.map(([kind, count]) => `${count.toLocaleString("en")} × ${kind}`).join("<br>");
+function row(name: string, { requests, responses, p99Ms, slowestMs, recoveredMs, counters }: Figures): string {
+  const kinds = responses.map(([kind, count]) => `${count.toLocaleString("en")} × ${kind}`).join("<br>");
   const again = recoveredMs === 0 ? "–" : `${(recoveredMs / 1_000).toFixed(1)} s`;
   return line([name, requests.toLocaleString("en"), kinds, p99Ms.toFixed(0), slowestMs.toFixed(0), again, counters]);
 }

@@ -1,4 +1,4 @@
-/** Rate limit services, and the Redis behind them, that go away under load. A fallback answers meanwhile. */
+/** Rate limit services, and the Redis behind them, that go away under load. A fallback decides meanwhile. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -96,7 +96,7 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
         againMs = await untilServiceDecides(limited.world);
       },
     });
-    // Whatever happens to the limit, the client is answered, and waits for the limit no longer than its timeout.
+    // Every client gets a response, and waits for the limit no longer than its timeout.
     expect(new Set(seen.outcomes.map(({ kind }) => kind))).toEqual(new Set(["200"]));
     return { ...seen, figures: (counters) => ({ ...seen.figures(counters), recoveredMs: againMs }) };
   }
@@ -110,7 +110,7 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
     const sums = await accounts(limited);
     task.meta.figures = seen.figures(words(sums));
     expect(sums.byFallback).toBeGreaterThan(0);
-    // What it had counted of calls whose answer it could not give any more.
+    // Calls that it counted without sending a response.
     expect(sums.counted).toBeGreaterThanOrEqual(sums.byService);
     expect(sums.counted).toBeLessThanOrEqual(sums.byService + sums.byFallback);
   });
@@ -138,7 +138,7 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
     expect(sums.counted).toBeGreaterThanOrEqual(sums.byService);
   });
 
-  test("rate limit service answers garbage for 3 s", async ({ task }) => {
+  test("rate limit service sends invalid responses for 3 s", async ({ task }) => {
     const limited = await startLimited(await redisFor());
     const { wire } = limited;
     const seen = await measure(limited, {

@@ -99,10 +99,10 @@ test("a full disk under the log and the configuration, for 3 s", async ({ task, 
     },
   });
   const counted = limit - (await remaining(proxy.url)) - 1;
-  task.meta.figures = seen.figures(`${seen.outcomes.length} answered; ${counted} counted`);
+  task.meta.figures = seen.figures(`${seen.outcomes.length} served; ${counted} counted`);
   expect(proxy.hasEnded()).toBe(false);
   expect(others(seen.outcomes, "200")).toEqual([]);
-  // The last good configuration stays in force, its limit with it.
+  // The last valid configuration stays in use, with its limit.
   expect(counted).toBe(seen.outcomes.length);
 });
 
@@ -138,7 +138,7 @@ describeWith(["faketime"], "clock steps", () => {
       repair: () => writeFile(offset, "+0\n"),
     });
     const counted = before - (await remaining(proxy.url)) - 1;
-    task.meta.figures = seen.figures(`${seen.outcomes.length} admitted; ${counted} counted`);
+    task.meta.figures = seen.figures(`${seen.outcomes.length} allowed; ${counted} counted`);
     expect(others(seen.outcomes, "200")).toEqual([]);
     // Windows are measured by the monotonic clock: none ends early, none lasts longer.
     expect(counted).toBe(seen.outcomes.length);

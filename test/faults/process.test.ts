@@ -67,7 +67,7 @@ test("1,000 edits of the configuration at 50 a second", async ({ task }) => {
   });
   // Of its own; each that is asked is counted.
   const before = Number((await ask()).headers.get("x-ratelimit-remaining"));
-  const reload = `the last edit is in force after ${(inForceMs / 1_000).toFixed(1)} s`;
+  const reload = `the last edit takes effect after ${(inForceMs / 1_000).toFixed(1)} s`;
   task.meta.figures = seen.figures(`${limit - before} counted; ${reload}`);
   expect(others(seen.outcomes, "200")).toEqual([]);
   // No edit has lost a count: every request of the load, and at least one of the test's own.
@@ -94,12 +94,12 @@ test("a worker thread that dies", async ({ task }) => {
   });
   const remaining = Number((await fetch(`http://127.0.0.1:${port}/`)).headers.get("x-ratelimit-remaining"));
   const counted = limit - remaining - 1;
-  const answered = seen.outcomes.filter(({ status }) => status === 200).length;
-  task.meta.figures = seen.figures(`${answered} admitted and answered; ${counted} counted`);
+  const served = seen.outcomes.filter(({ status }) => status === 200).length;
+  task.meta.figures = seen.figures(`${served} allowed and served; ${counted} counted`);
   // What was under way in the thread is lost with its connections; the other thread serves on.
   expect(others(seen.outcomes, "200", "ECONNRESET", "200, body cut off", "ECONNREFUSED")).toEqual([]);
   expect(task.meta.figures.recoveredMs).toBeLessThan(10_000);
   // The counters are in the shared memory: what was counted stays counted, and nothing is counted twice.
-  expect(counted).toBeGreaterThanOrEqual(answered);
+  expect(counted).toBeGreaterThanOrEqual(served);
   expect(counted).toBeLessThanOrEqual(seen.outcomes.length);
 });

@@ -7,8 +7,8 @@ import { rate } from "./rate.ts";
 /** One row of the table. */
 export interface Figures {
   readonly requests: number;
-  /** How often each kind of answer came, the most frequent first. */
-  readonly answers: readonly (readonly [string, number])[];
+  /** The number of responses of each kind, the most frequent first. */
+  readonly responses: readonly (readonly [string, number])[];
   readonly p99Ms: number;
   readonly slowestMs: number;
   /** From the repair to the last request that failed; 0 where none failed after it. */
@@ -78,7 +78,7 @@ export async function under(options: FaultOptions): Promise<FaultOutcome> {
 export function figuresOf(outcomes: readonly Outcome[], since = outcomes): Figures {
   return {
     requests: outcomes.length,
-    answers: countKinds(outcomes),
+    responses: countKinds(outcomes),
     p99Ms: latency(since, 99),
     slowestMs: latency(since, 100),
     recoveredMs: 0,
@@ -86,7 +86,7 @@ export function figuresOf(outcomes: readonly Outcome[], since = outcomes): Figur
   };
 }
 
-/** The kinds of answers that are not among `expected`. */
+/** The kinds of responses that are not among `expected`. */
 export function others(outcomes: readonly Outcome[], ...expected: readonly (string | RegExp)[]): readonly string[] {
   const kinds = new Set(outcomes.map(({ kind }) => kind));
   return [...kinds].filter((kind) => !expected.some((it) => (typeof it === "string" ? it === kind : it.test(kind))));

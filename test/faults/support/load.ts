@@ -1,5 +1,5 @@
 /**
- * Clients that ask at a steady rate, whatever becomes of their requests: an answer that is late delays no other request,
+ * Clients that send at a constant rate: a late response delays no other request,
  * and nothing is tried twice. HTTP/1.1 with kept connections, or HTTP/2 on a few.
  */
 import { Agent, type ClientRequest, request as requestHttp1 } from "node:http";
@@ -187,7 +187,7 @@ function http2Client(port: () => number, patienceMs: number): Client {
 }
 
 function noAnswer(patienceMs: number): string {
-  return `no answer within ${patienceMs / 1_000} s`;
+  return `no response within ${patienceMs / 1_000} s`;
 }
 
 function kindOf(status: number, chunks: readonly Buffer[]): string {
