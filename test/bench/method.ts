@@ -17,38 +17,38 @@ export function describeRun(peers: readonly Peer[], options: BenchOptions, loadB
 
 Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}.
 
-- Machine: ${describeMachine()}. Load generator, backend and proxy share it; its load
+- Machine: ${describeMachine()}. Load generator, backend and proxy share it. Its load
   average before the run was ${loadBefore.toFixed(1)}.
 - Versions: ${[...peers.map((peer) => peer.version()), ...toolVersions()].join("; ")}.
-- Setting: every peer with ${threads}, access log off, everything else at its default, all on 127.0.0.1. The
-  backend is nginx with a fixed answer of 1 KiB; event streams come from a small Node server.
-- Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns. Before a case each peer's
-  answer is compared with the backend's own; an answer other than 2xx or a broken connection ends the run.
-- **CPU µs/request** is user and system time of the whole process with all its threads, divided by the requests
-  answered: median (lowest–highest of the rounds). It is the figure to compare: what a request costs hardly depends on
-  who else uses the machine, while requests/s and latencies here tell mostly how busy it was.
-- "Own service and Redis" adds the CPU time and memory of a rate limit service and a Redis that nobody else uses: ours
-  behind ours, envoyproxy/ratelimit without statistics behind Envoy.
+- Setting: every peer with ${threads}, access log off, other settings at their defaults, all on 127.0.0.1. The
+  backend is nginx with a fixed response of 1 KiB; event streams come from a small Node server.
+- Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns. Before a case, each peer's
+  response is compared with that of the backend. Any status other than 2xx, or a broken connection, ends the run.
+- **CPU µs/request** is user and system time of the whole process with all its threads, divided by the completed
+  requests: median (lowest–highest of the rounds). Compare this figure: it hardly depends on other load of the machine,
+  while requests/s and latencies mostly show how busy the machine was.
+- "Own service and Redis" adds the CPU time and memory of a dedicated rate limit service and Redis: the bundled
+  service behind this proxy, envoyproxy/ratelimit without statistics behind Envoy.
 - **× Envoy** pairs the two samples of one round and takes the median of the pairs; below 1 is cheaper than Envoy.
 
 `.trimStart();
 }
 
-/** The text above the table of what it costs to be observable, dated today. */
+/** The text above the table of the cost of observability, with today's date. */
 export function describeObservation({ repeats, seconds, workers }: BenchOptions, loadBefore: number): string {
   return `
-## What it costs to be observable
+## The cost of observability
 
 Written by \`npm run bench -- --observation\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; machine and method as above,
 ${repeats} rounds of ${seconds} s, ${workers} worker, load average before the run ${loadBefore.toFixed(1)}.
 
-- **ours** is the proxy as it ships, with nobody watching: a request looks at one field to see that.
-- **watched, none matches** has an open \`/debug/trace\` whose condition no request meets, so that each is held against it.
-- **without the trace hook** is the same proxy with every such look removed from its sources as they are loaded.
-- **without heap sampling** does not sample what it allocates, from which \`/debug/pprof/heap\` is made.
-- **ours, a second one** is the first again: how far two runs of one program differ. What is less than that, or lies
-  within the range of all rounds, is no difference that this run could tell.
-- **× ours** below 1 is what would be saved.
+- **ours** is the proxy as released, without a client of the admin server. A request checks one field for that.
+- **watched, none matches** has an open \`/debug/trace\` with a condition that no request meets, but that is evaluated for each.
+- **without the trace hook** is the same proxy, with all these checks removed from its sources as they are loaded.
+- **without heap sampling** does not sample allocations, which \`/debug/pprof/heap\` shows.
+- **ours, a second one** is the first again. It shows how much two runs of one program differ. A smaller difference, or
+  one within the range of all rounds, is not significant.
+- **× ours** below 1 would be a saving.
 
 `.trimStart();
 }

@@ -86,15 +86,15 @@ Written by \`npm run bench:ratelimit-service\` on ${today()}, commit ${describeC
 - Machine: ${describeMachine()}. Load generator, Redis and service share it.
 - Versions: ${serviceVersions().join("; ")}.
 - Setting: both services on one Redis, with the same file of limits and LOCAL_CACHE_SIZE_IN_BYTES=1000000. The reference
-  without its statistics (DISABLE_STATS=true), which is when it costs least; ours with its own, and with the response
-  headers that it sends by default. Ours with one thread, the reference with as many as it likes.
-- Calls: one descriptor of one entry, by h2load over plain HTTP/2; every answer is 200, and before a case one is read to
-  be the right one. In a case with one counter all calls ask for the same, and what ours is asked in one turn it sends to
-  Redis as one command; with 8 counters each has connections of its own.
+  runs without statistics (DISABLE_STATS=true), which costs it least; ours with statistics, and with the response headers
+  that it sends by default. Ours has one thread, the reference as many as Go starts.
+- Calls: one descriptor of one entry, by h2load over HTTP/2 without TLS. Every response is 200, and before a case the content of
+  one is checked. In a case with one counter, all calls have the same descriptor, and ours sends the calls of one turn of
+  its event loop to Redis as one command. With 8 counters, each has its own connections.
 - Method: per case a warm-up, then ${repeats} rounds of ${seconds} s in which the services take turns.
-- **CPU µs/call** is user and system time of the service's whole process, divided by the calls answered: median
-  (lowest–highest of the rounds). It is the figure to compare: what a call costs hardly depends on who else uses the
-  machine, while calls/s and latencies tell mostly how busy it was.
+- **CPU µs/call** is user and system time of the service's whole process, divided by the completed calls: median
+  (lowest–highest of the rounds). Compare this figure: it hardly depends on other load of the machine, while calls/s and
+  latencies mostly show how busy the machine was.
 - **× reference** pairs the two samples of one round and takes the median of the pairs; below 1 is cheaper.
 
 `.trimStart();
