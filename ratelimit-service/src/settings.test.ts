@@ -452,7 +452,7 @@ test("docs/ratelimit-service.md shows every setting, those without effect, and t
   const withSettings = withSection(readFileSync(page, "utf8"), "settings", renderSettingsTable(serviceSettings));
   const withOthers = withSection(withSettings, "other-settings", others);
   const defaults = renderMarkdownTable([
-    ["environment variable", "our command, our chart", "`/bin/ratelimit`", "so that there"],
+    ["environment variable", "its own command, the chart", "`/bin/ratelimit`", "effect"],
     ...Object.entries(differingDefaults).map(([name, { ours, reference, effect }]) => [
       ...[`\`${name}\``, ours, `\`${reference}\``, effect],
     ]),
