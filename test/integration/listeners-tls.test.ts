@@ -53,7 +53,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     return certificate.subject?.CN;
   }
 
-  test("answers over TLS, and the backend hears of it", async () => {
+  test("responds over TLS, and the backend gets X-Forwarded-Proto https", async () => {
     const { gateway } = await start([tlsListener("https", ["a"])], tlsSecretManifest("a", a));
     const { status, body } = await askTls(gateway, "a.example", { ca });
     expect(status).toBe(200);
@@ -148,7 +148,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       ["unknown.example", "a.example", 200],
       ["", "a.example", 200],
       ["", "b.example", 421],
-    ])("a connection for %j that asks for %s is answered with %i", async (servername, host, status) => {
+    ])("on a connection for %j, a request for %s gets %i", async (servername, host, status) => {
       const { gateway } = await start(listeners, ...secrets());
       const session = await openHttp2(gateway, { servername, rejectUnauthorized: false });
       expect((await askHttp2(session, host)).status).toBe(status);

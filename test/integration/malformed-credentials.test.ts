@@ -153,7 +153,7 @@ spec: ${spec}
           .map(({ condition, status, reason }) => [condition, `${status} ${reason}`]),
       );
 
-    test("answers with the former certificate, and tells until when that is valid", async () => {
+    test("presents the previous certificate, and reports its expiry", async () => {
       const { port } = await startBackend(answering(200, "ok"));
       const rest = [backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])];
       const all = (certificate: string) =>

@@ -43,7 +43,7 @@ async function serve(filters: string, ...mirrors: readonly TestBackend[]): Promi
   );
 }
 
-test("every mirror gets the request as the filters made it, and the client the backend's answer", async () => {
+test("every mirror gets the request after the filters, and the client gets the response of the backend", async () => {
   const [a, b] = [await listener(), await listener()];
   const edit =
     "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: X-Set, value: s }], remove: [X-Old] } }";
@@ -141,7 +141,7 @@ test("a mirror on a backendRef copies that backend's requests only", async () =>
   expect(main.requests).toHaveLength(8);
 });
 
-test("a mirror without a backend is told in ResolvedRefs, and the rule serves on", async () => {
+test("ResolvedRefs reports a mirror without a backend, and the rule is served", async () => {
   const main = await startBackend(answering(200, "main"));
   const gateway = await startGateway(gatewayManifest());
   const { statuses } = await gateway.apply(

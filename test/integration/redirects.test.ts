@@ -36,7 +36,7 @@ async function ask(
   return { status: answer.status, location: answer.headers.get("location") };
 }
 
-test.each([301, 302, 303, 307, 308])("answers with status %i", async (status) => {
+test.each([301, 302, 303, 307, 308])("responds with status %i", async (status) => {
   const gateway = await startGateway(
     manifests(gatewayManifest(), routeManifest("r", [redirect(`hostname: new.example, statusCode: ${status}`)])),
   );

@@ -93,7 +93,7 @@ test("a host that a route names exactly outranks one that another route's wildca
   expect(body).toBe("exact");
 });
 
-test("a named rule is known by its name: policies attach to it, the log tells it", async () => {
+test("policies and the log refer to a named rule by its name", async () => {
   const gateway = await startGateway(
     manifests(
       listeners("{ name: http, protocol: HTTP, port: 80 }"),

@@ -167,7 +167,7 @@ describe("filters", () => {
     expect(echo.headers).not.toHaveProperty("x-old");
   });
 
-  test("ResponseHeaderModifier edits the answer", async () => {
+  test("ResponseHeaderModifier edits the response", async () => {
     const ask = await echoThrough(
       "{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: X-Served-By, value: us }], remove: [content-type] } }",
     );

@@ -39,7 +39,7 @@ describe.each([
   ["request", "RequestTimeout"],
   ["backendRequest", "UpstreamTimeout"],
 ])("%s", (field, reason) => {
-  test("504 when no answer has begun by then, and the backend is let go", async () => {
+  test("504 if no response has started by then, and the backend's request ends", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const answer = fetch(gateway.url());

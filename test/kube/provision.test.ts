@@ -183,7 +183,7 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     );
   });
 
-  test("merges parameters over what it makes, and refuses those that it cannot use", async () => {
+  test("merges parameters over the objects that it creates, and rejects invalid ones", async () => {
     const namespace = await cluster.namespace();
     const named = "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}";
     await cluster.apply(gateway(namespace, named));
