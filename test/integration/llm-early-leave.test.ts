@@ -170,7 +170,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
   });
 
   test("the bytes, of a stream that does not end", async () => {
-    const scene = await start(tokens, { abandonedAnswers: { timeoutMs: 60_000, maxBytes: 1_000, maxAnswers: 10 } });
+    const scene = await start(tokens, { abandonedResponses: { timeoutMs: 60_000, maxBytes: 1_000, maxResponses: 10 } });
     const client = scene.ask(streamed);
     const { request, response } = await scene.asked();
     response.writeHead(200, { "content-type": "text/event-stream" }).write(piece);
@@ -189,10 +189,10 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
   });
 
   test.each([
-    ["their number", { timeoutMs: 60_000, maxBytes: 1_000, maxAnswers: 0 }],
-    ["a time of 0", { timeoutMs: 0, maxBytes: 1_000, maxAnswers: 10 }],
-  ])("%s, at once", async (_bound, abandonedAnswers) => {
-    const scene = await start(tokens, { abandonedAnswers });
+    ["their number", { timeoutMs: 60_000, maxBytes: 1_000, maxResponses: 0 }],
+    ["a time of 0", { timeoutMs: 0, maxBytes: 1_000, maxResponses: 10 }],
+  ])("%s, at once", async (_bound, abandonedResponses) => {
+    const scene = await start(tokens, { abandonedResponses });
     const client = scene.ask(plain);
     const { request } = await scene.asked();
     const record = scene.gateway.nextRecord();

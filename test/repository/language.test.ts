@@ -21,7 +21,6 @@ const pending: readonly string[] = [
   "scripts/",
   "test/",
   "docs/adr/",
-  "docs/security.md",
   "deploy/crds/",
   "deploy/helm/gateway-proxy/files/crds/",
 ];

@@ -54,7 +54,7 @@ export interface TestGatewayOptions
       | "upgradeProtocols"
       | "trustedHops"
       | "ipv6PrefixLength"
-      | "abandonedAnswers"
+      | "abandonedResponses"
       | "createRequestId"
       | "globalLimits"
       | "requestLog"

@@ -9,7 +9,7 @@ import { type PackedSnapshot, packSnapshot } from "../../proxy/src/app/snapshot-
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
 import type { Snapshot } from "../../proxy/src/ir/snapshot.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { defaultAbandonedAnswers } from "../../proxy/src/server/abandoned-answers.ts";
+import { defaultAbandonedResponses } from "../../proxy/src/server/abandoned-responses.ts";
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/server/client-connections.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
@@ -34,7 +34,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       streamIdleTimeoutMs: 0,
       contendedStreamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
-      abandonedAnswers: defaultAbandonedAnswers,
+      abandonedResponses: defaultAbandonedResponses,
       expectsProxyHeader: false,
       upgradeProtocols: [],
       bodies,

@@ -7,7 +7,7 @@ import type { AddressRules } from "@gatewayproxy/runtime/address-rules";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionResult, DecisionQuery } from "../admin/decision-ring.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
-import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
+import type { AbandonedResponseSettings } from "../server/abandoned-responses.ts";
 import type { ClientMemory } from "../server/client-connections.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import type { RequestRules } from "../server/request-head.ts";
@@ -32,7 +32,7 @@ export interface WorkerStart {
   readonly upstream: UpstreamSettings;
   /** Addresses to which no connection is opened. */
   readonly addresses: AddressRules;
-  readonly abandonedAnswers: AbandonedAnswerSettings;
+  readonly abandonedResponses: AbandonedResponseSettings;
   /** False for a single worker. */
   readonly reusePort: boolean;
   readonly expectsProxyHeader: boolean;

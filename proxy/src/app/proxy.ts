@@ -18,7 +18,7 @@ import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../server/body-budget.ts";
 import { bindName } from "../server/data-plane.ts";
-import type { AbandonedAnswerSettings } from "../server/abandoned-answers.ts";
+import type { AbandonedResponseSettings } from "../server/abandoned-responses.ts";
 import { clientMemoryOf } from "../server/client-connections.ts";
 import { checkFolder, openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
@@ -99,7 +99,7 @@ export class Proxy {
         streamIdleTimeoutMs: settings.streamIdleTimeout,
         contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
         upstream: upstreamSettings(settings),
-        abandonedAnswers: abandonedAnswers(settings),
+        abandonedResponses: abandonedResponses(settings),
         logFilter: renderLogFilter(settings.logLevel),
         accessLog: settings.accessLog,
       },
@@ -374,11 +374,11 @@ function addressRules({ kubernetes, allowBackendAddress }: ProxySettings, own: r
 }
 
 /** Returns the settings of responses whose clients have disconnected. */
-function abandonedAnswers(settings: ProxySettings): AbandonedAnswerSettings {
+function abandonedResponses(settings: ProxySettings): AbandonedResponseSettings {
   return {
     timeoutMs: settings.abandonedAnswerTimeout,
     maxBytes: settings.abandonedAnswerBytes,
-    maxAnswers: settings.maxAbandonedAnswers,
+    maxResponses: settings.maxAbandonedAnswers,
   };
 }
 

@@ -28,7 +28,7 @@ import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
 import { irregularNameActions } from "../server/request-fields.ts";
 import { defaultRequestRules } from "../server/request-head.ts";
-import { defaultAbandonedAnswers } from "../server/abandoned-answers.ts";
+import { defaultAbandonedResponses } from "../server/abandoned-responses.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 /** The name of an object in a namespace. */
@@ -265,21 +265,21 @@ export const proxySettings = {
     kind: duration(0, 3_600_000),
     flag: "abandoned-answer-timeout",
     env: "ABANDONED_ANSWER_TIMEOUT",
-    default: `${defaultAbandonedAnswers.timeoutMs / 1_000}s`,
+    default: `${defaultAbandonedResponses.timeoutMs / 1_000}s`,
     help: "The time for which a response under a token limit is still read for its usage after its client has disconnected; then the usage is estimated. 0ms estimates at once.",
   },
   abandonedAnswerBytes: {
     kind: integer(0, 2 ** 30),
     flag: "abandoned-answer-bytes",
     env: "ABANDONED_ANSWER_BYTES",
-    default: String(defaultAbandonedAnswers.maxBytes),
+    default: String(defaultAbandonedResponses.maxBytes),
     help: "Maximum bytes of such a response that are read after its client has disconnected; then the usage is estimated.",
   },
   maxAbandonedAnswers: {
     kind: integer(0, 65_535),
     flag: "max-abandoned-answers",
     env: "MAX_ABANDONED_ANSWERS",
-    default: String(defaultAbandonedAnswers.maxAnswers),
+    default: String(defaultAbandonedResponses.maxResponses),
     help: "Maximum number of such responses that a worker reads at once, each on a connection to its backend; the usage of further ones is estimated.",
   },
   healthCheckInterval: {

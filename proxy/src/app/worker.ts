@@ -104,7 +104,7 @@ const dataPlane = new DataPlane({
   contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,
   addresses: new AddressGuard(start.addresses),
-  abandonedAnswers: start.abandonedAnswers,
+  abandonedResponses: start.abandonedResponses,
   globalLimits: globalLimitMetrics,
   onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
   reusePort: start.reusePort,

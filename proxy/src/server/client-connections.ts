@@ -217,7 +217,7 @@ export class ClientConnection {
    * Whether a section that is incomplete at the last count has ended since, or nothing is incomplete. More of a body is a
    * proof: nothing comes between the frames of a header block (RFC 9113 §4.3), and no chunk behind the beginning of the
    * trailers (RFC 9112 §7.1). Neither is the client to blame while the proxy does not read, nor, over HTTP/2, while it waits
-   * for the client to read: `StallWatch` limits that time.
+   * for the client to read: `StreamIdleTimeouts` limits that time.
    */
   #isProven(heads: HeadCounts, reader: Socket): boolean {
     if (reader.bytesRead <= heads.completeBytes) return true;

@@ -39,7 +39,11 @@ import { Backends } from "../upstream/backends.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { resolveName } from "@gatewayproxy/runtime/host-names";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
-import { AbandonedAnswers, type AbandonedAnswerSettings, defaultAbandonedAnswers } from "./abandoned-answers.ts";
+import {
+  AbandonedResponses,
+  type AbandonedResponseSettings,
+  defaultAbandonedResponses,
+} from "./abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
 import { BindServer } from "./bind-server.ts";
 import { ConnectionLog } from "./connection-log.ts";
@@ -60,7 +64,7 @@ import type { MirrorOutcome } from "./mirror.ts";
 import { newRecord } from "./new-record.ts";
 import { defaultRequestRules, type RequestHead, type RequestRules } from "./request-head.ts";
 import { ambiguousPath, matchTooCostly, misdirected } from "./local-replies.ts";
-import { StallWatch } from "./stall-watch.ts";
+import { StreamIdleTimeouts } from "./stream-idle-timeouts.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "./tls-termination.ts";
 import { requestFinished, requestStarted, severityOfStatus } from "./trace-messages.ts";
@@ -95,7 +99,7 @@ export interface DataPlaneOptions
     | "pathRules"
     | "trustedHops"
     | "ipv6PrefixLength"
-    | "abandonedAnswers"
+    | "abandonedResponses"
   > {
   readonly observer: DataPlaneObserver;
   /** Something failed inside the proxy. */
@@ -122,7 +126,7 @@ export interface DataPlaneOptions
   /** Where nothing connects to; absent: everything is permitted. */
   readonly addresses?: AddressGuard;
   /** Absent: the defaults. */
-  readonly abandonedAnswers?: AbandonedAnswerSettings;
+  readonly abandonedResponses?: AbandonedResponseSettings;
   /** Absent: by the machine's name servers. */
   readonly resolveName?: BackendOptions["resolveName"];
   /** Hears of rate limit services; absent: nobody does. */
@@ -178,8 +182,8 @@ export class DataPlane {
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
-  readonly #stallWatch: StallWatch | undefined;
-  readonly #abandonedAnswers: AbandonedAnswers;
+  readonly #streamIdleTimeouts: StreamIdleTimeouts | undefined;
+  readonly #abandonedResponses: AbandonedResponses;
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
@@ -204,11 +208,11 @@ export class DataPlane {
       ...{ clock, memory, ipv6PrefixLength, requests },
       onShed: (reason, client) => options.observer.connectionShed(reason, client),
     });
-    this.#stallWatch =
+    this.#streamIdleTimeouts =
       timeoutMs === 0 && contendedTimeoutMs === 0
         ? undefined
-        : new StallWatch({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
-    this.#abandonedAnswers = new AbandonedAnswers(clock, options.abandonedAnswers ?? defaultAbandonedAnswers);
+        : new StreamIdleTimeouts({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
+    this.#abandonedResponses = new AbandonedResponses(clock, options.abandonedResponses ?? defaultAbandonedResponses);
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,
@@ -282,7 +286,7 @@ export class DataPlane {
   async drain(): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
     await Promise.all(this.#retired.values());
-    await this.#abandonedAnswers.drain();
+    await this.#abandonedResponses.drain();
     // Charges follow the answers that they are for.
     await this.#globalLimiter.drain();
   }
@@ -325,9 +329,9 @@ export class DataPlane {
 
   /** Breaks off whatever is left. */
   destroy(): void {
-    this.#stallWatch?.close();
+    this.#streamIdleTimeouts?.close();
     this.#clients.close();
-    this.#abandonedAnswers.close();
+    this.#abandonedResponses.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
     this.#backends.destroy();
@@ -375,7 +379,7 @@ export class DataPlane {
       faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
       pathRules: this.#requestRules.path,
-      abandonedAnswers: this.#abandonedAnswers,
+      abandonedResponses: this.#abandonedResponses,
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),

@@ -27,7 +27,7 @@ import type { PathRules } from "../routing/path-rules.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
-import type { AbandonedAnswers } from "./abandoned-answers.ts";
+import type { AbandonedResponses } from "./abandoned-responses.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import type { BackendTarget, CompiledRule, CompiledTarget, RedirectTarget } from "./compiled-rule.ts";
 import type { Connection } from "./connection.ts";
@@ -58,7 +58,7 @@ import {
 import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { HeldRequest } from "./client-connections.ts";
-import type { Stallable, StallState } from "./stall-watch.ts";
+import type { Stallable, StallState } from "./stream-idle-timeouts.ts";
 import { memoryUnderWay } from "./request-memory.ts";
 import {
   llmUsage,
@@ -85,7 +85,7 @@ export interface ExchangeServices extends MirrorServices {
   readonly bodies: BodyBudget;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
-  readonly abandonedAnswers: AbandonedAnswers;
+  readonly abandonedResponses: AbandonedResponses;
   /** Who waits for a request to watch, and the log of single requests. */
   readonly tracer: Tracer;
   /** As paths of requests and of routes are read. */
@@ -450,7 +450,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       this.#sendLocalReply(noReadyEndpoint);
       return;
     }
-    const { clock, random, abandonedAnswers } = this.#services;
+    const { clock, random, abandonedResponses } = this.#services;
     const countsTokens = rule.limits.countsTokens || rule.globalLimits?.countsTokens === true;
     const forwarding = new Forwarding({
       clock,
@@ -467,7 +467,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || countsTokens,
       tellsCharge: rule.limits.countsTokens,
-      abandonedAnswers: countsTokens ? abandonedAnswers : undefined,
+      abandonedResponses: countsTokens ? abandonedResponses : undefined,
       answer: (answer) => this.#sendLocalReply(answer),
       fault: (error) => this.fault(error),
     });

@@ -19,7 +19,7 @@ import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../upstream/call.ts";
 import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
-import type { AbandonedAnswers } from "./abandoned-answers.ts";
+import type { AbandonedResponses } from "./abandoned-responses.ts";
 import type { RequestReservation } from "./request-reservation.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
 import type { Downstream } from "./downstream.ts";
@@ -56,7 +56,7 @@ export interface ForwardingOptions {
   /** Whether the head of an answer tells what is left of a budget of tokens. */
   readonly tellsCharge: boolean;
   /** Where answers are read on for their usage when their clients have left; absent where no limit counts tokens. */
-  readonly abandonedAnswers: AbandonedAnswers | undefined;
+  readonly abandonedResponses: AbandonedResponses | undefined;
   /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
   readonly answer: (answer: LocalReply) => void;
   /** Takes what failed inside the proxy later than its caller could see. */
@@ -189,10 +189,10 @@ export class Forwarding implements RelayOwner {
 
   /** Reads an answer on whose client has left. @returns false where that may not be done, or is of no use. */
   #readOn(relay: ResponseRelay, done: () => void): boolean {
-    const { abandonedAnswers, client, record } = this.#options;
+    const { abandonedResponses, client, record } = this.#options;
     const call = this.#call;
-    if (abandonedAnswers === undefined || call === undefined || record.requestBytes === 0) return false;
-    const answer = abandonedAnswers.begin(client, Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
+    if (abandonedResponses === undefined || call === undefined || record.requestBytes === 0) return false;
+    const answer = abandonedResponses.begin(client, Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
       call.abort();
       relay.settle("cutShort", nothingMore);
     });

@@ -22,7 +22,7 @@ import {
 import type { FailureReason, RequestRecord } from "../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
-import type { AbandonedAnswer } from "./abandoned-answers.ts";
+import type { AbandonedResponse } from "./abandoned-responses.ts";
 import type { RequestReservation } from "./request-reservation.ts";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Downstream } from "./downstream.ts";
@@ -89,7 +89,7 @@ export class ResponseRelay implements ResponseSink {
    * answer is read for its usage alone.
    */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
-  #abandoned: AbandonedAnswer | undefined;
+  #abandoned: AbandonedResponse | undefined;
   #onAbandonedSettled: () => void = nothingMore;
   /** gRPC: a head with the status is all of the answer. Its end follows, and must be told in the frame of the head. */
   #isTrailersOnly = false;
@@ -230,7 +230,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   /** The client has left: what is still to come of the answer is read for its usage alone. `done`: it is charged. */
-  abandon(answer: AbandonedAnswer, done: () => void): void {
+  abandon(answer: AbandonedResponse, done: () => void): void {
     this.#takeGathered();
     this.#onAbandonedSettled = done;
     this.#usageEvents = undefined;

@@ -7,41 +7,41 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
-export interface AbandonedAnswerSettings {
+export interface AbandonedResponseSettings {
   /** How long one answer is read on; 0 reads none. */
   readonly timeoutMs: number;
   /** Of the body of one answer, from when its client has left. */
   readonly maxBytes: number;
   /** Of a worker at once; 0 reads none. */
-  readonly maxAnswers: number;
+  readonly maxResponses: number;
 }
 
-export const defaultAbandonedAnswers: AbandonedAnswerSettings = {
+export const defaultAbandonedResponses: AbandonedResponseSettings = {
   timeoutMs: 60_000,
   maxBytes: 8 * 1024 * 1024,
-  maxAnswers: 128,
+  maxResponses: 128,
 };
 
 /** How long an answer may still take when the proxy shuts down, so that its charge leaves before the process ends. */
 const drainMs = 5_000;
 
 /** One answer that is read on. */
-export interface AbandonedAnswer {
+export interface AbandonedResponse {
   /** @returns false when the bound is passed, and the answer has been given up. */
   countBytes(bytes: number): boolean;
   /** The answer has come to its end. Harmless after that. */
   end(): void;
 }
 
-export class AbandonedAnswers {
+export class AbandonedResponses {
   readonly #clock: Clock;
-  readonly #settings: AbandonedAnswerSettings;
+  readonly #settings: AbandonedResponseSettings;
   readonly #reads = new Set<Read>();
   #isDraining = false;
   #isClosed = false;
   #onEmpty: (() => void)[] = [];
 
-  constructor(clock: Clock, settings: AbandonedAnswerSettings) {
+  constructor(clock: Clock, settings: AbandonedResponseSettings) {
     this.#clock = clock;
     this.#settings = settings;
   }
@@ -55,10 +55,10 @@ export class AbandonedAnswers {
    * @param giveUp Is called at most once, when a bound is exceeded; not after `end`.
    * @returns undefined if there is no room.
    */
-  begin(client: string, remainingMs: number, giveUp: () => void): AbandonedAnswer | undefined {
-    const { timeoutMs, maxAnswers, maxBytes } = this.#settings;
-    if (this.#isClosed || timeoutMs === 0 || maxAnswers === 0) return undefined;
-    if (this.#reads.size >= maxAnswers && !this.#makeRoom(client)) return undefined;
+  begin(client: string, remainingMs: number, giveUp: () => void): AbandonedResponse | undefined {
+    const { timeoutMs, maxResponses, maxBytes } = this.#settings;
+    if (this.#isClosed || timeoutMs === 0 || maxResponses === 0) return undefined;
+    if (this.#reads.size >= maxResponses && !this.#makeRoom(client)) return undefined;
     const read = new Read(client, maxBytes, giveUp, () => this.#delete(read));
     read.endsMs = this.#clock.monotonicMs() + Math.min(timeoutMs, Math.max(0, remainingMs));
     this.#setTimer(read);
@@ -109,7 +109,7 @@ export class AbandonedAnswers {
   }
 }
 
-class Read implements AbandonedAnswer {
+class Read implements AbandonedResponse {
   readonly client: string;
   timer: Timer | undefined;
   /** Monotonic. */

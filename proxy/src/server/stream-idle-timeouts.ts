@@ -34,7 +34,7 @@ export interface Stallable {
   stallState: StallState | undefined;
 }
 
-export interface StallWatchOptions {
+export interface StreamIdleTimeoutsOptions {
   readonly clock: Clock;
   /** After so long without a byte a request is ended; 0: never. */
   readonly timeoutMs: number;
@@ -62,13 +62,13 @@ export interface StallState {
   readonly paidMs: number;
 }
 
-export class StallWatch {
-  readonly #options: StallWatchOptions;
+export class StreamIdleTimeouts {
+  readonly #options: StreamIdleTimeoutsOptions;
   #timer: Timer;
   /** Monotonic; when all are looked at, even if no request waits. */
   #nextLookMs = 0;
 
-  constructor(options: StallWatchOptions) {
+  constructor(options: StreamIdleTimeoutsOptions) {
     this.#options = options;
     this.#timer = this.#tickLater();
   }

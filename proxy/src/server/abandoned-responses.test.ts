@@ -1,9 +1,9 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
-import { AbandonedAnswers } from "./abandoned-answers.ts";
+import { AbandonedResponses } from "./abandoned-responses.ts";
 
-function start(maxAnswers: number) {
-  const answers = new AbandonedAnswers(new FakeClock(), { timeoutMs: 60_000, maxBytes: 1_000, maxAnswers });
+function start(maxResponses: number) {
+  const answers = new AbandonedResponses(new FakeClock(), { timeoutMs: 60_000, maxBytes: 1_000, maxResponses });
   const givenUp: string[] = [];
   const begin = (client: string, name = client) =>
     answers.begin(client, 60_000, () => givenUp.push(name)) !== undefined;

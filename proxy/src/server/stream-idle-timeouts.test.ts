@@ -1,7 +1,7 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import { usedMemory } from "../../../test/support/memory.ts";
-import { type Stallable, StallWatch } from "./stall-watch.ts";
+import { type Stallable, StreamIdleTimeouts } from "./stream-idle-timeouts.ts";
 
 function waitingRequest(): Stallable {
   return {
@@ -16,7 +16,7 @@ function waitingRequest(): Stallable {
 test("a request that has ended since the last look is not kept in memory", async () => {
   const clock = new FakeClock();
   const live = new Set<Stallable>();
-  const watch = new StallWatch({
+  const watch = new StreamIdleTimeouts({
     clock,
     timeoutMs: 80_000,
     contendedTimeoutMs: 0,
