@@ -1,12 +1,11 @@
 /**
- * Asks npm's registry which of the packages that run in production have known vulnerabilities. Exit status 1 when one is
- * high or critical. A registry that answers no audits, as mirrors do, leaves the question open: the check is then left
- * out, and says so.
+ * Runs `npm audit` for the packages that run in production. The exit status is 1 if one has a high or critical
+ * vulnerability. Mirrors of the registry often have no audits: the check is then skipped with a notice.
  */
 import { spawnSync } from "node:child_process";
 import { leaveOut } from "./not-run.ts";
 
-/** What is read of `npm audit --json`. */
+/** The used part of the output of `npm audit --json`. */
 interface AuditReport {
   readonly vulnerabilities?: Readonly<Record<string, { readonly via: readonly (string | Advisory)[] }>>;
   readonly message?: string;

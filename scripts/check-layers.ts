@@ -12,11 +12,11 @@ import { cruise, type IConfiguration, type ICruiseResult } from "dependency-crui
 import extractConfig from "dependency-cruiser/config-utl/extract-depcruise-config";
 import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 
-/** What was found under one root. */
+/** The findings under one root. */
 export interface LayerReport {
   /** How many of the listed modules were read. */
   readonly moduleCount: number;
-  /** One line per fault, sorted; empty when the tables hold. */
+  /** One line per violation, sorted; empty if there is none. */
   readonly faults: readonly string[];
   /** The permissions of the tables that no import uses. */
   readonly unused: readonly string[];
@@ -93,7 +93,7 @@ async function cruiseModules(root: string, paths: readonly string[], config: ICo
     { tsConfig: extractTsConfig(join(repository, "tsconfig.json")) },
   );
   // Without an output type the result is the object; text comes from reporters only.
-  if (typeof output === "string") throw new Error(`dependency-cruiser answered with text: ${output}`);
+  if (typeof output === "string") throw new Error(`dependency-cruiser returned text: ${output}`);
   return output;
 }
 

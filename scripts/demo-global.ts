@@ -48,7 +48,7 @@ function adminPort({ admin, secondAdmin }: Ports, place: number): number {
   return place === 0 ? admin : secondAdmin;
 }
 
-/** Its HTTP and debug ports are chosen by the system: nobody needs them here. */
+/** Starts the service. The system chooses its HTTP and debug ports, which the demo does not use. */
 function startService(ports: Ports, folder: string): Program {
   const args = ["ratelimit-service/src/main.ts", "--config-dir", join(folder, "service")];
   return start("the rate limit service", args, {
@@ -57,7 +57,7 @@ function startService(ports: Ports, folder: string): Program {
     GRPC_PORT: String(ports.service),
     PORT: "0",
     DEBUG_PORT: "0",
-    // No load balancer has to notice that it goes: after `kill` the next request finds it gone.
+    // There is no load balancer that must notice the shutdown: the next request after `kill` finds no service.
     SHUTDOWN_DRAIN_DELAY: "0s",
   });
 }

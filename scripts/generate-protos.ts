@@ -27,7 +27,7 @@ function generate(outDir: string): void {
     // In the folder itself, since the generator writes the paths it was given into the files.
     { cwd: protoDirectory, stdio: ["ignore", "ignore", "inherit"] },
   );
-  // A file without a service needs no gRPC types, and the ones that it gets are unused, which the type check refuses.
+  // A file without a service needs no gRPC types. The generated ones are unused, which the type check rejects.
   rmSync(join(outDir, "rls_conf.ts"));
 }
 

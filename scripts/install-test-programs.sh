@@ -100,10 +100,10 @@ compiler_from_apt() {
 
 can_link() { gcc -static -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null; }
 
-# The daemon, unless docker answers already: then it runs elsewhere, and the client is enough.
+# The daemon, unless docker responds: then it runs elsewhere, and the client is sufficient.
 docker_from_apt() {
   if docker info >/dev/null 2>&1; then
-    report dockerd present "docker answers"
+    report dockerd present "docker responds"
   else
     from_apt dockerd docker.io
   fi

@@ -34,7 +34,7 @@ need_programs() {
   need kind "install it from https://kind.sigs.k8s.io/docs/user/quick-start/#installation"
   need kubectl "install it from https://kubernetes.io/docs/tasks/tools/"
   need helm "install it from https://helm.sh/docs/intro/install/"
-  docker info >/dev/null 2>&1 || die "docker does not answer; start it, or see whether your user may use it: docker info"
+  docker info >/dev/null 2>&1 || die "docker does not respond; start it, or check whether your user may use it: docker info"
 }
 
 # Where nothing can be pulled: puts the test rig's own images and programs in place of the public ones.

@@ -59,7 +59,7 @@ with_images() {
   sed "${replace[@]}" -e "s|image: \$REDIS_IMAGE|image: $(redis_image)|"
 }
 
-# wait_for_deployments NAMESPACE: until no pod of a former template is left in it.
+# wait_for_deployments NAMESPACE: until no pod of a previous template remains in it.
 wait_for_deployments() {
   local deployment
   for deployment in $(kube --namespace "$1" get deployments --output name); do
@@ -71,7 +71,7 @@ install_examples() {
   local label=gatewayproxy.dev/limit-service where manifests
   local chosen=$label=$limit_service others=$label,$label!=$limit_service
   progress "install the examples"
-  # Of a service that an earlier run has installed.
+  # Those of a service that an earlier run installed.
   run_quietly kube delete namespaces --selector "$others" --wait=false
   for where in $(kube get namespaces --selector "$chosen" --field-selector status.phase=Terminating --output name); do
     run_quietly kube wait --for=delete "$where" --timeout=120s

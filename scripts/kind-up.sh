@@ -10,7 +10,7 @@
 #                           ours           ratelimit-service/, by the chart
 #                           envoyproxy     envoyproxy/ratelimit with Redis
 #                           envoy-gateway  the rate limit service as Envoy Gateway makes it, with mutual TLS and limits by
-#                                          xDS; a stand-in sends them, Envoy Gateway itself is not installed
+#                                          xDS. A test program sends them; Envoy Gateway is not installed
 #                           limitador      Limitador
 #                         Another one takes the place of what an earlier run has installed; scripts/kind-limit-service.sh
 #                         does that alone, in seconds.

@@ -1,10 +1,10 @@
 /**
- * Checks that a run leaves out, so that it can end with a list of them. The environment variable NOT_RUN names a file with
- * one line for each: what was left out, a colon, the reason. `.ci/run` writes into it, too.
+ * The checks that a run skips, so that it can end with a list of them. The environment variable NOT_RUN names a file with
+ * one line for each: the check, a colon, the reason. `.ci/run` also writes to it.
  */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 
-/** Says that a check is left out, and writes it down where NOT_RUN is set. */
+/** Prints that a check is skipped, and adds it to the file of NOT_RUN. */
 export function leaveOut(check: string, reason: string): void {
   const line = `${check}: ${reason.replaceAll(/\s*\n\s*/g, "; ")}`;
   console.log(`-- not run: ${line}`);
@@ -12,7 +12,7 @@ export function leaveOut(check: string, reason: string): void {
   if (file !== undefined) appendFileSync(file, `${line}\n`);
 }
 
-/** What was written down so far. */
+/** Returns the lines of that file. */
 export function notRunChecks(): readonly string[] {
   const file = process.env["NOT_RUN"];
   if (file === undefined || !existsSync(file)) return [];

@@ -58,12 +58,12 @@ async function packTarball(): Promise<string> {
     name,
     version,
     type,
-    description: "Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count",
+    description: "Inspects gateway proxies: their configuration, the path of a request, the counters of limits",
     license: "Apache-2.0",
     bin: { proxyctl: "dist/proxyctl.js" },
     files: ["dist"],
     engines: { node: `>=${oldestNode}` },
-    // Nobody publishes it by mistake: users get it as a file.
+    // Prevents that it is published by mistake. Users get it as a file.
     private: true,
   };
   await writeFile(join(folder, "package.json"), `${JSON.stringify(packed, undefined, 2)}\n`);
@@ -106,11 +106,11 @@ async function buildExecutable(): Promise<string> {
 function readme(version: string): string {
   return `# proxyctl ${version}
 
-Looks into running gateway proxies. \`proxyctl --help\` lists the commands; \`proxyctl completion bash\` prints the completion
+Inspects running gateway proxies. \`proxyctl --help\` lists the commands; \`proxyctl completion bash\` prints the completion
 for a shell.
 
-Install it from this file, \`npm install -g ./gatewayproxy-proxyctl-${version}.tgz\`. It is on no registry: what \`npx
-proxyctl\` would fetch there is somebody else's.
+Install it from this file, \`npm install -g ./gatewayproxy-proxyctl-${version}.tgz\`. It is not on the npm registry: \`npx
+proxyctl\` would fetch the package of another project.
 `;
 }
 

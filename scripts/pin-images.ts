@@ -62,27 +62,27 @@ export function parsePinned(reference: string): PinnedReference {
   return { registry, repository: name, tag, digest };
 }
 
-/** The digest of the image that a tag names now. It must be an index with every platform that is supported. */
+/** Returns the current digest of a tag. Throws unless it is an index with all supported platforms. */
 export async function resolveDigest(image: Omit<PinnedReference, "digest">): Promise<string> {
   const host = image.registry === "docker.io" ? "registry-1.docker.io" : image.registry;
   // As docker does: registries on this machine need no TLS.
   const scheme = /^(?:localhost|127\.0\.0\.1)(?::|$)/.test(host) ? "http" : "https";
   const url = `${scheme}://${host}/v2/${image.repository}/manifests/${image.tag}`;
   const accept = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json";
-  let answer = await fetch(url, { headers: { accept } });
-  const challenge = answer.headers.get("www-authenticate");
-  if (answer.status === 401 && challenge !== null) {
+  let response = await fetch(url, { headers: { accept } });
+  const challenge = response.headers.get("www-authenticate");
+  if (response.status === 401 && challenge !== null) {
     const token = await anonymousToken(challenge);
-    answer = await fetch(url, { headers: { accept, authorization: `Bearer ${token}` } });
+    response = await fetch(url, { headers: { accept, authorization: `Bearer ${token}` } });
   }
-  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
-  const body = Buffer.from(await answer.arrayBuffer());
+  if (!response.ok) throw new Error(`GET ${url} failed with status ${response.status}`);
+  const body = Buffer.from(await response.arrayBuffer());
   const missing = platforms.filter((platform) => !platformsOf(body).includes(platform));
   if (missing.length > 0) throw new Error(`${url} has no image for ${missing.join(", ")}`);
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
 }
 
-/** A token for reading what is public, from the server that a registry names (distribution's token authentication). */
+/** Returns a token for public images, from the server that the registry names (token authentication of distribution). */
 async function anonymousToken(challenge: string): Promise<string> {
   const parameters = new Map(
     [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]),
@@ -91,9 +91,9 @@ async function anonymousToken(challenge: string): Promise<string> {
   if (realm === undefined) throw new Error(`the registry asks for ${challenge}, not for a token`);
   const url = new URL(realm);
   for (const [name, value] of parameters) if (name !== "realm") url.searchParams.set(name, value);
-  const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`${url.href} answered ${answer.status}`);
-  const { token, access_token: accessToken } = (await answer.json()) as { token?: string; access_token?: string };
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`GET ${url.href} failed with status ${response.status}`);
+  const { token, access_token: accessToken } = (await response.json()) as { token?: string; access_token?: string };
   return token ?? accessToken ?? "";
 }
 

@@ -23,7 +23,7 @@ export const imageWorkspaces = {
 
 export type Image = keyof typeof imageWorkspaces;
 
-/** What is read of an npm lock file, version 3. */
+/** The used part of an npm lock file, version 3. */
 export interface LockFile {
   readonly packages: Readonly<Record<string, LockedPackage>>;
 }

@@ -1,6 +1,7 @@
 /**
- * Does what a newcomer does with `npm run demo`: waits for the curl line that it prints, opens the page of the admin
- * server, sends the line until the token budget is used up, and ends the demo with Ctrl-C. Exit status 1 unless all of it works within a minute.
+ * Tries `npm run demo`: waits for the curl command that it prints, opens the page of the admin server, runs the command
+ * until the token limit denies it, and stops the demo with Ctrl-C. The exit status is 1 unless all of it works within a
+ * minute.
  *
  * usage: node scripts/try-demo.ts [COMMAND...]
  *   COMMAND starts the demo (`npm run demo`).
@@ -17,7 +18,7 @@ const deadlineMs = 60_000;
 /** An install without development dependencies cannot build the page of the admin server. */
 const hasBundler = existsSync(join(import.meta.dirname, "../node_modules/vite"));
 
-/** The command that a text tells to type: from a line that begins with `curl` to the end of its continuation lines. */
+/** Returns the command in a text, from a line that starts with `curl` to the end of its continuation lines. */
 export function curlCommandIn(text: string): string | undefined {
   return /^[ \t$]*(curl (?:[^\n]*\\\n)*[^\n]*)\n/m.exec(text)?.[1];
 }
@@ -30,8 +31,8 @@ async function openPage(output: string, signal: AbortSignal): Promise<void> {
   if (status !== 200) throw new Error(`expected 200 from ${address}, got ${status}`);
 }
 
-/** The status codes of `command` sent over and over, up to and with the first 429. */
-async function sendUntilRefused(command: string, signal: AbortSignal): Promise<readonly string[]> {
+/** Repeats `command` until the first 429. Returns all status codes. */
+async function sendUntilDenied(command: string, signal: AbortSignal): Promise<readonly string[]> {
   const statuses: string[] = [];
   while (statuses.at(-1) !== "429") {
     signal.throwIfAborted();
@@ -60,12 +61,12 @@ async function tryDemo([program = "", ...args]: readonly string[]): Promise<stri
     }
     const ready = seconds();
     if (hasBundler) await openPage(output, signal);
-    const statuses = await sendUntilRefused(command, signal);
+    const statuses = await sendUntilDenied(command, signal);
     const allowed = statuses.slice(0, -1);
     if (allowed.length === 0 || allowed.some((status) => status !== "200")) {
-      throw new Error(`expected answers 200 and then 429, got ${statuses.join(" ")} from: ${command}`);
+      throw new Error(`expected status 200 and then 429, got ${statuses.join(" ")} from: ${command}`);
     }
-    return `demo: ready after ${ready} s, ${allowed.length} answers 200, then 429 after ${seconds()} s`;
+    return `demo: ready after ${ready} s, ${allowed.length} responses with 200, then 429 after ${seconds()} s`;
   } finally {
     if (demo.pid !== undefined && demo.exitCode === null) process.kill(-demo.pid, "SIGINT");
     const insist = setTimeout(() => {

@@ -1,4 +1,4 @@
-/** The CustomResourceDefinitions of our kinds, made from the parser's schemas. */
+/** The CustomResourceDefinitions of our kinds, generated from the schemas of the parser. */
 import type * as z from "zod";
 import { backendSchema } from "../../proxy/src/api/backend.ts";
 import { proxyGroup } from "../../proxy/src/api/names.ts";
@@ -10,7 +10,7 @@ export interface CustomResource {
   readonly kind: string;
   readonly plural: string;
   readonly shortNames: readonly string[];
-  /** What it is, for `kubectl explain`. */
+  /** A sentence for `kubectl explain`. */
   readonly description: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly spec: z.ZodType;
@@ -24,7 +24,7 @@ interface PrinterColumn {
   readonly type: "string" | "date";
   readonly jsonPath: string;
   readonly description?: string;
-  /** 1 shows it with `-o wide` only. */
+  /** A column with 1 is shown only with `-o wide`. */
   readonly priority?: number;
 }
 
@@ -35,7 +35,7 @@ export const customResources: readonly CustomResource[] = [
     kind: "ProxyPolicy",
     plural: "proxypolicies",
     shortNames: ["ppol"],
-    description: "Limits on the traffic of the HTTPRoutes and Gateways that it names, in requests and in LLM tokens.",
+    description: "Limits on the traffic of the HTTPRoutes and Gateways that it targets, in requests and in LLM tokens.",
     // Direct, says GEP-713: what is limited is the target's own traffic. No policy overrides or defaults another's.
     labels: { "gateway.networking.k8s.io/policy": "Direct" },
     spec: proxyPolicySchema.shape.spec,

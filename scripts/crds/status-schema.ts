@@ -1,6 +1,6 @@
 /**
- * Status of our own kinds as the API server keeps it. Written by the controller alone, so the parser has no schema of
- * it; the types are in `proxy/src/api/status.ts`.
+ * The schema of the status of our kinds. Only the controller writes it, so the parser has no schema for it. Its types are
+ * in `proxy/src/api/status.ts`.
  */
 import type { JsonSchema } from "./structural-schema.ts";
 
@@ -11,29 +11,29 @@ const condition: JsonSchema = {
   required: ["lastTransitionTime", "message", "reason", "status", "type"],
   properties: {
     type: {
-      description: "What is observed.",
+      description: "The type of the condition.",
       type: "string",
       pattern:
         "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
       maxLength: 316,
     },
-    status: { description: "Whether it is so.", type: "string", enum: ["True", "False", "Unknown"] },
+    status: { description: "The status of the condition.", type: "string", enum: ["True", "False", "Unknown"] },
     reason: {
-      description: "Why, in one word.",
+      description: "The reason in CamelCase, for programs.",
       type: "string",
       pattern: "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
       minLength: 1,
       maxLength: 1024,
     },
-    message: { description: "Why, for people.", type: "string", maxLength: 32_768 },
+    message: { description: "The reason, for people.", type: "string", maxLength: 32_768 },
     observedGeneration: {
-      description: "metadata.generation of the object that was judged.",
+      description: "metadata.generation of the object that the condition describes.",
       type: "integer",
       format: "int64",
       minimum: 0,
     },
     lastTransitionTime: {
-      description: "When status last became another.",
+      description: "The last time at which status changed.",
       type: "string",
       format: "date-time",
     },
@@ -41,7 +41,7 @@ const condition: JsonSchema = {
 };
 
 const conditions: JsonSchema = {
-  description: "What is observed about it, one of each type.",
+  description: "The conditions of the object, one of each type.",
   type: "array",
   maxItems: 8,
   items: condition,
@@ -52,7 +52,7 @@ const conditions: JsonSchema = {
 const name: JsonSchema = { type: "string", minLength: 1, maxLength: 253 };
 
 const ancestorRef: JsonSchema = {
-  description: "The target that the conditions are about.",
+  description: "The target that the conditions describe.",
   type: "object",
   required: ["name"],
   properties: {
@@ -60,44 +60,44 @@ const ancestorRef: JsonSchema = {
     kind: { ...name, maxLength: 63, description: "Kind of the target." },
     namespace: { ...name, maxLength: 63, description: "Namespace of the target." },
     name: { ...name, description: "Name of the target." },
-    sectionName: { ...name, description: "The rule or listener of the target that is meant." },
-    port: { type: "integer", minimum: 1, maximum: 65_535, description: "The port of the target that is meant." },
+    sectionName: { ...name, description: "The rule or listener of the target." },
+    port: { type: "integer", minimum: 1, maximum: 65_535, description: "The port of the target." },
   },
 };
 
 /** `PolicyStatus` of the Gateway API (GEP-713), and a summary for `kubectl get`. */
 export const policyStatus: JsonSchema = {
-  description: "What became of the policy.",
+  description: "The status of the policy.",
   type: "object",
   properties: {
     summary: {
       description: "The policy in a few words, as `kubectl get` shows it.",
       type: "object",
       properties: {
-        target: { description: "What it names.", type: "string", maxLength: 1024 },
-        limits: { description: "How much it admits.", type: "string", maxLength: 1024 },
-        accepted: { description: "Whether it is sound.", type: "string", maxLength: 64 },
+        target: { description: "The targets.", type: "string", maxLength: 1024 },
+        limits: { description: "The limits.", type: "string", maxLength: 1024 },
+        accepted: { description: "Whether the policy is valid.", type: "string", maxLength: 64 },
         attached: {
-          description: "Whether it is enforced: of several targets, on how many.",
+          description: "Whether the policy is enforced, or for several targets, on how many.",
           type: "string",
           maxLength: 64,
         },
       },
     },
     ancestors: {
-      description: "What became of it at each target.",
+      description: "The status at each target.",
       type: "array",
-      // 16 of ours, and as many of other controllers.
+      // 16 of this controller, and as many of others.
       maxItems: 32,
       "x-kubernetes-list-type": "atomic",
       items: {
-        description: "One target, as one controller judges it.",
+        description: "The status at a target, from one controller.",
         type: "object",
         required: ["ancestorRef", "controllerName"],
         properties: {
           ancestorRef,
           controllerName: {
-            description: "Who judges.",
+            description: "The controller that wrote the status.",
             type: "string",
             minLength: 1,
             maxLength: 253,
@@ -110,7 +110,7 @@ export const policyStatus: JsonSchema = {
 };
 
 export const backendStatus: JsonSchema = {
-  description: "What became of the Backend.",
+  description: "The status of the Backend.",
   type: "object",
   properties: { conditions },
 };

@@ -1,7 +1,7 @@
 /**
- * From the parser's schemas (zod) to what the API server and editors take: OpenAPI v3 as CustomResourceDefinitions have
- * it ("structural schema"), and JSON Schema. Both come from one source, so that a manifest is refused by the parser
- * and by the API server alike. What neither dialect can say stands in the schemas as CEL rules (`api/schema.ts`).
+ * Converts the schemas of the parser (zod) for the API server and for editors: to OpenAPI v3 of CustomResourceDefinitions
+ * ("structural schema"), and to JSON Schema. Both have one source, so the parser and the API server reject the same
+ * manifests. CEL rules in the schemas express what neither dialect can (`api/schema.ts`).
  */
 import * as z from "zod";
 
@@ -9,27 +9,27 @@ export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** The form of the input, before defaults and transforms: what users write. */
+/** The schema of the input: the manifests of users, before defaults and transforms. */
 function inputSchema(schema: z.ZodType): JsonSchema {
   return { ...z.toJSONSchema(schema, { io: "input", unrepresentable: "any", reused: "inline" }), $schema: undefined };
 }
 
 /**
- * A schema as CustomResourceDefinitions have it. Unknown fields are not refused by it, since no such schema can: the
- * API server does that for `kubectl` by itself (`fieldValidation=Strict`).
+ * Returns a schema for a CustomResourceDefinition. Such a schema cannot reject unknown fields. The API server rejects them
+ * for `kubectl` (`fieldValidation=Strict`).
  */
 export function structuralSchema(schema: z.ZodType): JsonSchema {
   return convert(inputSchema(schema), "crd");
 }
 
-/** A schema for editors: unknown fields are refused here, CEL rules are left out. */
+/** Returns a schema for editors, which rejects unknown fields and omits CEL rules. */
 export function editorSchema(schema: z.ZodType): JsonSchema {
   return convert(inputSchema(schema), "editor");
 }
 
 type Dialect = "crd" | "editor";
 
-/** Keywords in the order in which people read them; one that is not here is a hole in the conversion. */
+/** Keywords in the order of the output. The conversion fails for any other keyword. */
 const keywords = [
   "description",
   "type",

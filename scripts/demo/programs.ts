@@ -62,24 +62,24 @@ export function start(name: string, args: readonly string[], env: Readonly<Recor
   };
 }
 
-/** Whether a line of a log tells of nothing wrong. Other output than a log's is shown. */
+/** Whether a line is a log line without a warning or an error. Output other than log lines is shown. */
 function isRoutine(line: string): boolean {
   return /"level":"(?:trace|debug|info)"/.test(line);
 }
 
-/** Resolves when the program has ended, with a sentence about it. */
+/** Resolves with a sentence when the program has exited. */
 export async function untilEnd(program: Program): Promise<string> {
   return `${program.name} has ended ${await program.ended}`;
 }
 
-/** Resolves when someone asks the demo to end. */
+/** Resolves on a signal that ends the demo. */
 export function untilInterrupted(): Promise<undefined> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resolve(undefined));
   });
 }
 
-/** Asks the program to end, and kills it after a while. */
+/** Stops the program with SIGTERM, and kills it after a while. */
 export async function stop({ process: child, ended }: Program): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGTERM");

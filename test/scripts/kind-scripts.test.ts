@@ -59,7 +59,7 @@ describe("kind-up.sh", () => {
   test("tells a docker that does not answer from one that is missing", () => {
     const { status, stderr } = run("kind-up.sh", { ...all, docker: "exit 1" });
     expect(status).toBe(1);
-    expect(stderr).toContain("error: docker does not answer; start it");
+    expect(stderr).toContain("error: docker does not respond; start it");
   });
 
   test("shows what a program said that failed, and which it was", () => {

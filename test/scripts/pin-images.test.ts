@@ -54,6 +54,6 @@ test("an image for one platform is refused", async () => {
 test("a tag that does not exist is told with its address", async () => {
   const registry = await startRegistry((_request, response) => response.writeHead(404).end());
   await expect(resolveDigest({ registry, ...image })).rejects.toThrow(
-    `http://${registry}/v2/valkey/valkey/manifests/8.1.10-alpine answered 404`,
+    `GET http://${registry}/v2/valkey/valkey/manifests/8.1.10-alpine failed with status 404`,
   );
 });
