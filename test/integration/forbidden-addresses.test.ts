@@ -174,9 +174,9 @@ endpoints: [{ addresses: [127.0.0.1] }]
 
 describe("where manifests are translated", () => {
   const guard = new AddressGuard(cluster);
-  const refuseAddress = (host: string, port: number) => guard.denialReasonOfHost(host, port);
+  const addressDenial = (host: string, port: number) => guard.denialReasonOfHost(host, port);
   const translated = async (...documents: readonly string[]) => {
-    const gateway = await startGateway(gatewayManifest(), { refuseAddress });
+    const gateway = await startGateway(gatewayManifest(), { addressDenial });
     return gateway.apply(manifests(gatewayManifest(), ...documents));
   };
 
@@ -194,7 +194,7 @@ describe("where manifests are translated", () => {
 
   test("a route to it says so too, and answers 500", async () => {
     const gateway = await startGateway(manifests(gatewayManifest(), backendAt("127.0.0.1", 80), route), {
-      refuseAddress,
+      addressDenial,
     });
     expect(await outcome(gateway)).toMatchObject({ status: 500, reason: "InvalidBackend", calls: 0 });
   });

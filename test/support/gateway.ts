@@ -71,7 +71,7 @@ export interface TestGatewayOptions
   /** Serves what is sound of manifests with faults in their text. Default false. */
   readonly expectsFaults?: boolean;
   /** Absent: manifests may name every address. */
-  readonly refuseAddress?: NonNullable<TranslateOptions["refuseAddress"]>;
+  readonly addressDenial?: NonNullable<TranslateOptions["addressDenial"]>;
 }
 
 /** Has Gateways that name no address listen on 127.0.0.1. */
@@ -90,7 +90,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     expectsProxyHeader = false,
     expectsFaults = false,
     isFaulty = false,
-    refuseAddress,
+    addressDenial,
     observer,
     ...upstream
   } = options;
@@ -125,7 +125,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     const translation = translate(parsed.resources, {
       ...onLoopback,
       before: credentials,
-      ...(refuseAddress && { refuseAddress }),
+      ...(addressDenial && { addressDenial }),
     });
     credentials = translation.credentials;
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });

@@ -42,7 +42,7 @@ export interface SourcedResources {
   readonly rejected?: readonly RejectedResource[];
   /** The origin of each resource, as far as known. */
   readonly inForce: InForceByKey;
-  readonly options?: Omit<TranslateOptions, "before" | "refuseAddress">;
+  readonly options?: Omit<TranslateOptions, "before" | "addressDenial">;
 }
 
 export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies" | "pathRules"> {
@@ -55,8 +55,8 @@ export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPol
    * cluster, which changes all the time.
    */
   readonly repeatsProblems: boolean;
-  /** As `TranslateOptions.refuseAddress`; absent: accepts every address. */
-  readonly refuseAddress?: TranslateOptions["refuseAddress"];
+  /** As `TranslateOptions.addressDenial`; absent: accepts every address. */
+  readonly addressDenial?: TranslateOptions["addressDenial"];
   /** The IP address of Gateways without addresses; absent: every address of the machine. */
   readonly listenAddress?: string | undefined;
   /** Serves a snapshot. Resolves with the binds that could not be opened. */
@@ -158,11 +158,11 @@ export class Configuration {
   }
 
   async #apply(sourced: SourcedResources): Promise<Applied> {
-    const { log, clock, refuseAddress, refusedPolicies, pathRules, listenAddress, onServed } = this.#options;
+    const { log, clock, addressDenial, refusedPolicies, pathRules, listenAddress, onServed } = this.#options;
     const options = {
       ...sourced.options,
       environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
-      ...(refuseAddress && { refuseAddress }),
+      ...(addressDenial && { addressDenial }),
       ...(refusedPolicies && { refusedPolicies }),
       ...(pathRules && { pathRules }),
       before: this.#credentials,

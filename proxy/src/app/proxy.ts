@@ -120,7 +120,7 @@ export class Proxy {
       log: logs.logger("proxy::config"),
       clock,
       random: Math.random,
-      refuseAddress: (host, port) => this.#addresses.denialReasonOfHost(host, port),
+      addressDenial: (host, port) => this.#addresses.denialReasonOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
       listenAddress: settings.listenAddress,
       pathRules: requestRules(settings).path,
@@ -326,14 +326,14 @@ export class Proxy {
       .failures.map(
         ({ address, port, message }) => `cannot open ${bindName({ address, port })}: ${message}; it is tried again`,
       );
-    const body = [this.#readiness.describe(), ...closed, ...this.#describeRefusedPolicies()]
+    const body = [this.#readiness.describe(), ...closed, ...this.#describeInvalidPolicies()]
       .map((line) => `${line}\n`)
       .join("");
     return Promise.resolve({ status, contentType: "text/plain", body });
   }
 
   /** A policy that cannot be read must not make the routes of others unready. */
-  #describeRefusedPolicies(): readonly string[] {
+  #describeInvalidPolicies(): readonly string[] {
     const { resources } = this.#configuration.state();
     const consequence =
       this.#options.settings.refusedPolicies === "Closed"

@@ -107,9 +107,9 @@ function* planOf(
   const addresses = new AddressGuard({ own: [], deniesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: translated, credentials } = yield* translateInSteps(resources, {
     onlyStatuses: true,
-    refuseAddress: (host, port) => addresses.denialReasonOfHost(host, port),
+    addressDenial: (host, port) => addresses.denialReasonOfHost(host, port),
     environment: clusterEnvironment({
-      judgeParameters: (owner) => parametersError(owner, resources, defaults),
+      validateParameters: (owner) => parametersError(owner, resources, defaults),
       limitedInfrastructure,
     }),
     refusedPolicies: defaults.refusedPolicies,

@@ -294,8 +294,8 @@ export class BindServer {
   }
 
   #track(socket: Socket): ClientConnection {
-    const { clients, expectsProxyHeader: isTold } = this.#options;
-    const client = clients.add(socket, peerAddress(socket), { isTls: this.#tls !== undefined, isTold });
+    const { clients, expectsProxyHeader: isReported } = this.#options;
+    const client = clients.add(socket, peerAddress(socket), { isTls: this.#tls !== undefined, isReported });
     this.#sockets.set(socket, client);
     this.#options.connectionLog.opened(socket, peerOf(socket));
     this.#options.onConnectionOpened();

@@ -123,7 +123,7 @@ export interface ClientConnectionsOptions {
 
 interface ConnectionKind {
   readonly isTls: boolean;
-  readonly isTold: boolean;
+  readonly isReported: boolean;
 }
 
 /** One open connection. */
@@ -330,17 +330,17 @@ export class ClientConnections {
    * Adds an accepted connection. When the budget is exceeded, closes others, or this one.
    *
    * @param client address of the peer.
-   * @param isTold whether a PROXY protocol header follows with the client's address; no connection is closed in favour of
+   * @param isReported whether a PROXY protocol header follows with the client's address; no connection is closed in favour of
    * this one before that.
    */
-  add(socket: Socket, client: string, { isTls, isTold }: ConnectionKind): ClientConnection {
+  add(socket: Socket, client: string, { isTls, isReported }: ConnectionKind): ClientConnection {
     const { clock } = this.#options;
     const holder = this.#holderOf(client);
     const connection = new ClientConnection(socket, clock.monotonicMs(), isTls ? tlsUnits : 1, holder);
     this.#size++;
     this.#units += connection.units;
     this.#join(connection, holder);
-    const max = isTold ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
+    const max = isReported ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
     if (this.#units > max) this.#shed(connection);
     this.#lookSoon();
     return connection;

@@ -81,7 +81,7 @@ export function prepareProviderRequest(
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { ai } = backend;
-  const refusal = ai === undefined ? undefined : refusalOf(ai, backend.countsTokens, request);
+  const refusal = ai === undefined ? undefined : rejectionOf(ai, backend.countsTokens, request);
   if (refusal !== undefined) {
     done({ kind: "refused", answer: refusal });
     return;
@@ -160,7 +160,7 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   });
 }
 
-function refusalOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequest): LocalReply | undefined {
+function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequest): LocalReply | undefined {
   const { upgrade, path, headers } = request;
   if (upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
   if (!mayGenerate(request) || isDeletion(request)) return undefined;

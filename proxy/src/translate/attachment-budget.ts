@@ -15,7 +15,7 @@ import { FairBudget } from "./fair-share.ts";
 /** Of the Gateways that one process serves: an attachment takes some kilobytes of each worker. */
 export const maxServedAttachments = 64_000;
 /** Of all Gateways that one process judges: an attachment takes some hundred bytes. */
-export const maxJudgedAttachments = 256_000;
+export const maxValidatedAttachments = 256_000;
 
 /** Comparisons of routes with listeners in one process: some take a microsecond. Each is made twice. */
 export const maxComparisons = 1_000_000;
@@ -87,7 +87,7 @@ export class AttachmentBudget {
     }
     // Proxies serve it whether or not it is judged.
     served.take(namespace, length);
-    this.#judged ??= this.#judgedOf();
+    this.#judged ??= this.#resolvedOf();
     if (length > this.#judged.left(namespace)) {
       const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${this.#judged.share(namespace)} of the ${this.#judged.capacity} attachments to all Gateways that the controller judges, the oldest routes first; proxies of the Gateway may serve the route without a status`;
       return { reason: "TooManyAttachmentsInAll", message };
@@ -104,8 +104,8 @@ export class AttachmentBudget {
   }
 
   /** What is not served needs no judgement. */
-  #judgedOf(): FairBudget {
-    const judged = new FairBudget(maxJudgedAttachments);
+  #resolvedOf(): FairBudget {
+    const judged = new FairBudget(maxValidatedAttachments);
     for (const { shares } of this.#served.values()) {
       for (const [namespace, share] of shares) judged.want(namespace, share);
     }

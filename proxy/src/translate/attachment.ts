@@ -13,7 +13,7 @@ import { type ResourceProblem, resourceProblem } from "../api/resource-problem.t
 import type { NotAcceptedReason } from "../api/status.ts";
 import type { AttachmentBudget } from "./attachment-budget.ts";
 import type { Finding } from "./finding.ts";
-import type { JudgedGateways } from "./gateways.ts";
+import type { ResolvedGateways } from "./gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "./listeners.ts";
 import type { NameHints } from "./name-hints.ts";
@@ -35,13 +35,13 @@ export interface ParentState {
   readonly path: FieldPath;
   /** Empty where refused. */
   readonly attachments: readonly Attachment[];
-  readonly refusal: Finding<NotAcceptedReason> | undefined;
+  readonly rejection: Finding<NotAcceptedReason> | undefined;
 }
 
 /** Attaches one route to the Gateways of ours, and to their ListenerSets, that its parentRefs name. A step for each. */
 export function* attachRoute(
   route: HttpRoute,
-  gateways: JudgedGateways,
+  gateways: ResolvedGateways,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
   hints: NameHints,
@@ -66,7 +66,7 @@ export function* attachRoute(
 }
 
 /** Tells the budget with how many listeners the route is to be compared; before any route is. */
-export function wantComparisons(route: HttpRoute, gateways: JudgedGateways, budget: AttachmentBudget): void {
+export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, budget: AttachmentBudget): void {
   for (const parentRef of route.spec.parentRefs) {
     budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
   }
@@ -75,7 +75,7 @@ export function wantComparisons(route: HttpRoute, gateways: JudgedGateways, budg
 /** Tells the budget how many attachments the route wants; before any route is attached. */
 export function* wantAttachments(
   route: HttpRoute,
-  gateways: JudgedGateways,
+  gateways: ResolvedGateways,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
 ): Steps<void> {
@@ -92,7 +92,7 @@ export function* wantAttachments(
 }
 
 /** The parent that a parentRef names; `listeners` only of one of ours, `kind` only of a kind that we know. */
-function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: JudgedGateways) {
+function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
   const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
   return { kind, name, listeners: kind?.ours.get(name) };
@@ -109,7 +109,7 @@ function attachToParent(
   budget: AttachmentBudget,
 ): ParentState {
   const refused = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
-    return { parentRef, path, attachments: [], refusal: { reason, message, path } };
+    return { parentRef, path, attachments: [], rejection: { reason, message, path } };
   };
   const uncompared = budget.compare(route, parentRef, listeners.length);
   if (uncompared !== undefined) return refused(uncompared);
@@ -118,7 +118,7 @@ function attachToParent(
   const { attachments } = matched;
   const [first] = attachments;
   const beyond = first && budget.take(route, first.listener, attachments.length);
-  return beyond === undefined ? { parentRef, path, attachments, refusal: undefined } : refused(beyond);
+  return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : refused(beyond);
 }
 
 export type MatchedListeners<L extends OpenListener> =

@@ -10,7 +10,7 @@ import type { Secret } from "../api/secret.ts";
 import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../ir/snapshot.ts";
 import type { Held } from "./credentials.ts";
 import type { Finding } from "./finding.ts";
-import { namedSecrets, type ReadableResources, type RefuseAddress } from "./named-objects.ts";
+import { namedSecrets, type ReadableResources, type AddressDenial } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { Resolution } from "./service-backend.ts";
 
@@ -33,11 +33,11 @@ export interface BackendState {
 }
 
 /** Judges Backends, each by itself. */
-export function backendJudge(resources: ReadableResources): (resource: BackendResource) => BackendState {
+export function backendStateResolver(resources: ReadableResources): (resource: BackendResource) => BackendState {
   const secrets = namedSecrets(resources);
   const { keyPair, authorities, apiKey } = resources.credentials;
   return (resource) => {
-    const forbidden = findForbidden(resource, resources.refuseAddress);
+    const forbidden = findForbidden(resource, resources.addressDenial);
     if (forbidden !== undefined) {
       const { reason, message } = forbidden;
       return { resource, resolution: { kind: "unresolved", reason, message }, malformed: [], forbidden };
@@ -71,14 +71,14 @@ export function backendJudge(resources: ReadableResources): (resource: BackendRe
 /** The fault of a Backend whose host is known, without a name server, to be one that nothing may connect to. */
 function findForbidden(
   resource: BackendResource,
-  refuseAddress: RefuseAddress,
+  addressDenial: AddressDenial,
 ): Finding<"ForbiddenAddress"> | undefined {
   const { spec } = resource;
   const kind = spec.ai === undefined ? "static" : "ai";
   const { host, port = httpsPort } = spec[kind] ?? {};
-  const refusal = host === undefined ? undefined : refuseAddress(host, port);
-  if (refusal === undefined) return undefined;
-  const message = `Backend ${nameKey(resource)} is at ${host} port ${port}, which ${refusal}`;
+  const denial = host === undefined ? undefined : addressDenial(host, port);
+  if (denial === undefined) return undefined;
+  const message = `Backend ${nameKey(resource)} is at ${host} port ${port}, which ${denial}`;
   return { reason: "ForbiddenAddress", message, path: ["spec", kind, "host"] };
 }
 

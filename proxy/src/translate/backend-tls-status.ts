@@ -61,14 +61,14 @@ export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: Gateways
 /** @param targets those that routes of the ancestor name; where the policy holds at none of them it is not accepted. */
 function conditionsOf(state: TlsPolicyState, targets: readonly TlsTargetState[]): readonly BackendTlsCondition[] {
   const { generation } = state.policy.metadata;
-  const refused = targets.flatMap(({ refusal }) => refusal ?? []);
+  const refused = targets.flatMap(({ rejection }) => rejection ?? []);
   const holds = refused.length < targets.length;
-  const message = joinMessages([{ message: "policy is accepted" }, ...refused, ...state.unserved]);
+  const message = joinMessages([{ message: "policy is accepted" }, ...refused, ...state.unsupported]);
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
     conditionFrom(
       { type: "Accepted", reason: "Accepted", message },
-      [...(holds ? [] : refused), ...state.refusals],
+      [...(holds ? [] : refused), ...state.rejections],
       generation,
     ),
     conditionFrom(resolved, state.unresolved, generation),

@@ -21,7 +21,7 @@ export interface TlsTargetState {
   /** `namespace/name` of the Service. */
   readonly service: string;
   /** Why it does not hold there; absent where it does. */
-  readonly refusal: Finding<"Conflicted" | "TargetNotFound" | "Invalid"> | undefined;
+  readonly rejection: Finding<"Conflicted" | "TargetNotFound" | "Invalid"> | undefined;
 }
 
 export interface TlsPolicyState {
@@ -31,9 +31,9 @@ export interface TlsPolicyState {
   /** How servers are connected to; absent where that cannot be known. */
   readonly tls: UpstreamTls | undefined;
   /** Why not, or why it is not accepted while its former authorities are in force. */
-  readonly refusals: readonly Finding<"NoValidCACertificate" | "Invalid">[];
+  readonly rejections: readonly Finding<"NoValidCACertificate" | "Invalid">[];
   readonly unresolved: readonly Finding<BackendTlsUnresolved>[];
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
 /** TLS of a Service's port: none, as a policy says, or refused for its fault. */
@@ -42,7 +42,7 @@ export type ServiceTls =
   | { readonly kind: "tls"; readonly tls: UpstreamTls }
   | { readonly kind: "refused"; readonly message: string };
 
-export interface JudgedTlsPolicies {
+export interface ResolvedTlsPolicies {
   /** Oldest first. */
   readonly policies: readonly TlsPolicyState[];
   /** @param port its name; absent where the Service has one port. */
@@ -52,7 +52,7 @@ export interface JudgedTlsPolicies {
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
-export function* judgeTlsPolicies(resources: ReadableResources): Steps<JudgedTlsPolicies> {
+export function* resolveTlsPolicies(resources: ReadableResources): Steps<ResolvedTlsPolicies> {
   const services = indexByName(resources.Service);
   const readReference = authoritiesReader(resources);
   /** By `namespace/service`, or `namespace/service#port`. */
@@ -63,11 +63,11 @@ export function* judgeTlsPolicies(resources: ReadableResources): Steps<JudgedTls
     const targets = policy.spec.targetRefs.map((ref, index): TlsTargetState => {
       const service = `${policy.metadata.namespace}/${ref.name}`;
       const place = ref.sectionName === undefined ? service : `${service}#${ref.sectionName}`;
-      const refusal = targetFault(ref, services.get(service), service) ?? conflictOf(holders.get(place));
-      if (refusal === undefined) taken.push(place);
-      return { service, refusal: refusal && { ...refusal, path: targetPath(index) } };
+      const rejection = targetFault(ref, services.get(service), service) ?? conflictOf(holders.get(place));
+      if (rejection === undefined) taken.push(place);
+      return { service, rejection: rejection && { ...rejection, path: targetPath(index) } };
     });
-    const state = { policy, targets, ...(yield* judgeValidation(policy, readReference)) };
+    const state = { policy, targets, ...(yield* resolveValidation(policy, readReference)) };
     for (const place of taken) holders.set(place, state);
     return state;
   });
@@ -85,7 +85,7 @@ export function* judgeTlsPolicies(resources: ReadableResources): Steps<JudgedTls
 /** A Service may have thousands of ports, and thousands of policies may name it. */
 const portNames = memoised(({ spec }: Service) => new Set(spec.ports.map(({ name }) => name)));
 
-type Fault = Omit<NonNullable<TlsTargetState["refusal"]>, "path">;
+type Fault = Omit<NonNullable<TlsTargetState["rejection"]>, "path">;
 
 function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, name: string): Fault | undefined {
   const { group, kind, sectionName } = ref;
@@ -105,21 +105,21 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
   };
 }
 
-type Judged = Pick<TlsPolicyState, "tls" | "refusals" | "unresolved" | "unserved">;
+type Judged = Pick<TlsPolicyState, "tls" | "rejections" | "unresolved" | "unsupported">;
 
-function* judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Judged> {
+function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Judged> {
   const { validation, options } = spec;
-  const unserved = Object.keys(options).map((key) => ({
-    reason: "Unserved" as const,
+  const unsupported = Object.keys(options).map((key) => ({
+    reason: "Unsupported" as const,
     message: `option ${key} has no effect`,
     path: ["spec", "options", key],
   }));
   if (validation === undefined) {
     const message = "this version is refused and no sound one is known: its targets are not called";
-    return { tls: undefined, refusals: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unserved };
+    return { tls: undefined, rejections: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unsupported };
   }
-  const { trust, refusals, unresolved } = yield* authoritiesOf(validation, metadata.namespace, readReference);
-  if (trust === undefined) return { tls: undefined, refusals, unresolved, unserved };
+  const { trust, rejections, unresolved } = yield* authoritiesOf(validation, metadata.namespace, readReference);
+  if (trust === undefined) return { tls: undefined, rejections, unresolved, unsupported };
   const names = validation.subjectAltNames.flatMap(({ type, hostname, uri }): readonly SubjectAltName[] => {
     const value = type === "Hostname" ? hostname : uri;
     return value === undefined ? [] : [{ kind: type === "Hostname" ? "dns" : "uri", value }];
@@ -129,10 +129,10 @@ function* judgeValidation({ metadata, spec }: BackendTlsPolicy, readReference: R
     ...trust,
     ...(names.length > 0 && { subjectAltNames: names }),
   };
-  return { tls, refusals, unresolved, unserved };
+  return { tls, rejections, unresolved, unsupported };
 }
 
-interface Authorities extends Pick<TlsPolicyState, "refusals" | "unresolved"> {
+interface Authorities extends Pick<TlsPolicyState, "rejections" | "unresolved"> {
   /** Nothing in it: those of the system. Absent: nobody can be trusted. */
   readonly trust?: Pick<UpstreamTls, "authorities">;
 }
@@ -143,19 +143,19 @@ function* authoritiesOf(
   namespace: string,
   readReference: ReadReference,
 ): Steps<Authorities> {
-  if (wellKnownCACertificates === "System") return { trust: {}, refusals: [], unresolved: [] };
+  if (wellKnownCACertificates === "System") return { trust: {}, rejections: [], unresolved: [] };
   if (wellKnownCACertificates !== undefined) {
     const message = `no authorities are known as ${wellKnownCACertificates}, accepted is System`;
     const path = [...validationPath, "wellKnownCACertificates"];
-    return { refusals: [{ reason: "Invalid", message, path }], unresolved: [] };
+    return { rejections: [{ reason: "Invalid", message, path }], unresolved: [] };
   }
   const budget = new AuthorityBudget();
   const read: ReferredAuthorities[] = [];
   for (const ref of caCertificateRefs) {
     const referred = readReference(ref, namespace);
-    const refusal = referred.pem === undefined ? undefined : budget.refusal(referred.pem);
-    const message = `ConfigMap ${namespace}/${ref.name} ${refusal}`;
-    read.push(refusal === undefined ? referred : { fault: { reason: "InvalidCACertificateRef", message } });
+    const rejection = referred.pem === undefined ? undefined : budget.rejection(referred.pem);
+    const message = `ConfigMap ${namespace}/${ref.name} ${rejection}`;
+    read.push(rejection === undefined ? referred : { fault: { reason: "InvalidCACertificateRef", message } });
     yield;
   }
   const pems = read.flatMap(({ pem }) => pem ?? []);
@@ -163,10 +163,10 @@ function* authoritiesOf(
     fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],
   );
   const trust = pems.length > 0 && { trust: { authorities: pems } };
-  if (unresolved.length < read.length) return { ...trust, refusals: [], unresolved };
+  if (unresolved.length < read.length) return { ...trust, rejections: [], unresolved };
   const message = noValidAuthority("the servers", pems.length > 0);
   const path = [...validationPath, "caCertificateRefs"];
-  return { ...trust, refusals: [{ reason: "NoValidCACertificate", message, path }], unresolved };
+  return { ...trust, rejections: [{ reason: "NoValidCACertificate", message, path }], unresolved };
 }
 
 /** What a reference to authorities gives; both where what it led to before is in force. */
@@ -198,7 +198,7 @@ function authoritiesReader(resources: ReadableResources): ReadReference {
 /** Everything that is wrong with a policy, for people. */
 export function tlsPolicyFindings(
   state: TlsPolicyState,
-): readonly Finding<BackendTlsRejection | BackendTlsUnresolved | "Unserved">[] {
-  const targets = state.targets.flatMap(({ refusal }) => refusal ?? []);
-  return [...targets, ...state.refusals, ...state.unresolved, ...state.unserved];
+): readonly Finding<BackendTlsRejection | BackendTlsUnresolved | "Unsupported">[] {
+  const targets = state.targets.flatMap(({ rejection }) => rejection ?? []);
+  return [...targets, ...state.rejections, ...state.unresolved, ...state.unsupported];
 }

@@ -6,8 +6,8 @@
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../api/names.ts";
-import { backendJudge } from "./backend-resource.ts";
-import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import { backendStateResolver } from "./backend-resource.ts";
+import type { ResolvedTlsPolicies } from "./backend-tls.ts";
 import { blaming } from "./each-object.ts";
 import { memoised } from "./memoised.ts";
 import type { ReadableResources } from "./named-objects.ts";
@@ -42,15 +42,15 @@ export interface ReferenceResolver {
 }
 
 /** One for all references of a translation: it has one budget of endpoints. */
-export function referenceResolver(resources: ReadableResources, tlsPolicies: JudgedTlsPolicies): ReferenceResolver {
+export function referenceResolver(resources: ReadableResources, tlsPolicies: ResolvedTlsPolicies): ReferenceResolver {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
   const slices = indexSlices(resources.EndpointSlice);
   const backends = indexByName(resources.Backend);
-  const judgeBackend = memoised(backendJudge(resources));
+  const stateOf = memoised(backendStateResolver(resources));
   const { tlsOf } = tlsPolicies;
-  const { refuseAddress } = resources;
-  const context = { tlsOf, refuseAddress, endpointBudget: newEndpointBudget(), scanBudget: newScanBudget() };
+  const { addressDenial } = resources;
+  const context = { tlsOf, addressDenial, endpointBudget: newEndpointBudget(), scanBudget: newScanBudget() };
   /** By service and port: many routes name the same. */
   const resolvedPorts = new Map<string, Resolution>();
 
@@ -73,7 +73,7 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Jud
       return resolution;
     }
     const backend = backends.get(key);
-    return backend === undefined ? missing(backends) : blaming(backend, () => judgeBackend(backend)).resolution;
+    return backend === undefined ? missing(backends) : blaming(backend, () => stateOf(backend)).resolution;
   }
 
   const wantedPorts = new Set<string>();

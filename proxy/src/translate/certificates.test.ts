@@ -64,10 +64,10 @@ test("a chain of more than 10 certificates is refused", () => {
 
 test("the authorities of several objects are bounded together", () => {
   const budget = new AuthorityBudget();
-  expect([150, 150, 1].map((count) => budget.refusal(cert.repeat(count)) === undefined)).toEqual([true, true, false]);
+  expect([150, 150, 1].map((count) => budget.rejection(cert.repeat(count)) === undefined)).toEqual([true, true, false]);
   const byLength = new AuthorityBudget();
   const half = cert + "\n".repeat(300 * 1024);
-  expect([half, half].map((text) => byLength.refusal(text) === undefined)).toEqual([true, false]);
+  expect([half, half].map((text) => byLength.rejection(text) === undefined)).toEqual([true, false]);
 });
 
 /** A DER element; contents of up to 65,535 bytes. */

@@ -110,7 +110,7 @@ export class AuthorityBudget {
   #length = 0;
 
   /** Why these are too many beside those before, to follow the name of their object; undefined where they are counted. */
-  refusal(pem: string): string | undefined {
+  rejection(pem: string): string | undefined {
     const certificates = this.#certificates + certificatesOf(pem).length;
     const length = this.#length + pem.length;
     if (certificates > maxAuthorities || length > maxAuthoritiesLength) {

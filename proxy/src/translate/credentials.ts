@@ -71,10 +71,10 @@ export function openCredentials(before: SoundCredentials): Credentials & { reado
  * Why nothing that is referred to as an authority is valid (Gateway API `NoValidCACertificate`).
  *
  * @param whom whose certificates are to be validated.
- * @param hasFormer whether they are, by what the objects held before.
+ * @param hasPrevious whether they are, by what the objects held before.
  */
-export function noValidAuthority(whom: string, hasFormer: boolean): string {
-  return hasFormer
+export function noValidAuthority(whom: string, hasPrevious: boolean): string {
+  return hasPrevious
     ? `no certificate of an authority is sound now; ${whom} are validated by those before where they are known`
     : `no certificate of an authority can be used to validate ${whom}`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
-import { clusterEnvironment, isRefusedClass, refusedClassMessage } from "./environment.ts";
+import { clusterEnvironment, isRejectedClass, rejectedClassMessage } from "./environment.ts";
 import { translate } from "./translate.ts";
 
 function gateway(name: string, rest = ""): string {
@@ -47,7 +47,7 @@ describe("Gateways in pods of their own", () => {
   test("are refused for parameters that cannot be used", () => {
     const { statuses, binds } = translated(
       gateway("a", parameters),
-      clusterEnvironment({ judgeParameters: () => "no such ConfigMap" }),
+      clusterEnvironment({ validateParameters: () => "no such ConfigMap" }),
     );
     expect(binds).toEqual([]);
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({
@@ -67,7 +67,7 @@ spec: {controllerName: gatewayproxy.dev/controller, description: 7}
     expect(translated(refused + gateway("a")).binds).toHaveLength(1);
     const { statuses } = translated(
       refused + gateway("a"),
-      clusterEnvironment({ judgeParameters: (owner) => (isRefusedClass(owner) ? refusedClassMessage : undefined) }),
+      clusterEnvironment({ validateParameters: (owner) => (isRejectedClass(owner) ? rejectedClassMessage : undefined) }),
     );
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ status: "False", reason: "InvalidParameters" });
   });

@@ -13,11 +13,11 @@ export interface Environment {
   /** The IP address at which Gateways listen that name none; default: every address of the machine. */
   readonly defaultAddress?: string | undefined;
   /** What is wrong with the `parametersRef` of an object that has one, or of a class that is refused; else undefined. */
-  readonly judgeParameters: (owner: Gateway | GatewayClass) => string | undefined;
+  readonly validateParameters: (owner: Gateway | GatewayClass) => string | undefined;
   /** Ports that no listener can have, with what is served there; default: none. */
   readonly reservedPorts?: ReadonlyMap<number, string>;
   /** What of a Gateway's infrastructure has less effect than it seems; default: nothing. */
-  readonly limitedInfrastructure?: (gateway: Gateway) => readonly Finding<"Unserved">[];
+  readonly limitedInfrastructure?: (gateway: Gateway) => readonly Finding<"Unsupported">[];
 }
 
 /**
@@ -26,18 +26,18 @@ export interface Environment {
  */
 export const hostEnvironment: Environment = {
   isolatesGateways: false,
-  judgeParameters: (owner) =>
-    isRefusedClass(owner) ? refusedClassMessage : `parameters of a ${owner.kind} are not served by this version`,
+  validateParameters: (owner) =>
+    isRejectedClass(owner) ? rejectedClassMessage : `parameters of a ${owner.kind} are not served by this version`,
 };
 
 /** Gateways in pods, which listen at every address, so that their own ports are taken. Only who provisions the pods can judge parameters; to everybody else they are good. */
 export function clusterEnvironment(judges: Partial<Omit<Environment, "isolatesGateways">> = {}): Environment {
-  return { isolatesGateways: true, reservedPorts: ownPorts, judgeParameters: () => undefined, ...judges };
+  return { isolatesGateways: true, reservedPorts: ownPorts, validateParameters: () => undefined, ...judges };
 }
 
 /** What a class that is refused says of parameters is not known. */
-export function isRefusedClass(owner: Gateway | GatewayClass): boolean {
+export function isRejectedClass(owner: Gateway | GatewayClass): boolean {
   return owner.kind === "GatewayClass" && owner.spec.isRejected === true;
 }
 
-export const refusedClassMessage = "this version is refused and no sound one is known";
+export const rejectedClassMessage = "this version is refused and no sound one is known";

@@ -14,7 +14,7 @@ export interface Finding<Reason extends string = string> {
 }
 
 /** Of an object without listeners, which is what is left of one that the parser refuses. */
-export const refusedByParser: Finding<"Invalid"> = {
+export const rejectedByParser: Finding<"Invalid"> = {
   reason: "Invalid",
   message: "this version is refused and no sound one is known: nothing of it is served",
   path: ["spec"],

@@ -3,7 +3,7 @@ import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { controllerName, gatewayClassName } from "../api/names.ts";
 import type { GatewayClassStatus } from "../api/status.ts";
-import { type Environment, isRefusedClass } from "./environment.ts";
+import { type Environment, isRejectedClass } from "./environment.ts";
 import { conditionFrom, type Finding } from "./finding.ts";
 import { compareText } from "./object-names.ts";
 
@@ -27,11 +27,11 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
 /** A class whose parameters cannot be used, or are not known, is not accepted. */
 export function parametersFinding(
   gatewayClass: GatewayClass,
-  { judgeParameters }: Environment,
+  { validateParameters }: Environment,
 ): readonly Finding<"InvalidParameters">[] {
-  const isRejected = isRefusedClass(gatewayClass);
+  const isRejected = isRejectedClass(gatewayClass);
   if (gatewayClass.spec.parametersRef === undefined && !isRejected) return [];
-  const message = judgeParameters(gatewayClass);
+  const message = validateParameters(gatewayClass);
   if (message === undefined) return [];
   return [{ reason: "InvalidParameters", message, path: isRejected ? ["spec"] : ["spec", "parametersRef"] }];
 }

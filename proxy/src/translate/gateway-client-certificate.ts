@@ -12,7 +12,7 @@ import { nameKey } from "./object-names.ts";
 import type { RuleWithoutLimits } from "./rules.ts";
 
 /** What a Gateway's reference to its certificate came to. */
-export interface JudgedClientCertificate {
+export interface ResolvedClientCertificate {
   /** Absent where it names none, or one that cannot be used. */
   readonly certificate: ClientCertificate | undefined;
   readonly unresolved: readonly Finding<"InvalidClientCertificateRef" | "RefNotPermitted">[];
@@ -20,7 +20,7 @@ export interface JudgedClientCertificate {
 
 const path = ["spec", "tls", "backend", "clientCertificateRef"];
 
-export function clientCertificateJudge(resources: ReadableResources): (gateway: Gateway) => JudgedClientCertificate {
+export function clientCertificateResolver(resources: ReadableResources): (gateway: Gateway) => ResolvedClientCertificate {
   const resolve = certificateResolver(resources);
   return (gateway) => {
     const ref = gateway.spec.tls?.backend?.clientCertificateRef;
@@ -41,7 +41,7 @@ function clientCertificateOf({ chain, privateKey }: Certificate): ClientCertific
 /** Whoever calls backends. */
 export interface Caller {
   readonly gateway: Gateway;
-  readonly clientCertificate: JudgedClientCertificate;
+  readonly clientCertificate: ResolvedClientCertificate;
 }
 
 /** A backend as a Gateway calls it; one with a certificate of its own shows that. */

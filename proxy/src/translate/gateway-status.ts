@@ -25,22 +25,22 @@ export function gatewayStatus(state: GatewayState, routes: RoutesByListener): Ga
 }
 
 /** Listeners that serve nothing leave the others alone; a Gateway is refused when none is left. */
-function acceptedCondition({ gateway, listeners, refusals, unserved }: GatewayState): GatewayCondition {
+function acceptedCondition({ gateway, listeners, rejections, unsupported }: GatewayState): GatewayCondition {
   const { generation } = gateway.metadata;
-  const refused = listeners.filter((listener) => listener.refusals.length > 0);
-  const notValid = refused.map(({ listener, refusals: why }) => ({
+  const refused = listeners.filter((listener) => listener.rejections.length > 0);
+  const notValid = refused.map(({ listener, rejections: why }) => ({
     reason: "ListenersNotValid" as const,
     message: `listener ${listener.name}: ${joinMessages(why)}`,
     path: [],
   }));
-  const message = joinMessages([{ message: "Gateway is accepted" }, ...unserved]);
-  if (refusals.length > 0 || !listeners.some((each) => each.refusals.length === 0 || each.isServable)) {
-    return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...refusals, ...notValid], generation);
+  const message = joinMessages([{ message: "Gateway is accepted" }, ...unsupported]);
+  if (rejections.length > 0 || !listeners.some((each) => each.rejections.length === 0 || each.isServable)) {
+    return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...rejections, ...notValid], generation);
   }
   if (refused.length === 0) {
     return { type: "Accepted", status: "True", reason: "Accepted", message, ...observed(generation) };
   }
-  const partly = joinMessages([...notValid, ...unserved]);
+  const partly = joinMessages([...notValid, ...unsupported]);
   return { type: "Accepted", status: "True", reason: "ListenersNotValid", message: partly, ...observed(generation) };
 }
 

@@ -10,12 +10,12 @@ import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
 import type { Environment } from "./environment.ts";
-import { type Finding, refusedByParser } from "./finding.ts";
+import { type Finding, rejectedByParser } from "./finding.ts";
 import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "./listener-sets.ts";
-import { tlsJudge } from "./listener-tls.ts";
-import { judgeListeners, listenerKey, type ListenerState } from "./listeners.ts";
-import { clientCertificateJudge, type JudgedClientCertificate } from "./gateway-client-certificate.ts";
+import { tlsResolver } from "./listener-tls.ts";
+import { resolveListeners, listenerKey, type ListenerState } from "./listeners.ts";
+import { clientCertificateResolver, type ResolvedClientCertificate } from "./gateway-client-certificate.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByName } from "./object-names.ts";
@@ -25,19 +25,19 @@ export interface GatewayState {
   /** Socket addresses to listen at; undefined stands for every address of the machine. Empty when refused or none is usable. */
   readonly addresses: readonly (string | undefined)[];
   /** Why nothing of it is served; empty when accepted. */
-  readonly refusals: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
+  readonly rejections: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
   readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
   /** Shown to backends that ask for one. */
-  readonly clientCertificate: JudgedClientCertificate;
+  readonly clientCertificate: ResolvedClientCertificate;
   /** Fields that it sets and we do not act on. */
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
   /** Its own, in its order. */
   readonly listeners: readonly ListenerState[];
   /** Those that name it as their parent, in the order of their precedence. */
   readonly sets: readonly ListenerSetState[];
 }
 
-export interface JudgedGateways {
+export interface ResolvedGateways {
   /** Ours, sorted by namespace and name; keys are `namespace/name`. */
   readonly ours: ReadonlyMap<string, GatewayState>;
   /** Every Gateway that exists, ours or not. */
@@ -54,18 +54,18 @@ export interface Parents {
   readonly all: { has(name: string): boolean };
 }
 
-export function* judgeGateways(
+export function* resolveGateways(
   resources: ReadableResources,
   labels: NamespaceLabels,
   environment: Environment,
-): Steps<JudgedGateways> {
+): Steps<ResolvedGateways> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
   const judged = yield* eachObject(
     sorted.filter((gateway) => ownershipOf(gateway) === "ours"),
     itself,
-    (gateway) => judgeGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment),
+    (gateway) => resolveGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment),
   );
   const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
   const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
@@ -84,11 +84,11 @@ export function* judgeGateways(
   };
 }
 
-type JudgedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
+type ResolvedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
 
 /** Judges all listeners together, and gives each back to its owner. */
 function* withListeners(
-  gateways: readonly JudgedGateway[],
+  gateways: readonly ResolvedGateway[],
   placed: readonly PlacedSet[],
   resources: ReadableResources,
   { isolatesGateways, reservedPorts }: Environment,
@@ -96,22 +96,22 @@ function* withListeners(
   const ranks = new Map(placed.map(({ set }, index) => [set, index + 1]));
   const byGateway = Map.groupBy(placed, ({ gateway }) => gateway);
   const hosts = gateways.map(({ gateway, addresses }) => {
-    const own = (byGateway.get(nameKey(gateway)) ?? []).filter(({ refusal }) => refusal === undefined);
+    const own = (byGateway.get(nameKey(gateway)) ?? []).filter(({ rejection }) => rejection === undefined);
     const sets = own.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
     return { gateway, addresses, place: isolatesGateways ? nameKey(gateway) : "", sets };
   });
-  const judgeClientCertificate = clientCertificateJudge(resources);
-  const judged = yield* judgeListeners(hosts, tlsJudge(resources), reservedPorts);
-  const gatewayOf = ({ gateway }: JudgedGateway) => gateway;
+  const resolveClientCertificate = clientCertificateResolver(resources);
+  const judged = yield* resolveListeners(hosts, tlsResolver(resources), reservedPorts);
+  const gatewayOf = ({ gateway }: ResolvedGateway) => gateway;
   const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>
       owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
     const sets = yield* mapInSteps(byGateway.get(nameKey(gateway)) ?? [], (candidate) => ({
       ...candidate,
-      listeners: candidate.refusal ? [] : listenersOf(candidate.set),
+      listeners: candidate.rejection ? [] : listenersOf(candidate.set),
     }));
-    const clientCertificate = judgeClientCertificate(gateway);
+    const clientCertificate = resolveClientCertificate(gateway);
     return [nameKey(gateway), { ...state, clientCertificate, listeners: listenersOf(gateway), sets }];
   });
   return new Map(states);
@@ -123,22 +123,22 @@ function unknownClass(gateway: Gateway): ResourceProblem {
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
-function judgeGateway(
+function resolveGateway(
   gateway: Gateway,
   gatewayClass: GatewayClass | undefined,
   environment: Environment,
-): JudgedGateway {
+): ResolvedGateway {
   const { infrastructure, addresses } = gateway.spec;
-  const refusals: GatewayState["refusals"][number][] = [];
-  if (gateway.spec.listeners.length === 0) refusals.push(refusedByParser);
+  const rejections: GatewayState["rejections"][number][] = [];
+  if (gateway.spec.listeners.length === 0) rejections.push(rejectedByParser);
   if (gatewayClass !== undefined && parametersFinding(gatewayClass, environment).length > 0) {
     const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
-    refusals.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
+    rejections.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
   }
-  const fault = infrastructure?.parametersRef && environment.judgeParameters(gateway);
+  const fault = infrastructure?.parametersRef && environment.validateParameters(gateway);
   if (fault !== undefined) {
     const path = ["spec", "infrastructure", "parametersRef"];
-    refusals.push({ reason: "InvalidParameters", message: fault, path });
+    rejections.push({ reason: "InvalidParameters", message: fault, path });
   }
   const unusableAddresses: Finding<"AddressNotUsable">[] = [];
   const usable = new Set<string | undefined>();
@@ -146,7 +146,7 @@ function judgeGateway(
     const path = ["spec", "addresses", index];
     if (type !== "IPAddress") {
       const message = `address type ${type} is not supported, accepted is IPAddress`;
-      refusals.push({ reason: "UnsupportedAddress", message, path: [...path, "type"] });
+      rejections.push({ reason: "UnsupportedAddress", message, path: [...path, "type"] });
     } else if (value === undefined || value === "") {
       usable.add(environment.defaultAddress);
     } else if (isIP(value) === 0) {
@@ -160,10 +160,10 @@ function judgeGateway(
   const sockets = environment.isolatesGateways && usable.size > 0 ? [environment.defaultAddress] : [...usable];
   return {
     gateway,
-    addresses: refusals.length > 0 ? [] : sockets,
-    refusals,
+    addresses: rejections.length > 0 ? [] : sockets,
+    rejections,
     unusableAddresses,
-    unserved: [...unservedFields(gateway), ...(environment.limitedInfrastructure?.(gateway) ?? [])],
+    unsupported: [...unsupportedFields(gateway), ...(environment.limitedInfrastructure?.(gateway) ?? [])],
   };
 }
 
@@ -175,12 +175,12 @@ function canonicalAddress(address: string): string {
 }
 
 /** Fields that are read and not acted on yet; said aloud, because a reader of the manifest would think they were. */
-function unservedFields({ spec }: Gateway): readonly Finding<"Unserved">[] {
-  const unserved: Finding<"Unserved">[] = [];
+function unsupportedFields({ spec }: Gateway): readonly Finding<"Unsupported">[] {
+  const unsupported: Finding<"Unsupported">[] = [];
   const add = (...path: string[]) => {
     const field = ["spec", ...path];
-    unserved.push({ reason: "Unserved", message: `${field.join(".")} is not served by this version`, path: field });
+    unsupported.push({ reason: "Unsupported", message: `${field.join(".")} is not served by this version`, path: field });
   };
   if ((spec.defaultScope ?? "None") !== "None") add("defaultScope");
-  return unserved;
+  return unsupported;
 }

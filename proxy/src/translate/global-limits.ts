@@ -45,14 +45,14 @@ export function* wantServices(policies: readonly ProxyPolicy[], { want }: Refere
 }
 
 export function globalTranslator(
-  { refuseAddress }: Pick<ReadableResources, "refuseAddress">,
+  { addressDenial }: Pick<ReadableResources, "addressDenial">,
   { resolve }: ReferenceResolver,
 ): TranslateGlobal {
   function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
     if (address !== undefined) {
       const service = serviceAt(policy, address);
-      const refusal = service.endpoints.flatMap(({ host, port }) => refuseAddress(host, port) ?? []);
-      return refusal[0] === undefined ? service : `${address} ${refusal[0]}`;
+      const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
+      return denial[0] === undefined ? service : `${address} ${denial[0]}`;
     }
     // The parser let exactly one of them through.
     if (backendRef === undefined) return "names no service";

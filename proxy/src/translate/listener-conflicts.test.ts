@@ -68,12 +68,12 @@ describe("listeners of one socket", () => {
   });
 
   test("lose to each other within a rank, and to winners of a rank before theirs", () => {
-    const isServed = ({ listener: { protocol } }: Claim) => protocol.startsWith("HTTP");
+    const isSupported = ({ listener: { protocol } }: Claim) => protocol.startsWith("HTTP");
     const formatOf = ({ listener: { protocol } }: Claim) =>
       ({ HTTP: "plain", HTTPS: "tls", TLS: "tls", TCP: "any" })[protocol];
     const standInTheWay = (claim: Claim, other: Claim) =>
       meet(claim, other) &&
-      isServed(other) &&
+      isSupported(other) &&
       formatOf(claim) !== undefined &&
       (formatOf(claim) !== formatOf(other) || claim.listener.hostname === other.listener.hostname);
     fc.assert(

@@ -49,16 +49,16 @@ interface SetFault {
 }
 
 function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
-  const { refusal, listeners } = state;
-  if (refusal !== undefined) {
-    const { reason, message } = refusal;
+  const { rejection, listeners } = state;
+  if (rejection !== undefined) {
+    const { reason, message } = rejection;
     return [{ accepted: reason, programmed: reason === "ParentNotAccepted" ? "ParentNotProgrammed" : reason, message }];
   }
   if (!isAttachedSet(state)) {
     const reason = "ListenersNotValid";
     const invalid = listeners.filter(({ isServable }) => !isServable);
-    return invalid.map(({ listener, refusals, unresolved }) => {
-      const message = `listener ${listener.name}: ${joinMessages([...refusals, ...unresolved])}`;
+    return invalid.map(({ listener, rejections, unresolved }) => {
+      const message = `listener ${listener.name}: ${joinMessages([...rejections, ...unresolved])}`;
       return { accepted: reason, programmed: reason, message };
     });
   }

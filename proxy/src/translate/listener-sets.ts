@@ -5,7 +5,7 @@ import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
 import { resourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
-import { type Finding, refusedByParser } from "./finding.ts";
+import { type Finding, rejectedByParser } from "./finding.ts";
 import type { ListenerState } from "./listeners.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
@@ -16,7 +16,7 @@ export interface ListenerSetState {
   /** `namespace/name` of its Gateway. */
   readonly gateway: string;
   /** Why none of its listeners counts; undefined where they are judged by themselves. */
-  readonly refusal: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
+  readonly rejection: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
   /** In the order of the set; empty where refused. */
   readonly listeners: readonly ListenerState[];
 }
@@ -27,7 +27,7 @@ export type PlacedSet = Omit<ListenerSetState, "listeners">;
 /** What must be known of a Gateway of ours. */
 interface Parent {
   readonly gateway: Gateway;
-  readonly refusals: readonly unknown[];
+  readonly rejections: readonly unknown[];
 }
 
 /**
@@ -56,7 +56,7 @@ export function* placeListenerSets(
       continue;
     }
     const parent = ours.get(gateway);
-    if (parent !== undefined) placed.push({ set, gateway, refusal: refusalOf(set, parent, labels) });
+    if (parent !== undefined) placed.push({ set, gateway, rejection: rejectionOf(set, parent, labels) });
     else if (!all.has(gateway)) {
       // No controller can write a status for a parent that does not exist.
       problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
@@ -65,18 +65,18 @@ export function* placeListenerSets(
   return { placed, problems };
 }
 
-function refusalOf(set: ListenerSet, { gateway, refusals }: Parent, labels: NamespaceLabels): PlacedSet["refusal"] {
-  if (set.spec.listeners.length === 0) return refusedByParser;
+function rejectionOf(set: ListenerSet, { gateway, rejections }: Parent, labels: NamespaceLabels): PlacedSet["rejection"] {
+  if (set.spec.listeners.length === 0) return rejectedByParser;
   const path = ["spec", "parentRef"];
   // Another namespace that is not allowed learns nothing else of the Gateway. Whom one allows that the parser refuses is
   // not known.
   const isKnown = gateway.spec.listeners.length > 0;
-  const isTold = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
-  if (!allowsSet(gateway, set, labels) && !(isTold && refusals.length > 0)) {
+  const isReported = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
+  if (!allowsSet(gateway, set, labels) && !(isReported && rejections.length > 0)) {
     const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
     return { reason: "NotAllowed", message, path };
   }
-  if (refusals.length === 0) return undefined;
+  if (rejections.length === 0) return undefined;
   return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
 }
 
@@ -87,6 +87,6 @@ export function allowsSet({ metadata, spec }: Gateway, set: ListenerSet, labels:
 }
 
 /** Whether the set is accepted as a whole, as its status says: some listener of it is served. */
-export function isAttachedSet({ refusal, listeners }: ListenerSetState): boolean {
-  return refusal === undefined && listeners.some(({ isServable }) => isServable);
+export function isAttachedSet({ rejection, listeners }: ListenerSetState): boolean {
+  return rejection === undefined && listeners.some(({ isServable }) => isServable);
 }

@@ -10,47 +10,47 @@ export function listenerStatus(state: ListenerState, gateway: GatewayState, rout
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
     // Those that it has accepted, whatever its own state, as the API says.
-    attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isServed).length,
+    attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isSupported).length,
     conditions: listenerConditions(state, gateway),
   };
 }
 
 function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
   const { generation } = state.owner.metadata;
-  const message = joinMessages([{ message: "listener is accepted" }, ...state.unserved]);
+  const message = joinMessages([{ message: "listener is accepted" }, ...state.unsupported]);
   const accepted = { type: "Accepted", reason: "Accepted", message } as const;
   const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
-    conditionFrom(accepted, state.refusals, generation),
+    conditionFrom(accepted, state.rejections, generation),
     conditionFrom(programmed, programmingFindings(state, gateway), generation),
     conditionFrom(resolved, state.unresolved, generation),
-    conflicted(state.refusals, generation),
+    conflicted(state.rejections, generation),
     ...overlapping(state, generation),
   ];
 }
 
 /** Why a listener is not in the snapshot: its own faults, or else its Gateway's. */
 function programmingFindings(
-  { refusals, isProgrammed, listener, tls }: ListenerState,
+  { rejections, isProgrammed, listener, tls }: ListenerState,
   gateway: GatewayState,
 ): readonly Finding<"Invalid" | ConflictReason>[] {
   if (isProgrammed) return [];
-  if (refusals.length > 0) {
-    return refusals.map((refusal) => ({
-      ...refusal,
-      reason: isConflict(refusal.reason) ? refusal.reason : "Invalid",
+  if (rejections.length > 0) {
+    return rejections.map((rejection) => ({
+      ...rejection,
+      reason: isConflict(rejection.reason) ? rejection.reason : "Invalid",
     }));
   }
   if (listener.protocol === "HTTPS" && tls === undefined) {
     return [{ reason: "Invalid", message: "it has no certificate that can be used", path: [] }];
   }
-  const fault = gateway.refusals.length > 0 ? "is not accepted" : "has no usable address";
+  const fault = gateway.rejections.length > 0 ? "is not accepted" : "has no usable address";
   return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
 }
 
-function conflicted(refusals: ListenerState["refusals"], generation: number | undefined): ListenerCondition {
-  for (const { reason, message } of refusals) {
+function conflicted(rejections: ListenerState["rejections"], generation: number | undefined): ListenerCondition {
+  for (const { reason, message } of rejections) {
     if (isConflict(reason)) return { type: "Conflicted", status: "True", reason, message, ...observed(generation) };
   }
   const message = "no other listener claims its requests";

@@ -18,25 +18,25 @@ import { nameKey } from "./object-names.ts";
 import { type NamedObjects, namedConfigMaps, namedSecrets, type ReadableResources } from "./named-objects.ts";
 import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner-references.ts";
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
-import { judgeTlsOptions } from "./tls-options.ts";
+import { resolveTlsOptions } from "./tls-options.ts";
 
 /** What TLS of one listener came to. */
-export interface JudgedTls {
+export interface ResolvedTls {
   /** Undefined where the listener cannot be served. */
   readonly tls: ListenerTls | undefined;
   /** Why the listener is not accepted; where `tls` is there all the same, it is what was sound before. */
-  readonly refusals: readonly Finding<"UnsupportedValue" | "NoValidCACertificate">[];
+  readonly rejections: readonly Finding<"UnsupportedValue" | "NoValidCACertificate">[];
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
 /** Judges an HTTPS listener. @param path of the listener in its owner. */
-export type JudgeTls = (
+export type ResolveTls = (
   gateway: Gateway,
   owner: ListenerOwner,
   listener: Listener,
   path: FieldPath,
-) => Steps<JudgedTls>;
+) => Steps<ResolvedTls>;
 
 type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "resolved"; readonly value: T }
@@ -44,11 +44,11 @@ type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "former"; readonly value: T; readonly reason: Reason; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
 
-export function tlsJudge(resources: ReadableResources): JudgeTls {
+export function tlsResolver(resources: ReadableResources): ResolveTls {
   const certificateOf = certificateResolver(resources);
   const authoritiesOf = authoritiesResolver(resources);
   return function* (gateway, owner, listener, path) {
-    const options = judgeTlsOptions(listener.tls?.options ?? {}, [...path, "tls", "options"]);
+    const options = resolveTlsOptions(listener.tls?.options ?? {}, [...path, "tls", "options"]);
     const refs = listener.tls?.certificateRefs ?? [];
     const certificates = yield* resolveAll(refs, [...path, "tls", "certificateRefs"], (ref) =>
       certificateOf(owner, ref),
@@ -59,26 +59,26 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
     const budget = new AuthorityBudget();
     const withinBudget = (ref: ValidationRef): ResolvedAuthorities => {
       const found = authoritiesOf(gateway, ref);
-      const refusal = found.kind === "unresolved" ? undefined : budget.refusal(found.value);
-      if (refusal === undefined) return found;
-      const message = `ConfigMap ${ref.namespace ?? gateway.metadata.namespace}/${ref.name} ${refusal}`;
+      const rejection = found.kind === "unresolved" ? undefined : budget.rejection(found.value);
+      if (rejection === undefined) return found;
+      const message = `ConfigMap ${ref.namespace ?? gateway.metadata.namespace}/${ref.name} ${rejection}`;
       return { kind: "unresolved", reason: "InvalidCACertificateRef", message };
     };
     const authorities = yield* resolveAll(validation?.refs ?? [], validationPath, withinBudget, path);
-    const refusals: JudgedTls["refusals"][number][] = [...options.refusals];
+    const rejections: ResolvedTls["rejections"][number][] = [...options.rejections];
     const canValidate = validation === undefined || authorities.values.length > 0;
     if (validation !== undefined && authorities.unresolved.length === validation.refs.length) {
       const message = noValidAuthority("its clients", canValidate);
-      refusals.push({ reason: "NoValidCACertificate", message, path: validationPath ?? path });
+      rejections.push({ reason: "NoValidCACertificate", message, path: validationPath ?? path });
     }
     const clientValidation: ClientValidation | undefined =
       validation === undefined ? undefined : { authorities: authorities.values, mode: validation.mode };
-    const isServed = options.refusals.length === 0 && canValidate && certificates.values.length > 0;
+    const isSupported = options.rejections.length === 0 && canValidate && certificates.values.length > 0;
     return {
-      tls: isServed
+      tls: isSupported
         ? { certificates: certificates.values, ...options.options, ...(clientValidation && { clientValidation }) }
         : undefined,
-      refusals,
+      rejections,
       unresolved: [
         ...(refs.length === 0
           ? [{ reason: "InvalidCertificateRef" as const, message: "it names no certificate", path: [...path, "tls"] }]
@@ -86,7 +86,7 @@ export function tlsJudge(resources: ReadableResources): JudgeTls {
         ...certificates.unresolved,
         ...authorities.unresolved.map((finding) => withoutForeignNames(finding, gateway, owner)),
       ],
-      unserved: options.unserved,
+      unsupported: options.unsupported,
     };
   };
 }

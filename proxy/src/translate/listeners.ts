@@ -14,7 +14,7 @@ import type { ListenerTls } from "../ir/snapshot.ts";
 import { eachObjectInSteps } from "./each-object.ts";
 import type { Finding } from "./finding.ts";
 import { type Claim, findConflicts, findOverlaps } from "./listener-conflicts.ts";
-import type { JudgedTls, JudgeTls } from "./listener-tls.ts";
+import type { ResolvedTls, ResolveTls } from "./listener-tls.ts";
 import type { ListenerOwner } from "./owner-references.ts";
 import { nameKey } from "./object-names.ts";
 
@@ -31,11 +31,11 @@ export interface ListenerState {
   /** Present where it is served with TLS. */
   readonly tls: ListenerTls | undefined;
   /** Why it is not accepted. */
-  readonly refusals: readonly Finding<ListenerRejection>[];
+  readonly rejections: readonly Finding<ListenerRejection>[];
   /** What it refers to in vain; it serves with what is left, if it can. */
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
   /** Fields that it sets and we do not act on. */
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
   /** Another TLS listener of the port has some of its hosts. */
   readonly isOverlapping: boolean;
   /** Accepted, and with what it needs; or with what it had, where its authorities are malformed now. */
@@ -52,7 +52,7 @@ export interface RouteKind {
 const httpRoutes: readonly RouteKind[] = [{ group: gatewayGroup, kind: "HTTPRoute" }];
 
 /** Protocols that we serve, and the routes that each can have. A new protocol is one line here. */
-const servedProtocols: Readonly<Record<string, readonly RouteKind[]>> = { HTTP: httpRoutes, HTTPS: httpRoutes };
+const supportedProtocols: Readonly<Record<string, readonly RouteKind[]>> = { HTTP: httpRoutes, HTTPS: httpRoutes };
 
 /** The listeners of one Gateway and the socket addresses they are asked for at. */
 export interface ListenerHost {
@@ -66,9 +66,9 @@ export interface ListenerHost {
 }
 
 /** Judges the listeners of all Gateways; keys are those of the listeners. */
-export function* judgeListeners(
+export function* resolveListeners(
   hosts: readonly ListenerHost[],
-  judgeTls: JudgeTls,
+  resolveTls: ResolveTls,
   reservedPorts: ReadonlyMap<number, string> = new Map(),
 ): Steps<ReadonlyMap<string, ListenerState>> {
   const claims = yield* claimsOf(hosts);
@@ -78,10 +78,10 @@ export function* judgeListeners(
   const states = yield* eachObjectInSteps(claims, ownerOf, function* (claim): Steps<[string, ListenerState]> {
     const { key, gateway, owner, listener, path, addresses } = claim;
     const isTls = listener.protocol === "HTTPS";
-    const tls = isTls ? yield* judgeTls(gateway, owner, listener, path) : plain;
+    const tls = isTls ? yield* resolveTls(gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
-    const refusals = [...reservedPort(claim, reservedPorts), ...refusalsOf(claim, conflicts.get(key))];
-    const isServable = refusals.length === 0 && (tls.tls !== undefined || !isTls);
+    const rejections = [...reservedPort(claim, reservedPorts), ...rejectionsOf(claim, conflicts.get(key))];
+    const isServable = rejections.length === 0 && (tls.tls !== undefined || !isTls);
     const state: ListenerState = {
       gateway,
       owner,
@@ -90,9 +90,9 @@ export function* judgeListeners(
       path,
       supportedKinds: kinds.supported,
       tls: tls.tls,
-      refusals: [...refusals, ...tls.refusals],
+      rejections: [...rejections, ...tls.rejections],
       unresolved: [...tls.unresolved, ...kinds.invalid],
-      unserved: tls.unserved,
+      unsupported: tls.unsupported,
       isOverlapping: overlaps.has(key),
       isServable,
       isProgrammed: isServable && addresses.length > 0,
@@ -102,7 +102,7 @@ export function* judgeListeners(
   return new Map(states);
 }
 
-const plain: JudgedTls = { tls: undefined, refusals: [], unresolved: [], unserved: [] };
+const plain: ResolvedTls = { tls: undefined, rejections: [], unresolved: [], unsupported: [] };
 
 /** The key of a listener, unlike that of any other. */
 export function listenerKey(gateway: Gateway, owner: ListenerOwner, name: string): string {
@@ -136,15 +136,15 @@ function* claimsOf(hosts: readonly ListenerHost[]): Steps<readonly OwnedClaim[]>
   return claims;
 }
 
-function refusalsOf(
+function rejectionsOf(
   { listener, path }: OwnedClaim,
   conflict: Finding<ConflictReason> | undefined,
 ): readonly Finding<ListenerRejection>[] {
-  const refusals: Finding<ListenerRejection>[] = conflict === undefined ? [] : [{ ...conflict, path }];
-  if (Object.hasOwn(servedProtocols, listener.protocol)) return refusals;
-  const accepted = Object.keys(servedProtocols).join(", ");
+  const rejections: Finding<ListenerRejection>[] = conflict === undefined ? [] : [{ ...conflict, path }];
+  if (Object.hasOwn(supportedProtocols, listener.protocol)) return rejections;
+  const accepted = Object.keys(supportedProtocols).join(", ");
   const message = `protocol ${listener.protocol} is not served by this version, accepted is ${accepted}`;
-  return [...refusals, { reason: "UnsupportedProtocol", message, path: [...path, "protocol"] }];
+  return [...rejections, { reason: "UnsupportedProtocol", message, path: [...path, "protocol"] }];
 }
 
 /** A listener at a port of the proxy's own would publish what is served there. */
@@ -169,13 +169,13 @@ function allowedKinds(
   { protocol, allowedRoutes: { kinds } }: Listener,
   path: FieldPath,
 ): { readonly supported: readonly RouteKind[]; readonly invalid: readonly Finding<"InvalidRouteKinds">[] } {
-  const served = Object.hasOwn(servedProtocols, protocol) ? (servedProtocols[protocol] ?? []) : [];
+  const served = Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
   if (kinds === undefined || kinds.length === 0) return { supported: served, invalid: [] };
-  const isServed = (asked: RouteKind) => served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
+  const isSupported = (asked: RouteKind) => served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
   const invalid = kinds.flatMap((asked, index): Finding<"InvalidRouteKinds">[] => {
-    if (isServed(asked)) return [];
+    if (isSupported(asked)) return [];
     const message = `routes of kind ${asked.kind} (group "${asked.group}") cannot attach to this listener`;
     return [{ reason: "InvalidRouteKinds", message, path: [...path, "allowedRoutes", "kinds", index] }];
   });
-  return { supported: kinds.filter(isServed), invalid };
+  return { supported: kinds.filter(isSupported), invalid };
 }

@@ -5,7 +5,7 @@ import type { Credentials } from "./credentials.ts";
 import { indexByName, type Named } from "./object-names.ts";
 
 /** Why backends must not be at a host and port, to follow both in a sentence; undefined where they may. */
-export type RefuseAddress = (host: string, port: number) => string | undefined;
+export type AddressDenial = (host: string, port: number) => string | undefined;
 
 /**
  * What translation begins with: resources, those that are named and may not be read, how credentials are read, and which
@@ -14,7 +14,7 @@ export type RefuseAddress = (host: string, port: number) => string | undefined;
 export interface ReadableResources extends ResourceSet {
   readonly unreadable: ReadonlySet<ResourceKey>;
   readonly credentials: Credentials;
-  readonly refuseAddress: RefuseAddress;
+  readonly addressDenial: AddressDenial;
   readonly hints: NameHints;
 }
 

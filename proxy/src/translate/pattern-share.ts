@@ -82,7 +82,7 @@ function* shareOut(routes: readonly RouteState[], capacity: number): Steps<reado
       own.add(sources);
       return rule;
     });
-    return { ...state, rules, isServed: rules.some(({ invalid }) => invalid.length === 0) };
+    return { ...state, rules, isSupported: rules.some(({ invalid }) => invalid.length === 0) };
   });
 }
 

@@ -7,14 +7,14 @@ import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { Gateway } from "../api/gateway.ts";
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "./each-object.ts";
-import type { GatewayState, JudgedGateways } from "./gateways.ts";
+import type { GatewayState, ResolvedGateways } from "./gateways.ts";
 import { memoised } from "./memoised.ts";
 import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
 import { LimitBudget } from "./limit-budget.ts";
 import { localLimits } from "./limits.ts";
 import type { NameHints } from "./name-hints.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
-import { isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
+import { isWhollyShadowed, type ResolvedConflicts } from "./route-conflicts.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
 
 /**
@@ -50,13 +50,13 @@ export interface AttachedPolicies {
 }
 
 export interface PolicyContext {
-  readonly gateways: JudgedGateways;
+  readonly gateways: ResolvedGateways;
   readonly routes: readonly RouteState[];
   readonly translateGlobal: TranslateGlobal;
   /** Replicas of the proxy that share what is to be shared; at least 1. */
   readonly readyReplicas: number;
   readonly refusedPolicies: RefusedPolicies;
-  readonly conflicts: JudgedConflicts;
+  readonly conflicts: ResolvedConflicts;
   readonly hints: NameHints;
   /** Names the process that serves a Gateway. */
   readonly placeOf: (gateway: Gateway) => string;
@@ -89,8 +89,8 @@ export function* attachPolicies(policies: readonly ProxyPolicy[], context: Polic
       if (excess !== undefined) return { targetRef, unattached: { reason: "TooManyLimits", message: excess } };
       const unattached =
         targetRef.kind === "Gateway"
-          ? judgeGatewayTarget(name, targetRef, gateways, hint)
-          : judgeRouteTargets(name, targetRef, routes, conflicts, hint);
+          ? resolveGatewayTarget(name, targetRef, gateways, hint)
+          : resolveRouteTargets(name, targetRef, routes, conflicts, hint);
       return { targetRef, unattached };
     });
     return { policy, targets, global, refusedPolicies };
@@ -153,10 +153,10 @@ const isServing = memoised(({ listeners, sets }: GatewayState) =>
   [listeners, ...sets.map((set) => set.listeners)].some((list) => list.some(({ isProgrammed }) => isProgrammed)),
 );
 
-function judgeGatewayTarget(
+function resolveGatewayTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
-  gateways: JudgedGateways,
+  gateways: ResolvedGateways,
   hint: Hint,
 ): Unattached | undefined {
   const known = gateways.all.get(name);
@@ -175,26 +175,26 @@ function judgeGatewayTarget(
 }
 
 /** Attached where any state of the route is. */
-function judgeRouteTargets(
+function resolveRouteTargets(
   name: string,
   targetRef: PolicyTargetRef,
   routes: ReadonlyMap<string, readonly RouteState[]>,
-  conflicts: JudgedConflicts,
+  conflicts: ResolvedConflicts,
   hint: Hint,
 ): Unattached | undefined {
   const states = routes.get(name) ?? [];
   if (states.length === 0) {
     return notFound(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
   }
-  const judged = states.map((state) => judgeRouteTarget(name, targetRef, state, conflicts));
+  const judged = states.map((state) => resolveRouteTarget(name, targetRef, state, conflicts));
   return judged.includes(undefined) ? undefined : judged[0];
 }
 
-function judgeRouteTarget(
+function resolveRouteTarget(
   name: string,
   { sectionName }: PolicyTargetRef,
   route: RouteState,
-  conflicts: JudgedConflicts,
+  conflicts: ResolvedConflicts,
 ): Unattached | undefined {
   // Rules need no name, and a target without a section is all of them.
   const rule =
@@ -214,7 +214,7 @@ function judgeRouteTarget(
 function shadowed(
   route: RouteState,
   rule: RouteState["rules"][number] | undefined,
-  conflicts: JudgedConflicts,
+  conflicts: ResolvedConflicts,
 ): Unattached | undefined {
   const attachments = route.parents.flatMap((parent) => parent.attachments);
   const verdicts = conflicts.verdicts(route, attachments);

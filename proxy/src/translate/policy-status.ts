@@ -24,7 +24,7 @@ function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus
 function acceptedCondition(state: PolicyState): PolicyCondition {
   const generation = observed(state.policy.metadata.generation);
   if (state.policy.isRejected === true) {
-    return { type: "Accepted", status: "False", reason: "Invalid", message: refusedMessage, ...generation };
+    return { type: "Accepted", status: "False", reason: "Invalid", message: rejectedMessage, ...generation };
   }
   const findings = state.global?.findings ?? [];
   if (findings.length === 0) {
@@ -51,7 +51,7 @@ function attachedCondition(state: PolicyState, { unattached }: TargetState): Pol
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
 }
 
-const refusedMessage = "this version is refused and no sound one is known";
+const rejectedMessage = "this version is refused and no sound one is known";
 
 /** What the operator has chosen for the targets is told with what it does to them. */
 function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
@@ -83,7 +83,7 @@ function enforcedParts({ policy, global }: PolicyState): readonly string[] {
     const count = sound === all ? String(all) : `${sound} of ${all}`;
     return [...parts, `${count} global ${all === 1 ? "descriptor" : "descriptors"}`];
   }
-  if (spec.failureMode === "Closed") return [...parts, "the refusal of every request by failureMode Closed"];
+  if (spec.failureMode === "Closed") return [...parts, "the rejection of every request by failureMode Closed"];
   const count = spec.fallback?.length ?? 0;
   return [...parts, `${count} fallback ${count === 1 ? "entry" : "entries"}`];
 }

@@ -22,24 +22,24 @@ export function classProblems({ GatewayClass }: ResourceSet, environment: Enviro
 }
 
 export function gatewayProblems(state: GatewayState): readonly ResourceProblem[] {
-  const { gateway, listeners, sets, refusals, unusableAddresses, unserved, clientCertificate } = state;
+  const { gateway, listeners, sets, rejections, unusableAddresses, unsupported, clientCertificate } = state;
   const own = [
-    ...refusals,
+    ...rejections,
     ...clientCertificate.unresolved,
     ...unusableAddresses,
-    ...unserved,
+    ...unsupported,
     ...listenerFindings(listeners),
   ];
   return [...problemsFrom(resourceKey(gateway), own), ...sets.flatMap(listenerSetProblems)];
 }
 
-function listenerSetProblems({ set, refusal, listeners }: ListenerSetState): readonly ResourceProblem[] {
-  return problemsFrom(resourceKey(set), [...(refusal === undefined ? [] : [refusal]), ...listenerFindings(listeners)]);
+function listenerSetProblems({ set, rejection, listeners }: ListenerSetState): readonly ResourceProblem[] {
+  return problemsFrom(resourceKey(set), [...(rejection === undefined ? [] : [rejection]), ...listenerFindings(listeners)]);
 }
 
 /** A fault of a port's rule is found by each listener of the port, and told once. */
 function listenerFindings(listeners: readonly ListenerState[]): readonly Finding[] {
-  const findings = listeners.flatMap(({ refusals, unresolved, unserved }) => [...refusals, ...unresolved, ...unserved]);
+  const findings = listeners.flatMap(({ rejections, unresolved, unsupported }) => [...rejections, ...unresolved, ...unsupported]);
   return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }
 
@@ -50,9 +50,9 @@ export function* routeProblems(states: readonly RouteState[]): Steps<readonly Re
 }
 
 function problemsOfRoute({ route, parents, rules }: RouteState): readonly ResourceProblem[] {
-  const refusals = parents.flatMap(({ refusal }) => refusal ?? []);
-  const ofRules = rules.flatMap(({ invalid, unresolved, unserved }) => [...invalid, ...unresolved, ...unserved]);
-  return problemsFrom(resourceKey(route), [...refusals, ...ofRules]);
+  const rejections = parents.flatMap(({ rejection }) => rejection ?? []);
+  const ofRules = rules.flatMap(({ invalid, unresolved, unsupported }) => [...invalid, ...unresolved, ...unsupported]);
+  return problemsFrom(resourceKey(route), [...rejections, ...ofRules]);
 }
 
 export function tlsPolicyProblems(state: TlsPolicyState): readonly ResourceProblem[] {

@@ -58,7 +58,7 @@ export interface ConflictWinner {
 
 /** What was found, as far as it is told: thousands of equal routes are one mistake. */
 export interface RouteConflicts {
-  /** Oldest route first; at most `maxConflictsTold`. */
+  /** Oldest route first; at most `maxReportedConflicts`. */
   readonly found: readonly RuleConflict[];
   /** Rules beyond them. */
   readonly leftOut: number;
@@ -66,19 +66,19 @@ export interface RouteConflicts {
   readonly unexaminedHostnames: number;
 }
 
-export const maxConflictsTold = 500;
+export const maxReportedConflicts = 500;
 
 /** Of one rule, over all of its listeners. */
-const maxWinnersTold = 4;
+const maxReportedWinners = 4;
 /** Of one route. */
-const maxRulesTold = 3;
+const maxReportedRules = 3;
 /** In characters; a path has up to 1,024. */
 const longestPath = 128;
 
 /** How a rule fares at several listeners. */
 export interface RuleVerdict extends Pick<RuleReach, "isReachable" | "leftOut"> {
   readonly index: number;
-  /** At most `maxWinnersTold`; `leftOut` counts the others. */
+  /** At most `maxReportedWinners`; `leftOut` counts the others. */
   readonly conflicts: readonly ConflictAt[];
 }
 
@@ -88,12 +88,12 @@ interface ConflictAt extends Conflict {
 }
 
 /** @param place names the process that serves a Gateway; Gateways of one process share addresses. */
-export function* judgeConflicts(
+export function* resolveConflicts(
   gateways: readonly GatewayState[],
   routes: RoutesByListener,
   place: (gateway: GatewayState["gateway"]) => string,
   pathRules: PathRules,
-): Steps<JudgedConflicts> {
+): Steps<ResolvedConflicts> {
   const programmed = gateways.flatMap(({ gateway, addresses, listeners: own, sets }) =>
     [...own, ...sets.flatMap((set) => set.listeners)]
       .filter(({ isProgrammed }) => isProgrammed)
@@ -115,7 +115,7 @@ export function* judgeConflicts(
     for (const { state } of attached) states.add(state);
     yield;
   }
-  return new JudgedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
+  return new ResolvedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
 }
 
 /** By the hostnames of an attachment, which are of one route. */
@@ -135,7 +135,7 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
 /** The same object for the same rules: the matches of a route at several listeners are read once. */
 const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) => rule));
 
-export class JudgedConflicts {
+export class ResolvedConflicts {
   readonly #found: FoundConflicts;
   /** By `namespace/name`. Where there are several states of a route, their rules have the same names. */
   readonly #routes: ReadonlyMap<string, RouteState>;
@@ -172,7 +172,7 @@ export class JudgedConflicts {
         const reach = ofRules?.[index];
         isReachable ||= reach?.isReachable !== false;
         if (reach === undefined) continue;
-        const told = reach.conflicts.slice(0, maxWinnersTold - conflicts.length);
+        const told = reach.conflicts.slice(0, maxReportedWinners - conflicts.length);
         conflicts.push(...told.map((conflict) => ({ listener, ...conflict })));
         leftOut += reach.leftOut + reach.conflicts.length - told.length;
       }
@@ -191,7 +191,7 @@ export class JudgedConflicts {
       );
       all += verdicts.length;
       yield;
-      for (const verdict of verdicts.slice(0, Math.max(0, maxConflictsTold - found.length))) {
+      for (const verdict of verdicts.slice(0, Math.max(0, maxReportedConflicts - found.length))) {
         found.push(describeForOperators(state, verdict, (name) => this.#routes.get(name)));
       }
     }
@@ -203,7 +203,7 @@ export class JudgedConflicts {
     // What is lost wholly comes first.
     const sorted = verdicts.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable) || a.index - b.index);
     const words = ownersWords(state, (name) => this.#routes.get(name));
-    const told = sorted.slice(0, maxRulesTold).map((verdict) => describe(state, verdict, words));
+    const told = sorted.slice(0, maxReportedRules).map((verdict) => describe(state, verdict, words));
     const rest = sorted.length - told.length;
     return [...told, ...(rest > 0 ? [`and ${rest} more rules`] : [])].join("; ");
   }

@@ -7,11 +7,11 @@ import { eachObject } from "./each-object.ts";
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { nameKey } from "./object-names.ts";
-import { decisionOf, isWhollyShadowed, type JudgedConflicts } from "./route-conflicts.ts";
+import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "./route-conflicts.ts";
 import { routeOf, type RouteState } from "./routes.ts";
 
 /** One for each route, of which there may be several states. */
-export function* routeStatuses(states: readonly RouteState[], conflicts: JudgedConflicts): Steps<RouteStatus[]> {
+export function* routeStatuses(states: readonly RouteState[], conflicts: ResolvedConflicts): Steps<RouteStatus[]> {
   const parents = yield* eachObject(states, routeOf, (state) => {
     return { route: state.route, own: parentStatuses(state, conflicts) };
   });
@@ -21,7 +21,7 @@ export function* routeStatuses(states: readonly RouteState[], conflicts: JudgedC
   });
 }
 
-function parentStatuses(state: RouteState, conflicts: JudgedConflicts): RouteStatus["parents"] {
+function parentStatuses(state: RouteState, conflicts: ResolvedConflicts): RouteStatus["parents"] {
   const resolved = resolvedCondition(state);
   return state.parents.map((parent) => ({
     parentRef: parent.parentRef,
@@ -32,8 +32,8 @@ function parentStatuses(state: RouteState, conflicts: JudgedConflicts): RouteSta
 
 /** Why a parent has not accepted the route; a route of which no rule is served is accepted by none. */
 function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
-  if (parent.refusal !== undefined) return [parent.refusal];
-  return state.isServed ? [] : state.rules.flatMap(({ invalid }) => invalid);
+  if (parent.rejection !== undefined) return [parent.rejection];
+  return state.isSupported ? [] : state.rules.flatMap(({ invalid }) => invalid);
 }
 
 /** The same for all parents: a route has up to 256 references. */
@@ -49,8 +49,8 @@ function resolvedCondition({ route, rules }: RouteState): RouteCondition {
 function routeConditions(state: RouteState, parent: ParentState, resolved: RouteCondition): readonly RouteCondition[] {
   const { generation } = state.route.metadata;
   const findings = acceptanceFindings(state, parent);
-  const unserved = state.rules.flatMap((rule) => rule.unserved);
-  const message = joinMessages([...servingMessage(parent), ...unserved]);
+  const unsupported = state.rules.flatMap((rule) => rule.unsupported);
+  const message = joinMessages([...servingMessage(parent), ...unsupported]);
   const conditions: RouteCondition[] = [
     conditionFrom({ type: "Accepted", reason: "Accepted", message }, findings, generation),
     resolved,
@@ -75,7 +75,7 @@ function routeConditions(state: RouteState, parent: ParentState, resolved: Route
 function shadowedCondition(
   state: RouteState,
   { attachments }: ParentState,
-  conflicts: JudgedConflicts,
+  conflicts: ResolvedConflicts,
 ): readonly RouteCondition[] {
   const verdicts = conflicts.verdicts(state, attachments);
   if (verdicts.length === 0) return [];

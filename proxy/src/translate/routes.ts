@@ -7,7 +7,7 @@ import { type Attachment, attachRoute, type ParentState, wantAttachments, wantCo
 import { AttachmentBudget } from "./attachment-budget.ts";
 import { backendResolver, type ReferenceResolver, referrerOf } from "./backends.ts";
 import { eachObject, eachObjectInSteps, itself } from "./each-object.ts";
-import type { JudgedGateways } from "./gateways.ts";
+import type { ResolvedGateways } from "./gateways.ts";
 import type { ReadableResources } from "./named-objects.ts";
 import type { NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
@@ -19,23 +19,23 @@ export interface RouteState {
   readonly parents: readonly ParentState[];
   readonly rules: readonly RuleState[];
   /** Whether there is any rule that is served; a route without one is accepted nowhere. */
-  readonly isServed: boolean;
+  readonly isSupported: boolean;
 }
 
-export interface JudgedRoutes {
+export interface ResolvedRoutes {
   /** Oldest first, then by namespace and name: the order in which the Gateway API prefers routes. */
   readonly routes: readonly RouteState[];
   readonly problems: readonly ResourceProblem[];
 }
 
 /** @param placeOf names the process that serves a Gateway. */
-export function* judgeRoutes(
+export function* resolveRoutes(
   resources: ReadableResources,
-  gateways: JudgedGateways,
+  gateways: ResolvedGateways,
   labels: NamespaceLabels,
   resolver: ReferenceResolver,
   placeOf: (gateway: Gateway) => string,
-): Steps<JudgedRoutes> {
+): Steps<ResolvedRoutes> {
   const problems: ResourceProblem[] = [];
   const budget = new AttachmentBudget(placeOf);
   const sorted = sortByAge(resources.HTTPRoute);
@@ -62,15 +62,15 @@ export function* judgeRoutes(
     const rules = yield* mapInSteps(route.spec.rules.entries(), ([index, rule]) =>
       translateRule(route, index, rule, resolve),
     );
-    const isServed = rules.some(({ invalid }) => invalid.length === 0);
-    return { route, parents: attached.parents, rules, isServed };
+    const isSupported = rules.some(({ invalid }) => invalid.length === 0);
+    return { route, parents: attached.parents, rules, isSupported };
   });
   return { routes, problems };
 }
 
 /** Whether a parent has accepted the route, as its status says. */
 export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
-  return route.isServed && parent.refusal === undefined;
+  return route.isSupported && parent.rejection === undefined;
 }
 
 /** A route at one listener. */

@@ -27,7 +27,7 @@ export interface RuleState {
   /** References that cannot be followed. */
   readonly unresolved: readonly Finding<UnresolvedReason>[];
   /** Fields that it sets and that have no effect, while the rule is served. */
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
 export function translateRule(
@@ -44,22 +44,22 @@ export function translateRule(
   );
   const parts = [filters, ...refs];
   const invalid = parts.flatMap((part) => part.invalid);
-  const isServed = invalid.length === 0;
+  const isSupported = invalid.length === 0;
   const { timeouts, retry } = rule;
   return {
     rule: {
       key: `${nameKey(route)}/${rule.name ?? index}`,
       ...(rule.name === undefined ? {} : { name: rule.name }),
       matches: rule.matches.map(translateMatch),
-      filters: isServed ? filters.filters : [],
-      backendRefs: isServed ? refs.map(({ ref }) => ref) : [],
+      filters: isSupported ? filters.filters : [],
+      backendRefs: isSupported ? refs.map(({ ref }) => ref) : [],
       ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
       ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
     },
-    backends: isServed ? parts.flatMap(({ backends }) => backends) : [],
+    backends: isSupported ? parts.flatMap(({ backends }) => backends) : [],
     invalid,
     unresolved: parts.flatMap(({ unresolved }) => unresolved),
-    unserved: [...unservedFields(rule, path), ...refs.flatMap(({ unserved }) => unserved ?? [])],
+    unsupported: [...unsupportedFields(rule, path), ...refs.flatMap(({ unsupported }) => unsupported ?? [])],
   };
 }
 
@@ -73,7 +73,7 @@ interface RefInRule {
 
 interface TranslatedRef extends Pick<RuleState, "backends" | "invalid" | "unresolved"> {
   readonly ref: BackendRef;
-  readonly unserved?: Finding<"Unserved">;
+  readonly unsupported?: Finding<"Unsupported">;
 }
 
 function translateRef({ route, rule, ref, path, resolve }: RefInRule): TranslatedRef {
@@ -91,9 +91,9 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
     const refused: BackendRef = { kind: "invalid", weight, reason: resolution.message };
     return { ref: refused, backends: translated.backends, invalid, unresolved: translated.unresolved };
   }
-  const { backend, unserved } = resolution;
+  const { backend, unsupported } = resolution;
   return {
-    ...(unserved !== undefined && { unserved: { reason: "Unserved", message: unserved, path } }),
+    ...(unsupported !== undefined && { unsupported: { reason: "Unsupported", message: unsupported, path } }),
     ref: { kind: "backend", weight, backend: backend.key, filters },
     backends: [backend, ...translated.backends],
     invalid,
@@ -102,13 +102,13 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
 }
 
 /** Fields that are read and not acted on. To serve one, give it a form in `ir/` and take it off this list. */
-const unservedFieldNames = ["sessionPersistence"] as const;
+const unsupportedFieldNames = ["sessionPersistence"] as const;
 
-function unservedFields(rule: HttpRouteRule, path: FieldPath): readonly Finding<"Unserved">[] {
-  return unservedFieldNames
+function unsupportedFields(rule: HttpRouteRule, path: FieldPath): readonly Finding<"Unsupported">[] {
+  return unsupportedFieldNames
     .filter((field) => rule[field] !== undefined)
     .map((field) => ({
-      reason: "Unserved",
+      reason: "Unsupported",
       message: `${field} has no effect in this version`,
       path: [...path, field],
     }));

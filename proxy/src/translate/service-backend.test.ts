@@ -38,7 +38,7 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   scans.want("default", wantedOf(slices).entries);
   const resolution = resolveService(resource, 80, slices, {
     tlsOf: () => ({ kind: "none" }),
-    refuseAddress: () => undefined,
+    addressDenial: () => undefined,
     endpointBudget: wanted,
     scanBudget: scans,
   });

@@ -4,9 +4,9 @@ import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../api
 import type { Service, ServicePort } from "../api/service.ts";
 import type { UnresolvedReason } from "../api/status.ts";
 import type { Backend, Endpoint } from "../ir/snapshot.ts";
-import type { JudgedTlsPolicies } from "./backend-tls.ts";
+import type { ResolvedTlsPolicies } from "./backend-tls.ts";
 import { memoised } from "./memoised.ts";
-import type { RefuseAddress } from "./named-objects.ts";
+import type { AddressDenial } from "./named-objects.ts";
 import { FairBudget } from "./fair-share.ts";
 import { compareText, nameKey, sortByName } from "./object-names.ts";
 
@@ -16,7 +16,7 @@ export type Resolution =
       readonly kind: "resolved";
       readonly backend: Backend;
       /** What of it is not called; absent where all is. */
-      readonly unserved?: string;
+      readonly unsupported?: string;
     }
   /** The reference is sound, but the backend must not be called. */
   | { readonly kind: "refused"; readonly message: string }
@@ -28,8 +28,8 @@ export type Resolution =
  */
 const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 
-export interface ServiceContext extends Pick<JudgedTlsPolicies, "tlsOf"> {
-  readonly refuseAddress: RefuseAddress;
+export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
+  readonly addressDenial: AddressDenial;
   /** What endpoints are taken from, each port's anew. */
   readonly endpointBudget: FairBudget;
   /** What the reading of slices is charged to: a Service may have thousands of ports, each with the same slices. */
@@ -58,7 +58,7 @@ export function resolveService(
   service: Service,
   port: number,
   slices: readonly EndpointSlice[],
-  { tlsOf, refuseAddress, endpointBudget, scanBudget }: ServiceContext,
+  { tlsOf, addressDenial, endpointBudget, scanBudget }: ServiceContext,
 ): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
@@ -84,19 +84,19 @@ export function resolveService(
   const found = all.slice(0, most);
   endpointBudget.take(namespace, found.length);
   // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
-  const endpoints = found.filter(({ host, port: at }) => refuseAddress(host, at) === undefined);
+  const endpoints = found.filter(({ host, port: at }) => addressDenial(host, at) === undefined);
   const [forbidden] = found;
   if (endpoints.length === 0 && forbidden !== undefined) {
-    const refusal = refuseAddress(forbidden.host, forbidden.port) ?? "";
-    const message = `${name} has no endpoint that may be called: ${forbidden.host} port ${forbidden.port} ${refusal}`;
+    const denial = addressDenial(forbidden.host, forbidden.port) ?? "";
+    const message = `${name} has no endpoint that may be called: ${forbidden.host} port ${forbidden.port} ${denial}`;
     return { kind: "unresolved", reason: "ForbiddenAddress", message };
   }
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
     ...(all.length > most
-      ? { unserved: tooManyEndpoints(service, most, endpointBudget) }
-      : !isWhole && { unserved: tooManyEntries(service, scanBudget) }),
+      ? { unsupported: tooManyEndpoints(service, most, endpointBudget) }
+      : !isWhole && { unsupported: tooManyEntries(service, scanBudget) }),
     backend: {
       key,
       kind: "Service",

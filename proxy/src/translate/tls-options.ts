@@ -9,10 +9,10 @@ import type { Finding } from "./finding.ts";
 
 export type TlsOptions = Pick<ListenerTls, "minVersion" | "maxVersion" | "ciphers" | "protocols">;
 
-export interface JudgedOptions {
+export interface ResolvedOptions {
   readonly options: TlsOptions;
-  readonly refusals: readonly Finding<"UnsupportedValue">[];
-  readonly unserved: readonly Finding<"Unserved">[];
+  readonly rejections: readonly Finding<"UnsupportedValue">[];
+  readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
 const versions: Readonly<Record<string, TlsVersion>> = { "1.2": "TLSv1.2", "1.3": "TLSv1.3" };
@@ -41,10 +41,10 @@ const accepted = {
 const tlsOptionKeys: readonly string[] = Object.keys(accepted).map((key) => `${proxyGroup}/${key}`);
 
 /** @param path of the options. */
-export function judgeTlsOptions(texts: Readonly<Record<string, string>>, path: FieldPath): JudgedOptions {
-  const refusals: Finding<"UnsupportedValue">[] = [];
+export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path: FieldPath): ResolvedOptions {
+  const rejections: Finding<"UnsupportedValue">[] = [];
   const refuse = (key: string, message: string) => {
-    refusals.push({ reason: "UnsupportedValue", message, path: [...path, key] });
+    rejections.push({ reason: "UnsupportedValue", message, path: [...path, key] });
   };
   const read = <Value extends string>(name: keyof typeof accepted, words: Readonly<Record<string, Value>>) => {
     const key = `${proxyGroup}/${name}`;
@@ -60,16 +60,16 @@ export function judgeTlsOptions(texts: Readonly<Record<string, string>>, path: F
   const ciphers = read("tls12-cipher-suites", suites)?.join(":");
   const alpn: readonly AlpnProtocol[] = read("alpn-protocols", protocols) ?? ["h2", "http/1.1"];
   if (minVersion > maxVersion) refuse(`${proxyGroup}/min-tls-version`, "min-tls-version is above max-tls-version");
-  const unserved = unknownKeys(texts, path, refuse);
+  const unsupported = unknownKeys(texts, path, refuse);
   const options = { minVersion, maxVersion, protocols: alpn, ...(ciphers !== undefined && { ciphers }) };
-  return { options, refusals, unserved };
+  return { options, rejections, unsupported };
 }
 
 function unknownKeys(
   texts: Readonly<Record<string, string>>,
   path: FieldPath,
   refuse: (key: string, message: string) => void,
-): readonly Finding<"Unserved">[] {
+): readonly Finding<"Unsupported">[] {
   return Object.keys(texts)
     .filter((key) => !tlsOptionKeys.includes(key))
     .flatMap((key) => {
@@ -77,6 +77,6 @@ function unknownKeys(
         refuse(key, `unknown option ${key}, accepted are ${tlsOptionKeys.join(", ")}`);
         return [];
       }
-      return [{ reason: "Unserved" as const, message: `option ${key} has no effect here`, path: [...path, key] }];
+      return [{ reason: "Unsupported" as const, message: `option ${key} has no effect here`, path: [...path, key] }];
     });
 }

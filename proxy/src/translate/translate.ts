@@ -9,9 +9,9 @@ import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";
 import { backendStatus } from "./backend-status.ts";
-import { backendJudge } from "./backend-resource.ts";
+import { backendStateResolver } from "./backend-resource.ts";
 import { referenceResolver } from "./backends.ts";
-import { judgeTlsPolicies } from "./backend-tls.ts";
+import { resolveTlsPolicies } from "./backend-tls.ts";
 import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { buildBinds, collectBackends } from "./binds.ts";
 import { noCredentials, openCredentials, type SoundCredentials } from "./credentials.ts";
@@ -19,11 +19,11 @@ import { eachObject, itself } from "./each-object.ts";
 import { type Environment, hostEnvironment } from "./environment.ts";
 import { gatewayClassStatuses } from "./gateway-classes.ts";
 import { gatewayStatus } from "./gateway-status.ts";
-import { type GatewayState, judgeGateways } from "./gateways.ts";
+import { type GatewayState, resolveGateways } from "./gateways.ts";
 import { globalTranslator, wantServices } from "./global-limits.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
 import { NameHints } from "./name-hints.ts";
-import type { RefuseAddress } from "./named-objects.ts";
+import type { AddressDenial } from "./named-objects.ts";
 import { namespaceLabels } from "./namespaces.ts";
 import { compareText, nameKey } from "./object-names.ts";
 import { attachPolicies, type RefusedPolicies } from "./policies.ts";
@@ -38,9 +38,9 @@ import {
   tlsPolicyProblems,
 } from "./problems.ts";
 import { referencePermissions } from "./reference-grants.ts";
-import { judgeConflicts, type RouteConflicts } from "./route-conflicts.ts";
+import { resolveConflicts, type RouteConflicts } from "./route-conflicts.ts";
 import { routeStatuses } from "./route-status.ts";
-import { judgeRoutes, routesByListener } from "./routes.ts";
+import { resolveRoutes, routesByListener } from "./routes.ts";
 
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   /** As Kubernetes mode writes them to the API server and file mode logs them. */
@@ -65,7 +65,7 @@ export interface TranslateOptions {
   /** Secrets and ConfigMaps that are named and may not be read; without them a missing one does not exist. */
   readonly unreadable?: ReadonlySet<ResourceKey>;
   /** Why backends must not be at a host and port, to follow both in a sentence. Default: every address is permitted. */
-  readonly refuseAddress?: RefuseAddress;
+  readonly addressDenial?: AddressDenial;
   /** How paths of requests are normalised, which decides whether two paths are one. Default: `defaultPathRules`. */
   readonly pathRules?: PathRules;
   /** What was sound of the credentials until now, and stays in force where they are malformed. Default: nothing. */
@@ -80,29 +80,29 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
 /** The same, in steps of one object each: thousands of them take seconds. */
 export function* translateInSteps(known: ResourceSet, options: TranslateOptions = {}): Steps<Translation> {
   const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
-  const { before = noCredentials, refuseAddress = () => undefined, refusedPolicies = "Closed" } = options;
+  const { before = noCredentials, addressDenial = () => undefined, refusedPolicies = "Closed" } = options;
   const { pathRules = defaultPathRules } = options;
   const credentials = openCredentials(before);
   const hints = new NameHints();
-  const resources = { ...known, unreadable, credentials, refuseAddress, hints };
+  const resources = { ...known, unreadable, credentials, addressDenial, hints };
   // Each step judges one kind against those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
-  const tlsPolicies = yield* judgeTlsPolicies(resources);
-  const gateways = yield* judgeGateways(resources, labels, environment);
+  const tlsPolicies = yield* resolveTlsPolicies(resources);
+  const gateways = yield* resolveGateways(resources, labels, environment);
   // What a status says of a Gateway in pods of its own must not depend on other Gateways, of which its proxies know nothing.
   const placeOf = environment.isolatesGateways ? nameKey : () => "";
   const resolver = referenceResolver(resources, tlsPolicies);
   yield* wantServices(resources.ProxyPolicy, resolver);
-  const judged = yield* judgeRoutes(resources, gateways, labels, resolver, placeOf);
+  const judged = yield* resolveRoutes(resources, gateways, labels, resolver, placeOf);
   const routes = yield* shareOutPatterns(judged.routes, placeOf);
   const attached = yield* routesByListener(routes);
   const gatewayStates = [...gateways.ours.values()];
-  const conflicts = yield* judgeConflicts(gatewayStates, attached, placeOf, pathRules);
+  const conflicts = yield* resolveConflicts(gatewayStates, attached, placeOf, pathRules);
   const translateGlobal = globalTranslator(resources, resolver);
   const context = { gateways, routes, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints, placeOf };
   const { policies, limits } = yield* attachPolicies(resources.ProxyPolicy, context);
   const users = yield* gatewaysByService(routes, referencePermissions(resources.ReferenceGrant));
-  const backends = yield* eachObject(resources.Backend, itself, backendJudge(resources));
+  const backends = yield* eachObject(resources.Backend, itself, backendStateResolver(resources));
   const isServing = options.onlyStatuses !== true;
 
   return {

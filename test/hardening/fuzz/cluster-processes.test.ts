@@ -166,7 +166,7 @@ const world = perTest(async (): Promise<World> => {
       (response) => response.text(),
       () => "",
     );
-  const isTold = (): boolean => {
+  const isReported = (): boolean => {
     const route = api.get(routes, "default", "marker");
     const { generation } = fieldsOf(route?.["metadata"]);
     return JSON.stringify(route?.["status"] ?? "").includes(`"observedGeneration":${String(generation)}`);
@@ -176,7 +176,7 @@ const world = perTest(async (): Promise<World> => {
     put([markerRoute(mark)]);
     const isAlive = (): boolean => Object.values(processes).every((each) => !each.hasEnded());
     await expect
-      .poll(async () => !isAlive() || (isTold() && (await served()).includes(mark)), { timeout: 30_000, interval: 20 })
+      .poll(async () => !isAlive() || (isReported() && (await served()).includes(mark)), { timeout: 30_000, interval: 20 })
       .toBe(true);
   };
   // Code is compiled by then.

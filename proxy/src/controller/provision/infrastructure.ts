@@ -128,13 +128,13 @@ export interface MetadataBounds {
 export function unsupportedMetadata(
   asked: Gateway,
   { selected, ofClass }: MetadataBounds,
-): readonly Finding<"Unserved">[] {
+): readonly Finding<"Unsupported">[] {
   const gateway = besideClass(asked, ofClass);
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};
   const decided = Object.entries({ labels, annotations }).flatMap(([field, left]) => {
     const all = asked.spec.infrastructure?.[field === "labels" ? "labels" : "annotations"] ?? {};
     const keys = Object.keys(all).filter((key) => !Object.hasOwn(left, key));
-    return unsupported(
+    return unsupportedKeys(
       field,
       keys,
       `have no effect, since the parameters of the GatewayClass ${asked.spec.gatewayClassName} set them or keys of the same prefix`,
@@ -143,13 +143,13 @@ export function unsupportedMetadata(
   const onService = Object.entries({ labels, annotations }).flatMap(([field, map]) => {
     const keys = Object.keys(map).filter((key) => !isHarmlessKey(key));
     const why = "are set on the Service only, since other controllers interpret their prefixes";
-    return unsupported(field, keys, why);
+    return unsupportedKeys(field, keys, why);
   });
   const selecting = Object.keys(labels).filter((key) => isHarmlessKey(key) && !isPodLabel(key, selected));
   return [
     ...decided,
     ...onService,
-    ...unsupported(
+    ...unsupportedKeys(
       "labels",
       selecting,
       "are not set on pods, since Services or NetworkPolicies may select pods by them",
@@ -157,8 +157,8 @@ export function unsupportedMetadata(
   ];
 }
 
-function unsupported(field: string, keys: readonly string[], why: string): readonly Finding<"Unserved">[] {
+function unsupportedKeys(field: string, keys: readonly string[], why: string): readonly Finding<"Unsupported">[] {
   if (keys.length === 0) return [];
   const message = `infrastructure.${field} ${keys.join(", ")} ${why}`;
-  return [{ reason: "Unserved", message, path: ["spec", "infrastructure", field] }];
+  return [{ reason: "Unsupported", message, path: ["spec", "infrastructure", field] }];
 }

@@ -7,7 +7,7 @@ import type { ConfigMap } from "../../api/config-map.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
-import { isRefusedClass, refusedClassMessage } from "../../translate/environment.ts";
+import { isRejectedClass, rejectedClassMessage } from "../../translate/environment.ts";
 import { parameterKeys, type ParameterKey, type Parameters } from "./parameter-keys.ts";
 import { gatewayParametersError } from "./gateway-parameters.ts";
 
@@ -36,7 +36,7 @@ const none: ReadParameters = { kind: "parameters", parameters: {} };
 
 /** Returns the parameters that an object refers to, none without a reference, or why they cannot be read. Never throws. */
 export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly ConfigMap[]): ReadParameters {
-  if (isRefusedClass(owner)) return fault(refusedClassMessage);
+  if (isRejectedClass(owner)) return fault(rejectedClassMessage);
   const ref = refOf(owner);
   if (ref === undefined) return none;
   if (ref.kind !== "ConfigMap" || ref.group !== "") {
