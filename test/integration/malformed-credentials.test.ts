@@ -169,7 +169,7 @@ spec: ${spec}
         Conflicted: "False NoConflicts",
       });
       expect(falseConditions(after)[0]?.message).toMatch(
-        /^Secret default\/server has a tls\.key that .*; the certificate that it held before, valid until \d{4}-\d\d-\d\dT[\d:]{8}Z, stays in force where it is known$/,
+        /^Secret default\/server has a tls\.key that .*; its previous certificate, valid until \d{4}-\d\d-\d\dT[\d:]{8}Z, stays in force where it is known$/,
       );
     });
 
@@ -223,7 +223,7 @@ spec:
       const gateway = await startGateway(all(server.key));
       const after = await gateway.apply(all(other.key));
       expect(after.binds).toHaveLength(1);
-      expect(falseConditions(after)[0]?.message).toMatch(/the certificate that it held before stays in force/);
+      expect(falseConditions(after)[0]?.message).toMatch(/its previous certificate stays in force/);
     });
 
     test("takes nothing over from another Secret that had the name before", async () => {

@@ -149,7 +149,7 @@ spec:
     await eventually(commonName, (name) => name === "first");
     await cluster.apply(certificate(second.cert, first.key));
     expect(await listenerCondition("ResolvedRefs", "InvalidCertificateRef")).toMatch(
-      /the certificate that it held before, valid until .*, stays in force where it is known/,
+      /its previous certificate, valid until .*, stays in force where it is known/,
     );
     expect(await commonName()).toBe("first");
     await cluster.apply(certificate(second.cert, second.key));
@@ -179,7 +179,7 @@ spec:
       await cluster.apply(certificate("half", first.key));
       await expect
         .poll(() => listenerCondition("ResolvedRefs", "InvalidCertificateRef"))
-        .toMatch(/no PEM certificate; the certificate that it held before/);
+        .toMatch(/not a PEM certificate; its previous certificate/);
     } finally {
       await standby.stop();
     }

@@ -27,7 +27,7 @@ const underX = "matches: [{ path: { type: PathPrefix, value: /x } }]";
 const everything = "matches: []";
 const limits = policyManifest("limits", "kind: HTTPRoute, name: second", ["{ requests: 1, unit: Hours }"]);
 
-const why = "goes first, because its route comes first by namespace/name, and both are equally old";
+const why = "takes precedence, since its route comes first by namespace/name, and both are equally old";
 const second = `no request can reach rule 0 (path prefix /x): rule 0 of HTTPRoute default/first matches the same and ${why}`;
 const none2 = `no request can reach rule 0 (path prefix /): rule 0 of HTTPRoute default/none1 matches the same and ${why}`;
 
@@ -68,7 +68,7 @@ test("routes with the same matches, or none, are told with the winner, and a pol
   expect(target?.isAttached).toBe(false);
   expect(target?.conditions.at(-1)).toMatchObject({
     reason: "Shadowed",
-    message: `nothing is limited by it: ${second}`,
+    message: `it limits no request: ${second}`,
   });
 
   const address = ["--address", new URL(proxy.admin).host];

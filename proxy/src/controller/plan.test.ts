@@ -66,7 +66,7 @@ describe("a listener at a port of the proxy's own", () => {
       {
         status: "False",
         reason: "PortUnavailable",
-        message: `port ${port} is the proxy's own, for ${use}; accepted is every port but 15000, 15020, 15021`,
+        message: `port ${port} is used by the proxy itself, for ${use}; accepted is every port except 15000, 15020, 15021`,
       },
       { status: "False", reason: "Invalid" },
     ]);

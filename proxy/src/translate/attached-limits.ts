@@ -1,4 +1,4 @@
-/** The limits of policies by the target that they are on, and what becomes of a target that has too many. */
+/** The limits of policies by their targets, with the bound of limits per target. */
 import type { Gateway } from "../api/gateway.ts";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
@@ -7,23 +7,23 @@ import type { LimitBudget } from "./limit-budget.ts";
 import { nameKey } from "./object-names.ts";
 
 /**
- * Maximum of local entries, global descriptors and fallback entries of all policies on one target. Each costs every request
- * there a counter or a part of a call. The policies that go beyond it, youngest first, are refused there.
+ * Maximum of local entries, global descriptors and fallback entries of all policies on one target. Each costs every
+ * request there a counter or a part of a call. Beyond it, the youngest policies are not attached there.
  */
 export const maxLimitsPerTarget = 64;
 
-/** What a policy, or several, put on one place. */
+/** The limits of one or more policies at a target. */
 export interface Limits {
   readonly local: readonly LocalLimit[];
   readonly global: readonly GlobalLimit[];
   /** The first policies (`namespace/name`) that close the target, because something that they enforce is invalid. */
-  readonly refused: readonly string[];
+  readonly closedBy: readonly string[];
 }
 
-/** Of a place that no policy names. */
-export const noLimits: Limits = { local: [], global: [], refused: [] };
+/** The limits of a target without policies. */
+export const noLimits: Limits = { local: [], global: [], closedBy: [] };
 
-/** Policies that a closed target names. It is copied into every rule, and thousands of policies may close one route. */
+/** Maximum number of policies that a closed target lists. Every rule has a copy, and thousands may close a route. */
 const mostClosing = 8;
 
 /** A policy at one of its targets. */
@@ -33,13 +33,13 @@ export interface PolicyAtTarget {
   readonly target: string;
   /** The processes that serve the target. */
   readonly places: readonly string[];
-  /** What the policy puts on the target. */
+  /** The limits of the policy at the target. */
   readonly limits: Limits;
-  /** Whether the target is closed where the policy is left out. */
+  /** Whether the target is closed if the policy is not attached. */
   readonly closes: boolean;
 }
 
-/** Policies are added in their order, the oldest first. */
+/** The limits of all targets. Policies are added in their order, oldest first. */
 export class AttachedLimits {
   readonly #budget: LimitBudget;
   readonly #placeOf: (gateway: Gateway) => string;
@@ -57,27 +57,27 @@ export class AttachedLimits {
     return this.#byTarget.get(placeKey(this.#placeOf(gateway), target)) ?? noLimits;
   }
 
-  /** The limits of every HTTPRoute of a namespace: a policy whose targets cannot be read may be about any of them. */
+  /** The limits of every HTTPRoute of a namespace, since a policy with unknown targets may target any of them. */
   ofAnyRoute(namespace: string): Limits {
     return this.#ofAnyRoute.get(namespace) ?? noLimits;
   }
 
   closeAnyRoute(namespace: string, names: readonly string[]): void {
     const before = this.ofAnyRoute(namespace);
-    this.#ofAnyRoute.set(namespace, { ...before, refused: withClosing(before.refused, names) });
+    this.#ofAnyRoute.set(namespace, { ...before, closedBy: withClosing(before.closedBy, names) });
   }
 
   /**
-   * Adds a policy at one of its targets, wherever there is room for its limits.
+   * Adds a policy at one of its targets, in each process in which its limits are within the bounds.
    *
-   * @returns a message where there is no room in one of the processes; undefined where there is in all.
+   * @returns a message if a bound is exceeded in one of the processes; undefined otherwise.
    */
   add({ policy, target, places, limits, closes }: PolicyAtTarget): string | undefined {
     const excesses = places.flatMap((place) => {
       const before = this.#byTarget.get(placeKey(place, target)) ?? noLimits;
       const together = joined(before, limits);
       const excess = excessOf(together, target) ?? this.#budget.take(place, policy);
-      const leftOut = closes ? { ...before, refused: withClosing(before.refused, [nameKey(policy)]) } : before;
+      const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
       this.#byTarget.set(placeKey(place, target), excess === undefined ? together : leftOut);
       return excess ?? [];
     });
@@ -91,11 +91,11 @@ function placeKey(place: string, target: string): string {
   return `${place} ${target}`;
 }
 
-function joined(before: Limits, { local, global, refused }: Limits): Limits {
+function joined(before: Limits, { local, global, closedBy }: Limits): Limits {
   return {
     local: [...before.local, ...local],
     global: [...before.global, ...global],
-    refused: withClosing(before.refused, refused),
+    closedBy: withClosing(before.closedBy, closedBy),
   };
 }
 
@@ -103,7 +103,7 @@ function withClosing(names: readonly string[], more: readonly string[]): readonl
   return names.length >= mostClosing || more.length === 0 ? names : [...names, ...more];
 }
 
-/** What there is too much of on one target, in words. */
+/** Describes the exceeded bound of a target. */
 function excessOf({ local, global }: Limits, target: string): string | undefined {
   const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
   const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);

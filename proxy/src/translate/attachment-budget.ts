@@ -1,38 +1,38 @@
 /**
- * Bounds attachments of routes to listeners, which routes and listeners multiply. Each process that serves Gateways has a
- * bound, which decides what it serves; so the status of a route at a Gateway does not depend on other Gateways. Who
- * judges many Gateways, as the controller does, has a bound for all of them with a reason of its own.
+ * Bounds attachments of routes to listeners, the product of both. Each process that serves Gateways has a bound for what it
+ * serves, so the status of a route at a Gateway does not depend on other Gateways. The controller, which validates many
+ * Gateways, has another bound for all of them, with its own reason.
  *
- * A comparison of a route with a listener takes time whether or not it leads to an attachment, and has a bound as well.
+ * Comparisons of routes with listeners are bounded too, since they take time even without an attachment.
  *
- * All are shared fairly between namespaces. Routes of a namespace ask in their order, the oldest first.
+ * Namespaces share all bounds fairly. Within a namespace, the oldest routes have precedence.
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { HttpRoute, ParentRef } from "../api/http-route.ts";
 import type { ListenerState } from "./listeners.ts";
 import { FairBudget } from "./fair-share.ts";
 
-/** Of the Gateways that one process serves: an attachment takes some kilobytes of each worker. */
+/** For the Gateways of a serving process: an attachment takes some kilobytes of each worker. */
 export const maxServedAttachments = 64_000;
-/** Of all Gateways that one process judges: an attachment takes some hundred bytes. */
+/** For all Gateways that a process validates: an attachment takes some hundred bytes. */
 export const maxValidatedAttachments = 256_000;
 
-/** Comparisons of routes with listeners in one process: some take a microsecond. Each is made twice. */
+/** Comparisons of routes with listeners in a process: each takes up to a microsecond, and is made twice. */
 export const maxComparisons = 1_000_000;
 
-/** Why attachments are refused. */
+/** Why a route is not attached. */
 export interface BeyondShare {
   readonly reason: "TooManyAttachments" | "TooManyAttachmentsInAll";
   readonly message: string;
 }
 
-/** First told by `want` what all routes want, then asked by `take`. */
+/** Collects the demands of all routes by `want`, before they are attached by `take`. */
 export class AttachmentBudget {
   readonly #placeOf: (gateway: Gateway) => string;
   readonly #served = new Map<string, FairBudget>();
-  #judged: FairBudget | undefined;
+  #validated: FairBudget | undefined;
   readonly #comparisons = new FairBudget(maxComparisons);
-  /** By reference, once it has been asked for. */
+  /** The results by reference. */
   readonly #compared = new Map<ParentRef, BeyondShare | undefined>();
 
   /** @param placeOf names the process that serves a Gateway. */
@@ -45,9 +45,9 @@ export class AttachmentBudget {
   }
 
   /**
-   * Whether a route may be compared with the listeners of one parent. The response is the same each time.
+   * Returns why a route is not compared with the listeners of one parent. The result is the same each time.
    *
-   * @returns undefined where it may.
+   * @returns undefined if it may be compared.
    */
   compare({ metadata: { namespace } }: HttpRoute, parentRef: ParentRef, listeners: number): BeyondShare | undefined {
     if (!this.#compared.has(parentRef)) this.#compared.set(parentRef, this.#takeComparisons(namespace, listeners));
@@ -73,11 +73,11 @@ export class AttachmentBudget {
   }
 
   /**
-   * Takes attachments to listeners of one parent, all or none, so that a condition tells all.
+   * Takes attachments to listeners of one parent, all or none, so that one condition describes them.
    *
    * @param listener one of them.
    * @param length how many.
-   * @returns undefined where they are within the share of the route's namespace.
+   * @returns undefined if they are within the share of the route's namespace.
    */
   take({ metadata: { namespace } }: HttpRoute, listener: ListenerState, length: number): BeyondShare | undefined {
     const served = this.#servedAt(listener);
@@ -85,14 +85,14 @@ export class AttachmentBudget {
       const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${served.share(namespace)} of the ${served.capacity} attachments that the proxies of the Gateway serve, the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway`;
       return { reason: "TooManyAttachments", message };
     }
-    // Proxies serve it whether or not it is judged.
+    // Proxies serve it even if the controller does not validate it.
     served.take(namespace, length);
-    this.#judged ??= this.#resolvedOf();
-    if (length > this.#judged.left(namespace)) {
-      const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${this.#judged.share(namespace)} of the ${this.#judged.capacity} attachments to all Gateways that the controller judges, the oldest routes first; proxies of the Gateway may serve the route without a status`;
+    this.#validated ??= this.#resolvedOf();
+    if (length > this.#validated.left(namespace)) {
+      const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${this.#validated.share(namespace)} of the ${this.#validated.capacity} attachments to all Gateways that the controller validates, the oldest routes first; proxies of the Gateway may serve the route without a status`;
       return { reason: "TooManyAttachmentsInAll", message };
     }
-    this.#judged.take(namespace, length);
+    this.#validated.take(namespace, length);
     return undefined;
   }
 
@@ -103,12 +103,12 @@ export class AttachmentBudget {
     return known;
   }
 
-  /** What is not served needs no judgement. */
+  /** Attachments that are not served are not validated. */
   #resolvedOf(): FairBudget {
-    const judged = new FairBudget(maxValidatedAttachments);
+    const validated = new FairBudget(maxValidatedAttachments);
     for (const { shares } of this.#served.values()) {
-      for (const [namespace, share] of shares) judged.want(namespace, share);
+      for (const [namespace, share] of shares) validated.want(namespace, share);
     }
-    return judged;
+    return validated;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Which listeners take which routes (Gateway API `ParentReference`, `AllowedRoutes`): by the parentRef's section and
- * port, then by what the listener allows, then by host name. The first of these that leaves no listener is the reason
- * why the route is not accepted.
+ * Attaches routes to listeners (Gateway API `ParentReference`, `AllowedRoutes`): by the section and port of the parentRef,
+ * then by `allowedRoutes` of the listener, then by host name. If one of these leaves no listener, it is the reason why the
+ * route is not accepted.
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -19,26 +19,26 @@ import type { ListenerState } from "./listeners.ts";
 import type { NameHints } from "./name-hints.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 
-/** What decides whether a listener takes a route. */
+/** The part of a listener that decides whether a route may attach. */
 export type OpenListener = Pick<ListenerState, "listener" | "owner" | "supportedKinds">;
 
 /** A route at one listener. */
 export interface Attachment<L extends OpenListener = ListenerState> {
   readonly listener: L;
-  /** Of the route, as far as they concern the listener; empty for every host of it. */
+  /** The host names of the route that intersect the listener's; empty for every host of the listener. */
   readonly hostnames: readonly string[];
 }
 
-/** How one parentRef that names a Gateway of ours, or a ListenerSet of one, fared. */
+/** The result of a parentRef to a Gateway of this controller, or to one of its ListenerSets. */
 export interface ParentState {
   readonly parentRef: ParentRef;
   readonly path: FieldPath;
-  /** Empty where refused. */
+  /** Empty if it is rejected. */
   readonly attachments: readonly Attachment[];
   readonly rejection: Finding<NotAcceptedReason> | undefined;
 }
 
-/** Attaches one route to the Gateways of ours, and to their ListenerSets, that its parentRefs name. A step for each. */
+/** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
 export function* attachRoute(
   route: HttpRoute,
   gateways: ResolvedGateways,
@@ -56,7 +56,7 @@ export function* attachRoute(
       parents.push(attachToParent(route, { parentRef, path, listeners }, labels, budget));
       yield;
     } else if (!kind.all.has(name)) {
-      // No controller can write a status for a parent that does not exist, so the problem is all that tells.
+      // No controller can write a status for a parent that does not exist, so only the problem reports it.
       const message = `${parentRef.kind} ${name} does not exist${hints.of(route.metadata.namespace, parentRef.kind, name, kind.ours.keys())}`;
       problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
       yield;
@@ -65,14 +65,14 @@ export function* attachRoute(
   return { parents, problems };
 }
 
-/** Tells the budget with how many listeners the route is to be compared; before any route is. */
+/** Adds the comparisons of a route to the budget. To be called for all routes before any is compared. */
 export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, budget: AttachmentBudget): void {
   for (const parentRef of route.spec.parentRefs) {
     budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
   }
 }
 
-/** Tells the budget how many attachments the route wants; before any route is attached. */
+/** Adds the attachments of a route to the budget. To be called for all routes before any is attached. */
 export function* wantAttachments(
   route: HttpRoute,
   gateways: ResolvedGateways,
@@ -83,7 +83,7 @@ export function* wantAttachments(
     const { listeners } = parentOf(route, parentRef, gateways);
     const [first] = listeners ?? [];
     if (listeners === undefined || first === undefined) continue;
-    // What goes beyond the whole changes no share, and need not be counted.
+    // A demand above the capacity does not change the shares, so it is not counted further.
     if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
     const matched = matchListeners(route, parentRef, listeners, labels);
     if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
@@ -91,7 +91,7 @@ export function* wantAttachments(
   }
 }
 
-/** The parent that a parentRef names; `listeners` only of one of ours, `kind` only of a kind that we know. */
+/** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
 function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
   const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
@@ -108,45 +108,45 @@ function attachToParent(
   labels: NamespaceLabels,
   budget: AttachmentBudget,
 ): ParentState {
-  const refused = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
+  const rejected = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
     return { parentRef, path, attachments: [], rejection: { reason, message, path } };
   };
   const uncompared = budget.compare(route, parentRef, listeners.length);
-  if (uncompared !== undefined) return refused(uncompared);
+  if (uncompared !== undefined) return rejected(uncompared);
   const matched = matchListeners(route, parentRef, listeners, labels);
-  if (matched.kind === "refused") return refused(matched);
+  if (matched.kind === "rejected") return rejected(matched);
   const { attachments } = matched;
   const [first] = attachments;
   const beyond = first && budget.take(route, first.listener, attachments.length);
-  return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : refused(beyond);
+  return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : rejected(beyond);
 }
 
 export type MatchedListeners<L extends OpenListener> =
   | { readonly kind: "attached"; readonly attachments: readonly Attachment<L>[] }
-  | { readonly kind: "refused"; readonly reason: NotAcceptedReason; readonly message: string };
+  | { readonly kind: "rejected"; readonly reason: NotAcceptedReason; readonly message: string };
 
-/** Those of a parent's listeners that take the route, by one of its references to the parent. */
+/** Returns the listeners of a parent to which the route attaches by one of its parentRefs. */
 export function matchListeners<L extends OpenListener>(
   route: HttpRoute,
   parentRef: ParentRef,
   listeners: readonly L[],
   labels: NamespaceLabels,
 ): MatchedListeners<L> {
-  const refuse = (reason: NotAcceptedReason, message: string): MatchedListeners<L> => {
-    return { kind: "refused", reason, message };
+  const reject = (reason: NotAcceptedReason, message: string): MatchedListeners<L> => {
+    return { kind: "rejected", reason, message };
   };
-  if (listeners.length === 0) return refuse("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
+  if (listeners.length === 0) return reject("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
 
   const named = listeners.filter(({ listener }) => isNamed(parentRef, listener));
   if (named.length === 0)
-    return refuse("NoMatchingParent", `no listener of the ${parentRef.kind} ${describeAsked(parentRef)}`);
+    return reject("NoMatchingParent", `no listener of the ${parentRef.kind} ${describeAsked(parentRef)}`);
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
     const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
-    return refuse("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
+    return reject("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
   }
-  /** By host name of a listener: most listeners have the same, or none. */
+  /** By host name of a listener, since most listeners have the same or none. */
   const common = new Map<string | undefined, readonly string[] | undefined>();
   const attachments = allowing.flatMap((listener): Attachment<L>[] => {
     const { hostname } = listener.listener;
@@ -156,13 +156,13 @@ export function matchListeners<L extends OpenListener>(
   });
   if (attachments.length === 0) {
     const theirs = listSome(allowing.flatMap(({ listener }) => listener.hostname ?? []));
-    const message = `hostnames ${listSome(route.spec.hostnames)} have nothing in common with the listeners' ${theirs}`;
-    return refuse("NoMatchingListenerHostname", message);
+    const message = `hostnames ${listSome(route.spec.hostnames)} do not intersect the listeners' ${theirs}`;
+    return reject("NoMatchingListenerHostname", message);
   }
   return { kind: "attached", attachments };
 }
 
-/** Another namespace, which may attach to none of the listeners, is not told what they are called. */
+/** The names of the listeners are hidden from other namespaces, which may attach to none of them. */
 function describeListeners(
   { kind, sectionName }: ParentRef,
   named: readonly OpenListener[],

@@ -1,4 +1,4 @@
-/** A Backend resource as a backend: one address, and for an LLM provider its defaults and credentials. */
+/** Translates Backend resources: an address, and for an LLM provider its defaults and credentials. */
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type {
   AiBackend as AiSpec,
@@ -16,23 +16,23 @@ import type { Resolution } from "./service-backend.ts";
 
 const httpsPort = 443;
 
-/** Where each provider is reached when the Backend names no host. */
+/** The default host of each provider. */
 const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
   openai: "api.openai.com",
   anthropic: "api.anthropic.com",
 };
 
-/** A Backend, and what it came to. */
+/** A resolved Backend. */
 export interface BackendState {
   readonly resource: BackendResource;
   readonly resolution: Resolution;
-  /** Tells of each Secret that is malformed, while what it held before is in force. */
+  /** Messages about malformed Secrets whose previous content is in use. */
   readonly malformed: readonly string[];
-  /** Its address is one that nothing may connect to. */
+  /** Why the proxy does not connect to its address. */
   readonly forbidden?: Finding<"ForbiddenAddress">;
 }
 
-/** Judges Backends, each by itself. */
+/** Returns a function that resolves a Backend. */
 export function backendStateResolver(resources: ReadableResources): (resource: BackendResource) => BackendState {
   const secrets = namedSecrets(resources);
   const { keyPair, authorities, apiKey } = resources.credentials;
@@ -44,7 +44,7 @@ export function backendStateResolver(resources: ReadableResources): (resource: B
     }
     const missing: string[] = [];
     const malformed: string[] = [];
-    /** What a Secret of the Backend's namespace holds; undefined, and told, where it cannot be used. */
+    /** Returns the credentials of a Secret in the namespace of the Backend; undefined, with a message, if it has none. */
     const reading =
       <T>(read: (secret: Secret) => Held<T>) =>
       (name: string): T | undefined => {
@@ -52,7 +52,7 @@ export function backendStateResolver(resources: ReadableResources): (resource: B
         const refersTo = `Backend ${nameKey(resource)} refers to Secret ${key}, which`;
         const secret = secrets.get(key);
         const held = secret && read(secret);
-        if (held?.kind === "former") malformed.push(`${refersTo} ${held.fault}`);
+        if (held?.kind === "previous") malformed.push(`${refersTo} ${held.fault}`);
         if (held !== undefined && held.kind !== "malformed") return held.value;
         missing.push(`${refersTo} ${held?.fault ?? secrets.absence(key)}`);
         return undefined;
@@ -68,7 +68,7 @@ export function backendStateResolver(resources: ReadableResources): (resource: B
   };
 }
 
-/** The fault of a Backend whose host is known, without a name server, to be one that nothing may connect to. */
+/** Returns the finding for a Backend with a forbidden IP address or localhost, which need no resolution. */
 function findForbidden(
   resource: BackendResource,
   addressDenial: AddressDenial,
@@ -82,18 +82,18 @@ function findForbidden(
   return { reason: "ForbiddenAddress", message, path: ["spec", kind, "host"] };
 }
 
-/** Reads Secrets by their names. */
+/** Reads Secrets by name. */
 interface SecretReaders {
   readonly keyPair: (name: string) => ClientCertificate | undefined;
   readonly authorities: (name: string) => string | undefined;
   readonly apiKey: (name: string) => string | undefined;
 }
 
-/** Not to be called where a Secret could not be read. */
+/** Must not be called if a Secret could not be read. */
 function backendOf(resource: BackendResource, read: SecretReaders): Backend {
   const { spec } = resource;
   if (spec.ai !== undefined) return aiBackend(resource, spec.ai, read);
-  // The parser lets through exactly one of them; the type does not know.
+  // The parser accepts exactly one of them, which the type does not express.
   return spec.static === undefined
     ? { ...identity(resource), endpoints: [] }
     : staticBackend(resource, spec.static, read);
@@ -106,11 +106,11 @@ function staticBackend(resource: BackendResource, { host, port, tls }: StaticBac
 function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders): Backend {
   const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
   const port = spec.port ?? httpsPort;
-  // A key must not travel in the clear by oversight: plain text needs another port and a host of one's own.
+  // A key must not be sent without TLS by mistake: that requires another port and an explicit host.
   const isTls = spec.tls !== undefined || spec.host === undefined || port === httpsPort;
   const model = spec.provider[provider]?.model;
   const pathPrefix = spec.path === undefined ? undefined : trimEnd(spec.path, /\//);
-  // Without a key the client's own credentials are passed through.
+  // Without a key, the credentials of the client are forwarded.
   const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef.name);
   const ai: AiBackend = {
     provider,

@@ -1,4 +1,4 @@
-/** Status of Backends: whether one can be called when a route names it. Whether it answers is not asked. */
+/** The status of Backends: whether they are valid. It does not depend on whether they respond. */
 import type { BackendStatus } from "../api/status.ts";
 import type { BackendState } from "./backend-resource.ts";
 import { conditionFrom, type Finding } from "./finding.ts";
@@ -15,7 +15,7 @@ export function backendStatus({ resource, resolution, malformed, forbidden }: Ba
   };
 }
 
-/** What else it lacks is a sound Secret: whatever else could be wrong with it the parser has refused. */
+// Other errors are missing or malformed Secrets, since the parser rejects everything else.
 export function secretFindings(messages: readonly string[]): readonly Finding<"InvalidSecretRef">[] {
   return messages.map((message) => ({ reason: "InvalidSecretRef", message, path: ["spec"] }));
 }

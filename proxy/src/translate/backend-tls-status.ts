@@ -1,4 +1,4 @@
-/** Status of BackendTLSPolicies: one ancestor per Gateway of ours with a route to the Service. */
+/** The status of BackendTLSPolicies: one ancestor per Gateway of this controller with a route to the Service. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../api/status.ts";
@@ -11,10 +11,10 @@ import type { IsPermitted } from "./reference-grants.ts";
 import { permittedReferents, referencesOfRoute } from "./references.ts";
 import { routeOf, type RouteState } from "./routes.ts";
 
-/** The API keeps no more of them. */
+/** The maximum of the API. */
 const maxAncestors = 16;
 
-/** Gateways, as `namespace/name`, by the Services, as `namespace/name`, that routes on them name and may. */
+/** Returns Gateways by the Services to which their routes refer and may refer, both as `namespace/name`. */
 export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 
 export function* gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): Steps<GatewaysByService> {
@@ -37,7 +37,7 @@ export function* gatewaysByService(routes: readonly RouteState[], isPermitted: I
 
 const none: ReadonlySet<string> = new Set();
 
-/** The Gateways that a status can show: thousands of policies may be for one Service, and it may have as many Gateways. */
+/** The Gateways of a status. A Service may have thousands of policies and as many Gateways. */
 const firstGateways = memoised((names: ReadonlySet<string>) => [...names].sort(compareText).slice(0, maxAncestors));
 
 export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {
@@ -58,17 +58,17 @@ export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: Gateways
   return { namespace, name, ancestors };
 }
 
-/** @param targets those that routes of the ancestor name; where the policy holds at none of them it is not accepted. */
+/** @param targets to which routes of the ancestor refer; the policy is not accepted if it applies to none of them. */
 function conditionsOf(state: TlsPolicyState, targets: readonly TlsTargetState[]): readonly BackendTlsCondition[] {
   const { generation } = state.policy.metadata;
-  const refused = targets.flatMap(({ rejection }) => rejection ?? []);
-  const holds = refused.length < targets.length;
-  const message = joinMessages([{ message: "policy is accepted" }, ...refused, ...state.unsupported]);
+  const rejected = targets.flatMap(({ rejection }) => rejection ?? []);
+  const holds = rejected.length < targets.length;
+  const message = joinMessages([{ message: "policy is accepted" }, ...rejected, ...state.unsupported]);
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
     conditionFrom(
       { type: "Accepted", reason: "Accepted", message },
-      [...(holds ? [] : refused), ...state.rejections],
+      [...(holds ? [] : rejected), ...state.rejections],
       generation,
     ),
     conditionFrom(resolved, state.unresolved, generation),

@@ -1,7 +1,7 @@
 /**
- * BackendTLSPolicies: which one holds for which port of which Service, and what it makes of the connection. Of several on
- * one target the oldest holds; one that names a port goes before one that names the Service. Where the one that holds
- * cannot be used the Service cannot be called: what was to be protected never travels in the clear.
+ * Resolves BackendTLSPolicies: which one applies to a port of a Service, and the TLS of the connection. Of several policies
+ * on a target, the oldest applies. One for a port has precedence over one for the Service. If the policy that applies is
+ * invalid, the Service cannot be called, since the connection must not be made without TLS.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../api/backend-tls-policy.ts";
@@ -20,7 +20,7 @@ import { indexByName, nameKey, sortByAge } from "./object-names.ts";
 export interface TlsTargetState {
   /** `namespace/name` of the Service. */
   readonly service: string;
-  /** Why it does not hold there; absent where it does. */
+  /** Why it does not apply there; undefined if it does. */
   readonly rejection: Finding<"Conflicted" | "TargetNotFound" | "Invalid"> | undefined;
 }
 
@@ -28,24 +28,24 @@ export interface TlsPolicyState {
   readonly policy: BackendTlsPolicy;
   /** In the order of the targetRefs. */
   readonly targets: readonly TlsTargetState[];
-  /** How servers are connected to; absent where that cannot be known. */
+  /** The TLS of connections; undefined if the policy is invalid. */
   readonly tls: UpstreamTls | undefined;
-  /** Why not, or why it is not accepted while its former authorities are in force. */
+  /** Why it is invalid, or why it is not accepted while its previous authorities are in use. */
   readonly rejections: readonly Finding<"NoValidCACertificate" | "Invalid">[];
   readonly unresolved: readonly Finding<BackendTlsUnresolved>[];
   readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
-/** TLS of a Service's port: none, as a policy says, or refused for its fault. */
+/** The TLS of a port of a Service: none, that of a policy, or rejected with the policy. */
 export type ServiceTls =
   | { readonly kind: "none" }
   | { readonly kind: "tls"; readonly tls: UpstreamTls }
-  | { readonly kind: "refused"; readonly message: string };
+  | { readonly kind: "rejected"; readonly message: string };
 
 export interface ResolvedTlsPolicies {
   /** Oldest first. */
   readonly policies: readonly TlsPolicyState[];
-  /** @param port its name; absent where the Service has one port. */
+  /** @param port its name; absent if the Service has one port. */
   readonly tlsOf: (service: Service, port: string | undefined) => ServiceTls;
 }
 
@@ -77,12 +77,12 @@ export function* resolveTlsPolicies(resources: ReadableResources): Steps<Resolve
       const holder = holders.get(`${nameKey(service)}#${port ?? ""}`) ?? holders.get(nameKey(service));
       if (holder === undefined) return { kind: "none" };
       if (holder.tls !== undefined) return { kind: "tls", tls: holder.tls };
-      return { kind: "refused", message: `BackendTLSPolicy ${nameKey(holder.policy)} cannot be used` };
+      return { kind: "rejected", message: `BackendTLSPolicy ${nameKey(holder.policy)} is invalid` };
     },
   };
 }
 
-/** A Service may have thousands of ports, and thousands of policies may name it. */
+/** A Service may have thousands of ports, and be the target of thousands of policies. */
 const portNames = memoised(({ spec }: Service) => new Set(spec.ports.map(({ name }) => name)));
 
 type Fault = Omit<NonNullable<TlsTargetState["rejection"]>, "path">;
@@ -90,7 +90,7 @@ type Fault = Omit<NonNullable<TlsTargetState["rejection"]>, "path">;
 function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, name: string): Fault | undefined {
   const { group, kind, sectionName } = ref;
   if (group !== "" || kind !== "Service") {
-    return { reason: "Invalid", message: `kind ${kind} (group "${group}") is no target, accepted is Service` };
+    return { reason: "Invalid", message: `kind ${kind} (group "${group}") is not a valid target, accepted is Service` };
   }
   if (service === undefined) return { reason: "TargetNotFound", message: `Service ${name} does not exist` };
   if (sectionName === undefined || portNames(service).has(sectionName)) return undefined;
@@ -101,13 +101,13 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
   if (holder === undefined) return undefined;
   return {
     reason: "Conflicted",
-    message: `BackendTLSPolicy ${nameKey(holder.policy)} has the same target and goes first`,
+    message: `BackendTLSPolicy ${nameKey(holder.policy)} has the same target and takes precedence`,
   };
 }
 
-type Judged = Pick<TlsPolicyState, "tls" | "rejections" | "unresolved" | "unsupported">;
+type Validation = Pick<TlsPolicyState, "tls" | "rejections" | "unresolved" | "unsupported">;
 
-function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Judged> {
+function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Validation> {
   const { validation, options } = spec;
   const unsupported = Object.keys(options).map((key) => ({
     reason: "Unsupported" as const,
@@ -115,8 +115,13 @@ function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference:
     path: ["spec", "options", key],
   }));
   if (validation === undefined) {
-    const message = "this version is refused and no sound one is known: its targets are not called";
-    return { tls: undefined, rejections: [{ reason: "Invalid", message, path: ["spec"] }], unresolved: [], unsupported };
+    const message = "the current version is invalid, and no valid version is known: its targets are not called";
+    return {
+      tls: undefined,
+      rejections: [{ reason: "Invalid", message, path: ["spec"] }],
+      unresolved: [],
+      unsupported,
+    };
   }
   const { trust, rejections, unresolved } = yield* authoritiesOf(validation, metadata.namespace, readReference);
   if (trust === undefined) return { tls: undefined, rejections, unresolved, unsupported };
@@ -133,7 +138,7 @@ function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference:
 }
 
 interface Authorities extends Pick<TlsPolicyState, "rejections" | "unresolved"> {
-  /** Nothing in it: those of the system. Absent: nobody can be trusted. */
+  /** Empty for the authorities of the system. Absent if no authority is valid. */
   readonly trust?: Pick<UpstreamTls, "authorities">;
 }
 
@@ -169,7 +174,7 @@ function* authoritiesOf(
   return { ...trust, rejections: [{ reason: "NoValidCACertificate", message, path }], unresolved };
 }
 
-/** What a reference to authorities gives; both where what it led to before is in force. */
+/** The result of a reference to authorities; both members if the previous content is in use. */
 interface ReferredAuthorities {
   readonly pem?: string;
   readonly fault?: Omit<Finding<BackendTlsUnresolved>, "path">;
@@ -182,7 +187,7 @@ function authoritiesReader(resources: ReadableResources): ReadReference {
   const { authorities } = resources.credentials;
   return ({ group, kind, name }, namespace) => {
     if (group !== "" || kind !== "ConfigMap") {
-      const message = `kind ${kind} (group "${group}") holds no authorities, accepted is ConfigMap`;
+      const message = `kind ${kind} (group "${group}") contains no authorities, accepted is ConfigMap`;
       return { fault: { reason: "InvalidKind", message } };
     }
     const source = `${namespace}/${name}`;
@@ -195,7 +200,7 @@ function authoritiesReader(resources: ReadableResources): ReadReference {
   };
 }
 
-/** Everything that is wrong with a policy, for people. */
+/** Returns all errors of a policy, for people. */
 export function tlsPolicyFindings(
   state: TlsPolicyState,
 ): readonly Finding<BackendTlsRejection | BackendTlsUnresolved | "Unsupported">[] {

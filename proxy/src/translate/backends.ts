@@ -1,7 +1,6 @@
 /**
- * Resolves what rules refer to as backends (Gateway API `BackendObjectReference`). A reference that cannot be followed
- * is no error of the route as a whole: its share of the traffic is answered with 500. A new kind of backend is one
- * entry in `resolveReference`.
+ * Resolves references to backends (Gateway API `BackendObjectReference`). An unresolved reference does not invalidate the
+ * route: its share of the requests gets 500. A new kind of backend is one entry in `resolveReference`.
  */
 import type { BackendReference } from "../api/http-route-filter.ts";
 import type { HttpRoute } from "../api/http-route.ts";
@@ -23,7 +22,7 @@ import {
   wantedOf,
 } from "./service-backend.ts";
 
-/** Follows a backendRef of a route, of a rule or of a mirror. */
+/** Resolves a backendRef of a route, of a rule or of a mirror. */
 export type ResolveBackend = (route: HttpRoute, ref: BackendReference) => Resolution;
 
 export function backendResolver({ resolve }: ReferenceResolver): ResolveBackend {
@@ -34,14 +33,14 @@ export function referrerOf({ kind, metadata: { namespace } }: HttpRoute): Referr
   return { group: gatewayGroup, kind, namespace };
 }
 
-/** Follows a reference of any object to a backend. */
+/** Resolves references of any object to backends. */
 export interface ReferenceResolver {
-  /** Tells what `resolve` will be asked for, before it is asked for anything: endpoints are shared by what is wanted. */
+  /** Adds a reference to the demand of endpoints, which namespaces share. To be called before any call of `resolve`. */
   readonly want: (from: Referrer, ref: BackendReference) => void;
   readonly resolve: (from: Referrer, ref: BackendReference) => Resolution;
 }
 
-/** One for all references of a translation: it has one budget of endpoints. */
+/** Returns the resolver for all references of a translation, which share a budget of endpoints. */
 export function referenceResolver(resources: ReadableResources, tlsPolicies: ResolvedTlsPolicies): ReferenceResolver {
   const isPermitted = referencePermissions(resources.ReferenceGrant);
   const services = indexByName(resources.Service);
@@ -51,13 +50,13 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Res
   const { tlsOf } = tlsPolicies;
   const { addressDenial } = resources;
   const context = { tlsOf, addressDenial, endpointBudget: newEndpointBudget(), scanBudget: newScanBudget() };
-  /** By service and port: many routes name the same. */
+  /** By service and port, since many routes refer to the same. */
   const resolvedPorts = new Map<string, Resolution>();
 
-  /** Of a kind that is known. */
+  /** Resolves a reference of a supported kind. */
   function resolveReference(from: Referrer, namespace: string, { kind, name, port }: BackendReference): Resolution {
     const key = `${namespace}/${name}`;
-    // A grant for one object of another namespace must not tell the names of others.
+    // A grant for one object of another namespace must not reveal the names of others.
     const missing = <T>(objects: ReadonlyMap<string, T>): Resolution => {
       const hint = namespace === from.namespace ? resources.hints.of(namespace, kind, key, objects.keys()) : "";
       return { kind: "unresolved", reason: "BackendNotFound", message: `${kind} ${key} does not exist${hint}` };
@@ -93,10 +92,10 @@ export function referenceResolver(resources: ReadableResources, tlsPolicies: Res
     const { group, kind, name } = ref;
     const isKnown = (group === "" && kind === "Service") || (group === proxyGroup && kind === "Backend");
     if (!isKnown) {
-      const message = `kind ${kind} (group "${group}") is no backend, accepted are Service and Backend (group "${proxyGroup}")`;
+      const message = `kind ${kind} (group "${group}") is not a backend, accepted are Service and Backend (group "${proxyGroup}")`;
       return { kind: "unresolved", reason: "InvalidKind", message };
     }
-    // Before anything is resolved: the reference takes nothing of the other namespace, and learns nothing of it.
+    // This is checked before anything is resolved, so that the result reveals nothing of the other namespace.
     if (!isPermitted(from, { group, kind, namespace, name })) {
       const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
       return { kind: "unresolved", reason: "RefNotPermitted", message };

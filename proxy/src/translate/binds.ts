@@ -1,4 +1,4 @@
-/** Puts what was judged together into the form the data path serves: sockets, listeners, routes, rules with limits. */
+/** Builds the snapshot of the data path from the resolved resources: binds, listeners, routes, rules with limits. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, Bind, Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { type AttachedLimits, type Limits, noLimits } from "./attached-limits.ts";
@@ -10,7 +10,7 @@ import { compareText, nameKey } from "./object-names.ts";
 import { type PolicyState, targetKey } from "./policies.ts";
 import { type AttachedRoute, routeOf, type RoutesByListener, type RouteState } from "./routes.ts";
 
-/** One bind per socket address, sorted by address (none first) and port; Gateways with one address share it. */
+/** Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it. */
 export function* buildBinds(
   gateways: Iterable<GatewayState>,
   routes: RoutesByListener,
@@ -37,7 +37,7 @@ export function* buildBinds(
     .map(({ address, port, listeners }) => ({ ...(address === undefined ? {} : { address }), port, listeners }));
 }
 
-/** Every backend that a served rule names, and every service of a policy's, by its key in sorted order. */
+/** Returns the backends of all served rules and the services of policies, by their keys in sorted order. */
 export function* collectBackends(
   gateways: ReadonlyMap<string, GatewayState>,
   routes: readonly RouteState[],
@@ -91,7 +91,7 @@ function buildRoute(
   const limitsAt = (target: string) => limits.at(listener.gateway, target);
   const shared = [
     limitsAt(targetKey("HTTPRoute", routeName)),
-    // A ListenerSet's listener may have the name of one of the Gateway's own.
+    // A listener of a ListenerSet may have the name of one of the Gateway.
     listener.owner === listener.gateway
       ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
       : noLimits,
@@ -103,16 +103,15 @@ function buildRoute(
     namespace,
     name,
     hostnames,
-    // In UTC and with milliseconds always, so that comparing the texts compares the times.
+    // Always in UTC and with milliseconds, so that the order of the texts is that of the times.
     ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
     rules: sharedRules.of(state, shared, (rule) => limitsAt(targetKey("HTTPRoute", routeName, rule))),
   };
 }
 
 /**
- * Rules with their limits, at the listeners of one Gateway. Listeners for which the same limits apply to a route have one
- * list of rules, and rules for which the same limits apply have one list of limits, so that a route at 64 listeners takes
- * the memory of one.
+ * Rules with their limits, at the listeners of one Gateway. Listeners with the same limits for a route share a list of rules,
+ * and rules with the same limits share a list of limits, so that a route at 64 listeners takes the memory of one.
  */
 class SharedRules {
   readonly #caller: GatewayState;
@@ -135,7 +134,7 @@ class SharedRules {
     const ofAll = joinLimits([noLimits, ...shared]);
     const rules = state.rules.map(({ rule: general, invalid, backends }): RouteRule => {
       const rule = ruleFor(this.#caller, general, backends);
-      // What is answered with 500 whatever it asks for must not use up a budget.
+      // Requests that always get 500 must not consume a limit.
       if (invalid.length > 0) return { ...rule, limits: [] };
       const own = rule.name === undefined ? noLimits : limitsOf(rule.name);
       return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
@@ -147,7 +146,7 @@ class SharedRules {
 
 function joinLimits(all: readonly Limits[]): Pick<RouteRule, "limits" | "globalLimits" | "refusedPolicies"> {
   const globalLimits = all.flatMap(({ global }) => global);
-  const refusedPolicies = [...new Set(all.flatMap(({ refused }) => refused))];
+  const refusedPolicies = [...new Set(all.flatMap(({ closedBy }) => closedBy))];
   return {
     limits: all.flatMap(({ local }) => local),
     ...(globalLimits.length > 0 && { globalLimits }),

@@ -1,4 +1,4 @@
-/** How long credentials take to read: whoever writes a Secret or a ConfigMap must not block those who read it. */
+/** The time to read credentials: the author of a Secret or ConfigMap must not block the readers. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -44,19 +44,19 @@ test.each([
   ["blank lines behind a certificate", `${cert}${filled("\n")}x`],
   ["dashes", `${cert}\n${filled("-----A\n ")}x`],
   ["more certificates than anybody has", filled(cert)],
-])("a text of 1 MB is read or refused in a moment: %s", (_, text) => {
-  // Some 10 ms; what begins anew at each place takes from 20 s to minutes.
+])("a text of 1 MB is read or rejected within moments: %s", (_, text) => {
+  // Some 10 ms. A search that restarts at each position takes from 20 s to minutes.
   expect(cpuOf(() => readAuthorities(configMap(text)))).toBeLessThan(2_000);
   expect(cpuOf(() => readKeyPair(secret(text)))).toBeLessThan(2_000);
 });
 
-test("more than 300 certificates are refused", () => {
+test("more than 300 certificates are rejected", () => {
   expect(readAuthorities(configMap(cert.repeat(300)))).toMatchObject({ kind: "read" });
   const fault = "has a ca.crt of 301 certificates, accepted are at most 300";
   expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", fault });
 });
 
-test("a chain of more than 10 certificates is refused", () => {
+test("a chain of more than 10 certificates is rejected", () => {
   expect(readKeyPair(secret(cert.repeat(10)))).toMatchObject({ kind: "read" });
   const fault = "has a tls.crt of 11 certificates, accepted are at most 10";
   expect(readKeyPair(secret(cert.repeat(11)))).toEqual({ kind: "malformed", fault });
@@ -92,7 +92,7 @@ test("name constraints are counted, and those that are not DER are too many", ()
   expect(nameConstraintsIn(indefinite)).toBe(Infinity);
 });
 
-test("an RSA key of more than 4,096 bits is refused, since each handshake would take long", () => {
+test("an RSA key of more than 4,096 bits is rejected, since each handshake would take long", () => {
   const privateKey = rsaKeyOf(4_104);
   expect(readKeyPair(secret(cert, privateKey))).toEqual({
     kind: "malformed",
@@ -100,7 +100,7 @@ test("an RSA key of more than 4,096 bits is refused, since each handshake would 
   });
 });
 
-/** A key that would not work: one that does takes seconds to find, and nobody checks that before its length. */
+/** A key that does not work. A working one takes seconds to generate, and the length is checked first. */
 function rsaKeyOf(bits: number): string {
   const tagged = (tag: number, content: Buffer) => {
     const { length } = content;

@@ -1,7 +1,7 @@
 /**
- * Credentials as resources hold them: certificates with their keys, certificates of authorities, API keys of LLM
- * providers. What is taken here is what OpenSSL takes when it is served, so that a bad one is told in a condition and
- * harms nobody else. Whether one has expired is not asked: that depends on the time, and a client sees it anyway.
+ * Reads credentials from resources: certificates with their keys, certificates of authorities, API keys of LLM providers.
+ * It accepts what OpenSSL accepts when they are used, so that a condition reports an invalid one and nothing else is
+ * affected. It does not check the expiry, which depends on the time and is visible to clients.
  */
 import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
@@ -11,7 +11,7 @@ import type { Certificate, ClientCertificate } from "../ir/snapshot.ts";
 import { nameConstraintsIn } from "./name-constraints.ts";
 import { nameKey } from "./object-names.ts";
 
-/** A value, or what is wrong with the object that should hold it, to follow its name in a sentence. */
+/** A value, or the error of the object that should contain it, to follow its name in a sentence. */
 export type Read<T> =
   | { readonly kind: "read"; readonly value: T }
   | { readonly kind: "malformed"; readonly fault: string };
@@ -19,26 +19,26 @@ export type Read<T> =
 const secretType = "kubernetes.io/tls";
 const chainField = "tls.crt";
 const keyField = "tls.key";
-/** Of a ConfigMap or a Secret that holds certificates of authorities. */
+/** The field of a ConfigMap or Secret with certificates of authorities. */
 const authoritiesField = "ca.crt";
-/** Of a Secret that holds an LLM provider's API key. */
+/** The field of a Secret with the API key of an LLM provider. */
 const apiKeyField = "apiKey";
 
-/** Certificates that are trusted in one place, of all objects together: bundles of all public authorities have some 150. */
+/** Maximum number of certificates of a trust store, over all objects. Bundles of all public authorities have some 150. */
 const maxAuthorities = 300;
-/** Length of their PEM texts together; that of such a bundle is 220 KiB. */
+/** Maximum length of their PEM texts together. That of such a bundle is 220 KiB. */
 const maxAuthoritiesLength = 512 * 1024;
-/** Certificates that are sent in a handshake: chains have two to four. */
+/** Maximum number of certificates in a handshake. Chains have two to four. */
 const maxChain = 10;
-/** Of one certificate in DER: those with a hundred names have some 4 KiB. */
+/** Maximum length of a certificate in DER. Those with a hundred names have some 4 KiB. */
 const maxCertificateBytes = 16 * 1024;
-/** Subtrees of name constraints, and names of an authority: a handshake compares each of the ones with each name. */
+/** Maximum number of name constraints, and of names of an authority. A handshake compares each with each. */
 const maxConstraints = 100;
 
-/** The longest RSA key. A handshake takes the proxy time with the cube of its length: 8 ms here, 300 ms for 16,384 bits. */
+/** Maximum length of an RSA key. The time of a handshake grows with its cube: 8 ms here, 300 ms for 16,384 bits. */
 const maxRsaBits = 4_096;
 
-/** Reads the certificate of a listener or a Gateway, and its key; they belong together when this succeeds. */
+/** Reads the certificate of a listener or a Gateway, and its key. Fails if they do not match. */
 export function readCertificate(secret: Secret): Read<Certificate> {
   const { type = "Opaque" } = secret;
   if (type !== secretType) return malformed(`is of type ${type}, accepted is ${secretType}`);
@@ -48,16 +48,16 @@ export function readCertificate(secret: Secret): Read<Certificate> {
   return { kind: "read", value: { source: nameKey(secret), ...pair.value, hostnames } };
 }
 
-/** Reads a certificate and its key out of a Secret of any type. */
+/** Reads a certificate and its key from a Secret of any type. */
 export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   const chain = secretValue(secret, chainField);
   const key = secretValue(secret, keyField);
   if (chain === undefined) return malformed(`has no ${chainField}`);
   if (key === undefined) return malformed(`has no ${keyField}`);
   const certificate = attempt(() => new X509Certificate(chain));
-  if (certificate === undefined) return malformed(`has a ${chainField} that is no PEM certificate`);
+  if (certificate === undefined) return malformed(`has a ${chainField} that is not a PEM certificate`);
   const privateKey = attempt((): KeyObject => createPrivateKey(key));
-  if (privateKey === undefined) return malformed(`has a ${keyField} that is no PEM private key`);
+  if (privateKey === undefined) return malformed(`has a ${keyField} that is not a PEM private key`);
   const { modulusLength = 0 } = privateKey.asymmetricKeyDetails ?? {};
   if (modulusLength > maxRsaBits) {
     return malformed(`has a ${keyField} of ${modulusLength} bits, accepted for RSA are at most ${maxRsaBits}`);
@@ -69,12 +69,12 @@ export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   const [fault] = [...costly, ...costlyRest];
   if (fault !== undefined) return malformed(`has a ${chainField} with a certificate ${fault}`);
   if (!certificate.checkPrivateKey(privateKey)) {
-    return malformed(`has a ${keyField} that does not belong to the first certificate of its ${chainField}`);
+    return malformed(`has a ${keyField} that does not match the first certificate of its ${chainField}`);
   }
-  if (!isWhole(chain)) return malformed(`has a ${chainField} that breaks off`);
-  // The rest of the chain, and keys too short for today.
+  if (!isWhole(chain)) return malformed(`has a truncated ${chainField}`);
+  // OpenSSL rejects invalid certificates in the rest of the chain, and short keys.
   if (attempt(() => createSecureContext({ cert: chain, key })) === undefined) {
-    return malformed(`has a ${chainField} or ${keyField} that OpenSSL refuses`);
+    return malformed(`has a ${chainField} or ${keyField} that OpenSSL rejects`);
   }
   return { kind: "read", value: { chain, privateKey: { secret: key } } };
 }
@@ -92,29 +92,29 @@ export function readAuthorities(object: ConfigMap | Secret): Read<string> {
       `has a ${authoritiesField} of ${text.length} characters, accepted are at most ${maxAuthoritiesLength}`,
     );
   }
-  if (blocks.length === 0) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+  if (blocks.length === 0) return malformed(`has a ${authoritiesField} that is not a PEM certificate`);
   for (const block of blocks) {
     const certificate = certificateIn(block);
-    if (certificate === undefined) return malformed(`has a ${authoritiesField} that is no PEM certificate`);
+    if (certificate === undefined) return malformed(`has a ${authoritiesField} that is not a PEM certificate`);
     const fault = authorityFault(certificate);
     if (fault !== undefined) return malformed(`has a ${authoritiesField} with a certificate ${fault}`);
   }
-  // OpenSSL would take those before the break and say nothing.
-  if (!isWhole(text)) return malformed(`has a ${authoritiesField} that breaks off`);
+  // OpenSSL would accept the complete certificates without an error.
+  if (!isWhole(text)) return malformed(`has a truncated ${authoritiesField}`);
   return { kind: "read", value: text };
 }
 
-/** Bounds the authorities of several objects that are trusted in one place. */
+/** Bounds the authorities of a trust store, which may come from several objects. */
 export class AuthorityBudget {
   #certificates = 0;
   #length = 0;
 
-  /** Why these are too many beside those before, to follow the name of their object; undefined where they are counted. */
+  /** Returns why these exceed the bound with the previous ones, to follow the name of their object; undefined if they fit. */
   rejection(pem: string): string | undefined {
     const certificates = this.#certificates + certificatesOf(pem).length;
     const length = this.#length + pem.length;
     if (certificates > maxAuthorities || length > maxAuthoritiesLength) {
-      return `is not used: with those before it makes ${certificates} certificates of ${length} characters, accepted are at most ${maxAuthorities} of ${maxAuthoritiesLength}`;
+      return `is not used: with the previous ones there are ${certificates} certificates of ${length} characters, accepted are at most ${maxAuthorities} of ${maxAuthoritiesLength}`;
     }
     this.#certificates = certificates;
     this.#length = length;
@@ -122,12 +122,13 @@ export class AuthorityBudget {
   }
 }
 
-/** Reads what is sent to an LLM provider. */
+/** Reads the API key of an LLM provider. */
 export function readApiKey(secret: Secret): Read<string> {
   const apiKey = secretValue(secret, apiKeyField);
   if (apiKey === undefined || apiKey === "") return malformed(`has no ${apiKeyField}`);
-  // Goes into a header: anything but visible ASCII would break it, or smuggle another one in.
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) return malformed(`has an ${apiKeyField} that is no key`);
+  // The key becomes a header value, in which other characters would be invalid or add another header.
+  if (!/^[\x21-\x7e]+$/.test(apiKey))
+    return malformed(`has an ${apiKeyField} with other characters than visible ASCII`);
   return { kind: "read", value: apiKey };
 }
 
@@ -143,11 +144,11 @@ function tooMany(found: number, accepted: number): string {
   return `${found} certificates, accepted are at most ${accepted}`;
 }
 
-/** Certificates as they were read, by the hash of their text: many objects hold the same, and are read often. */
+/** A cache of certificates by the hash of their text, since many objects have the same ones and are read often. */
 const known = new Map<string, { readonly size: string | undefined; readonly authority: string | undefined }>();
 const maxKnown = 4_096;
 
-/** What is wrong with a certificate, as one of ours and as that of an authority; undefined for no certificate. */
+/** The errors of a certificate as a server certificate and as an authority; undefined if it is not a certificate. */
 function certificateIn(block: string): ReturnType<typeof known.get> {
   const key = createHash("sha256").update(block).digest("base64");
   const before = known.get(key);
@@ -182,8 +183,8 @@ function constraintsFaultOf({ raw, subjectAltName = "" }: X509Certificate): stri
 const [begin, end] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
 
 /**
- * The certificates of a PEM text, each with its boundaries. A search, and no pattern: whoever writes the text must not
- * decide how often it is read.
+ * Returns the certificates of a PEM text, each with its boundaries. It searches without a regular expression, so that the
+ * text cannot cause backtracking.
  */
 function certificatesOf(pem: string): readonly string[] {
   const blocks: string[] = [];
@@ -196,20 +197,20 @@ function certificatesOf(pem: string): readonly string[] {
   return blocks;
 }
 
-/** Whether the last PEM block that begins also ends (RFC 7468): a half-written text is not taken for the whole. */
+/** Whether the last PEM block is complete (RFC 7468), so that a truncated text is not accepted. */
 function isWhole(pem: string): boolean {
   const lines = pem.split("\n").map((line) => line.trim());
   const last = lines.findLast((line) => /^-----[A-Z]/.test(line)) ?? "";
   return last.startsWith("-----END ") && last.endsWith("-----");
 }
 
-/** DNS names of the certificate; clients ignore its common name (RFC 9525 §2). */
+/** Returns the DNS names of a certificate. Clients ignore its common name (RFC 9525 §2). */
 function hostnamesOf({ subjectAltName = "" }: X509Certificate): readonly string[] {
   const names = subjectAltName.split(", ").flatMap((name) => /^DNS:([\w*.-]+)$/.exec(name)?.[1] ?? []);
   return [...new Set(names.map((name) => name.toLowerCase()))];
 }
 
-/** OpenSSL's exceptions are about bytes of the user's, and say nothing that would help him. */
+/** Messages of OpenSSL about invalid bytes do not help users. */
 function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

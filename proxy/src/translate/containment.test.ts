@@ -40,9 +40,9 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
       // Of a Gateway it stays known that it is there.
       const left = all.filter((each) => !isBad.has(each) || each.kind === "Gateway").map(resourceKey);
       expect(new Set(value)).toEqual(new Set(left));
-      const told = culprits.map(({ object, errors: faults }) => [object["kind"], faults[0]?.message]);
+      const reported = culprits.map(({ object, errors: faults }) => [object["kind"], faults[0]?.message]);
       const expected = bad.map(({ kind, metadata }) => [kind, `cannot be processed: cannot stand ${metadata.name}`]);
-      expect(new Set(told)).toEqual(new Set(expected));
+      expect(new Set(reported)).toEqual(new Set(expected));
     }),
   );
 });
@@ -80,7 +80,7 @@ spec:
 `;
 const parsed = parseManifests([{ path: "a.yaml", text: world }]);
 
-/** Makes a field of an object one that nobody can read. */
+/** Makes a field of an object throw when it is read. */
 function setTrap(object: Record<string, unknown>, path: readonly string[]): void {
   if (path.length === 0) return;
   let holder = object;
@@ -98,7 +98,7 @@ describe("a thousand objects at fault", () => {
   const route = parsed.resources.HTTPRoute[0];
   const service = parsed.resources.Service[0];
 
-  /** Copies of an object, each with a field that nobody can read. */
+  /** Copies of an object, each with a field that throws when it is read. */
   function trapped<T extends Resource>(
     object: T | undefined,
     path: readonly string[],
@@ -112,7 +112,7 @@ describe("a thousand objects at fault", () => {
     });
   }
 
-  /** Counts how often the translation begins anew. */
+  /** Counts the repetitions of the translation. */
   function counting() {
     const runs = { all: 0, whole: 0 };
     const compute = (set: ResourceSet): Steps<Translation> => {
@@ -186,7 +186,7 @@ describe("a thousand objects at fault", () => {
 });
 
 describe("a policy that cannot be computed with", () => {
-  /** The policy with a field that nobody can read. */
+  /** The policy with a field that throws when it is read. */
   function withTrap(path: readonly string[]): ResourceSet {
     const [policy] = parsed.resources.ProxyPolicy;
     const copy = structuredClone(policy) as unknown as Record<string, unknown>;

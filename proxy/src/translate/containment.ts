@@ -1,9 +1,9 @@
 /**
- * Keeps the fault of one object from the others: where a pure function of all resources throws, the objects that make it
- * throw are found and left out. Nothing is known to do so; this is for what nobody has thought of.
+ * Isolates the failure of one object from the others: if a pure function of all resources throws, this finds the objects
+ * that make it throw and omits them. No object is known to do so; this covers unknown errors.
  *
- * However many objects are at fault, the function is repeated a few times only: `each-object.ts` names all of one kind at
- * once. Where it names none, each object is tried by itself, and what fails only together with others is searched for.
+ * The function is repeated only a few times, however many objects fail, since `each-object.ts` names all of one kind at
+ * once. If it names none, each object is tried alone, and objects that fail only together with others are searched for.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { RejectedResource } from "../api/rejected-resource.ts";
@@ -12,21 +12,21 @@ import { ObjectFaults } from "./each-object.ts";
 
 export interface Contained<T> {
   readonly value: T;
-  /** Objects that were left out, for their status; none where nothing threw. */
+  /** Omitted objects, for their status; empty if nothing threw. */
   readonly culprits: readonly RejectedResource[];
 }
 
-/** Computes something of all resources. */
+/** A computation from all resources. */
 type Compute<T> = (resources: ResourceSet) => Steps<T>;
 
 /**
- * How often objects of one kind and namespace are found at fault, any number of them each time. Of a namespace with more,
- * all objects of the kind are left out: what it writes does not decide how often the function is repeated.
+ * The number of rounds in which objects of one kind and namespace may fail, any number of them in each round. After more
+ * rounds, all objects of the kind in the namespace are omitted, so that a namespace does not determine the repetitions.
  */
 const maxRounds = 8;
 
 /**
- * Computes something from all resources, or from all that can be computed with.
+ * Computes a value from all resources, or from all that do not make the computation fail.
  *
  * @param compute a pure function.
  * @throws what `compute` throws without any resource.
@@ -46,7 +46,7 @@ export function* contained<T>(resources: ResourceSet, compute: Compute<T>): Step
   }
 }
 
-/** What is at fault, with what was thrown. Empty where it cannot be computed without any object either. */
+/** Returns the failed objects with their errors. Empty if the computation fails without any object. */
 function* findFaults<T>(error: unknown, remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
   const named = error instanceof ObjectFaults ? [...error.byObject] : [];
   const known = named.filter(([object]) => remains.has(object));
@@ -57,7 +57,7 @@ function* findFaults<T>(error: unknown, remains: Remains, compute: Compute<T>): 
   return alone.size > 0 ? alone : yield* faultTogether(remains, compute);
 }
 
-/** Objects with which it cannot be computed even without any other. */
+/** Returns the objects that make the computation fail without any other object. */
 function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
   const faults = new Map<Resource, unknown>();
   for (const object of remains.untried()) {
@@ -67,7 +67,7 @@ function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyM
   return faults;
 }
 
-/** The first object with which, and with those before it, it cannot be computed. */
+/** Returns the first object that makes the computation fail together with those before it. */
 function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
   const objects = remains.objects();
   let [sound, faulty] = [0, objects.length];
@@ -83,14 +83,14 @@ function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<Readonl
   return new Map([[culprit, outcome.error]]);
 }
 
-/** What there is to compute with: all objects, and of those that are at fault what must not be forgotten of them. */
+/** The objects of the next attempt: all valid ones, and for failed ones the objects that represent them. */
 class Remains {
-  /** What is left of each object that is not gone, by the object. */
+  /** By original object: the object itself, or the one that represents it. */
   readonly #left: Map<Resource, Resource>;
   readonly #faults = new Map<Resource, unknown>();
-  /** What stands in for an object, and for which. */
+  /** By representing object: the original. */
   readonly #origins = new Map<Resource, Resource>();
-  /** What may yet stand in for an object, the first choice first. */
+  /** By original object: objects that can still represent it, in the order of preference. */
   readonly #choices = new Map<Resource, Resource[]>();
   readonly #tried = new Set<Resource>();
   /** By `placeOf`. */
@@ -110,14 +110,14 @@ class Remains {
     return this.#left.get(this.#origins.get(object) ?? object) === object;
   }
 
-  /** Those that this has not been asked for before. */
+  /** The objects that previous calls have not returned. */
   untried(): readonly Resource[] {
     const untried = this.objects().filter((object) => !this.#tried.has(object));
     for (const object of untried) this.#tried.add(object);
     return untried;
   }
 
-  /** @param found what is at fault, with what was thrown. */
+  /** @param found the failed objects with their errors. */
   leaveOut(found: ReadonlyMap<Resource, unknown>): void {
     const byPlace = Map.groupBy(found, ([object]) => placeOf(object));
     for (const [place, faults] of byPlace) {
@@ -125,7 +125,7 @@ class Remains {
       this.#rounds.set(place, rounds);
       for (const [object, fault] of faults) this.#leaveOut(object, fault);
       if (rounds <= maxRounds) continue;
-      // What remains of an object stays: a policy must not open what it closes.
+      // Representing objects are kept: a policy must still close its targets.
       const others = this.objects().filter((object) => placeOf(object) === place && !this.#origins.has(object));
       for (const object of others) this.#leaveOut(object, faults[0]?.[1]);
     }
@@ -160,8 +160,8 @@ function placeOf({ kind, metadata }: Resource): string {
 }
 
 /**
- * What must not be forgotten of an object that is left out: that it is there. A policy still closes its targets, or, where
- * those cannot be told, every route of its namespace.
+ * Returns objects that represent an omitted one, since its existence matters: a policy still closes its targets or, if they
+ * are unknown, every route of its namespace.
  */
 function remainsFor(object: Resource): Resource[] {
   const { apiVersion, kind, metadata } = object;

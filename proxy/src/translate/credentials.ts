@@ -1,7 +1,7 @@
 /**
- * Credentials out of Secrets and ConfigMaps, and what they were when they were last sound. One that is malformed now (a
- * key that does not match, half a file) leaves in force what the same object held before: nobody loses a listener over
- * a slip. An object that is deleted, or may not be referred to any more, is not asked here, and so forgotten.
+ * Credentials of Secrets and ConfigMaps, with their last valid versions. If an object becomes malformed (a key that does
+ * not match, a truncated file), its last valid version stays in use, so that an error does not close a listener. An object
+ * that is deleted, or to which no reference is permitted, is not read here, and its last version is dropped.
  */
 import { X509Certificate } from "node:crypto";
 import type { ConfigMap } from "../api/config-map.ts";
@@ -11,20 +11,20 @@ import type { Certificate, ClientCertificate } from "../ir/snapshot.ts";
 import { blaming } from "./each-object.ts";
 import { type Read, readApiKey, readAuthorities, readCertificate, readKeyPair } from "./certificates.ts";
 
-/** What an object holds, or held; in the latter case with what is wrong with it, as `Read` has it. */
-export type Held<T> = Read<T> | { readonly kind: "former"; readonly value: T; readonly fault: string };
+/** The credentials of an object, or its last valid ones with its error, in the form of `Read`. */
+export type Held<T> = Read<T> | { readonly kind: "previous"; readonly value: T; readonly fault: string };
 
-/** Reads each kind of credentials out of objects that may be referred to. */
+/** Reads each kind of credentials. References to the objects must be permitted. */
 export interface Credentials {
-  /** Of a listener, or of a Gateway towards backends. */
+  /** The certificate of a listener, or the client certificate of a Gateway. */
   readonly certificate: (secret: Secret) => Held<Certificate>;
-  /** Of a Backend's client. */
+  /** The client certificate of a Backend. */
   readonly keyPair: (secret: Secret) => Held<ClientCertificate>;
   readonly authorities: (object: ConfigMap | Secret) => Held<string>;
   readonly apiKey: (secret: Secret) => Held<string>;
 }
 
-/** What was sound of all that a translation has read: for the next one. */
+/** The valid credentials of a translation, for the next one. */
 export interface SoundCredentials {
   readonly certificate: Sound<Secret, Certificate>;
   readonly keyPair: Sound<Secret, ClientCertificate>;
@@ -32,10 +32,10 @@ export interface SoundCredentials {
   readonly apiKey: Sound<Secret, string>;
 }
 
-/** By object, the last version that was sound and what it held. */
+/** By object, its last valid version with its credentials. */
 type Sound<Version, T> = ReadonlyMap<ResourceKey, { readonly version: Version; readonly value: T }>;
 
-/** At start nothing is known. */
+/** The value at the start. */
 export const noCredentials: SoundCredentials = {
   certificate: new Map(),
   keyPair: new Map(),
@@ -44,9 +44,9 @@ export const noCredentials: SoundCredentials = {
 };
 
 /**
- * Reads credentials, given what was sound the last time.
+ * Opens the credentials of a translation, given those of the previous one.
  *
- * @returns `sound`, which has what has been read so far.
+ * @returns with `sound`, the credentials that have been read so far.
  */
 export function openCredentials(before: SoundCredentials): Credentials & { readonly sound: SoundCredentials } {
   const certificate = keeping(readCertificate, before.certificate, certificateName);
@@ -68,28 +68,28 @@ export function openCredentials(before: SoundCredentials): Credentials & { reado
 }
 
 /**
- * Why nothing that is referred to as an authority is valid (Gateway API `NoValidCACertificate`).
+ * Returns the message of Gateway API's `NoValidCACertificate`.
  *
- * @param whom whose certificates are to be validated.
- * @param hasPrevious whether they are, by what the objects held before.
+ * @param whom the peers whose certificates are validated.
+ * @param hasPrevious whether the previous content of the objects validates them.
  */
 export function noValidAuthority(whom: string, hasPrevious: boolean): string {
   return hasPrevious
-    ? `no certificate of an authority is sound now; ${whom} are validated by those before where they are known`
-    : `no certificate of an authority can be used to validate ${whom}`;
+    ? `no authority is valid now; ${whom} are validated by the previous ones where they are known`
+    : `no valid authority validates ${whom}`;
 }
 
-/** @param nameOf names what stays in force. */
+/** @param nameOf returns a name of the credentials that stay in use, for messages. */
 function keeping<Version extends ConfigMap | Secret, T>(
   readNew: (object: Version) => Read<T>,
   before: Sound<Version, T>,
-  nameOf: (former: T) => string,
+  nameOf: (previous: T) => string,
 ): { readonly read: (object: Version) => Held<T>; readonly sound: Sound<Version, T> } {
   const sound = new Map<ResourceKey, { readonly version: Version; readonly value: T }>();
   const read = (object: Version): Held<T> => {
     const key = resourceKey(object);
     const last = sound.get(key) ?? before.get(key);
-    // What did not change is the same object, and to read a certificate takes OpenSSL half a millisecond.
+    // An unchanged object is identical, and OpenSSL takes half a millisecond to read a certificate.
     if (last?.version === object) {
       sound.set(key, last);
       return { kind: "read", value: last.value };
@@ -99,23 +99,23 @@ function keeping<Version extends ConfigMap | Secret, T>(
       sound.set(key, { version: object, value: now.value });
       return now;
     }
-    // Another object of the same name has nothing to do with this one.
+    // The last version of another object with the same name must not be used.
     if (last === undefined || last.version.metadata.uid !== object.metadata.uid) return now;
     sound.set(key, last);
     const fault = `${now.fault}; ${nameOf(last.value)} stays in force where it is known`;
-    return { kind: "former", value: last.value, fault };
+    return { kind: "previous", value: last.value, fault };
   };
   return { read, sound };
 }
 
 function certificateName({ chain }: ClientCertificate): string {
   const { validToDate } = new X509Certificate(chain);
-  // OpenSSL serves a certificate whose times are none.
+  // OpenSSL accepts certificates with invalid times.
   const isTime = !Number.isNaN(validToDate.getTime());
   const until = isTime ? `, valid until ${validToDate.toISOString().replace(".000Z", "Z")},` : "";
-  return `the certificate that it held before${until}`;
+  return `its previous certificate${until}`;
 }
 
 function anything(): string {
-  return "what it held before";
+  return "its previous content";
 }

@@ -1,14 +1,14 @@
 /**
- * Steps through objects of users, one after the other, so that the event loop can have its turn after each. Where the
- * computation of one throws, the others are computed all the same, and the objects at fault are named together at the
- * end: `containment.ts` leaves them out.
+ * Computes values for objects of users, in a step for each, so that the event loop can run in between. If the computation
+ * for one throws, the others are still computed. An error at the end names all failed objects, and `containment.ts` omits
+ * them.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Resource } from "../api/resource.ts";
 
-/** Objects with which something could not be computed. */
+/** The objects for which a computation failed. */
 export class ObjectFaults extends Error {
-  /** What was thrown, by object. */
+  /** The errors, by object. */
   readonly byObject: ReadonlyMap<Resource, unknown>;
 
   constructor(byObject: ReadonlyMap<Resource, unknown>) {
@@ -31,7 +31,7 @@ export function eachObject<Item, Value>(
   });
 }
 
-/** The same where the computation of one object has steps of its own. What it blames on other objects stays theirs. */
+/** As `eachObject`, for computations with steps. Failures that `blaming` attributes to other objects stay theirs. */
 export function* eachObjectInSteps<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
@@ -52,7 +52,7 @@ export function* eachObjectInSteps<Item, Value>(
   return values;
 }
 
-/** Computes something of an object that others build on: what is wrong with it is no fault of theirs. */
+/** Computes a value of an object for others that refer to it. A failure is attributed to this object, not to them. */
 export function blaming<Value>(object: Resource, compute: () => Value): Value {
   try {
     return compute();

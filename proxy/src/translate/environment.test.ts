@@ -39,12 +39,12 @@ describe("Gateways in pods of their own", () => {
     expect(binds[0]).not.toHaveProperty("address");
   });
 
-  test("have the parameters that whoever provisions them finds good", () => {
+  test("have the parameters that the provisioner validates", () => {
     const { statuses } = translated(gateway("a", parameters));
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ type: "Accepted", status: "True" });
   });
 
-  test("are refused for parameters that cannot be used", () => {
+  test("are rejected for invalid parameters", () => {
     const { statuses, binds } = translated(
       gateway("a", parameters),
       clusterEnvironment({ validateParameters: () => "no such ConfigMap" }),
@@ -57,17 +57,19 @@ describe("Gateways in pods of their own", () => {
     });
   });
 
-  test("of a class that is refused go on being served by their proxies, and are not accepted by who provisions", () => {
-    const refused = `
+  test("of an invalid class are served by their proxies, and not accepted by the provisioner", () => {
+    const rejectedClass = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: gateway-proxy}
 spec: {controllerName: gatewayproxy.dev/controller, description: 7}
 ---`;
-    expect(translated(refused + gateway("a")).binds).toHaveLength(1);
+    expect(translated(rejectedClass + gateway("a")).binds).toHaveLength(1);
     const { statuses } = translated(
-      refused + gateway("a"),
-      clusterEnvironment({ validateParameters: (owner) => (isRejectedClass(owner) ? rejectedClassMessage : undefined) }),
+      rejectedClass + gateway("a"),
+      clusterEnvironment({
+        validateParameters: (owner) => (isRejectedClass(owner) ? rejectedClassMessage : undefined),
+      }),
     );
     expect(statuses.gateways[0]?.conditions[0]).toMatchObject({ status: "False", reason: "InvalidParameters" });
   });

@@ -1,4 +1,4 @@
-/** Max-min fairness: who wants no more than an equal share gets it, and nobody else changes that. */
+/** Max-min fairness: a demand of no more than an equal share is granted, independently of the others. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { FairBudget, fairShares } from "./fair-share.ts";
@@ -30,7 +30,7 @@ test("shares do not depend on the order in which they are wanted", () => {
   );
 });
 
-test("whoever has less than it wants loses nothing to others by wanting more, and who has all it wants keeps it", () => {
+test("a higher demand reduces neither the share of a limited namespace nor that of a satisfied one", () => {
   fc.assert(
     fc.property(wishes, fc.nat(4_000), fc.nat(2_000), (wanted, capacity, more) => {
       const before = fairShares(new Map(Object.entries(wanted)), capacity);

@@ -1,13 +1,13 @@
 /**
- * Bounds what objects of all namespaces take together, by max-min fairness: a namespace that wants no more than an equal
- * share gets all of it, whatever others want, and what it leaves goes to those who want more. The shares follow from what
- * is wanted alone, so they are the same at each translation of the same objects.
+ * Bounds the demand of all namespaces together by max-min fairness: a namespace that demands no more than an equal share
+ * gets all of it, whatever others demand, and the rest goes to the namespaces with a higher demand. The shares depend only
+ * on the demands, so they are the same for each translation of the same objects.
  */
 import { compareText } from "./object-names.ts";
 
 /**
- * What each gets of `capacity`: what it wants where that is no more than an equal share of what those who want less
- * leave, else that share. The sum is at most `capacity`.
+ * Divides `capacity` among demands: each gets its demand if that is at most an equal share of what lower demands leave,
+ * otherwise that share. The sum is at most `capacity`.
  */
 export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number): ReadonlyMap<string, number> {
   const shares = new Map<string, number>();
@@ -21,7 +21,7 @@ export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number
   return shares;
 }
 
-/** First told what each namespace wants, then asked for it. */
+/** Collects the demands of namespaces, then returns their shares. */
 export class FairBudget {
   readonly capacity: number;
   readonly #wanted = new Map<string, number>();
@@ -32,17 +32,17 @@ export class FairBudget {
     this.capacity = capacity;
   }
 
-  /** Nothing must be wanted after the first question for a share. */
+  /** Must not be called after `shares` has been read. */
   want(namespace: string, amount: number): void {
     this.#wanted.set(namespace, (this.#wanted.get(namespace) ?? 0) + amount);
   }
 
-  /** Whether a namespace wants so much that its share does not depend on what else it wants. */
+  /** Whether a namespace demands so much that a higher demand would not change its share. */
   wantsAll(namespace: string): boolean {
     return (this.#wanted.get(namespace) ?? 0) >= this.capacity;
   }
 
-  /** What each namespace gets. */
+  /** The shares of the namespaces. */
   get shares(): ReadonlyMap<string, number> {
     this.#shares ??= fairShares(this.#wanted, this.capacity);
     return this.#shares;

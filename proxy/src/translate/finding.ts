@@ -1,33 +1,33 @@
-/** What translation finds wrong with a resource, as a condition shows it and as a problem tells it. */
+/** Errors that translation finds in a resource, for its conditions and for problems. */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { FieldPath } from "../api/issue.ts";
 import type { ResourceKey } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import type { Condition } from "../api/status.ts";
 
-/** One fault of one resource. */
+/** An error of a resource. */
 export interface Finding<Reason extends string = string> {
   readonly reason: Reason;
   readonly message: string;
-  /** The field at fault. */
+  /** The invalid field. */
   readonly path: FieldPath;
 }
 
-/** Of an object without listeners, which is what is left of one that the parser refuses. */
+/** For an object without listeners, which represents one that the parser rejected. */
 export const rejectedByParser: Finding<"Invalid"> = {
   reason: "Invalid",
-  message: "this version is refused and no sound one is known: nothing of it is served",
+  message: "the current version is invalid, and no valid version is known: nothing of it is served",
   path: ["spec"],
 };
 
-/** How a condition reads when nothing was found. */
+/** The condition of an object without findings. */
 interface Healthy<Type extends string, Reason extends string> {
   readonly type: Type;
   readonly reason: Reason;
   readonly message: string;
 }
 
-/** True as `healthy` says, or False for the reason of the first finding, with the messages of all. */
+/** Returns `healthy` with status True, or status False with the reason of the first finding and the messages of all. */
 export function conditionFrom<Type extends string, Good extends string, Bad extends string>(
   healthy: Healthy<Type, Good>,
   findings: readonly Finding<Bad>[],
@@ -39,12 +39,12 @@ export function conditionFrom<Type extends string, Good extends string, Bad exte
   return { type, status: "False", reason: first.reason, message: joinMessages(findings), ...observed(generation) };
 }
 
-/** `observedGeneration` as conditions have it: absent where the object has no generation. */
+/** Returns `observedGeneration` for a condition, absent if the object has no generation. */
 export function observed(generation: number | undefined): { readonly observedGeneration?: number } {
   return generation === undefined ? {} : { observedGeneration: generation };
 }
 
-/** One sentence of bounded length out of all messages; the same fault in several rules is told once. */
+/** Joins messages to one of bounded length. Equal messages occur once. */
 export function joinMessages(findings: readonly { readonly message: string }[]): string {
   return joinSome(findings.map(({ message }) => message));
 }

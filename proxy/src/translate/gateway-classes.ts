@@ -1,4 +1,4 @@
-/** Which Gateways are ours: those whose class names our controller. */
+/** Which Gateways this controller implements: those with a class that names it. */
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import { controllerName, gatewayClassName } from "../api/names.ts";
@@ -11,10 +11,10 @@ export type Ownership =
   | "ours"
   /** Another controller's. */
   | "foreign"
-  /** Its class is nobody's that we know; most likely a mistake. */
+  /** Its class does not exist, which is most likely an error. */
   | "unknown";
 
-/** Tells whose a Gateway is. The class `gateway-proxy` is ours without a resource, unless a resource gives it away. */
+/** Returns the ownership of a Gateway. The class `gateway-proxy` needs no resource, unless one names another controller. */
 export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Gateway) => Ownership {
   const controllers = new Map(classes.map(({ metadata, spec }) => [metadata.name, spec.controllerName]));
   return ({ spec }) => {
@@ -24,7 +24,7 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
   };
 }
 
-/** A class whose parameters cannot be used, or are not known, is not accepted. */
+/** Returns why a class is not accepted: its parameters are invalid or unknown. */
 export function parametersFinding(
   gatewayClass: GatewayClass,
   { validateParameters }: Environment,
@@ -36,7 +36,7 @@ export function parametersFinding(
   return [{ reason: "InvalidParameters", message, path: isRejected ? ["spec"] : ["spec", "parametersRef"] }];
 }
 
-/** Status of the classes that are ours. */
+/** Returns the statuses of the classes of this controller. */
 export function gatewayClassStatuses(
   classes: readonly GatewayClass[],
   environment: Environment,
@@ -48,7 +48,7 @@ export function gatewayClassStatuses(
   });
 }
 
-/** The classes that name our controller, sorted by name. */
+/** Returns the classes of this controller, sorted by name. */
 export function ourClasses(classes: readonly GatewayClass[]): readonly GatewayClass[] {
   return classes
     .filter(({ spec }) => spec.controllerName === controllerName)

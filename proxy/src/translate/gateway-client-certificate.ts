@@ -1,6 +1,6 @@
 /**
- * The certificate that a Gateway shows to backends that ask for one (Gateway API `GatewayBackendTLS`). One backend is then
- * called in several ways, so the snapshot has it once for each such Gateway.
+ * The client certificate of a Gateway for backends (Gateway API `GatewayBackendTLS`). Connections to a backend then differ
+ * between Gateways, so the snapshot has the backend once for each such Gateway.
  */
 import type { Gateway } from "../api/gateway.ts";
 import type { Filter } from "../ir/filter.ts";
@@ -11,16 +11,18 @@ import type { ReadableResources } from "./named-objects.ts";
 import { nameKey } from "./object-names.ts";
 import type { RuleWithoutLimits } from "./rules.ts";
 
-/** What a Gateway's reference to its certificate came to. */
+/** The resolved reference of a Gateway to its client certificate. */
 export interface ResolvedClientCertificate {
-  /** Absent where it names none, or one that cannot be used. */
+  /** Absent if there is no reference, or it is invalid. */
   readonly certificate: ClientCertificate | undefined;
   readonly unresolved: readonly Finding<"InvalidClientCertificateRef" | "RefNotPermitted">[];
 }
 
 const path = ["spec", "tls", "backend", "clientCertificateRef"];
 
-export function clientCertificateResolver(resources: ReadableResources): (gateway: Gateway) => ResolvedClientCertificate {
+export function clientCertificateResolver(
+  resources: ReadableResources,
+): (gateway: Gateway) => ResolvedClientCertificate {
   const resolve = certificateResolver(resources);
   return (gateway) => {
     const ref = gateway.spec.tls?.backend?.clientCertificateRef;
@@ -38,20 +40,20 @@ function clientCertificateOf({ chain, privateKey }: Certificate): ClientCertific
   return { chain, privateKey };
 }
 
-/** Whoever calls backends. */
+/** The Gateway that connects to backends. */
 export interface Caller {
   readonly gateway: Gateway;
   readonly clientCertificate: ResolvedClientCertificate;
 }
 
-/** A backend as a Gateway calls it; one with a certificate of its own shows that. */
+/** Returns a backend with the client certificate of a Gateway, unless it has its own. */
 export function backendFor({ gateway, clientCertificate: { certificate } }: Caller, backend: Backend): Backend {
   const { key, tls } = backend;
   if (certificate === undefined || tls === undefined || tls.clientCertificate !== undefined) return backend;
   return { ...backend, key: `${key} for ${nameKey(gateway)}`, tls: { ...tls, clientCertificate: certificate } };
 }
 
-/** A rule whose references lead to the backends as the Gateway calls them. */
+/** Returns a rule with references to these backends. */
 export function ruleFor(caller: Caller, rule: RuleWithoutLimits, backends: readonly Backend[]): RuleWithoutLimits {
   if (caller.clientCertificate.certificate === undefined) return rule;
   const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend).key]));

@@ -7,7 +7,7 @@ describe("gatewayLabelValue()", () => {
     expect(gatewayLabelValue("a".repeat(63))).toBe("a".repeat(63));
   });
 
-  test("shortens a longer one to what a label takes, and tells such names apart", () => {
+  test("shortens a longer one to a valid label, which is unique", () => {
     const name = `${"a".repeat(53)}.${"b".repeat(100)}`;
     expect(gatewayLabelValue(name)).toMatch(/^a{53}-[0-9a-f]{8}$/);
     expect(gatewayLabelValue(name)).not.toBe(gatewayLabelValue(`${name}b`));

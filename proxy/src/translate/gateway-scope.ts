@@ -1,8 +1,7 @@
 /**
- * The part of a cluster's resources that one Gateway is made of: what a proxy needs that serves this Gateway alone, and
- * what its ServiceAccount gets rights for. ListenerSets and routes that the Gateway does not accept are no part of it,
- * nor is what others refer to without permission. What concerns other Gateways is left out of the resources too, so that
- * no condition is told of it.
+ * The resources of a cluster that belong to one Gateway: those that a proxy of this Gateway needs, and for which its
+ * ServiceAccount has permissions. They exclude ListenerSets and routes that the Gateway does not accept, and referents
+ * without permission. They also exclude the parts of resources for other Gateways, so that no condition mentions these.
  */
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
@@ -30,12 +29,12 @@ export interface GatewayName {
   readonly name: string;
 }
 
-/** Never throws; empty where the Gateway does not exist. */
+/** Never throws. Empty if the Gateway does not exist. */
 export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
   return runToEnd(gatewayScopeInSteps(resources, gateway));
 }
 
-/** The same in steps. */
+/** As `gatewayScope`, in steps. */
 export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayName): Steps<ResourceSet> {
   const scopeOf = yield* gatewayScopes(resources);
   return yield* scopeOf(gateway);
@@ -43,17 +42,17 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
 
 export interface ScopeOptions {
   /**
-   * Takes every ListenerSet and route that names the Gateway, as some version of the Gateway could: for one that the
-   * parser refuses. Default: false.
+   * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
+   * for a Gateway that the parser rejected. Default: false.
    */
   readonly acceptsAll?: boolean;
-  /** The parentRefs that a translation of the resources has accepted. Absent: routes are compared with listeners here. */
+  /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
   readonly accepted?: ReadonlySet<ParentRef> | undefined;
 }
 
 export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
 
-/** Returns the scopes of several Gateways, and reads each resource once for all of them. */
+/** Returns the scopes of several Gateways. It reads each resource once for all of them. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
   const index = yield* indexResources(resources);
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
@@ -140,7 +139,7 @@ function* scopeIn(
   };
 }
 
-/** What references lead to, each as `namespace/name`. */
+/** Returns the referents, each as `namespace/name`. */
 interface Uses {
   readonly services: readonly string[];
   readonly backends: readonly string[];
@@ -153,7 +152,7 @@ function usesOfReferences(references: readonly Reference[], isPermitted: IsPermi
   return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
 }
 
-/** Each value under each of its keys, in their order. */
+/** Returns the values by each of their keys, in their order. */
 function* groupByKeys<T extends Resource>(
   values: readonly T[],
   keysOf: (value: T) => readonly (string | undefined)[],
@@ -169,19 +168,19 @@ function* groupByKeys<T extends Resource>(
   return groups;
 }
 
-/** What stands under any of the keys, each once. */
+/** Returns the values of any of the keys, each once. */
 function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys: Iterable<string>): readonly T[] {
   return [...new Set([...keys].flatMap((key) => groups.get(key) ?? []))];
 }
 
-/** Replicas of the proxy that are ready, as the Gateway's own Service has them; at least 1, which is this one. */
+/** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
 export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
   const slices = indexSlices(resources.EndpointSlice);
   const own = resources.Service.filter((service) => isOwnService(service, gateway));
-  // Not by arguments of `Math.max`: anyone who may create Services in the namespace can give them the label.
+  // Without arguments of `Math.max`, since any number of Services in the namespace can have the label.
   return own.reduce((most, service) => {
     const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) => endpoints.filter(isReady));
-    // A pod of two address families stands in two slices.
+    // A pod with two address families is in two slices.
     return Math.max(most, new Set(ready.map(({ targetRef, addresses }) => targetRef?.name ?? addresses[0])).size);
   }, 1);
 }
@@ -190,7 +189,7 @@ function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): 
   return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === gatewayLabelValue(name);
 }
 
-/** Parents of a route that may be ours, as `Gateway namespace/name`. */
+/** Returns the parents of a route, as `Gateway namespace/name`. */
 const parentsOf = memoised(({ spec, metadata }: HttpRoute) => {
   return spec.parentRefs.flatMap((ref) => {
     const { group, kind, namespace = metadata.namespace, name } = ref;
@@ -210,7 +209,7 @@ function withAllSets(gateway: Gateway): Gateway {
   return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
 }
 
-/** Returns the route with those parents alone, or nothing if none of them accepts it. */
+/** Returns the route with only these parents; undefined if none of them accepts it. */
 function acceptedBy(
   parents: ReadonlyMap<string, readonly OpenListener[]>,
   route: HttpRoute,
@@ -231,12 +230,12 @@ function anyRouteOf(namespace: string): string {
 }
 
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
-  // Of one that is refused and names no target.
+  // For a rejected policy without targets.
   if (spec.targetRefs.length === 0) return [anyRouteOf(metadata.namespace)];
   return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
 }
 
-/** The policy with those targets alone. */
+/** Returns the policy with only these targets. */
 function ofTargets(policy: ProxyPolicy, targets: ReadonlySet<string>): ProxyPolicy {
   const { spec } = policy;
   const keys = targetsOf(policy);

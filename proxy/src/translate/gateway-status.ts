@@ -1,4 +1,4 @@
-/** Status of Gateways. */
+/** The status of Gateways. */
 import type { GatewayCondition, GatewayStatus } from "../api/status.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
@@ -24,11 +24,11 @@ export function gatewayStatus(state: GatewayState, routes: RoutesByListener): Ga
   };
 }
 
-/** Listeners that serve nothing leave the others alone; a Gateway is refused when none is left. */
+/** An invalid listener does not affect the others. A Gateway is rejected if all are invalid. */
 function acceptedCondition({ gateway, listeners, rejections, unsupported }: GatewayState): GatewayCondition {
   const { generation } = gateway.metadata;
-  const refused = listeners.filter((listener) => listener.rejections.length > 0);
-  const notValid = refused.map(({ listener, rejections: why }) => ({
+  const rejected = listeners.filter((listener) => listener.rejections.length > 0);
+  const notValid = rejected.map(({ listener, rejections: why }) => ({
     reason: "ListenersNotValid" as const,
     message: `listener ${listener.name}: ${joinMessages(why)}`,
     path: [],
@@ -37,7 +37,7 @@ function acceptedCondition({ gateway, listeners, rejections, unsupported }: Gate
   if (rejections.length > 0 || !listeners.some((each) => each.rejections.length === 0 || each.isServable)) {
     return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...rejections, ...notValid], generation);
   }
-  if (refused.length === 0) {
+  if (rejected.length === 0) {
     return { type: "Accepted", status: "True", reason: "Accepted", message, ...observed(generation) };
   }
   const partly = joinMessages([...notValid, ...unsupported]);
@@ -61,13 +61,13 @@ function resolvedCondition({ gateway, clientCertificate }: GatewayState): readon
   return [conditionFrom(resolved, clientCertificate.unresolved, gateway.metadata.generation)];
 }
 
-/** A condition that is never written as false. */
+/** Returns a condition that is only present with status True. */
 function insecureCondition({ gateway }: GatewayState): readonly GatewayCondition[] {
   const frontend = gateway.spec.tls?.frontend;
   if (frontend === undefined) return [];
   const rules = [frontend.default, ...frontend.perPort.map(({ tls }) => tls)];
   if (!rules.some(({ validation }) => validation?.mode === "AllowInsecureFallback")) return [];
-  const message = "clients are taken whatever certificate they show, where the mode is AllowInsecureFallback";
+  const message = "clients are accepted with any certificate, or none, where the mode is AllowInsecureFallback";
   const reason = "ConfigurationChanged";
   const { generation } = gateway.metadata;
   return [{ type: "InsecureFrontendValidationMode", status: "True", reason, message, ...observed(generation) }];

@@ -1,6 +1,6 @@
 /**
- * Judges the Gateways that are ours: their addresses, their parameters, the ListenerSets that attach to them, and
- * through `listeners.ts` the listeners of all.
+ * Resolves the Gateways of this controller: their addresses, their parameters, their ListenerSets, and their listeners
+ * (`listeners.ts`).
  */
 import { isIP, SocketAddress } from "node:net";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
@@ -22,34 +22,34 @@ import { nameKey, sortByName } from "./object-names.ts";
 
 export interface GatewayState {
   readonly gateway: Gateway;
-  /** Socket addresses to listen at; undefined stands for every address of the machine. Empty when refused or none is usable. */
+  /** Addresses to listen at; undefined is every address of the machine. Empty if it is rejected or has no usable address. */
   readonly addresses: readonly (string | undefined)[];
-  /** Why nothing of it is served; empty when accepted. */
+  /** Why nothing of it is served; empty if it is accepted. */
   readonly rejections: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
   readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
-  /** Shown to backends that ask for one. */
+  /** For backends that request one. */
   readonly clientCertificate: ResolvedClientCertificate;
-  /** Fields that it sets and we do not act on. */
+  /** Fields that are set and not supported. */
   readonly unsupported: readonly Finding<"Unsupported">[];
-  /** Its own, in its order. */
+  /** The listeners of the Gateway itself, in its order. */
   readonly listeners: readonly ListenerState[];
-  /** Those that name it as their parent, in the order of their precedence. */
+  /** ListenerSets with this Gateway as their parent, in the order of their precedence. */
   readonly sets: readonly ListenerSetState[];
 }
 
 export interface ResolvedGateways {
-  /** Ours, sorted by namespace and name; keys are `namespace/name`. */
+  /** The Gateways of this controller by `namespace/name`, sorted by namespace and name. */
   readonly ours: ReadonlyMap<string, GatewayState>;
-  /** Every Gateway that exists, ours or not. */
+  /** Every Gateway that exists, of any controller, by `namespace/name`. */
   readonly all: ReadonlyMap<string, Gateway>;
-  /** What routes may attach to, by the kind that a parentRef names. */
+  /** The objects to which routes may attach, by the kind of a parentRef. */
   readonly parents: ReadonlyMap<string, Parents>;
   readonly problems: readonly ResourceProblem[];
 }
 
-/** The objects of one kind that have listeners; keys are `namespace/name`. */
+/** The objects of a kind that has listeners, by `namespace/name`. */
 export interface Parents {
-  /** Listeners of those that are ours to judge; none where the object is refused. */
+  /** The listeners of the objects of this controller; empty for a rejected object. */
   readonly ours: ReadonlyMap<string, readonly ListenerState[]>;
   readonly all: { has(name: string): boolean };
 }
@@ -62,15 +62,15 @@ export function* resolveGateways(
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
   const sorted = sortByName(resources.Gateway);
-  const judged = yield* eachObject(
+  const resolved = yield* eachObject(
     sorted.filter((gateway) => ownershipOf(gateway) === "ours"),
     itself,
     (gateway) => resolveGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment),
   );
   const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
-  const byName = new Map(judged.map((state) => [nameKey(state.gateway), state]));
+  const byName = new Map(resolved.map((state) => [nameKey(state.gateway), state]));
   const { placed, problems } = yield* placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
-  const ours = yield* withListeners(judged, placed, resources, environment);
+  const ours = yield* withListeners(resolved, placed, resources, environment);
   const sets = [...ours.values()].flatMap((state) => state.sets);
   const allSets = new Set(resources.ListenerSet.map(nameKey));
   return {
@@ -86,7 +86,7 @@ export function* resolveGateways(
 
 type ResolvedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
 
-/** Judges all listeners together, and gives each back to its owner. */
+/** Resolves all listeners together, and returns each to its owner. */
 function* withListeners(
   gateways: readonly ResolvedGateway[],
   placed: readonly PlacedSet[],
@@ -101,12 +101,12 @@ function* withListeners(
     return { gateway, addresses, place: isolatesGateways ? nameKey(gateway) : "", sets };
   });
   const resolveClientCertificate = clientCertificateResolver(resources);
-  const judged = yield* resolveListeners(hosts, tlsResolver(resources), reservedPorts);
+  const resolved = yield* resolveListeners(hosts, tlsResolver(resources), reservedPorts);
   const gatewayOf = ({ gateway }: ResolvedGateway) => gateway;
   const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
     const { gateway } = state;
     const listenersOf = (owner: ListenerState["owner"]) =>
-      owner.spec.listeners.flatMap(({ name }) => judged.get(listenerKey(gateway, owner, name)) ?? []);
+      owner.spec.listeners.flatMap(({ name }) => resolved.get(listenerKey(gateway, owner, name)) ?? []);
     const sets = yield* mapInSteps(byGateway.get(nameKey(gateway)) ?? [], (candidate) => ({
       ...candidate,
       listeners: candidate.rejection ? [] : listenersOf(candidate.set),
@@ -119,7 +119,7 @@ function* withListeners(
 
 function unknownClass(gateway: Gateway): ResourceProblem {
   const found = gateway.spec.gatewayClassName;
-  const message = `no GatewayClass "${found}" is known, ours is "gateway-proxy"; this Gateway is ignored`;
+  const message = `GatewayClass "${found}" does not exist, accepted is "gateway-proxy"; this Gateway is ignored`;
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
@@ -150,7 +150,7 @@ function resolveGateway(
     } else if (value === undefined || value === "") {
       usable.add(environment.defaultAddress);
     } else if (isIP(value) === 0) {
-      const message = `"${value}" is no IP address`;
+      const message = `"${value}" is not an IP address`;
       unusableAddresses.push({ reason: "AddressNotUsable", message, path: [...path, "value"] });
     } else {
       usable.add(canonicalAddress(value));
@@ -167,19 +167,19 @@ function resolveGateway(
   };
 }
 
-/** One text for one address: `0:0:0:0:0:0:0:1` and `::1` are the same socket. */
+/** Returns one text for each address: `0:0:0:0:0:0:0:1` and `::1` are the same socket. */
 function canonicalAddress(address: string): string {
   // A zone (`fe80::1%eth0`) would be lost.
   if (isIP(address) !== 6 || address.includes("%")) return address;
   return new SocketAddress({ address, family: "ipv6" }).address;
 }
 
-/** Fields that are read and not acted on yet; said aloud, because a reader of the manifest would think they were. */
+/** Returns a finding for each field that is accepted without an effect. */
 function unsupportedFields({ spec }: Gateway): readonly Finding<"Unsupported">[] {
   const unsupported: Finding<"Unsupported">[] = [];
   const add = (...path: string[]) => {
     const field = ["spec", ...path];
-    unsupported.push({ reason: "Unsupported", message: `${field.join(".")} is not served by this version`, path: field });
+    unsupported.push({ reason: "Unsupported", message: `${field.join(".")} is not supported`, path: field });
   };
   if ((spec.defaultScope ?? "None") !== "None") add("defaultScope");
   return unsupported;

@@ -32,7 +32,7 @@ test.each([
   ["requests: 12, burst: 4, unit: Minutes", 4, [3, 1]],
   ["requests: 10, burst: 2, unit: Minutes", 3, [3, 0]],
   ["tokens: 1000, unit: Minutes", 3, [333, 0]],
-  // To refuse everything would be no share either.
+  // A share of 0 would deny everything.
   ["requests: 2, unit: Minutes", 5, [1, 0]],
 ])("all replicas together admit no more than what they share: %s among %d", (fallback, replicas, share) => {
   expect(shares(fallback, replicas)).toEqual([share]);

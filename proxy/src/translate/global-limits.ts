@@ -1,7 +1,7 @@
 /**
- * The global part of a ProxyPolicy in the form the data path enforces. A descriptor with a fault is left out and told;
- * the others are enforced. A service that cannot be found keeps its limits in force without an endpoint, so that their
- * failure mode decides: to drop them would open what is to be closed.
+ * Translates the global part of a ProxyPolicy. An invalid descriptor is omitted with a finding, and the others are enforced.
+ * If the service is not found, the limits stay without an endpoint, so that their failure mode decides. Dropping them would
+ * leave the targets unlimited.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../api/issue.ts";
@@ -18,16 +18,16 @@ import { countedBy, counterPlace } from "./limits.ts";
 import { nameKey } from "./object-names.ts";
 import type { Referrer } from "./reference-grants.ts";
 
-/** The global part of a policy, before it is put on a target. */
+/** The global part of a policy, before it is attached to a target. */
 export interface GlobalState {
-  /** Undefined when no descriptor is sound, or nothing would decide in place of a service that does not exist. */
+  /** Undefined if no descriptor is valid, or if the service does not exist and nothing decides without it. */
   readonly limit: Omit<GlobalLimit, "id" | "target" | "fallback"> | undefined;
-  /** The policy's service; undefined where it does not exist: the failure mode decides then. */
+  /** The service of the policy; undefined if it does not exist, and the failure mode decides. */
   readonly service: Backend | undefined;
   readonly findings: readonly Finding<"Invalid">[];
 }
 
-/** Reads the global part of a policy; undefined where it has none. */
+/** Returns a function that translates the global part of a policy; undefined if there is none. */
 export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
@@ -36,7 +36,7 @@ function referrerOf({ kind, metadata: { namespace } }: ProxyPolicy): Referrer {
   return { group: proxyGroup, kind, namespace };
 }
 
-/** Tells the resolver of the rate limit services that policies name. */
+/** Adds the rate limit services of policies to the demand of the resolver. */
 export function* wantServices(policies: readonly ProxyPolicy[], { want }: ReferenceResolver): Steps<void> {
   yield* eachObject(policies, itself, (policy) => {
     const ref = policy.spec.traffic.rateLimit.global?.backendRef;
@@ -54,8 +54,8 @@ export function globalTranslator(
       const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
       return denial[0] === undefined ? service : `${address} ${denial[0]}`;
     }
-    // The parser let exactly one of them through.
-    if (backendRef === undefined) return "names no service";
+    // The parser accepts exactly one of them.
+    if (backendRef === undefined) return "has no service";
     const resolution = resolve(referrerOf(policy), backendRef);
     return resolution.kind === "resolved" ? resolution.backend : resolution.message;
   }
@@ -87,7 +87,7 @@ export function globalTranslator(
   };
 }
 
-/** Whether anything is decided while the service does not exist. */
+/** Whether the failure mode decides while the service does not exist. */
 function standsIn({ failureMode, fallback }: GlobalRateLimit): boolean {
   return failureMode === "Closed" || (failureMode === "Local" && fallback !== undefined);
 }
@@ -140,7 +140,7 @@ function missingKey(policy: ProxyPolicy, { backendRef }: GlobalRateLimit): strin
 }
 
 /**
- * The global limit of a policy at one of its targets.
+ * Returns the global limit of a policy at one of its targets.
  *
  * @param readyReplicas of the proxy, among which a shared fallback is divided; at least 1.
  */
@@ -157,8 +157,8 @@ export function globalLimitAt(
 }
 
 /**
- * A share is rounded down, so that all replicas together admit no more than the policy says, as far as it can be shared.
- * The identity is by the whole amount: replicas that come and go must not give anyone a fresh budget.
+ * A share is rounded down, so that all replicas together do not exceed the limit, as far as it can be divided. The identity
+ * of the counter uses the whole amount, so that a change of the replicas does not start a new counter.
  */
 function fallbackLimit(
   { requests, tokens, unit, burst = 0, key, shareAcrossReplicas }: FallbackEntry,
@@ -168,7 +168,7 @@ function fallbackLimit(
   readyReplicas: number,
 ): LocalLimit {
   const counts = tokens === undefined ? "requests" : "tokens";
-  // The parser let exactly one of them through.
+  // The parser accepts exactly one of them.
   const amount = requests ?? tokens ?? 1;
   const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
   return {

@@ -1,11 +1,11 @@
 /**
- * Where a route's host names and a listener's meet (Gateway API `HTTPRouteSpec.hostnames`). Names are lower case; a
- * wildcard `*.example.com` stands for one label or more, so it covers `a.b.example.com` and not `example.com`.
+ * Intersects the host names of routes and listeners (Gateway API `HTTPRouteSpec.hostnames`). Names are in lower case. A
+ * wildcard `*.example.com` matches one or more labels, so it covers `a.b.example.com`, but not `example.com`.
  */
 
 /**
- * Those of the route's host names that have hosts in common with the listener's, or undefined where none has. Empty:
- * every host of the listener.
+ * Returns the host names of the route that intersect that of the listener, or undefined if none does. Empty means every
+ * host of the listener.
  */
 export function commonHostnames(listener: string | undefined, route: readonly string[]): readonly string[] | undefined {
   if (listener === undefined) return [...new Set(route)];
@@ -17,6 +17,6 @@ export function commonHostnames(listener: string | undefined, route: readonly st
 /** Whether every host of `narrow` is one of `wide`. */
 export function covers(wide: string, narrow: string): boolean {
   if (wide === narrow) return true;
-  // ".example.com" ends "www.example.com" and "*.sub.example.com", and not "example.com".
+  // "www.example.com" and "*.sub.example.com" end with ".example.com", and "example.com" does not.
   return wide.startsWith("*.") && narrow.endsWith(wide.slice(1));
 }

@@ -96,7 +96,7 @@ function outcome(resources: readonly Resource[], isCluster = false, refusedPolic
       .flatMap(({ ancestors }) => ancestors.flatMap(({ conditions }) => conditions))
       .filter(({ type }) => type === "Attached")
       .map(({ reason, message }) => `${reason}: ${message}`);
-  const closed = routes.filter(({ rules }) => rules.some(({ refusedPolicies: refused }) => refused !== undefined));
+  const closed = routes.filter(({ rules }) => rules.some(({ refusedPolicies: closing }) => closing !== undefined));
   return { limitsOf, attached, closed: closed.map(({ key }) => key) };
 }
 

@@ -1,30 +1,30 @@
 /**
- * Bounds what policies put into one process: limits, which entries and targets multiply, and expressions, which take many
- * times the memory of their text once they are compiled. Both are shared fairly between namespaces (`fair-share.ts`).
- * Policies ask in their order, the oldest first.
+ * Bounds the memory of policies in one process: limits, the product of entries and targets, and expressions, which take many
+ * times the memory of their text after compilation. Namespaces share both fairly (`fair-share.ts`). Within a namespace, the
+ * oldest policies have precedence.
  */
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import { FairBudget } from "./fair-share.ts";
 import { memoised } from "./memoised.ts";
 
 /**
- * Local entries, global descriptors and fallback entries, each counted once for each target. One takes some 0.8 KB of the
- * main thread and of each worker.
+ * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some 0.8
+ * KB of the main thread and of each worker.
  */
 export const maxServedLimits = 32_768;
 
 /**
- * Characters of expressions, a text that a namespace has twice counted once. A character takes up to 95 bytes of each worker.
+ * Maximum characters of expressions. Equal texts of a namespace count once. A character takes up to 95 bytes of each worker.
  */
 export const maxServedExpressionLength = 500_000;
 
-/** What the policies of a namespace have in one process. */
+/** The limits and expressions of a namespace in one process. */
 interface Owned {
   readonly wanted: Set<string>;
   readonly taken: Set<string>;
 }
 
-/** First told what all policies want, then asked by `take`. */
+/** Collects the demands of all policies, before they are attached by `take`. */
 export class LimitBudget {
   readonly #places = new Map<string, PlaceBudget>();
 
@@ -36,9 +36,9 @@ export class LimitBudget {
   }
 
   /**
-   * Takes what a policy has at one target.
+   * Takes the limits and expressions of a policy at one target.
    *
-   * @returns in words what there is too much of; undefined where it is within the share of the policy's namespace.
+   * @returns a description of the exceeded bound; undefined if they are within the share of the policy's namespace.
    */
   take(place: string, policy: ProxyPolicy): string | undefined {
     return this.#places.get(place)?.take(policy);

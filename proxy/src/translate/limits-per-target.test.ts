@@ -44,7 +44,7 @@ function outcome(texts: readonly string[], refusedPolicies: RefusedPolicies = "C
       name,
       local: rule?.limits.length,
       global: rule?.globalLimits?.flatMap(({ descriptors }) => descriptors).length ?? 0,
-      refused: rule?.refusedPolicies ?? [],
+      closedBy: rule?.refusedPolicies ?? [],
     })),
     attached: statuses.proxyPolicies.map(({ name, ancestors: [ancestor] }) => {
       const condition = ancestor?.conditions.find(({ type }) => type === "Attached");
@@ -57,23 +57,23 @@ const onRoute = "kind: HTTPRoute, name: r";
 
 test("64 local entries of several policies are in force", () => {
   const { rules, attached } = outcome([route("r"), ...[0, 1, 2, 3].map((at) => policy(at, onRoute, local(16)))]);
-  expect(rules).toEqual([{ name: "r", local: 64, global: 0, refused: [] }]);
+  expect(rules).toEqual([{ name: "r", local: 64, global: 0, closedBy: [] }]);
   expect(attached.every((text) => text.includes(" Attached: "))).toBe(true);
 });
 
 test.each([
   ["local entries", local(16), local(1)],
   ["global descriptors", global(16), global(1)],
-])("the youngest policy that goes beyond 64 %s is refused at that target alone", (what, full, one) => {
+])("the youngest policy that exceeds 64 %s is not attached to that target only", (what, full, one) => {
   const policies = [0, 1, 2, 3].map((at) => policy(at, onRoute, full));
   const { rules, attached } = outcome([
     ...[route("r"), route("other"), ...policies, policy(4, onRoute, one)],
     policy(5, "kind: HTTPRoute, name: other", one),
   ]);
-  expect(rules.find(({ name }) => name === "r")).toMatchObject({ refused: ["default/p4"] });
-  expect(rules.find(({ name }) => name === "other")).toMatchObject({ refused: [] });
-  const [told] = attached.filter((text) => text.includes("TooManyLimits"));
-  expect(told).toBe(
+  expect(rules.find(({ name }) => name === "r")).toMatchObject({ closedBy: ["default/p4"] });
+  expect(rules.find(({ name }) => name === "other")).toMatchObject({ closedBy: [] });
+  const [reported] = attached.filter((text) => text.includes("TooManyLimits"));
+  expect(reported).toBe(
     `p4 TooManyLimits: with this policy HTTPRoute/default/r has 65 ${what}, accepted are at most 64 of all policies together; HTTPRoute/default/r responds with 503 (--refused-policies)`,
   );
 });
@@ -84,7 +84,7 @@ test.each<[string, string, RefusedPolicies]>([
 ])("%s does not close its target", (_, beyond, refusedPolicies) => {
   const policies = [0, 1, 2, 3].map((at) => policy(at, onRoute, local(16)));
   const { rules, attached } = outcome([route("r"), ...policies, policy(4, onRoute, beyond)], refusedPolicies);
-  expect(rules).toEqual([{ name: "r", local: 64, global: 0, refused: [] }]);
+  expect(rules).toEqual([{ name: "r", local: 64, global: 0, closedBy: [] }]);
   expect(attached.join()).toContain("HTTPRoute/default/r is served without this policy");
 });
 
@@ -94,5 +94,5 @@ test("a route's policies take nothing from those of its Gateway", () => {
     ...[0, 1, 2, 3].map((at) => policy(at, onRoute, local(16))),
     policy(4, "kind: Gateway, name: web", local(16)),
   ]);
-  expect(rules).toEqual([{ name: "r", local: 80, global: 0, refused: [] }]);
+  expect(rules).toEqual([{ name: "r", local: 80, global: 0, closedBy: [] }]);
 });

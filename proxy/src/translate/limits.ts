@@ -1,6 +1,6 @@
 /**
- * Local limit entries in the form the data path enforces. The heart of it is a counter's identity: what keeps a budget
- * through edits elsewhere, and what two places share.
+ * Translates local limit entries. The identity of a counter decides whether it is kept after an edit, and which targets share
+ * it.
  */
 import { hash } from "node:crypto";
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
@@ -8,13 +8,13 @@ import type { LocalLimit } from "../ir/limit.ts";
 import { nameKey } from "./object-names.ts";
 
 /**
- * The entries of a policy at one of its targets, in the policy's order.
+ * Returns the entries of a policy at one of its targets, in the order of the policy.
  *
- * The counter is named by policy, target and what is counted; so a policy that names two routes counts each by itself,
- * one on a Gateway counts all its routes together, and neither the order of the entries nor their mode resets a count.
- * Entries that are the same to the letter are told apart by their number.
+ * The identity of a counter is the policy, the target and the limit. A policy with two routes as targets therefore has
+ * separate counters for each, one on a Gateway has a counter for all its routes, and neither the order of the entries nor
+ * their mode resets a counter. Equal entries are distinguished by their number.
  *
- * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where one is named.
+ * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` for a section name.
  */
 export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
   const name = nameKey(policy);
@@ -24,7 +24,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
   return local.map((localEntry, entry): LocalLimit => {
     const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
     const counts = tokens === undefined ? "requests" : "tokens";
-    // The parser let exactly one of them through.
+    // The parser accepts exactly one of them.
     const amount = requests ?? tokens ?? 1;
     const identity = `${place} ${countedBy({ counts, amount, unit, burst, key })}`;
     const times = (timesSeen.get(identity) ?? 0) + 1;
@@ -48,17 +48,17 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
 }
 
 /**
- * A policy and target with more characters together, or a key with more, are named by their digest: a policy may have 16 keys
- * of 1,024 characters at 16 targets, each limit in every worker.
+ * A policy and target with more characters together, or a key with more, are replaced by their digest, since a policy may
+ * have 16 keys of 1,024 characters at 16 targets, with each limit in every worker.
  */
 const [longestPlace, longestKey] = [128, 64];
 
-/** Returns the part of a counter's identity that says where it is counted: `default/chat HTTPRoute/default/chat`. */
+/** Returns the policy and target in the identity of a counter: `default/chat HTTPRoute/default/chat`. */
 export function counterPlace(policy: string, target: string): string {
   return shortened(`${policy} ${target}`, longestPlace);
 }
 
-/** Returns the part of a counter's identity that says what is counted: `requests 10/Minutes+5 by source.address`. */
+/** Returns the limit in the identity of a counter: `requests 10/Minutes+5 by source.address`. */
 export function countedBy(
   entry: Pick<LocalLimit, "counts" | "amount" | "unit" | "burst"> & { key?: string | undefined },
 ): string {

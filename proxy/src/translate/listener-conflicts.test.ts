@@ -71,7 +71,7 @@ describe("listeners of one socket", () => {
     const isSupported = ({ listener: { protocol } }: Claim) => protocol.startsWith("HTTP");
     const formatOf = ({ listener: { protocol } }: Claim) =>
       ({ HTTP: "plain", HTTPS: "tls", TLS: "tls", TCP: "any" })[protocol];
-    const standInTheWay = (claim: Claim, other: Claim) =>
+    const inConflict = (claim: Claim, other: Claim) =>
       meet(claim, other) &&
       isSupported(other) &&
       formatOf(claim) !== undefined &&
@@ -81,7 +81,7 @@ describe("listeners of one socket", () => {
         const lost = new Set<Claim>();
         for (const rank of [0, 1, 2, 3]) {
           const present = all.filter((each) => each.rank <= rank && !lost.has(each));
-          const losing = present.filter((a) => a.rank === rank && present.some((b) => standInTheWay(a, b)));
+          const losing = present.filter((a) => a.rank === rank && present.some((b) => inConflict(a, b)));
           for (const claim of losing) lost.add(claim);
         }
         expect([...runToEnd(findConflicts(all)).keys()].sort()).toEqual([...lost].map(({ key }) => key).sort());

@@ -1,46 +1,46 @@
 /**
- * That any request belongs to exactly one listener (Gateway API `GatewaySpec.listeners`, "Distinct Listeners", and
- * `ListenerSetSpec.listeners`). Listeners that stand in each other's way on one socket address are told apart by rank:
- * Gateways first, then ListenerSets by age and name. Of equal rank none wins; a lower rank never takes anything from a
- * higher one, so that nobody who adds a ListenerSet can break what is there.
+ * Ensures that any request belongs to exactly one listener (Gateway API `GatewaySpec.listeners`, "Distinct Listeners", and
+ * `ListenerSetSpec.listeners`). Of conflicting listeners at a socket address, the one with the lower rank number is
+ * accepted: Gateways first, then ListenerSets by age and name. Of equal ranks, none is accepted. A new ListenerSet
+ * therefore never affects existing listeners.
  */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Listener } from "../api/listener.ts";
 import type { ConflictReason } from "../api/status.ts";
 import type { Finding } from "./finding.ts";
 
-/** A listener that asks for a place. */
+/** The claim of a listener to hosts at a socket. */
 export interface Claim {
-  /** Of the listener, unlike any other. */
+  /** The unique key of the listener. */
   readonly key: string;
   readonly listener: Listener;
-  /** Undefined stands for the process's own listen address; none when the Gateway is refused. */
+  /** Undefined is the listen address of the process; empty if the Gateway is rejected. */
   readonly addresses: readonly (string | undefined)[];
-  /** Claims of different places share no socket: such as Gateways in pods of their own. */
+  /** Claims of different places, such as Gateways in their own pods, share no socket. */
   readonly place: string;
-  /** Of its owner, which is told nothing of listeners of other namespaces but that they are in the way. */
+  /** The namespace of its owner. Its status does not name conflicting listeners of other namespaces. */
   readonly namespace: string;
-  /** 0 for listeners of Gateways; each ListenerSet has its own, the older the lower. */
+  /** 0 for listeners of Gateways. Each ListenerSet has its own rank, lower for older ones. */
   readonly rank: number;
 }
 
-/** Finds the reasons of those that lose, by key; the paths of the findings are the caller's. A step for each claim. */
+/** Returns the conflicts of rejected claims by key, without paths, which the caller adds. A step for each claim. */
 export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<string, Finding<ConflictReason>>> {
   const conflicts = new Map<string, Finding<ConflictReason>>();
   const sockets = new Map<string, Occupants>();
   const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
   for (const [, equals] of byRank) {
-    // Those of the same rank are judged together, against each other and those that have won.
+    // Claims of the same rank are compared with each other and with the accepted ones.
     const places = yield* mapInSteps(equals, (claim) => {
       const occupied = socketsOf(claim).map((key) => occupants(sockets, key));
       for (const socket of occupied) socket.add(claim);
       return { claim, occupied };
     });
-    const judged = yield* mapInSteps(places, ({ claim, occupied }) => {
+    const resolved = yield* mapInSteps(places, ({ claim, occupied }) => {
       const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
       return { claim, occupied, conflict };
     });
-    for (const { claim, occupied, conflict } of judged) {
+    for (const { claim, occupied, conflict } of resolved) {
       if (conflict === undefined) continue;
       conflicts.set(claim.key, conflict);
       for (const socket of occupied) socket.remove(claim);
@@ -49,7 +49,7 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
   return conflicts;
 }
 
-/** Finds the keys of TLS listeners that share hosts, though not a host name, with another one of their port. */
+/** Returns the keys of TLS listeners that share hosts, but not the host name, with another one of their port. */
 export function* findOverlaps(claims: readonly Claim[]): Steps<ReadonlySet<string>> {
   const bySocket = new Map<string, Claim[]>();
   for (const claim of claims) {
@@ -69,10 +69,10 @@ export function* findOverlaps(claims: readonly Claim[]): Steps<ReadonlySet<strin
   return overlapping;
 }
 
-/** Finds those among the claims of one socket that share hosts with another. A step for each host name. */
+/** Finds the claims of a socket that share hosts with another one. A step for each host name. */
 function* overlapsOf(claims: readonly Claim[]): Steps<readonly Claim[]> {
   const byHostname = Map.groupBy(claims, ({ listener }) => listener.hostname);
-  // The one for every host shares hosts with all others.
+  // A claim for every host shares hosts with all others.
   if (byHostname.has(undefined) && claims.length > 1) return claims;
   const wildcards = wildcardsBySuffix(byHostname.keys());
   const shared = new Set<string | undefined>();
@@ -84,7 +84,7 @@ function* overlapsOf(claims: readonly Claim[]): Steps<readonly Claim[]> {
   return [...shared].flatMap((hostname) => byHostname.get(hostname) ?? []);
 }
 
-/** Wildcard host names by what follows their star. */
+/** Wildcard host names by the part after the asterisk. */
 function wildcardsBySuffix(hostnames: Iterable<string | undefined>): ReadonlyMap<string, string> {
   const wildcards = new Map<string, string>();
   for (const hostname of hostnames) {
@@ -93,11 +93,11 @@ function wildcardsBySuffix(hostnames: Iterable<string | undefined>): ReadonlyMap
   return wildcards;
 }
 
-/** Finds `*.b.test` and `*.test` for `a.b.test` among the wildcards; for a wildcard those that are wider. */
+/** Finds the wildcards that cover a host name: `*.b.test` and `*.test` for `a.b.test`; for a wildcard, wider ones. */
 function wildcardsAbove(hostname: string | undefined, wildcards: ReadonlyMap<string, string>): readonly string[] {
   const above: string[] = [];
   if (hostname === undefined || wildcards.size === 0) return above;
-  // A name of 126 labels has as many suffixes: they are looked up as they are, and no name is made of them.
+  // A name of 126 labels has as many suffixes. They are looked up without creating the wildcard names.
   for (let dot = hostname.indexOf("."); dot !== -1; dot = hostname.indexOf(".", dot + 1)) {
     const wider = wildcards.get(hostname.slice(dot));
     if (wider !== undefined && wider !== hostname) above.push(wider);
@@ -105,7 +105,7 @@ function wildcardsAbove(hostname: string | undefined, wildcards: ReadonlyMap<str
   return above;
 }
 
-/** Each socket that a claim is for. */
+/** Returns the sockets of a claim. */
 function socketsOf({ place, addresses, listener }: Claim): readonly string[] {
   return addresses.map((address) => `${place} ${address ?? "*"} ${listener.port}`);
 }
@@ -118,7 +118,7 @@ function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
   return fresh;
 }
 
-/** The claims of one socket that stand in others' way: not those that are refused for their protocol anyway. */
+/** The claims of a socket that can conflict with others: those with a supported protocol. */
 class Occupants {
   readonly #byFormat = new Map<WireFormat | undefined, Set<Claim>>();
   readonly #byHostname = new Map<string | undefined, Set<Claim>>();
@@ -136,13 +136,13 @@ class Occupants {
     this.#byHostname.get(hostname)?.delete(claim);
   }
 
-  /** Some claim whose bytes look otherwise on the wire. */
+  /** A claim with another wire format. */
   withOtherFormat(format: WireFormat): Claim | undefined {
     for (const [other, claims] of this.#byFormat) if (other !== format) for (const claim of claims) return claim;
     return undefined;
   }
 
-  /** Some other claim of the same host name. */
+  /** Another claim of the same host name. */
   twinOf(claim: Claim): Claim | undefined {
     for (const other of this.#byHostname.get(claim.listener.hostname) ?? []) if (other !== claim) return other;
     return undefined;
@@ -169,7 +169,7 @@ function findConflict(claim: Claim, socket: Occupants): Finding<ConflictReason> 
   const twin = socket.twinOf(claim);
   if (twin === undefined) return undefined;
   const host = hostname === undefined ? "every hostname" : `hostname ${hostname}`;
-  const message = `port ${port} and ${host} are claimed by ${nameFor(claim, twin)} too`;
+  const message = `port ${port} and ${host} are also claimed by ${nameFor(claim, twin)}`;
   return { reason: "HostnameConflict", message, path: [] };
 }
 
@@ -179,7 +179,7 @@ function nameFor({ namespace }: Claim, other: Claim): string {
 
 type WireFormat = "plain" | "tls" | "any";
 
-/** What the first byte on a TCP connection looks like; two of them cannot share a port. */
+/** The format of the first byte on a TCP connection. Listeners with different formats cannot share a port. */
 function wireFormat(protocol: string): WireFormat | undefined {
   switch (protocol) {
     case "HTTP":

@@ -1,4 +1,4 @@
-/** Status of ListenerSets and their listeners. */
+/** The status of ListenerSets and their listeners. */
 import type { ListenerSetCondition, ListenerSetStatus } from "../api/status.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
@@ -41,7 +41,7 @@ function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] 
   return [accepted, programmed];
 }
 
-/** A fault and how each condition calls it; undefined where a condition does not mind. */
+/** An error with its reason in each condition; undefined if it does not affect the condition. */
 interface SetFault {
   readonly accepted: "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
   readonly programmed: "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";

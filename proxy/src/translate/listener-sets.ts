@@ -1,4 +1,4 @@
-/** Which ListenerSets of Gateways of ours may attach (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
+/** Attaches ListenerSets to their Gateways (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
@@ -10,30 +10,30 @@ import type { ListenerState } from "./listeners.ts";
 import { allowsNamespace, type NamespaceLabels } from "./namespaces.ts";
 import { nameKey, sortByAge } from "./object-names.ts";
 
-/** A ListenerSet whose parent is a Gateway of ours. */
+/** A ListenerSet with a Gateway of this controller as its parent. */
 export interface ListenerSetState {
   readonly set: ListenerSet;
   /** `namespace/name` of its Gateway. */
   readonly gateway: string;
-  /** Why none of its listeners counts; undefined where they are judged by themselves. */
+  /** Why none of its listeners is served; undefined if they are resolved individually. */
   readonly rejection: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
-  /** In the order of the set; empty where refused. */
+  /** In the order of the set; empty if it is rejected. */
   readonly listeners: readonly ListenerState[];
 }
 
-/** A set before its listeners are judged. */
+/** A set before its listeners are resolved. */
 export type PlacedSet = Omit<ListenerSetState, "listeners">;
 
-/** What must be known of a Gateway of ours. */
+/** The required state of a Gateway. */
 interface Parent {
   readonly gateway: Gateway;
   readonly rejections: readonly unknown[];
 }
 
 /**
- * Finds the Gateway of each set, and whether it takes it. A step for each set.
+ * Finds the Gateway of each set, and whether the Gateway accepts it. A step for each set.
  *
- * @param ours Gateways of ours by `namespace/name`.
+ * @param ours the Gateways of this controller by `namespace/name`.
  * @param all names of every Gateway that exists.
  * @returns sets in the order of their precedence, oldest first.
  */
@@ -65,11 +65,15 @@ export function* placeListenerSets(
   return { placed, problems };
 }
 
-function rejectionOf(set: ListenerSet, { gateway, rejections }: Parent, labels: NamespaceLabels): PlacedSet["rejection"] {
+function rejectionOf(
+  set: ListenerSet,
+  { gateway, rejections }: Parent,
+  labels: NamespaceLabels,
+): PlacedSet["rejection"] {
   if (set.spec.listeners.length === 0) return rejectedByParser;
   const path = ["spec", "parentRef"];
-  // Another namespace that is not allowed learns nothing else of the Gateway. Whom one allows that the parser refuses is
-  // not known.
+  // A namespace that is not allowed gets no other information about the Gateway. A Gateway that the parser rejected has no
+  // known `allowedListeners`.
   const isKnown = gateway.spec.listeners.length > 0;
   const isReported = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
   if (!allowsSet(gateway, set, labels) && !(isReported && rejections.length > 0)) {
@@ -80,13 +84,13 @@ function rejectionOf(set: ListenerSet, { gateway, rejections }: Parent, labels: 
   return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
 }
 
-/** Whether a Gateway takes ListenerSets of the namespace of this one. */
+/** Whether a Gateway allows ListenerSets of the namespace of a set. */
 export function allowsSet({ metadata, spec }: Gateway, set: ListenerSet, labels: NamespaceLabels): boolean {
   const allowed = spec.allowedListeners?.namespaces ?? { from: "None" };
   return allowsNamespace(allowed, metadata.namespace, set.metadata.namespace, labels);
 }
 
-/** Whether the set is accepted as a whole, as its status says: some listener of it is served. */
+/** Whether the status of the set is accepted: at least one of its listeners is served. */
 export function isAttachedSet({ rejection, listeners }: ListenerSetState): boolean {
   return rejection === undefined && listeners.some(({ isServable }) => isServable);
 }

@@ -1,4 +1,4 @@
-/** Status of listeners, whether a Gateway or a ListenerSet declares them. */
+/** The status of listeners, of Gateways and of ListenerSets. */
 import type { ConflictReason, ListenerCondition, ListenerRejection, ListenerStatus } from "../api/status.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import type { GatewayState } from "./gateways.ts";
@@ -9,7 +9,7 @@ export function listenerStatus(state: ListenerState, gateway: GatewayState, rout
   return {
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
-    // Those that it has accepted, whatever its own state, as the API says.
+    // The accepted routes, independently of the state of the listener, as the API requires.
     attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isSupported).length,
     conditions: listenerConditions(state, gateway),
   };
@@ -30,7 +30,7 @@ function listenerConditions(state: ListenerState, gateway: GatewayState): Listen
   ];
 }
 
-/** Why a listener is not in the snapshot: its own faults, or else its Gateway's. */
+/** Returns why a listener is not in the snapshot: its own errors, or those of its Gateway. */
 function programmingFindings(
   { rejections, isProgrammed, listener, tls }: ListenerState,
   gateway: GatewayState,
@@ -43,7 +43,7 @@ function programmingFindings(
     }));
   }
   if (listener.protocol === "HTTPS" && tls === undefined) {
-    return [{ reason: "Invalid", message: "it has no certificate that can be used", path: [] }];
+    return [{ reason: "Invalid", message: "it has no valid certificate", path: [] }];
   }
   const fault = gateway.rejections.length > 0 ? "is not accepted" : "has no usable address";
   return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
@@ -61,13 +61,13 @@ function isConflict(reason: ListenerRejection): reason is ConflictReason {
   return reason === "HostnameConflict" || reason === "ProtocolConflict";
 }
 
-/** A condition that is never written as false. */
+/** Returns a condition that is only present with status True. */
 function overlapping(
   { isOverlapping, listener }: ListenerState,
   generation: number | undefined,
 ): readonly ListenerCondition[] {
   if (!isOverlapping) return [];
-  const message = `another TLS listener of port ${listener.port} has some of its hosts; requests that reuse a connection of it are answered with 421`;
+  const message = `another TLS listener of port ${listener.port} has some of its hosts; requests that reuse a connection of it get 421`;
   const reason = "OverlappingHostnames";
   return [{ type: "OverlappingTLSConfig", status: "True", reason, message, ...observed(generation) }];
 }

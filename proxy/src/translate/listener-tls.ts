@@ -1,8 +1,8 @@
 /**
- * TLS of a listener: the certificates it refers to, its options, and how its Gateway has clients of its port show who
- * they are (Gateway API `ListenerTLSConfig`, `FrontendTLSConfig`). A reference that cannot be followed leaves the others
- * in force, and one to an object that has become malformed leaves in force what that held before; a listener without any
- * certificate is not served, nor one whose clients nothing could validate.
+ * The TLS of a listener: its certificates, its options, and how client certificates on its port are validated (Gateway API
+ * `ListenerTLSConfig`, `FrontendTLSConfig`). A reference that cannot be resolved does not affect the others. For an object
+ * that has become malformed, its previous content is used. A listener is not served without a certificate, or if client
+ * certificates are required and no authority can validate them.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -20,17 +20,17 @@ import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner
 import { type IsPermitted, referencePermissions } from "./reference-grants.ts";
 import { resolveTlsOptions } from "./tls-options.ts";
 
-/** What TLS of one listener came to. */
+/** The resolved TLS of a listener. */
 export interface ResolvedTls {
-  /** Undefined where the listener cannot be served. */
+  /** Undefined if the listener cannot be served. */
   readonly tls: ListenerTls | undefined;
-  /** Why the listener is not accepted; where `tls` is there all the same, it is what was sound before. */
+  /** Why the listener is not accepted. If `tls` is nevertheless defined, it has the previous valid content. */
   readonly rejections: readonly Finding<"UnsupportedValue" | "NoValidCACertificate">[];
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
   readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
-/** Judges an HTTPS listener. @param path of the listener in its owner. */
+/** Resolves the TLS of an HTTPS listener. @param path of the listener in its owner. */
 export type ResolveTls = (
   gateway: Gateway,
   owner: ListenerOwner,
@@ -40,8 +40,8 @@ export type ResolveTls = (
 
 type Resolved<T, Reason extends ListenerUnresolved> =
   | { readonly kind: "resolved"; readonly value: T }
-  /** The object is malformed; this is what it held before. */
-  | { readonly kind: "former"; readonly value: T; readonly reason: Reason; readonly message: string }
+  /** The object is malformed; this is its previous content. */
+  | { readonly kind: "previous"; readonly value: T; readonly reason: Reason; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
 
 export function tlsResolver(resources: ReadableResources): ResolveTls {
@@ -54,7 +54,7 @@ export function tlsResolver(resources: ReadableResources): ResolveTls {
       certificateOf(owner, ref),
     );
     const validation = validationOf(gateway, listener.port);
-    // A ListenerSet's status tells of its Gateway's faults, but they stand in another manifest.
+    // The status of a ListenerSet reports errors of its Gateway, but they are in another manifest.
     const validationPath = owner === gateway ? validation?.path : undefined;
     const budget = new AuthorityBudget();
     const withinBudget = (ref: ValidationRef): ResolvedAuthorities => {
@@ -81,7 +81,13 @@ export function tlsResolver(resources: ReadableResources): ResolveTls {
       rejections,
       unresolved: [
         ...(refs.length === 0
-          ? [{ reason: "InvalidCertificateRef" as const, message: "it names no certificate", path: [...path, "tls"] }]
+          ? [
+              {
+                reason: "InvalidCertificateRef" as const,
+                message: "it refers to no certificate",
+                path: [...path, "tls"],
+              },
+            ]
           : []),
         ...certificates.unresolved,
         ...authorities.unresolved.map((finding) => withoutForeignNames(finding, gateway, owner)),
@@ -91,19 +97,19 @@ export function tlsResolver(resources: ReadableResources): ResolveTls {
   };
 }
 
-/** The owner of a ListenerSet is told nothing of the Gateway's objects where they are in another namespace. */
+/** The status of a ListenerSet does not name objects of its Gateway in another namespace. */
 function withoutForeignNames<Reason extends ListenerUnresolved>(
   finding: Finding<Reason>,
   gateway: Gateway,
   owner: ListenerOwner,
 ): Finding<Reason> {
   if (owner.metadata.namespace === gateway.metadata.namespace) return finding;
-  return { ...finding, message: "the Gateway refers to an authority for clients that cannot be used" };
+  return { ...finding, message: "the Gateway refers to an invalid authority for client certificates" };
 }
 
 type ResolvedCertificate = Resolved<Certificate, "InvalidCertificateRef" | "RefNotPermitted">;
 
-/** Follows references to certificates and their keys. */
+/** Resolves references to certificates and their keys. */
 export function certificateResolver(
   resources: ReadableResources,
 ): (owner: ListenerOwner, ref: SecretReference) => ResolvedCertificate {
@@ -112,7 +118,7 @@ export function certificateResolver(
   const { certificate } = resources.credentials;
   return (owner, ref) => {
     if (ref.group !== "" || ref.kind !== "Secret") {
-      const message = `kind ${ref.kind} (group "${ref.group}") holds no certificate, accepted is Secret`;
+      const message = `kind ${ref.kind} (group "${ref.group}") contains no certificate, accepted is Secret`;
       return { kind: "unresolved", reason: "InvalidCertificateRef", message };
     }
     const found = follow(isPermitted, owner, ref, secrets);
@@ -130,7 +136,7 @@ function authoritiesResolver(
   const { authorities } = resources.credentials;
   return (gateway, ref) => {
     if (ref.group !== "" || ref.kind !== "ConfigMap") {
-      const message = `kind ${ref.kind} (group "${ref.group}") holds no authorities, accepted is ConfigMap`;
+      const message = `kind ${ref.kind} (group "${ref.group}") contains no authorities, accepted is ConfigMap`;
       return { kind: "unresolved", reason: "InvalidCACertificateKind", message };
     }
     const found = follow(isPermitted, gateway, ref, configMaps);
@@ -140,13 +146,13 @@ function authoritiesResolver(
 
 type Unpermitted = Extract<Resolved<never, "RefNotPermitted">, { kind: "unresolved" }>;
 
-/** What stands at the end of a reference that may be followed. */
+/** The object of a permitted reference. */
 interface Found<T> {
   readonly kind: "found";
   /** For messages. */
   readonly name: string;
   readonly object: T | undefined;
-  /** Why there is none. */
+  /** Why there is no object. */
   readonly absence: string;
 }
 
@@ -158,14 +164,14 @@ function follow<T>(
 ): Found<T> | Unpermitted {
   const from = { group: gatewayGroup, kind: owner.kind, namespace: owner.metadata.namespace };
   if (!isPermitted(from, { group: "", kind, namespace, name })) {
-    // What the other namespace holds is not told.
+    // The message does not reveal whether the object exists.
     const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
     return { kind: "unresolved", reason: "RefNotPermitted", message };
   }
   const key = `${namespace}/${name}`;
   const found = { kind: "found", name: `${kind} ${key}` } as const;
   if (!isWithinBound(owner, kind, key)) {
-    const absence = `is not read: ${owner.kind} ${nameKey(owner)} names more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`;
+    const absence = `is not read: ${owner.kind} ${nameKey(owner)} refers to more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`;
     return { ...found, object: undefined, absence };
   }
   return { ...found, object: objects.get(key), absence: objects.absence(key) };
@@ -180,8 +186,8 @@ function asResolved<Object, T, Reason extends ListenerUnresolved>(
   const held = read(object);
   if (held.kind === "read") return { kind: "resolved", value: held.value };
   const message = `${name} ${held.fault}`;
-  return held.kind === "former"
-    ? { kind: "former", value: held.value, reason, message }
+  return held.kind === "previous"
+    ? { kind: "previous", value: held.value, reason, message }
     : { kind: "unresolved", reason, message };
 }
 
@@ -198,7 +204,7 @@ interface ValidationRef {
   readonly namespace?: string | undefined;
 }
 
-/** How clients of a port are validated; what is set for the port replaces the default, even by nothing. */
+/** Returns how client certificates on a port are validated. Settings of the port replace the default, even empty ones. */
 export function validationOf({ spec }: Gateway, port: number): Validation | undefined {
   const frontend = spec.tls?.frontend;
   if (frontend === undefined) return undefined;
@@ -210,10 +216,10 @@ export function validationOf({ spec }: Gateway, port: number): Validation | unde
 }
 
 /**
- * Follows references of a list.
+ * Resolves the references of a list.
  *
- * @param listPath where the list stands; absent where that is another manifest.
- * @param elsewhere the path to name then.
+ * @param listPath of the list; absent if it is in another manifest.
+ * @param elsewhere the path for findings in that case.
  */
 function* resolveAll<Ref, T, Reason extends ListenerUnresolved>(
   refs: readonly Ref[],
@@ -228,7 +234,7 @@ function* resolveAll<Ref, T, Reason extends ListenerUnresolved>(
     const path = listPath === undefined ? elsewhere : [...listPath, index];
     if (resolved.kind !== "unresolved") values.push(resolved.value);
     if (resolved.kind !== "resolved") unresolved.push({ reason: resolved.reason, message: resolved.message, path });
-    // To read a certificate takes OpenSSL up to milliseconds.
+    // OpenSSL takes up to milliseconds to read a certificate.
     yield;
   }
   return { values, unresolved };

@@ -1,7 +1,6 @@
 /**
- * Judges listeners, each by itself and all against each other: which protocols we serve, which kinds of routes may
- * attach, what TLS they have, and which of them stand in each other's way (`listener-conflicts.ts`). Gateways may share
- * a port, so the rules hold across Gateways too.
+ * Resolves listeners: their protocols, the kinds of routes that may attach, their TLS, and conflicts between them
+ * (`listener-conflicts.ts`). Gateways may share a port, so conflicts are also found between Gateways.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -18,29 +17,29 @@ import type { ResolvedTls, ResolveTls } from "./listener-tls.ts";
 import type { ListenerOwner } from "./owner-references.ts";
 import { nameKey } from "./object-names.ts";
 
-/** A listener of a Gateway of ours. */
+/** A listener of a Gateway of this controller. */
 export interface ListenerState {
   readonly gateway: Gateway;
-  /** Who declares it: the Gateway, or a ListenerSet that is attached to it. */
+  /** The Gateway, or the ListenerSet that is attached to it. */
   readonly owner: ListenerOwner;
   readonly listener: Listener;
-  /** `namespace/gateway/listener`; of a ListenerSet `namespace/gateway/set namespace/set/listener`. */
+  /** `namespace/gateway/listener`, or for a ListenerSet `namespace/gateway/set namespace/set/listener`. */
   readonly key: string;
   readonly path: FieldPath;
   readonly supportedKinds: readonly RouteKind[];
-  /** Present where it is served with TLS. */
+  /** Present if it is served with TLS. */
   readonly tls: ListenerTls | undefined;
   /** Why it is not accepted. */
   readonly rejections: readonly Finding<ListenerRejection>[];
-  /** What it refers to in vain; it serves with what is left, if it can. */
+  /** References that could not be resolved. It serves with the others if it can. */
   readonly unresolved: readonly Finding<ListenerUnresolved>[];
-  /** Fields that it sets and we do not act on. */
+  /** Fields that are set and not supported. */
   readonly unsupported: readonly Finding<"Unsupported">[];
-  /** Another TLS listener of the port has some of its hosts. */
+  /** Whether another TLS listener of the port has some of its hosts. */
   readonly isOverlapping: boolean;
-  /** Accepted, and with what it needs; or with what it had, where its authorities are malformed now. */
+  /** Whether it is accepted and has its certificates, or their last valid versions. */
   readonly isServable: boolean;
-  /** Whether it stands in the snapshot: servable, and on a Gateway that is. */
+  /** Whether it is in the snapshot: it is servable, and its Gateway has an address. */
   readonly isProgrammed: boolean;
 }
 
@@ -51,21 +50,21 @@ export interface RouteKind {
 
 const httpRoutes: readonly RouteKind[] = [{ group: gatewayGroup, kind: "HTTPRoute" }];
 
-/** Protocols that we serve, and the routes that each can have. A new protocol is one line here. */
+/** The supported protocols, and the kinds of routes of each. */
 const supportedProtocols: Readonly<Record<string, readonly RouteKind[]>> = { HTTP: httpRoutes, HTTPS: httpRoutes };
 
-/** The listeners of one Gateway and the socket addresses they are asked for at. */
+/** A Gateway with the addresses of its listeners. */
 export interface ListenerHost {
   readonly gateway: Gateway;
-  /** Undefined stands for the process's own listen address; none when the Gateway is refused. */
+  /** Undefined is the listen address of the process; empty if the Gateway is rejected. */
   readonly addresses: readonly (string | undefined)[];
   /** Hosts of different places share no port. */
   readonly place: string;
-  /** Those that may attach, with their place among all of them: the lower goes first. */
+  /** The attached ListenerSets, with their rank: the lower one has precedence. */
   readonly sets: readonly { readonly set: ListenerSet; readonly rank: number }[];
 }
 
-/** Judges the listeners of all Gateways; keys are those of the listeners. */
+/** Resolves the listeners of all Gateways. Returns them by their keys. */
 export function* resolveListeners(
   hosts: readonly ListenerHost[],
   resolveTls: ResolveTls,
@@ -104,7 +103,7 @@ export function* resolveListeners(
 
 const plain: ResolvedTls = { tls: undefined, rejections: [], unresolved: [], unsupported: [] };
 
-/** The key of a listener, unlike that of any other. */
+/** Returns the unique key of a listener. */
 export function listenerKey(gateway: Gateway, owner: ListenerOwner, name: string): string {
   const set = owner === gateway ? "" : `${nameKey(owner)}/`;
   return `${nameKey(gateway)}/${set}${name}`;
@@ -143,11 +142,11 @@ function rejectionsOf(
   const rejections: Finding<ListenerRejection>[] = conflict === undefined ? [] : [{ ...conflict, path }];
   if (Object.hasOwn(supportedProtocols, listener.protocol)) return rejections;
   const accepted = Object.keys(supportedProtocols).join(", ");
-  const message = `protocol ${listener.protocol} is not served by this version, accepted is ${accepted}`;
+  const message = `protocol ${listener.protocol} is not supported, accepted is ${accepted}`;
   return [...rejections, { reason: "UnsupportedProtocol", message, path: [...path, "protocol"] }];
 }
 
-/** A listener at a port of the proxy's own would publish what is served there. */
+/** A listener at a port of the proxy itself would publish what is served there. */
 function reservedPort(
   { listener, path }: OwnedClaim,
   reservedPorts: ReadonlyMap<number, string>,
@@ -155,7 +154,7 @@ function reservedPort(
   const use = reservedPorts.get(listener.port);
   if (use === undefined) return [];
   const all = [...reservedPorts.keys()].sort((a, b) => a - b).join(", ");
-  const message = `port ${listener.port} is the proxy's own, for ${use}; accepted is every port but ${all}`;
+  const message = `port ${listener.port} is used by the proxy itself, for ${use}; accepted is every port except ${all}`;
   return [{ reason: "PortUnavailable", message, path: [...path, "port"] }];
 }
 
@@ -164,14 +163,15 @@ export function supportedKindsOf(listener: Listener): readonly RouteKind[] {
   return allowedKinds(listener, []).supported;
 }
 
-/** `allowedRoutes.kinds` narrowed to what we serve; absent means all of it. */
+/** Returns the supported kinds among `allowedRoutes.kinds`, or all supported ones if it is absent. */
 function allowedKinds(
   { protocol, allowedRoutes: { kinds } }: Listener,
   path: FieldPath,
 ): { readonly supported: readonly RouteKind[]; readonly invalid: readonly Finding<"InvalidRouteKinds">[] } {
   const served = Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
   if (kinds === undefined || kinds.length === 0) return { supported: served, invalid: [] };
-  const isSupported = (asked: RouteKind) => served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
+  const isSupported = (asked: RouteKind) =>
+    served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
   const invalid = kinds.flatMap((asked, index): Finding<"InvalidRouteKinds">[] => {
     if (isSupported(asked)) return [];
     const message = `routes of kind ${asked.kind} (group "${asked.group}") cannot attach to this listener`;

@@ -1,4 +1,4 @@
-/** `HTTPRouteMatch` into the form the data path compiles: names normalised, defaults filled in. */
+/** Translates `HTTPRouteMatch`: normalizes names and adds defaults. */
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type { HttpRouteMatch } from "../api/http-route.ts";
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
@@ -14,11 +14,11 @@ export function translateMatch({ path, method, headers, queryParams }: HttpRoute
 
 function translatePath({ type, value }: HttpRouteMatch["path"]): PathMatch {
   if (type !== "PathPrefix") return { kind: type, value };
-  // "/foo/" and "/foo" are the same prefix: it ends where a segment ends.
+  // "/foo/" and "/foo" are the same prefix, which ends at the end of a segment.
   return { kind: type, value: trimEnd(value, /\//) || "/" };
 }
 
-/** Of several entries with one name the first counts, says the API. */
+/** Of several entries with the same name, only the first applies, as the API requires. */
 function distinct(matches: HttpRouteMatch["headers"], normalise: (name: string) => string): readonly ValueMatch[] {
   const byName = new Map<string, ValueMatch>();
   for (const { type, name, value } of matches) {

@@ -1,4 +1,4 @@
-/** A function of immutable objects that computes each of its values once, for as long as the object is kept. */
+/** Returns a function that computes its value for an immutable object once, and keeps it as long as the object. */
 export function memoised<Key extends WeakKey, Value>(compute: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, { readonly value: Value }>();
   return (key) => {

@@ -5,7 +5,7 @@ const oid = Buffer.from([0x06, 0x03, 0x55, 0x1d, 0x1e]);
 
 const tags = { boolean: 0x01, octets: 0x04, sequence: 0x30, permitted: 0xa0, excluded: 0xa1 };
 
-/** @param der of a certificate. @returns Infinity where they are in a form that is not DER. */
+/** @param der of a certificate. @returns Infinity if they are not in DER. */
 export function nameConstraintsIn(der: Buffer): number {
   let count = 0;
   for (let at = der.indexOf(oid); at !== -1; at = der.indexOf(oid, at + oid.length)) {
@@ -26,7 +26,7 @@ interface Element {
   readonly content: Buffer;
 }
 
-/** The first elements of a text in DER (X.690 §10.1), or all; undefined where it is none. */
+/** Returns the first elements of DER bytes (X.690 §10.1), or all; undefined if they are not DER. */
 function elementsOf(der: Buffer, most = Infinity): readonly Element[] | undefined {
   const elements: Element[] = [];
   for (let at = 0; at < der.length && elements.length < most; ) {
@@ -35,7 +35,7 @@ function elementsOf(der: Buffer, most = Infinity): readonly Element[] | undefine
     if (short === 0x80 || bytes > 4 || at + 2 + bytes > der.length) return undefined;
     const start = at + 2 + bytes;
     const length = bytes === 0 ? short : der.readUIntBE(at + 2, bytes);
-    // What follows the first elements is of no matter.
+    // The bytes after the first elements are not needed.
     if (start + length > der.length) return elements.length > 0 && most !== Infinity ? elements : undefined;
     elements.push({ tag, content: der.subarray(start, start + length) });
     at = start + length;

@@ -1,10 +1,10 @@
 /**
- * The name that was probably meant, for references to objects that do not exist. A search looks at many names, and a route
- * may have thousands of references, so searches are remembered and bounded for each namespace and translation.
+ * Suggests names for references to objects that do not exist. A search compares many names, and a route may have thousands of
+ * references, so searches are cached, and bounded for each namespace and translation.
  */
 import { suggestName } from "@gatewayproxy/runtime/suggest";
 
-/** Of a namespace. One takes 0.1 ms. */
+/** Maximum number of searches of a namespace. One takes 0.1 ms. */
 const mostSearches = 50;
 
 export class NameHints {

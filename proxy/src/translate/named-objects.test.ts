@@ -47,7 +47,7 @@ test.each(named)("%s is said not to exist only where it may be read", (object) =
   expect(messagesAbout(object, [])).toEqual([expect.stringContaining("does not exist")]);
   const [forbidden, ...others] = messagesAbout(object, [object]);
   expect(others).toEqual([]);
-  expect(forbidden).toContain("may not be read: that takes the verbs list and watch");
+  expect(forbidden).toContain("must not be read: the verbs list and watch are not permitted");
   expect(forbidden).not.toContain("does not exist");
 });
 

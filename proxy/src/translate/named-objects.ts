@@ -1,15 +1,15 @@
-/** Secrets and ConfigMaps by their names; of one that is not there, whether it does not exist or may not be read. */
+/** Secrets and ConfigMaps by name. For a missing one, whether it does not exist or must not be read. */
 import type { NameHints } from "./name-hints.ts";
 import { renderKey, type ResourceKey, type ResourceSet } from "../api/resource.ts";
 import type { Credentials } from "./credentials.ts";
 import { indexByName, type Named } from "./object-names.ts";
 
-/** Why backends must not be at a host and port, to follow both in a sentence; undefined where they may. */
+/** Returns why the proxy does not connect to a host and port, to follow both in a sentence; undefined if it may. */
 export type AddressDenial = (host: string, port: number) => string | undefined;
 
 /**
- * What translation begins with: resources, those that are named and may not be read, how credentials are read, and which
- * addresses backends may have.
+ * The input of translation: resources, the objects that must not be read, how credentials are read, and which addresses
+ * backends may have.
  */
 export interface ReadableResources extends ResourceSet {
   readonly unreadable: ReadonlySet<ResourceKey>;
@@ -21,11 +21,11 @@ export interface ReadableResources extends ResourceSet {
 export interface NamedObjects<T> {
   /** @param name `namespace/name` */
   get(name: string): T | undefined;
-  /** Why `name` is not there, to follow it in a sentence: `does not exist`. */
+  /** Returns why `name` is missing, to follow it in a sentence: `does not exist`. */
   absence(name: string): string;
 }
 
-const notPermitted = "may not be read: that takes the verbs list and watch";
+const notPermitted = "must not be read: the verbs list and watch are not permitted";
 
 export function namedSecrets({ Secret, unreadable }: ReadableResources): NamedObjects<ResourceSet["Secret"][number]> {
   return byName("Secret", Secret, unreadable);

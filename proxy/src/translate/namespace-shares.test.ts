@@ -81,7 +81,7 @@ test("two namespaces that want everything leave a third what it needs, though it
   );
 });
 
-test("routes at one Gateway take nothing of the proxies of another, and what is not judged has a reason of its own", () => {
+test("routes at one Gateway do not reduce the share at another, and a route that is not validated has its own reason", () => {
   const names = Array.from({ length: 5 }, (_, index) => `g${index}`);
   const many = names.flatMap((gateway) =>
     Array.from({ length: 1_000 }, (_, index) => route("crowd", `${gateway}-${index}`, 1, [{}], gateway)),

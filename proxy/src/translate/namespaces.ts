@@ -1,14 +1,14 @@
-/** Which namespaces are meant by a name or by labels (Gateway API `FromNamespaces`). */
+/** Selects namespaces by name or by labels (Gateway API `FromNamespaces`). */
 import type { Namespace } from "../api/namespace.ts";
 import type { LabelSelector } from "../api/schema.ts";
 import { memoised } from "./memoised.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Labels of a namespace, by its name: the same object each time. */
+/** Returns the labels of a namespace by its name, as the same object each time. */
 export type NamespaceLabels = (namespace: string) => Labels;
 
-/** The label that every namespace has, as the API server sets it; file mode rarely has Namespace manifests. */
+/** The label that the API server sets on every namespace. In file mode, Namespace manifests are rare. */
 const nameLabel = "kubernetes.io/metadata.name";
 
 export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
@@ -23,13 +23,13 @@ export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabe
   };
 }
 
-/** Whose objects may attach to something. */
+/** The namespaces whose objects may attach. */
 export interface AllowedNamespaces {
   readonly from: "All" | "Selector" | "Same" | "None";
   readonly selector?: LabelSelector | undefined;
 }
 
-/** @param own the namespace of what is attached to. */
+/** @param own the namespace of the object to which others attach. */
 export function allowsNamespace(
   { from, selector }: AllowedNamespaces,
   own: string,
@@ -44,14 +44,14 @@ export function allowsNamespace(
     case "Same":
       return namespace === own;
     case "Selector":
-      // The API asks for a selector here; without one nothing is selected, which is the safe reading.
+      // The API requires a selector here. Without one, no namespace is selected, which is safe.
       return selector !== undefined && selects(selector, labels(namespace));
   }
 }
 
 /**
- * Whether a Kubernetes label selector selects labels: all parts must hold; an empty selector selects everything. A selector
- * may have thousands of expressions and applies to thousands of objects, so it is evaluated once for each namespace.
+ * Whether a Kubernetes label selector matches labels. All its parts must match, and an empty selector matches everything.
+ * A selector may have thousands of expressions and apply to thousands of objects, so it is evaluated once per namespace.
  */
 function selects(selector: LabelSelector, labels: Labels): boolean {
   const known = selected(selector).get(labels);

@@ -43,11 +43,11 @@ test.each([
   ["a policy's Gateway", [...sound, route("chat", "web", "llm"), policy("Gateway", "wbe")], "default/web"],
   ["a route's Gateway", [...sound, route("chat", "webb", "llm")], "default/web"],
   ["a route's backend", [...sound, route("chat", "web", "lm")], "default/llm"],
-])("the name of %s that does not exist is told with the one that was probably meant", (_, manifests, meant) => {
+])("a missing %s is reported with the name that was probably meant", (_, manifests, meant) => {
   expect(messagesOf(...manifests)).toContain(`does not exist (did you mean ${meant}?)`);
 });
 
-test("names of other namespaces are not told", () => {
+test("names of other namespaces are not suggested", () => {
   const elsewhere = [gateway("web", "team-b"), backend("llm", "team-b")];
   const text = messagesOf(...elsewhere, gateway("own"), route("chat", "own", "lm"), policy("Gateway", "wbe"));
   expect(text).toContain("Backend default/lm does not exist");

@@ -1,4 +1,4 @@
-/** What a Gateway or a ListenerSet refers to for TLS, and how much of it is read. */
+/** The references of a Gateway or a ListenerSet for TLS, and how many of them are read. */
 import type { Gateway } from "../api/gateway.ts";
 import type { ListenerSet } from "../api/listener-set.ts";
 import { gatewayGroup } from "../api/names.ts";
@@ -9,23 +9,23 @@ export interface Reference {
   readonly to: Referent;
 }
 
-/** Whose listener it is, and what it may refer to without a grant. */
+/** The owner of a listener, which may refer to its own namespace without a grant. */
 export type ListenerOwner = Gateway | ListenerSet;
 
 /**
- * Different Secrets and ConfigMaps that one Gateway or ListenerSet may name. The Gateway API permits thousands (64 listeners
- * with 64 certificates each), and each is read by the controller and by every proxy.
+ * The maximum number of different Secrets and ConfigMaps of a Gateway or ListenerSet. The Gateway API permits thousands (64
+ * listeners with 64 certificates each), and the controller and every proxy read each of them.
  */
 export const maxReferencesOfOwner = 256;
 
-/** Whether a Secret or ConfigMap is among those of its Gateway or ListenerSet that are read, the first ones. */
+/** Whether a Secret or ConfigMap is among the first ones of its Gateway or ListenerSet, which are read. */
 export function isWithinBound(owner: ListenerOwner, kind: string, name: string): boolean {
   return readNames(owner).has(`${kind} ${name}`);
 }
 
 const namesByOwner = new WeakMap<ListenerOwner, ReadonlySet<string>>();
 
-/** As `kind namespace/name`. */
+/** Returns `kind namespace/name`. */
 function readNames(owner: ListenerOwner): ReadonlySet<string> {
   const known = namesByOwner.get(owner);
   if (known !== undefined) return known;
@@ -35,7 +35,7 @@ function readNames(owner: ListenerOwner): ReadonlySet<string> {
   return read;
 }
 
-/** Those that are read. */
+/** The references that are read. */
 export function referencesOfOwner(owner: ListenerOwner): readonly Reference[] {
   return allReferencesOfOwner(owner).filter(({ to }) => isWithinBound(owner, to.kind, `${to.namespace}/${to.name}`));
 }
@@ -51,7 +51,7 @@ interface ObjectReference {
   readonly name: string;
 }
 
-/** Of an object without a namespace: one in that of the referrer. */
+/** An object without a namespace is in that of the referrer. */
 export function reference(
   from: Referrer,
   { group, kind, namespace = from.namespace, name }: ObjectReference,

@@ -57,7 +57,7 @@ function translated(...documents: readonly string[]) {
 const many = (namespace: string, parent?: string) =>
   Array.from({ length: 20 }, (_, index) => largeRoute(namespace, index, parent)).join("");
 
-test("a namespace that wants too much has its newest rules refused, each with the reason", () => {
+test("the newest rules of a namespace above its share are rejected, each with the reason", () => {
   const { patterns, rules, dropped } = translated(gateway, many("greedy"));
   expect(patterns.length).toBeGreaterThan(20);
   expect(patterns.length * 885).toBeLessThan(maxServedPatternSize);
@@ -69,7 +69,7 @@ test("a namespace that wants too much has its newest rules refused, each with th
   expect(rules.filter(({ matches }) => matches.some(({ path }) => path.kind === "PathPrefix"))).toHaveLength(20);
 });
 
-test("a namespace that wants little has it, however much others want and whoever came first", () => {
+test("a namespace with a low demand gets it, whatever others demand and in any order", () => {
   const { patterns, dropped } = translated(gateway, many("greedy"), largeRoute("small", 59));
   expect(patterns.filter((source) => source.startsWith("/small"))).toHaveLength(4);
   expect(dropped.every(({ route }) => route.startsWith("greedy/"))).toBe(true);
@@ -93,10 +93,10 @@ test("what the controller says of a Gateway in pods of its own is what its proxi
     const proxies = translate(gatewayScope(all, { namespace: "infra", name }), { environment });
     const ofGateway = ({ parents }: RouteStatus) => parents.filter(({ parentRef }) => parentRef.name === name);
     for (const status of proxies.statuses.httpRoutes) {
-      const told = controller.statuses.httpRoutes.find(
+      const reported = controller.statuses.httpRoutes.find(
         (each) => each.namespace === status.namespace && each.name === status.name,
       );
-      expect(told && ofGateway(told)).toEqual(status.parents);
+      expect(reported && ofGateway(reported)).toEqual(status.parents);
       if (JSON.stringify(status).includes("PartiallyInvalid"))
         dropped.add(`${name} ${status.namespace}/${status.name}`);
     }

@@ -1,6 +1,6 @@
 /**
- * Regular expressions take memory in every worker, so what the routes of one process may have of them is bounded. The
- * bound is shared fairly (`fair-share.ts`). Of a namespace over its share the oldest rules are served.
+ * Bounds the regular expressions of the routes in one process, since they take memory in every worker. Namespaces share the
+ * bound fairly (`fair-share.ts`). In a namespace that exceeds its share, the oldest rules are served.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -13,13 +13,13 @@ import { memoised } from "./memoised.ts";
 import { routeOf, type RouteState } from "./routes.ts";
 import type { RuleState } from "./rules.ts";
 
-/** Largest size of all regular expressions that one process serves. A text that a namespace has twice counts once. */
+/** Maximum size of all regular expressions of a process. Equal texts of a namespace count once. */
 export const maxServedPatternSize = 32_000;
 
 /**
- * The routes, oldest first, without the regular expressions that go beyond the share of their namespace in the process
- * that serves them. Of a route that one process serves otherwise than another there are several, each with the parents
- * that are served alike.
+ * Returns the routes, oldest first, without the regular expressions that exceed the share of their namespace in the process
+ * that serves them. If processes serve a route differently, there are several states of it, each with the parents that are
+ * served in the same way.
  *
  * @param placeOf names the process that serves a Gateway.
  */
@@ -27,7 +27,7 @@ export function* shareOutPatterns(
   routes: readonly RouteState[],
   placeOf: (gateway: Gateway) => string,
 ): Steps<readonly RouteState[]> {
-  // Most routes have none, and are the same everywhere.
+  // Most routes have none, and are the same in all processes.
   const views = yield* eachObject(routes, routeOf, (state) =>
     state.rules.some((rule) => patternsOf(rule).length > 0) ? viewsOf(state, placeOf) : [],
   );
@@ -48,19 +48,19 @@ export function* shareOutPatterns(
   });
 }
 
-/** A route as each process has it. */
+/** The states of a route by process. */
 function viewsOf(
   state: RouteState,
   placeOf: (gateway: Gateway) => string,
 ): readonly { readonly place: string; readonly state: RouteState }[] {
   const places = Map.groupBy(state.parents, ({ attachments: [first] }) => first && placeOf(first.listener.gateway));
-  const refused = places.get(undefined) ?? [];
+  const rejected = places.get(undefined) ?? [];
   places.delete(undefined);
   if (places.size === 0) return [{ place: "", state }];
   return Array.from(places, ([place = "", parents], index) => ({
     place,
-    // Parents that refuse it are told of it once.
-    state: { ...state, parents: index === 0 ? [...parents, ...refused] : parents },
+    // Parents that do not accept it are in only one of the states.
+    state: { ...state, parents: index === 0 ? [...parents, ...rejected] : parents },
   }));
 }
 
@@ -86,7 +86,7 @@ function* shareOut(routes: readonly RouteState[], capacity: number): Steps<reado
   });
 }
 
-/** Distinct patterns and their size together. */
+/** Distinct patterns and their total size. */
 class PatternSet {
   readonly #sources = new Set<string>();
   size = 0;
@@ -109,7 +109,7 @@ function setOf(sets: Map<string, PatternSet>, { route }: RouteState): PatternSet
   return set;
 }
 
-/** A route without a listener is not compiled. */
+/** Whether a route is compiled: it is attached to a listener. */
 function isAttached({ parents }: RouteState): boolean {
   return parents.some(({ attachments }) => attachments.length > 0);
 }
@@ -129,7 +129,7 @@ function beyondShare(namespace: string, share: number, index: number): Finding<"
   return { reason: "UnsupportedValue", message, path: ["spec", "rules", index, "matches"] };
 }
 
-/** Like every rule that is refused it keeps its other matches and answers 500 to them. */
+/** Returns the rule without these matches. As any invalid rule, it responds with 500. */
 function withoutPatterns(state: RuleState, finding: Finding<"UnsupportedValue">): RuleState {
   const matches = state.rule.matches.filter((match) =>
     conditionsOf(match).every(({ kind }) => kind !== "RegularExpression"),

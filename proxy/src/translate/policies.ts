@@ -1,6 +1,6 @@
 /**
- * Attaches ProxyPolicies to what they name. A policy is attached where its entries are enforced on traffic, and
- * nowhere else: a target that does not exist, is not ours or serves nothing leaves it unattached, and says so.
+ * Attaches ProxyPolicies to their targets. A policy is attached only where its entries are enforced on requests. A target that
+ * does not exist, belongs to another controller or serves nothing has a finding instead.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../api/proxy-policy.ts";
@@ -18,15 +18,15 @@ import { isWhollyShadowed, type ResolvedConflicts } from "./route-conflicts.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "./routes.ts";
 
 /**
- * What becomes of the targets of a policy of which something that it enforces cannot be read: they answer 503, or are
- * served with what of the policy can be read.
+ * How the targets of an invalid policy are served: they respond with 503, or they are served with the valid part of the
+ * policy.
  */
 export type RefusedPolicies = "Closed" | "Open";
 
 /** A policy at one of its targets. */
 export interface TargetState {
   readonly targetRef: PolicyTargetRef;
-  /** Undefined when attached. */
+  /** Undefined if it is attached. */
   readonly unattached: Unattached | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface PolicyState {
   readonly policy: ProxyPolicy;
   /** In the order of the targetRefs. */
   readonly targets: readonly TargetState[];
-  /** Undefined where the policy has no global part. */
+  /** Undefined if the policy has no global part. */
   readonly global: GlobalState | undefined;
   readonly refusedPolicies: RefusedPolicies;
 }
@@ -53,7 +53,7 @@ export interface PolicyContext {
   readonly gateways: ResolvedGateways;
   readonly routes: readonly RouteState[];
   readonly translateGlobal: TranslateGlobal;
-  /** Replicas of the proxy that share what is to be shared; at least 1. */
+  /** Replicas of the proxy, which divide shared limits; at least 1. */
   readonly readyReplicas: number;
   readonly refusedPolicies: RefusedPolicies;
   readonly conflicts: ResolvedConflicts;
@@ -77,14 +77,14 @@ export function* attachPolicies(policies: readonly ProxyPolicy[], context: Polic
     const { namespace } = policy.metadata;
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
     const global = translateGlobal(policy);
-    const refused = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
+    const closedBy = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
     const closes = refusedPolicies === "Closed" && isEnforced(policy);
-    if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, refused);
+    if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
     const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
-      const own = { ...limitsOf(policy, global, target, readyReplicas), refused };
+      const own = { ...limitsOf(policy, global, target, readyReplicas), closedBy };
       const excess = limits.add({ policy, target, places, limits: own, closes });
       if (excess !== undefined) return { targetRef, unattached: { reason: "TooManyLimits", message: excess } };
       const unattached =
@@ -98,12 +98,12 @@ export function* attachPolicies(policies: readonly ProxyPolicy[], context: Polic
   return { policies: states, limits };
 }
 
-/** Returns what names the processes that serve a target; none for one that no Gateway of ours serves. */
+/** Returns the names of the processes that serve a target; empty if no Gateway of this controller serves it. */
 function targetPlaces(
   { gateways, placeOf }: PolicyContext,
   routes: ReadonlyMap<string, readonly RouteState[]>,
 ): (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[] {
-  // Thousands of policies may name one route, which may be attached to thousands of listeners.
+  // A route may be the target of thousands of policies, and be attached to thousands of listeners.
   const ofRoute = memoised((states: readonly RouteState[]): readonly string[] => {
     const attachments = states.flatMap(({ parents }) => parents.flatMap((parent) => parent.attachments));
     return [...new Set(attachments.map(({ listener }) => placeOf(listener.gateway)))];
@@ -129,18 +129,18 @@ function limitsOf(
   return { local: localLimits(policy, target), global: limit === undefined ? [] : [limit] };
 }
 
-/** Whether anything of a policy refuses requests; in mode Shadow it only watches. */
+/** Whether a policy can deny requests: it has an entry that is not in mode Shadow. */
 function isEnforced({ spec }: ProxyPolicy): boolean {
   const { local, global } = spec.traffic.rateLimit;
   return global?.mode === "Enforce" || local.some(({ mode }) => mode === "Enforce");
 }
 
-/** Whether a policy is to refuse requests and cannot tell which: it cannot be read, and no sound version is known. */
+/** Whether a policy is invalid, has no known valid version, and could deny requests. */
 export function isUnreadable({ isRejected }: ProxyPolicy): boolean {
   return isRejected === true;
 }
 
-/** Names a target in limits: kind, `namespace/name`, and the section if there is one. */
+/** Returns the name of a target in limits: kind, `namespace/name`, and the section if there is one. */
 export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?: string): string {
   return section === undefined ? `${kind}/${name}` : `${kind}/${name}#${section}`;
 }
@@ -148,7 +148,7 @@ export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?:
 /** `NameHints.of` for the namespace of the policy. */
 type Hint = (kind: string, name: string, known: Iterable<string>) => string;
 
-/** Whether a Gateway serves any listener, its own or of a ListenerSet. Thousands of policies may name one Gateway. */
+/** Whether a Gateway serves any listener, including those of ListenerSets. It may be the target of thousands of policies. */
 const isServing = memoised(({ listeners, sets }: GatewayState) =>
   [listeners, ...sets.map((set) => set.listeners)].some((list) => list.some(({ isProgrammed }) => isProgrammed)),
 );
@@ -165,7 +165,7 @@ function resolveGatewayTarget(
   }
   const state = gateways.ours.get(name);
   if (state === undefined)
-    return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which is not ours`);
+    return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which belongs to another controller`);
   if (sectionName === undefined) {
     return isServing(state) ? undefined : pending(`no listener of Gateway ${name} is programmed`);
   }
@@ -174,7 +174,7 @@ function resolveGatewayTarget(
   return listener.isProgrammed ? undefined : pending(`listener ${sectionName} of Gateway ${name} is not programmed`);
 }
 
-/** Attached where any state of the route is. */
+/** Undefined if any state of the route is served. */
 function resolveRouteTargets(
   name: string,
   targetRef: PolicyTargetRef,
@@ -186,8 +186,8 @@ function resolveRouteTargets(
   if (states.length === 0) {
     return notFound(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
   }
-  const judged = states.map((state) => resolveRouteTarget(name, targetRef, state, conflicts));
-  return judged.includes(undefined) ? undefined : judged[0];
+  const resolved = states.map((state) => resolveRouteTarget(name, targetRef, state, conflicts));
+  return resolved.includes(undefined) ? undefined : resolved[0];
 }
 
 function resolveRouteTarget(
@@ -196,21 +196,21 @@ function resolveRouteTarget(
   route: RouteState,
   conflicts: ResolvedConflicts,
 ): Unattached | undefined {
-  // Rules need no name, and a target without a section is all of them.
+  // Rules may have no name, and a target without a section selects all of them.
   const rule =
     sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
   if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
   if (accepting.length === 0) return pending(`no Gateway of this controller accepts HTTPRoute ${name}`);
   const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
-  if (!isServing) return pending(`no listener that HTTPRoute ${name} attaches to is programmed`);
+  if (!isServing) return pending(`no listener of HTTPRoute ${name} is programmed`);
   if (sectionName !== undefined && rule !== undefined && rule.invalid.length > 0) {
     return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
   }
   return shadowed(route, rule, conflicts);
 }
 
-/** The limits stay in force on a target that no request reaches; they would be enforced if one did. */
+/** The limits stay attached to a target that no request reaches, and would apply to one. */
 function shadowed(
   route: RouteState,
   rule: RouteState["rules"][number] | undefined,
@@ -221,7 +221,7 @@ function shadowed(
   const own = verdicts.filter(({ index }) => rule === undefined || route.rules[index] === rule);
   const isReached = rule === undefined ? !isWhollyShadowed(route, own) : own.every(({ isReachable }) => isReachable);
   if (own.length === 0 || isReached) return undefined;
-  return { reason: "Shadowed", message: `nothing is limited by it: ${conflicts.describeForOwner(route, own)}` };
+  return { reason: "Shadowed", message: `it limits no request: ${conflicts.describeForOwner(route, own)}` };
 }
 
 function notFound(message: string): Unattached {

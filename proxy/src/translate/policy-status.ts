@@ -1,4 +1,4 @@
-/** Status of ProxyPolicies, one ancestor per target, so that each target's outcome is told by itself. */
+/** The status of ProxyPolicies, with an ancestor per target, so that each target has its own conditions. */
 import { renderPath } from "../api/issue.ts";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { AncestorStatus, PolicyCondition, PolicyStatus } from "../api/status.ts";
@@ -51,15 +51,15 @@ function attachedCondition(state: PolicyState, { unattached }: TargetState): Pol
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
 }
 
-const rejectedMessage = "this version is refused and no sound one is known";
+const rejectedMessage = "the current version is invalid, and no valid version is known";
 
-/** What the operator has chosen for the targets is told with what it does to them. */
+/** Describes how the targets are served, by the setting for invalid policies. */
 function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
   const message = "nothing of the policy is enforced";
   if (!isUnreadable(policy)) return message;
   return refusedPolicies === "Closed"
-    ? `${message}: where no sound version is known, its targets answer 503 (--refused-policies Closed)`
-    : `${message}: where no sound version is known, its targets are not limited (--refused-policies Open)`;
+    ? `${message}: proxies without a valid version respond with 503 for its targets (--refused-policies Closed)`
+    : `${message}: proxies without a valid version do not limit its targets (--refused-policies Open)`;
 }
 
 function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {
@@ -72,7 +72,7 @@ function enforcedMessage({ policy, global }: PolicyState, parts: readonly string
   return local.length === 1 ? "its local entry is enforced" : `all ${local.length} local entries are enforced`;
 }
 
-/** What of a policy decides about requests, in words; empty when nothing does. */
+/** Describes the enforced parts of a policy; empty if there is none. */
 function enforcedParts({ policy, global }: PolicyState): readonly string[] {
   const { local, global: spec } = policy.spec.traffic.rateLimit;
   const parts = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];

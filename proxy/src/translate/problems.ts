@@ -1,4 +1,4 @@
-/** Everything that translation found wrong, as problems at their fields: what the conditions say, for people. */
+/** The findings of translation as problems with their fields, for people. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { resourceKey, type ResourceSet } from "../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
@@ -34,16 +34,23 @@ export function gatewayProblems(state: GatewayState): readonly ResourceProblem[]
 }
 
 function listenerSetProblems({ set, rejection, listeners }: ListenerSetState): readonly ResourceProblem[] {
-  return problemsFrom(resourceKey(set), [...(rejection === undefined ? [] : [rejection]), ...listenerFindings(listeners)]);
+  return problemsFrom(resourceKey(set), [
+    ...(rejection === undefined ? [] : [rejection]),
+    ...listenerFindings(listeners),
+  ]);
 }
 
-/** A fault of a port's rule is found by each listener of the port, and told once. */
+/** Each listener of a port finds an error of the port's rule. Such an error occurs once in the result. */
 function listenerFindings(listeners: readonly ListenerState[]): readonly Finding[] {
-  const findings = listeners.flatMap(({ rejections, unresolved, unsupported }) => [...rejections, ...unresolved, ...unsupported]);
+  const findings = listeners.flatMap(({ rejections, unresolved, unsupported }) => [
+    ...rejections,
+    ...unresolved,
+    ...unsupported,
+  ]);
   return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }
 
-/** Each once, though there may be several states of a route. */
+/** A route may have several states. Each problem occurs once. */
 export function* routeProblems(states: readonly RouteState[]): Steps<readonly ResourceProblem[]> {
   const problems = (yield* eachObject(states, routeOf, problemsOfRoute)).flat();
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
@@ -67,7 +74,7 @@ export function policyProblems({ policy, targets, global }: PolicyState): readon
   return [...problems, ...problemsFrom(key, global?.findings ?? [])];
 }
 
-/** A Secret that cannot be used at all is told by the routes that name the Backend. */
+/** Routes that refer to the Backend report a Secret without a valid version. */
 export function backendProblems({ resource, malformed, forbidden }: BackendState): readonly ResourceProblem[] {
   const findings = [...(forbidden === undefined ? [] : [forbidden]), ...secretFindings(malformed)];
   return problemsFrom(resourceKey(resource), findings);

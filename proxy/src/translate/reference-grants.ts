@@ -12,7 +12,7 @@ export interface Referent extends Referrer {
   readonly name: string;
 }
 
-/** Within a namespace always; across namespaces only where a grant in the referent's namespace says so. */
+/** True within a namespace; across namespaces, only if a grant in the referent's namespace permits it. */
 export type IsPermitted = (from: Referrer, to: Referent) => boolean;
 
 /** Returns the same function for the same list, which must not change. */
@@ -32,9 +32,9 @@ export const referencePermissions: (grants: readonly ReferenceGrant[]) => IsPerm
   };
 });
 
-/** What some grants give to one referrer. */
+/** The permissions of a referrer. */
 interface Granted {
-  /** Kinds all of whose objects it may refer to, as `kindKey` has them. */
+  /** Kinds of which it may refer to every object, by `kindKey`. */
   readonly kinds: ReadonlySet<string>;
   /** Single objects: the key of the kind, a slash and the name. */
   readonly objects: ReadonlySet<string>;
@@ -56,7 +56,7 @@ function grantedTo(from: Referrer, grants: readonly ReferenceGrant[]): Granted {
   return { kinds, objects };
 }
 
-/** Unlike any other: neither a group nor a kind has a slash. */
+/** Returns a unique key, since neither a group nor a kind contains a slash. */
 function kindKey({ group, kind }: Pick<Referent, "group" | "kind">): string {
   return `${group}/${kind}`;
 }

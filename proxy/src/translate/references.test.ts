@@ -129,7 +129,7 @@ describe("what is read of Secrets and ConfigMaps is what is named by", () => {
       status: "False",
       reason: "InvalidCertificateRef",
       message: expect.stringContaining(
-        `Secret ours/cert0-63 is not read: Gateway ours/r names more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`,
+        `Secret ours/cert0-63 is not read: Gateway ours/r refers to more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`,
       ) as string,
     });
   });

@@ -1,6 +1,6 @@
 /**
- * What resources refer to, whether or not it exists. Everything that follows from a reference (a watch, a Role, a status
- * of the referent, an address) begins at `permittedReferents`: what no ReferenceGrant permits has no effect at all.
+ * The objects to which resources refer, whether or not they exist. Everything that a reference leads to (a watch, a Role, a
+ * status of the referent, an address) uses `permittedReferents`: a reference without a ReferenceGrant has no effect.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../api/backend.ts";
@@ -21,14 +21,14 @@ import { indexByName } from "./object-names.ts";
 import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
 import { type IsPermitted, type Referent, referencePermissions } from "./reference-grants.ts";
 
-/** What references lead to, without those to another namespace that no ReferenceGrant there permits. */
+/** Returns the referents, without those in another namespace for which there is no ReferenceGrant. */
 export function permittedReferents(references: readonly Reference[], isPermitted: IsPermitted): readonly Referent[] {
   return references.flatMap(({ from, to }) => (isPermitted(from, to) ? [to] : []));
 }
 
 /**
- * Every backend that a route names, those of mirrors included, each once. Routes are asked about once for each of their
- * Gateways.
+ * Returns the references of a route to backends, including those of mirrors, each once. The result is memoised, since it is
+ * needed for each Gateway of the route.
  */
 export const referencesOfRoute = memoised((route: HttpRoute): readonly Reference[] => {
   const { kind, metadata } = route;
@@ -42,7 +42,7 @@ export const referencesOfRoute = memoised((route: HttpRoute): readonly Reference
   return [...distinct.values()];
 });
 
-/** Every reference of a route's rules to a backend, those of mirrors included. */
+/** Returns all references of a route's rules to backends, including those of mirrors. */
 export function backendRefsOf({ spec }: HttpRoute): readonly BackendReference[] {
   return spec.rules.flatMap(({ backendRefs, filters }) => {
     const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
@@ -51,7 +51,7 @@ export function backendRefsOf({ spec }: HttpRoute): readonly BackendReference[] 
   });
 }
 
-/** The rate limit service that a policy names. */
+/** Returns the reference of a policy to a rate limit service. */
 export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): readonly Reference[] {
   const ref = spec.traffic.rateLimit.global?.backendRef;
   const from = { group: proxyGroup, kind, namespace: metadata.namespace };
@@ -59,9 +59,9 @@ export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): reado
 }
 
 /**
- * Every Secret and ConfigMap that the resources may refer to and do, each once. A reference to a kind that translation
- * does not follow from there (a Secret of authorities) names nothing, nor does a Gateway of another class or a ListenerSet
- * that no Gateway of ours takes.
+ * Returns every Secret and ConfigMap to which the resources refer and are permitted to refer, each once. These do not
+ * count: references to a kind that is not supported there (a Secret of authorities), Gateways of other classes, and
+ * ListenerSets that no Gateway of this controller accepts.
  */
 export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
@@ -86,15 +86,15 @@ export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObjec
 }
 
 /**
- * The Secrets and ConfigMaps that an object names in its own namespace, which needs no grant. Each Gateway whose routes lead
- * to the object asks for them.
+ * Returns the Secrets and ConfigMaps to which an object refers in its own namespace, which needs no grant. The result is
+ * memoised, since it is needed for each Gateway with a route to the object.
  */
 const namedLocally = memoised((object: BackendTlsPolicy | Backend) => {
   const references = object.kind === "Backend" ? referencesOfBackend(object) : ofTlsPolicy(object);
   return readable(references.map(({ to }) => to));
 });
 
-/** The Secrets and ConfigMaps among referents, by `kind namespace/name`. */
+/** Returns the Secrets and ConfigMaps among referents, by `kind namespace/name`. */
 function readable(referents: readonly Referent[]): readonly (readonly [string, NamedObject])[] {
   return referents.flatMap(({ kind, namespace, name }) => {
     const isRead = (kind === "Secret" || kind === "ConfigMap") && canExist(name);
@@ -102,13 +102,13 @@ function readable(referents: readonly Referent[]): readonly (readonly [string, N
   });
 }
 
-/** `namespace/name` of the Gateway of a ListenerSet; undefined where its parent is of another kind. */
+/** Returns `namespace/name` of the Gateway of a ListenerSet; undefined if its parent has another kind. */
 export function parentOf({ metadata, spec: { parentRef } }: ListenerSet): string | undefined {
   if (parentRef.group !== gatewayGroup || parentRef.kind !== "Gateway") return undefined;
   return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }
 
-/** References have names of any form, and the API server would take some of them for a selector of something else. */
+/** References can have names of any form, and the API server would read some of them as a selector of other objects. */
 function canExist(name: string): boolean {
   return objectName.safeParse(name).success;
 }

@@ -1,7 +1,7 @@
 /**
- * Rules that get fewer requests than their matches say, because another rule goes first: in words for statuses and for
- * operators. A status is read by whoever owns the route, so it names no route of another namespace (docs/adr/0019);
- * what operators read names all.
+ * Describes rules that get fewer requests than their matches suggest, since another rule has precedence, for statuses and for
+ * operators. The owner of a route reads its status, which therefore names no route of another namespace (docs/adr/0019).
+ * Operators see all names.
  */
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
@@ -25,29 +25,29 @@ import { memoised } from "./memoised.ts";
 import { nameKey } from "./object-names.ts";
 import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
 
-/** One rule that loses requests, as operators are told of it. */
+/** A rule that loses requests, as operators see it. */
 export interface RuleConflict {
   /** `namespace/name` of the HTTPRoute. */
   readonly route: string;
   /** Key of the rule. */
   readonly rule: string;
   readonly fieldPath: FieldPath;
-  /** False where no request can reach the rule, at any listener. */
+  /** False if no request can reach the rule, at any listener. */
   readonly isReachable: boolean;
   readonly winners: readonly ConflictWinner[];
-  /** How many winners are not among them. */
+  /** The number of further winners. */
   readonly winnersLeftOut: number;
-  /** All of it in a sentence. */
+  /** A sentence that describes all of it. */
   readonly message: string;
 }
 
-/** Who gets the requests, where, and why. */
+/** The rule or listener that gets the requests, where, and why. */
 export interface ConflictWinner {
-  /** Key of the listener at which both are. */
+  /** Key of the listener of both. */
   readonly listener: string;
-  /** Absent: every host of the listener. */
+  /** Absent for every host of the listener. */
   readonly hostname?: string;
-  /** The route and the rule's key; absent where another listener has the hosts. */
+  /** The route and the key of the rule; absent if another listener has the hosts. */
   readonly route?: string;
   readonly rule?: string;
   /** Key of the listener that has the hosts instead. */
@@ -56,33 +56,33 @@ export interface ConflictWinner {
   readonly extent: Conflict["extent"];
 }
 
-/** What was found, as far as it is told: thousands of equal routes are one mistake. */
+/** The reported conflicts. Their number is bounded, since thousands of equal routes are one error. */
 export interface RouteConflicts {
   /** Oldest route first; at most `maxReportedConflicts`. */
   readonly found: readonly RuleConflict[];
   /** Rules beyond them. */
   readonly leftOut: number;
-  /** Hostnames whose routes were not compared, because that would take too long. */
+  /** The number of hostnames whose routes were not compared, since that would take too long. */
   readonly unexaminedHostnames: number;
 }
 
 export const maxReportedConflicts = 500;
 
-/** Of one rule, over all of its listeners. */
+/** Maximum number of winners of a rule, over all its listeners. */
 const maxReportedWinners = 4;
-/** Of one route. */
+/** Maximum number of rules of a route. */
 const maxReportedRules = 3;
-/** In characters; a path has up to 1,024. */
+/** Maximum length of a path in a message, in characters. A path has up to 1,024. */
 const longestPath = 128;
 
-/** How a rule fares at several listeners. */
+/** The result for a rule at several listeners. */
 export interface RuleVerdict extends Pick<RuleReach, "isReachable" | "leftOut"> {
   readonly index: number;
   /** At most `maxReportedWinners`; `leftOut` counts the others. */
   readonly conflicts: readonly ConflictAt[];
 }
 
-/** A conflict with the key of the listener at which it is. */
+/** A conflict with the key of its listener. */
 interface ConflictAt extends Conflict {
   readonly listener: string;
 }
@@ -109,7 +109,7 @@ export function* resolveConflicts(
       routes: (routes.get(key) ?? []).map(conflictRouteOf),
     };
   });
-  // A route is at many listeners.
+  // A route may have many listeners.
   const states = new Set<RouteState>();
   for (const attached of routes.values()) {
     for (const { state } of attached) states.add(state);
@@ -118,10 +118,10 @@ export function* resolveConflicts(
   return new ResolvedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
 }
 
-/** By the hostnames of an attachment, which are of one route. */
+/** By the hostnames of an attachment, which belong to one route. */
 const conflictRoutes = new WeakMap<readonly string[], ConflictRoute>();
 
-/** The same object for a route at all listeners where it has the same hostnames. */
+/** Returns the same object for a route at all listeners with the same hostnames. */
 function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }: AttachedRoute): ConflictRoute {
   const known = conflictRoutes.get(hostnames);
   if (known !== undefined) return known;
@@ -132,12 +132,12 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
   return made;
 }
 
-/** The same object for the same rules: the matches of a route at several listeners are read once. */
+/** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */
 const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) => rule));
 
 export class ResolvedConflicts {
   readonly #found: FoundConflicts;
-  /** By `namespace/name`. Where there are several states of a route, their rules have the same names. */
+  /** By `namespace/name`. The rules of several states of a route have the same names. */
   readonly #routes: ReadonlyMap<string, RouteState>;
 
   constructor(found: FoundConflicts, attached: ReadonlySet<RouteState>) {
@@ -148,8 +148,8 @@ export class ResolvedConflicts {
   }
 
   /**
-   * Of the rules that lose requests at these listeners, those that are programmed taken together. A rule that one of
-   * them serves is reachable.
+   * Returns the rules that lose requests at the programmed ones of these listeners together. A rule is reachable if one of them
+   * serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
     const key = nameKey(route);
@@ -172,16 +172,16 @@ export class ResolvedConflicts {
         const reach = ofRules?.[index];
         isReachable ||= reach?.isReachable !== false;
         if (reach === undefined) continue;
-        const told = reach.conflicts.slice(0, maxReportedWinners - conflicts.length);
-        conflicts.push(...told.map((conflict) => ({ listener, ...conflict })));
-        leftOut += reach.leftOut + reach.conflicts.length - told.length;
+        const described = reach.conflicts.slice(0, maxReportedWinners - conflicts.length);
+        conflicts.push(...described.map((conflict) => ({ listener, ...conflict })));
+        leftOut += reach.leftOut + reach.conflicts.length - described.length;
       }
       return conflicts.length === 0 ? [] : [{ index, isReachable, conflicts, leftOut }];
     });
   }
 
-  /** For operators. */
-  *told(states: readonly RouteState[]): Steps<RouteConflicts> {
+  /** Returns the conflicts for operators. */
+  *report(states: readonly RouteState[]): Steps<RouteConflicts> {
     const found: RuleConflict[] = [];
     let all = 0;
     for (const state of this.#found.byListener.size === 0 ? [] : states) {
@@ -198,23 +198,23 @@ export class ResolvedConflicts {
     return { found, leftOut: all - found.length, unexaminedHostnames: this.#found.unexamined };
   }
 
-  /** The verdicts in a sentence, for the status of the route or of a policy of its namespace. */
+  /** Describes the verdicts for the status of the route, or of a policy of its namespace. */
   describeForOwner(state: RouteState, verdicts: readonly RuleVerdict[]): string {
-    // What is lost wholly comes first.
+    // Unreachable rules come first.
     const sorted = verdicts.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable) || a.index - b.index);
     const words = ownersWords(state, (name) => this.#routes.get(name));
-    const told = sorted.slice(0, maxReportedRules).map((verdict) => describe(state, verdict, words));
-    const rest = sorted.length - told.length;
-    return [...told, ...(rest > 0 ? [`and ${rest} more rules`] : [])].join("; ");
+    const described = sorted.slice(0, maxReportedRules).map((verdict) => describe(state, verdict, words));
+    const rest = sorted.length - described.length;
+    return [...described, ...(rest > 0 ? [`and ${rest} more rules`] : [])].join("; ");
   }
 }
 
-/** Whether no request can reach any rule of a route, given the verdicts about it. */
+/** Whether no request can reach any rule of a route, by its verdicts. */
 export function isWhollyShadowed({ rules }: RouteState, verdicts: readonly RuleVerdict[]): boolean {
   return verdicts.length === rules.length && verdicts.every(({ isReachable }) => !isReachable);
 }
 
-/** What decided first, as the reason of a condition. */
+/** Returns the reason of a condition, from the first verdict. */
 export function decisionOf(verdicts: readonly RuleVerdict[]): ConflictDecision {
   const first = verdicts.find(({ isReachable }) => !isReachable) ?? verdicts[0];
   return decisionReasons[first?.conflicts[0]?.decidedBy ?? "RuleOrder"];
@@ -299,11 +299,11 @@ function describe(state: RouteState, { index, isReachable, conflicts, leftOut }:
   const who = winner.kind === "rule" ? words.rule(winner) : words.listener(winner.listener);
   if (winner.kind === "listener" || decidedBy === "Listener") {
     const loss = isReachable ? `requests${host} do not reach ${rule}` : `no request can reach ${rule}`;
-    return `${loss}: ${who} has these hosts, because its hostname is more specific${more}`;
+    return `${loss}: ${who} has these hosts, since its hostname is more specific${more}`;
   }
-  const why = `goes first, because ${decisionWords[decidedBy]}`;
+  const why = `takes precedence, since ${decisionWords[decidedBy]}`;
   if (extent === "Overlap")
-    return `requests that ${who} matches, too,${host} do not reach ${rule}${by}: it ${why}${more}`;
+    return `requests${host} that ${who} also matches do not reach ${rule}${by}: it ${why}${more}`;
   const loss = isReachable ? `requests${host} do not reach ${rule}${by}` : `no request can reach ${rule}${by}`;
   return `${loss}: ${who} matches ${decidedBy === "Hostname" ? "all of them" : "the same"} and ${why}${more}`;
 }
@@ -314,7 +314,7 @@ function ruleLabel(state: RouteState | undefined, index: number): string {
 
 const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression: "path matching" } as const;
 
-/** `path prefix /v1, method POST, header x-team`; values are not shown, as they may be secrets. */
+/** Returns `path prefix /v1, method POST, header x-team`, without values, which may be secrets. */
 function describeMatch({ path, method, headers, query }: Match): string {
   const path_ = redactPath(path.value);
   const value = path_.length > longestPath ? `${path_.slice(0, longestPath).toWellFormed()}…` : path_;

@@ -1,4 +1,4 @@
-/** Status of HTTPRoutes, one entry per parent of ours. */
+/** The status of HTTPRoutes, with an entry per parent of this controller. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../api/names.ts";
 import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../api/status.ts";
@@ -10,7 +10,7 @@ import { nameKey } from "./object-names.ts";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "./route-conflicts.ts";
 import { routeOf, type RouteState } from "./routes.ts";
 
-/** One for each route, of which there may be several states. */
+/** Returns a status for each route, which may have several states. */
 export function* routeStatuses(states: readonly RouteState[], conflicts: ResolvedConflicts): Steps<RouteStatus[]> {
   const parents = yield* eachObject(states, routeOf, (state) => {
     return { route: state.route, own: parentStatuses(state, conflicts) };
@@ -30,13 +30,13 @@ function parentStatuses(state: RouteState, conflicts: ResolvedConflicts): RouteS
   }));
 }
 
-/** Why a parent has not accepted the route; a route of which no rule is served is accepted by none. */
+/** Returns why a parent does not accept the route. No parent accepts a route without a valid rule. */
 function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
   if (parent.rejection !== undefined) return [parent.rejection];
   return state.isSupported ? [] : state.rules.flatMap(({ invalid }) => invalid);
 }
 
-/** The same for all parents: a route has up to 256 references. */
+/** The same condition for all parents, since a route has up to 256 references. */
 function resolvedCondition({ route, rules }: RouteState): RouteCondition {
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return conditionFrom(
@@ -57,9 +57,9 @@ function routeConditions(state: RouteState, parent: ParentState, resolved: Route
   ];
   const invalidRules = state.rules.flatMap(({ invalid }, index) => (invalid.length === 0 ? [] : [{ invalid, index }]));
   if (findings.length === 0 && invalidRules.length > 0) {
-    // The API has the message begin so, for "the rule does not serve", which an answer of 500 is.
+    // The API requires this prefix for rules that are not served, which includes responses with 500.
     const rules = invalidRules.map(({ invalid, index }) => `${index} (${joinMessages(invalid)})`).join(", ");
-    const dropped = `Dropped Rule ${rules}: requests that match it are answered with 500`;
+    const dropped = `Dropped Rule ${rules}: requests that match it get 500`;
     conditions.push({
       type: "PartiallyInvalid",
       status: "True",
@@ -71,7 +71,7 @@ function routeConditions(state: RouteState, parent: ParentState, resolved: Route
   return conditions;
 }
 
-/** A condition that is never written as false. */
+/** Returns a condition that is only present with status True. */
 function shadowedCondition(
   state: RouteState,
   { attachments }: ParentState,
@@ -85,7 +85,7 @@ function shadowedCondition(
   return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
 }
 
-/** Accepted by a listener that serves nothing is accepted all the same, says the API; so the message tells. */
+/** The API requires Accepted True at a listener that is not programmed, so the message reports such listeners. */
 function servingMessage({ attachments }: ParentState): readonly { readonly message: string }[] {
   const silent = attachments
     .filter(({ listener }) => !listener.isProgrammed)

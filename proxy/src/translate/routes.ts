@@ -1,4 +1,4 @@
-/** Judges HTTPRoutes: where each attaches, and what its rules become. */
+/** Resolves HTTPRoutes: their attachments and their rules. */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../api/http-route.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
@@ -18,7 +18,7 @@ export interface RouteState {
   readonly route: HttpRoute;
   readonly parents: readonly ParentState[];
   readonly rules: readonly RuleState[];
-  /** Whether there is any rule that is served; a route without one is accepted nowhere. */
+  /** Whether any rule is valid. A route without one is accepted nowhere. */
   readonly isSupported: boolean;
 }
 
@@ -54,7 +54,7 @@ export function* resolveRoutes(
   const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
     const attached = yield* attachRoute(route, gateways, labels, budget, resources.hints);
     problems.push(...attached.problems);
-    // Each takes a millisecond or two where it has many endpoints, and is known when the rule is translated.
+    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
     for (const ref of backendRefsOf(route)) {
       resolve(route, ref);
       yield;
@@ -68,7 +68,7 @@ export function* resolveRoutes(
   return { routes, problems };
 }
 
-/** Whether a parent has accepted the route, as its status says. */
+/** Whether a parent accepts the route. */
 export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
   return route.isSupported && parent.rejection === undefined;
 }
@@ -79,7 +79,7 @@ export interface AttachedRoute {
   readonly attachment: Attachment;
 }
 
-/** Routes by the key of each listener that they are attached to, in their order, each once. */
+/** Returns routes by the key of each of their listeners, in their order, each once. */
 export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
 
 export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesByListener> {
@@ -88,7 +88,7 @@ export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesBy
     for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
       const attached = byListener.get(attachment.listener.key);
       if (attached === undefined) byListener.set(attachment.listener.key, [{ state, attachment }]);
-      // A route may name one listener twice, by several parentRefs; the outcome is the same each time.
+      // A route may attach to a listener by several parentRefs, with the same result.
       else if (attached.at(-1)?.state !== state) attached.push({ state, attachment });
     }
   });
@@ -98,7 +98,7 @@ export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesBy
 /** For `eachObject`. */
 export const routeOf = ({ route }: RouteState): HttpRoute => route;
 
-/** Every state of each route, by `namespace/name`. */
+/** Returns the states of each route by `namespace/name`. */
 export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {
   return Map.groupBy(routes, ({ route }) => nameKey(route));
 }

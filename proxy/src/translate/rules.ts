@@ -1,8 +1,8 @@
 /**
- * One rule of a route into the form the data path serves, and what of it cannot be served.
+ * Translates a rule of a route, with findings for the parts that are not supported or invalid.
  *
- * A rule that is invalid keeps its matches and answers 500: were it dropped, its requests could reach another rule's
- * backend without the filters that were meant for them.
+ * An invalid rule keeps its matches and responds with 500. Otherwise its requests could reach the backend of another rule
+ * without the filters of this one.
  */
 import type { HttpBackendRef, HttpRoute, HttpRouteRule } from "../api/http-route.ts";
 import type { FieldPath } from "../api/issue.ts";
@@ -20,13 +20,13 @@ export type RuleWithoutLimits = Omit<RouteRule, "limits">;
 
 export interface RuleState {
   readonly rule: RuleWithoutLimits;
-  /** Backends that it names, mirrors too, and that exist. */
+  /** The existing backends of the rule, including those of mirrors. */
   readonly backends: readonly Backend[];
-  /** Why it answers 500 to everything; empty when it is served. */
+  /** Why it responds with 500 to all requests; empty if it is valid. */
   readonly invalid: readonly Finding<InvalidRuleReason>[];
-  /** References that cannot be followed. */
+  /** References that could not be resolved. */
   readonly unresolved: readonly Finding<UnresolvedReason>[];
-  /** Fields that it sets and that have no effect, while the rule is served. */
+  /** Fields that are set and have no effect. */
   readonly unsupported: readonly Finding<"Unsupported">[];
 }
 
@@ -87,9 +87,9 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
     const unresolved = [{ reason, message, path }, ...translated.unresolved];
     return { ref: { kind: "invalid", weight, reason: message }, backends: translated.backends, invalid, unresolved };
   }
-  if (resolution.kind === "refused") {
-    const refused: BackendRef = { kind: "invalid", weight, reason: resolution.message };
-    return { ref: refused, backends: translated.backends, invalid, unresolved: translated.unresolved };
+  if (resolution.kind === "rejected") {
+    const rejected: BackendRef = { kind: "invalid", weight, reason: resolution.message };
+    return { ref: rejected, backends: translated.backends, invalid, unresolved: translated.unresolved };
   }
   const { backend, unsupported } = resolution;
   return {
@@ -101,7 +101,7 @@ function translateRef({ route, rule, ref, path, resolve }: RefInRule): Translate
   };
 }
 
-/** Fields that are read and not acted on. To serve one, give it a form in `ir/` and take it off this list. */
+/** Returns findings for fields without an effect. To support one, add it to `ir/` and remove it from this list. */
 const unsupportedFieldNames = ["sessionPersistence"] as const;
 
 function unsupportedFields(rule: HttpRouteRule, path: FieldPath): readonly Finding<"Unsupported">[] {
@@ -109,7 +109,7 @@ function unsupportedFields(rule: HttpRouteRule, path: FieldPath): readonly Findi
     .filter((field) => rule[field] !== undefined)
     .map((field) => ({
       reason: "Unsupported",
-      message: `${field} has no effect in this version`,
+      message: `${field} has no effect`,
       path: [...path, field],
     }));
 }

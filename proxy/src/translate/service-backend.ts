@@ -1,4 +1,4 @@
-/** A Service's port as a backend: the ready endpoints of its EndpointSlices. */
+/** Translates a port of a Service to a backend with the ready endpoints of its EndpointSlices. */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../api/service.ts";
@@ -15,28 +15,28 @@ export type Resolution =
   | {
       readonly kind: "resolved";
       readonly backend: Backend;
-      /** What of it is not called; absent where all is. */
+      /** Which endpoints are not used; absent if all are. */
       readonly unsupported?: string;
     }
-  /** The reference is sound, but the backend must not be called. */
-  | { readonly kind: "refused"; readonly message: string }
+  /** The reference is valid, but the backend must not be called. */
+  | { readonly kind: "rejected"; readonly message: string }
   | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
 
 /**
- * What a port's `appProtocol` says of servers that take nothing but HTTP/2 (KEP-3726, GEP-1911). Everything else is asked
- * in HTTP/1.1: `kubernetes.io/ws` begins with it, and of other names, each implementation's own, nothing is known.
+ * The values of `appProtocol` for servers that only support HTTP/2 (KEP-3726, GEP-1911). Any other port gets HTTP/1.1:
+ * `kubernetes.io/ws` starts with it, and the meaning of implementation-specific names is unknown.
  */
 const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 
 export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
   readonly addressDenial: AddressDenial;
-  /** What endpoints are taken from, each port's anew. */
+  /** The budget for endpoints, counted for each port. */
   readonly endpointBudget: FairBudget;
-  /** What the reading of slices is charged to: a Service may have thousands of ports, each with the same slices. */
+  /** The budget for reading slices, since a Service may have thousands of ports, each with the same slices. */
   readonly scanBudget: FairBudget;
 }
 
-/** By number; the first one where several have it. */
+/** The ports by number; the first one of several. */
 const tcpPortsOfService = memoised(
   ({ ports }: Service["spec"]): ReadonlyMap<number, ServicePort> =>
     new Map(ports.flatMap((port) => (port.protocol === "TCP" ? [[port.port, port] as const] : [])).reverse()),
@@ -47,13 +47,13 @@ const portList = memoised(({ ports }: Service["spec"]): string =>
   ports.length === 0 ? "none" : listSome(ports.map(({ port }) => port)),
 );
 
-/** Numbers, by name; the first one where several have it. */
+/** The numbers by name; the first one of several. */
 const tcpPortsOfSlice = memoised(
   ({ ports }: EndpointSlice): ReadonlyMap<string, number | undefined> =>
     new Map(ports.flatMap(({ name, port, protocol }) => (protocol === "TCP" ? [[name, port] as const] : [])).reverse()),
 );
 
-/** Resolves one port of a Service. No ready endpoint is no fault: the backend then answers 503. */
+/** Resolves a port of a Service. A backend without a ready endpoint is valid, and responds with 503. */
 export function resolveService(
   service: Service,
   port: number,
@@ -62,8 +62,8 @@ export function resolveService(
 ): Resolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
-    // May lead anywhere, the proxy's own admin server included (CVE-2021-25740); a Backend says it openly.
-    const message = `${name} is of type ExternalName, which is refused; use a Backend`;
+    // It could have any address, including that of the proxy's admin server (CVE-2021-25740). A Backend shows its host.
+    const message = `${name} is of type ExternalName, which is not supported; use a Backend`;
     return { kind: "unresolved", reason: "InvalidKind", message };
   }
   const servicePort = tcpPortsOfService(service.spec).get(port);
@@ -74,7 +74,7 @@ export function resolveService(
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const tls = tlsOf(service, servicePort.name);
-  if (tls.kind === "refused") return tls;
+  if (tls.kind === "rejected") return tls;
   const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
   const { endpoints: all, isWhole } = usableEndpoints(servicePort, slices, most + 1, (entries) => {
     if (entries > scanBudget.left(namespace)) return false;
@@ -83,12 +83,12 @@ export function resolveService(
   });
   const found = all.slice(0, most);
   endpointBudget.take(namespace, found.length);
-  // Whoever may write an EndpointSlice may write any address into it (CVE-2021-25740).
+  // An EndpointSlice can contain any address (CVE-2021-25740).
   const endpoints = found.filter(({ host, port: at }) => addressDenial(host, at) === undefined);
   const [forbidden] = found;
   if (endpoints.length === 0 && forbidden !== undefined) {
     const denial = addressDenial(forbidden.host, forbidden.port) ?? "";
-    const message = `${name} has no endpoint that may be called: ${forbidden.host} port ${forbidden.port} ${denial}`;
+    const message = `${name} has no permitted endpoint: ${forbidden.host} port ${forbidden.port} ${denial}`;
     return { kind: "unresolved", reason: "ForbiddenAddress", message };
   }
   const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
@@ -121,7 +121,7 @@ function tooManyEntries(service: Service, budget: FairBudget): string {
   return `Service ${nameKey(service)} has more endpoints than are read: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} entries of EndpointSlices that are read, each port of a Service counted`;
 }
 
-/** Slices by the `namespace/name` of their Service. */
+/** Returns slices by the `namespace/name` of their Service. */
 export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<string, readonly EndpointSlice[]> {
   const byService = new Map<string, EndpointSlice[]>();
   for (const slice of sortByName(slices)) {
@@ -138,8 +138,8 @@ export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<strin
 }
 
 /**
- * Endpoints of one backend: each has state of its own in every worker, and any number can be written. Those of the first
- * slices by name are called.
+ * Maximum number of endpoints of a backend, since each has its own state in every worker. Those of the first slices by name
+ * are used.
  */
 export const maxEndpoints = 1_000;
 
@@ -153,13 +153,13 @@ export function newScanBudget(): FairBudget {
   return new FairBudget(4_000_000);
 }
 
-/** Of a Service that has none. */
+/** The slices of a Service without any. */
 export const noSlices: readonly EndpointSlice[] = [];
 
-/** What a port of a Service with these slices takes of the budgets at most. */
+/** Returns the maximum demand of a port of a Service with these slices. */
 export const wantedOf = memoised((slices: readonly EndpointSlice[]) => {
   const endpoints = slices.reduce((sum, slice) => sum + slice.endpoints.length, 0);
-  // Twice where no endpoint is ready.
+  // The slices are read twice if no endpoint is ready.
   return { endpoints: Math.min(endpoints, maxEndpoints), entries: 2 * (slices.length + endpoints) };
 });
 
@@ -173,8 +173,8 @@ interface FoundEndpoints {
 type MayRead = (entries: number) => boolean;
 
 /**
- * Those that are ready. Where none is, those that still serve while they end (`serving`, KEP-1672): the last pods of a
- * rollout rather than nobody.
+ * Returns the ready endpoints. If there is none, it returns terminating endpoints that still serve (`serving`, KEP-1672), so
+ * that the last pods of a rollout are used.
  */
 function usableEndpoints(
   servicePort: ServicePort,
@@ -195,8 +195,8 @@ function isServing({ conditions }: SliceEndpoint): boolean {
 }
 
 /**
- * Sorted by address and port, each once: slices may overlap while their controller moves endpoints between them.
- * A slice's port belongs to the Service's port of the same name, both empty where there is one.
+ * Returns endpoints sorted by address and port, each once, since slices may overlap while their controller moves endpoints.
+ * A port of a slice belongs to the port of the Service with the same name, which is empty if there is only one.
  */
 function endpointsThat(
   accepts: (endpoint: SliceEndpoint) => boolean,
@@ -209,7 +209,7 @@ function endpointsThat(
   let isWhole = true;
   for (const slice of slices) {
     if (byAddress.size >= most) break;
-    // Also of a slice without the port: it has been looked at.
+    // Slices without the port count too, since they have been read.
     isWhole = mayRead(1 + slice.endpoints.length);
     if (!isWhole) break;
     const port = tcpPortsOfSlice(slice).get(servicePort.name ?? "");
@@ -217,7 +217,7 @@ function endpointsThat(
     for (const endpoint of slice.endpoints) {
       if (byAddress.size >= most) break;
       const { addresses, targetRef } = endpoint;
-      // All addresses of an endpoint are the same pod, says the API: the first one does.
+      // All addresses of an endpoint belong to the same pod (API of EndpointSlice), so the first one suffices.
       const [host] = addresses;
       if (host === undefined || !accepts(endpoint)) continue;
       const key = `${host} ${port}`;

@@ -1,4 +1,4 @@
-/** `HTTPRouteTimeouts` and `HTTPRouteRetry` into milliseconds and counts, with the defaults that the API leaves to us. */
+/** Translates `HTTPRouteTimeouts` and `HTTPRouteRetry`, with the defaults that the API leaves to implementations. */
 import { durationMs } from "../api/duration.ts";
 import type { HttpRouteRule } from "../api/http-route.ts";
 import type { RetryPolicy, Timeouts } from "../ir/snapshot.ts";
@@ -10,9 +10,9 @@ export function translateTimeouts({ request, backendRequest }: NonNullable<HttpR
   };
 }
 
-/** Two more calls cover an endpoint that restarts and a second that is still starting. */
+/** Two more attempts cover an endpoint that restarts and a second one that is still starting. */
 const defaultAttempts = 2;
-/** About as long as a connection takes to fail and another endpoint to be asked. */
+/** About the time in which a connection fails and another endpoint is tried. */
 const defaultBackoffMs = 25;
 
 export function translateRetry({ codes, attempts, backoff }: NonNullable<HttpRouteRule["retry"]>): RetryPolicy {

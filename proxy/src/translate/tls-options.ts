@@ -1,6 +1,6 @@
 /**
- * `tls.options` of a listener: settings of our own (Gateway API `ListenerTLSConfig.options`), each with what it accepts.
- * Keys of ours that are wrong refuse the listener; keys of others have no effect here, and that is said.
+ * `tls.options` of a listener: settings of this controller (Gateway API `ListenerTLSConfig.options`), each with its accepted
+ * values. A listener with an invalid one is rejected. Keys with other prefixes have no effect, which a condition reports.
  */
 import type { FieldPath } from "../api/issue.ts";
 import { proxyGroup } from "../api/names.ts";
@@ -19,7 +19,7 @@ const versions: Readonly<Record<string, TlsVersion>> = { "1.2": "TLSv1.2", "1.3"
 
 const protocols: Readonly<Record<string, AlpnProtocol>> = { h2: "h2", "http/1.1": "http/1.1" };
 
-/** Suites of TLS 1.2 with forward secrecy and authenticated encryption, by their IANA names. All others are weak. */
+/** The suites of TLS 1.2 with forward secrecy and authenticated encryption, by their IANA names. All others are weak. */
 const suites: Readonly<Record<string, string>> = {
   TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: "ECDHE-ECDSA-AES128-GCM-SHA256",
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256: "ECDHE-RSA-AES128-GCM-SHA256",
@@ -29,7 +29,7 @@ const suites: Readonly<Record<string, string>> = {
   TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256: "ECDHE-RSA-CHACHA20-POLY1305",
 };
 
-/** What each key accepts; values that are lists are separated by commas. */
+/** The accepted values of each key. Lists are separated by commas. */
 const accepted = {
   "min-tls-version": versions,
   "max-tls-version": versions,
@@ -37,13 +37,13 @@ const accepted = {
   "alpn-protocols": protocols,
 };
 
-/** The keys, for the documentation. */
+/** The accepted keys. */
 const tlsOptionKeys: readonly string[] = Object.keys(accepted).map((key) => `${proxyGroup}/${key}`);
 
 /** @param path of the options. */
 export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path: FieldPath): ResolvedOptions {
   const rejections: Finding<"UnsupportedValue">[] = [];
-  const refuse = (key: string, message: string) => {
+  const reject = (key: string, message: string) => {
     rejections.push({ reason: "UnsupportedValue", message, path: [...path, key] });
   };
   const read = <Value extends string>(name: keyof typeof accepted, words: Readonly<Record<string, Value>>) => {
@@ -52,15 +52,15 @@ export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path:
     const found = (texts[key] ?? "").split(",").map((word) => word.trim());
     const values = found.flatMap((word) => (Object.hasOwn(words, word) ? (words[word] ?? []) : []));
     if (values.length === found.length) return [...new Set(values)];
-    refuse(key, `${key} is "${texts[key] ?? ""}", accepted is ${Object.keys(words).join(", ")}`);
+    reject(key, `${key} is "${texts[key] ?? ""}", accepted is ${Object.keys(words).join(", ")}`);
     return undefined;
   };
   const [minVersion = "TLSv1.2"] = read("min-tls-version", versions) ?? [];
   const [maxVersion = "TLSv1.3"] = read("max-tls-version", versions) ?? [];
   const ciphers = read("tls12-cipher-suites", suites)?.join(":");
   const alpn: readonly AlpnProtocol[] = read("alpn-protocols", protocols) ?? ["h2", "http/1.1"];
-  if (minVersion > maxVersion) refuse(`${proxyGroup}/min-tls-version`, "min-tls-version is above max-tls-version");
-  const unsupported = unknownKeys(texts, path, refuse);
+  if (minVersion > maxVersion) reject(`${proxyGroup}/min-tls-version`, "min-tls-version is above max-tls-version");
+  const unsupported = unknownKeys(texts, path, reject);
   const options = { minVersion, maxVersion, protocols: alpn, ...(ciphers !== undefined && { ciphers }) };
   return { options, rejections, unsupported };
 }
@@ -68,13 +68,13 @@ export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path:
 function unknownKeys(
   texts: Readonly<Record<string, string>>,
   path: FieldPath,
-  refuse: (key: string, message: string) => void,
+  reject: (key: string, message: string) => void,
 ): readonly Finding<"Unsupported">[] {
   return Object.keys(texts)
     .filter((key) => !tlsOptionKeys.includes(key))
     .flatMap((key) => {
       if (key.startsWith(`${proxyGroup}/`)) {
-        refuse(key, `unknown option ${key}, accepted are ${tlsOptionKeys.join(", ")}`);
+        reject(key, `unknown option ${key}, accepted are ${tlsOptionKeys.join(", ")}`);
         return [];
       }
       return [{ reason: "Unsupported" as const, message: `option ${key} has no effect here`, path: [...path, key] }];

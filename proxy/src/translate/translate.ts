@@ -1,6 +1,6 @@
 /**
- * From resources to what is served: a pure function of the world. Users' mistakes become conditions and problems,
- * never exceptions; what is sound is served whatever stands beside it. Golden files under `testdata/` show each case.
+ * Translates resources to a snapshot: a pure function. Errors of users become conditions and problems, never exceptions.
+ * Valid objects are served, whatever other objects contain. The golden files in `testdata/` show each case.
  */
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ResourceKey, ResourceSet } from "../api/resource.ts";
@@ -43,41 +43,41 @@ import { routeStatuses } from "./route-status.ts";
 import { resolveRoutes, routesByListener } from "./routes.ts";
 
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
-  /** As Kubernetes mode writes them to the API server and file mode logs them. */
+  /** Kubernetes mode writes them to the API server, file mode logs them. */
   readonly statuses: Statuses;
-  /** What the conditions say, at the fields that are at fault. */
+  /** The errors of the conditions, each with its field. */
   readonly problems: readonly ResourceProblem[];
-  /** Rules that get fewer requests than their matches say, as others go first. What is served is as written. */
+  /** Rules that get fewer requests than their matches suggest, since others have precedence. They do not affect the snapshot. */
   readonly conflicts: RouteConflicts;
   /** For `TranslateOptions.before` of the next translation. */
   readonly credentials: SoundCredentials;
 }
 
 export interface TranslateOptions {
-  /** Leaves binds, backends, problems and conflicts empty, for who serves nothing. Default: false. */
+  /** Leaves binds, backends, problems and conflicts empty, for callers that serve nothing. Default: false. */
   readonly onlyStatuses?: boolean;
   /** Default: Closed. */
   readonly refusedPolicies?: RefusedPolicies;
-  /** Replicas of the proxy, this one included; they share the limits that say so. Default 1. */
+  /** Replicas of the proxy, including this one. They divide limits with `shareAcrossReplicas`. Default: 1. */
   readonly readyReplicas?: number;
   /** Default: all Gateways in this process. */
   readonly environment?: Environment;
-  /** Secrets and ConfigMaps that are named and may not be read; without them a missing one does not exist. */
+  /** Secrets and ConfigMaps that resources refer to and that must not be read. Any other missing one does not exist. */
   readonly unreadable?: ReadonlySet<ResourceKey>;
-  /** Why backends must not be at a host and port, to follow both in a sentence. Default: every address is permitted. */
+  /** Returns why the proxy does not connect to a host and port. Default: every address is permitted. */
   readonly addressDenial?: AddressDenial;
-  /** How paths of requests are normalised, which decides whether two paths are one. Default: `defaultPathRules`. */
+  /** How paths of requests are normalized, which decides whether two paths are equal. Default: `defaultPathRules`. */
   readonly pathRules?: PathRules;
-  /** What was sound of the credentials until now, and stays in force where they are malformed. Default: nothing. */
+  /** The last valid credentials, which stay in use if the current ones are malformed. Default: none. */
   readonly before?: SoundCredentials;
 }
 
-/** Never throws for what users write, and gives the same for the same resources in any order. */
+/** Never throws because of resources. Returns the same value for the same resources in any order. */
 export function translate(known: ResourceSet, options: TranslateOptions = {}): Translation {
   return runToEnd(translateInSteps(known, options));
 }
 
-/** The same, in steps of one object each: thousands of them take seconds. */
+/** As `translate`, with a step for each object, since thousands of them take seconds. */
 export function* translateInSteps(known: ResourceSet, options: TranslateOptions = {}): Steps<Translation> {
   const { readyReplicas = 1, environment = hostEnvironment, unreadable = new Set() } = options;
   const { before = noCredentials, addressDenial = () => undefined, refusedPolicies = "Closed" } = options;
@@ -85,16 +85,16 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
   const credentials = openCredentials(before);
   const hints = new NameHints();
   const resources = { ...known, unreadable, credentials, addressDenial, hints };
-  // Each step judges one kind against those before it: routes need listeners, policies need both.
+  // Each kind is resolved with those before it: routes need listeners, policies need both.
   const labels = namespaceLabels(resources.Namespace);
   const tlsPolicies = yield* resolveTlsPolicies(resources);
   const gateways = yield* resolveGateways(resources, labels, environment);
-  // What a status says of a Gateway in pods of its own must not depend on other Gateways, of which its proxies know nothing.
+  // The status of a Gateway with its own pods must not depend on other Gateways, which its proxies do not know.
   const placeOf = environment.isolatesGateways ? nameKey : () => "";
   const resolver = referenceResolver(resources, tlsPolicies);
   yield* wantServices(resources.ProxyPolicy, resolver);
-  const judged = yield* resolveRoutes(resources, gateways, labels, resolver, placeOf);
-  const routes = yield* shareOutPatterns(judged.routes, placeOf);
+  const resolved = yield* resolveRoutes(resources, gateways, labels, resolver, placeOf);
+  const routes = yield* shareOutPatterns(resolved.routes, placeOf);
   const attached = yield* routesByListener(routes);
   const gatewayStates = [...gateways.ours.values()];
   const conflicts = yield* resolveConflicts(gatewayStates, attached, placeOf, pathRules);
@@ -128,14 +128,14 @@ export function* translateInSteps(known: ResourceSet, options: TranslateOptions 
           ...classProblems(resources, environment),
           ...gateways.problems,
           ...(yield* eachObject(gatewayStates, gatewayOf, gatewayProblems)).flat(),
-          ...judged.problems,
+          ...resolved.problems,
           ...(yield* routeProblems(routes)),
           ...tlsPolicies.policies.flatMap(tlsPolicyProblems),
           ...policies.flatMap(policyProblems),
           ...backends.flatMap(backendProblems),
         ]
       : [],
-    conflicts: yield* conflicts.told(isServing ? routes : []),
+    conflicts: yield* conflicts.report(isServing ? routes : []),
     credentials: credentials.sound,
   };
 }

@@ -176,7 +176,10 @@ const world = perTest(async (): Promise<World> => {
     put([markerRoute(mark)]);
     const isAlive = (): boolean => Object.values(processes).every((each) => !each.hasEnded());
     await expect
-      .poll(async () => !isAlive() || (isReported() && (await served()).includes(mark)), { timeout: 30_000, interval: 20 })
+      .poll(async () => !isAlive() || (isReported() && (await served()).includes(mark)), {
+        timeout: 30_000,
+        interval: 20,
+      })
       .toBe(true);
   };
   // Code is compiled by then.

@@ -1,4 +1,4 @@
-/** Filter CORS: what may be known before a request has come is worked out here. */
+/** Translates the filter CORS, and precomputes everything that does not depend on a request. */
 import type { CorsFilter } from "../../api/http-route-filter.ts";
 import type { Cors, Filter, OriginPattern, OriginRule, WordRule } from "../../ir/filter.ts";
 
@@ -22,14 +22,14 @@ function wordRule(words: readonly string[] | undefined): WordRule | undefined {
   return words.includes("*") ? { kind: "any" } : { kind: "listed", words };
 }
 
-/** An empty list allows no origin: the API says nothing of it, and this is the safe reading. */
+/** An empty list allows no origin. The API does not define it, and this is safe. */
 function originRule(origins: readonly string[]): OriginRule {
   return origins.includes("*") ? { kind: "any" } : { kind: "listed", patterns: origins.map(originPattern) };
 }
 
 const defaultPorts: Readonly<Record<string, string>> = { "http://": ":80", "https://": ":443" };
 
-/** Of an origin that the parser took: scheme, host with perhaps `*` as its first label, perhaps a port. */
+/** Parses an origin: scheme, host with an optional `*` as its first label, and an optional port. */
 function originPattern(origin: string): OriginPattern {
   const text = origin.toLowerCase();
   const scheme = text.slice(0, text.indexOf("//") + 2);
@@ -38,7 +38,7 @@ function originPattern(origin: string): OriginPattern {
   const port = portStart === -1 ? "" : text.slice(portStart);
   return {
     scheme,
-    // "*.example.com" ends as ".example.com" does, "*" as everything does.
+    // "*.example.com" matches the suffix ".example.com", and "*" the empty suffix.
     host: host.startsWith("*") ? { kind: "suffix", value: host.slice(1) } : { kind: "exact", value: host },
     port: port === defaultPorts[scheme] ? "" : port,
   };

@@ -1,8 +1,8 @@
 /**
- * The filters of one rule or one backendRef: what is served of them, and which faults they have together.
+ * Translates the filters of a rule or a backendRef, and finds filters that exclude each other.
  *
- * A filter must never be skipped (Gateway API `HTTPRouteFilter.type`), so one fault makes the whole rule invalid. A
- * mirror without a backend is the exception that the API makes: it is left out, and the requests go their way.
+ * A filter must never be skipped (Gateway API `HTTPRouteFilter.type`), so one invalid filter makes the whole rule invalid.
+ * The API has one exception: a mirror without a backend is omitted, and requests are forwarded without it.
  */
 import type { BackendReference, HeaderModifier, HttpRouteFilter } from "../../api/http-route-filter.ts";
 import type { FieldPath } from "../../api/issue.ts";
@@ -17,9 +17,9 @@ import { resolveMirror, translateRequestMirror } from "./request-mirror.ts";
 
 export interface TranslatedFilters {
   readonly filters: readonly Filter[];
-  /** Backends that mirrors name. */
+  /** The backends of mirrors. */
   readonly backends: readonly Backend[];
-  /** Why the rule is not served; empty when it is. */
+  /** Why the rule is not served; empty if it is. */
   readonly invalid: readonly Finding<InvalidRuleReason>[];
   readonly unresolved: readonly Finding<UnresolvedReason>[];
 }
@@ -50,8 +50,8 @@ export function translateFilters(
         unresolved.push({ reason, message, path: [...path, "requestMirror", "backendRef"] });
         return;
       }
-      // A copy must not travel in the clear either; the fault is told of the policy that refuses.
-      if (resolution.kind === "refused") return;
+      // A copy must not be sent without TLS either. The status of the BackendTLSPolicy has the error.
+      if (resolution.kind === "rejected") return;
       backends.push(resolution.backend);
       served.push(translateRequestMirror(filter.requestMirror, resolution.backend.key));
       return;
@@ -62,7 +62,7 @@ export function translateFilters(
   return { filters: served, backends, invalid, unresolved };
 }
 
-/** What is wrong with a filter where it stands. */
+/** Returns the errors of a filter at its place. */
 function faults(
   filter: HttpRouteFilter,
   beside: readonly HttpRouteFilter[],
@@ -76,7 +76,7 @@ function faults(
     case "ResponseHeaderModifier":
       return headerFaults(filter.responseHeaderModifier, [...path, "responseHeaderModifier"]);
     case "RequestRedirect":
-      // Both in one list the parser has refused, as the CRD does.
+      // The parser and the CRD reject both in one list.
       if (!has("URLRewrite")) return [];
       return [
         {
@@ -90,19 +90,19 @@ function faults(
       return [
         {
           reason: "IncompatibleFilters",
-          message: "RequestMirror has nothing to copy beside RequestRedirect",
+          message: "RequestMirror has no request to copy with RequestRedirect",
           path: at,
         },
       ];
     case "CORS": {
       if (kind === "rule") return [];
-      // A preflight asks before there is a request that could be given to one of the backends.
-      const message = "filter CORS is served on a rule, not on a backendRef";
+      // A preflight arrives before there is a request that could be assigned to one of the backends.
+      const message = "filter CORS is supported in a rule, not in a backendRef";
       return [{ reason: "UnsupportedValue", message, path: at }];
     }
     case "ExtensionRef": {
       const { group, kind: extension, name } = filter.extensionRef;
-      const message = `filter ExtensionRef to ${extension} ${name} (group "${group}") is not known, there are no extensions`;
+      const message = `filter ExtensionRef to ${extension} ${name} (group "${group}") is not supported, there are no extensions`;
       return [{ reason: "UnsupportedValue", message, path: at }];
     }
     case "URLRewrite":

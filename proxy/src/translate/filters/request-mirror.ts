@@ -9,7 +9,7 @@ export function translateRequestMirror({ percent, fraction }: RequestMirror, bac
   return { kind: "RequestMirror", backend, numerator, denominator };
 }
 
-/** A provider would bill answers that nobody reads, so an `ai` Backend takes no mirrored requests. */
+/** A provider would bill unread responses, so an `ai` Backend gets no mirrored requests. */
 export function resolveMirror(mirror: RequestMirror, resolve: (ref: BackendReference) => Resolution): Resolution {
   const resolution = resolve(mirror.backendRef);
   if (resolution.kind !== "resolved" || resolution.backend.ai === undefined) return resolution;

@@ -58,8 +58,8 @@ function manifestOf({ local, global, isNewer, place }: typeof generated extends 
   };
 }
 
-/** Whether requests are refused on a policy's word: as a limit says, or all of them. */
-function refuses(policy: ProxyPolicy): boolean {
+/** Whether a policy denies requests: by a limit, or all of them. */
+function canDeny(policy: ProxyPolicy): boolean {
   const { local, global } = policy.spec.traffic.rateLimit;
   const isSound = ({ entries }: NonNullable<typeof global>["descriptors"][number]) =>
     entries.every(({ expression }) => expression.errors.length === 0);
@@ -70,7 +70,7 @@ function refuses(policy: ProxyPolicy): boolean {
   );
 }
 
-test("a policy that is to refuse requests does, or closes its targets", () => {
+test("a policy that enforces limits denies requests, or closes its targets", () => {
   fc.assert(
     fc.property(generated, (policy) => {
       const parsed = parseResource(manifestOf(policy));
@@ -79,8 +79,8 @@ test("a policy that is to refuse requests does, or closes its targets", () => {
       const entries = [...(local ?? []), ...(global ? [global] : [])];
       const onlyCounts = entries.length > 0 && !isNewer && entries.every((entry) => entry.mode === "Shadow");
       const isEmptyList = local?.length === 0;
-      if (onlyCounts && !isEmptyList) expect(inForce === undefined || !refuses(inForce as ProxyPolicy)).toBe(true);
-      else expect(inForce !== undefined && refuses(inForce as ProxyPolicy)).toBe(true);
+      if (onlyCounts && !isEmptyList) expect(inForce === undefined || !canDeny(inForce as ProxyPolicy)).toBe(true);
+      else expect(inForce !== undefined && canDeny(inForce as ProxyPolicy)).toBe(true);
       // No limit stands in for another that cannot be read.
       const isLost = global?.mode === "Enforce" && global.descriptors.includes(true);
       if (isLost) expect(inForce !== undefined && isUnreadable(inForce as ProxyPolicy)).toBe(true);
