@@ -1,23 +1,91 @@
-/** Logs the result of each load of the configuration. */
+/**
+ * Logs the result of each load of the configuration. The source of the configuration decides how often it changes and how
+ * many problems it has, so the number of lines is bounded: by load, and by time.
+ */
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { renderConfigProblem } from "../config/config-problem.ts";
+import { type ConfigProblem, renderConfigProblem } from "../config/config-problem.ts";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { rulesOf, shownComposite } from "../config/rule.ts";
 
-/** Logs one line for the load, and one for each problem and warning. */
-export function logConfigUpdate(log: Logger, { config, parts, problems, warnings }: ConfigUpdate): void {
-  for (const warning of warnings) log.warn({ warning: renderConfigProblem(warning) }, "configuration warning");
-  for (const problem of problems) log.error({ problem: renderConfigProblem(problem) }, "configuration problem");
-  if (config === undefined) {
-    log.error({ files: parts.length }, "no configuration could be loaded; every call fails until one can");
-    return;
+/** Loads that are logged at once; then one per interval. */
+const maxBurst = 10;
+const intervalMs = 1_000;
+/** Maximum number of lines for the problems of a load, and for its warnings. */
+const maxProblems = 100;
+
+export class ConfigLog {
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  /** The time at which all logged loads are paid for by intervals, on the monotonic clock (generic cell rate algorithm). */
+  #paidMs = 0;
+  #timer: Timer | undefined;
+  /** The last load that is not logged yet, and the number of loads before it that are not logged at all. */
+  #pending: { readonly update: ConfigUpdate; readonly skippedLoads: number } | undefined;
+
+  constructor(log: Logger, clock: Clock) {
+    this.#log = log;
+    this.#clock = clock;
   }
-  for (const rule of log.isLevelEnabled("debug") ? rulesOf(config) : []) {
-    const { domain, levels, limit } = rule;
-    const path = levels.map(({ key, value }) => shownComposite(key, value)).join(".");
-    log.debug({ domain, path, limit: limit && `${limit.requestsPerUnit} per ${limit.unit}` }, "limit loaded");
+
+  /**
+   * Logs one line for a load, and one for each of its problems and warnings. If loads follow each other too fast, only the
+   * last one of each interval is logged, with the number of the others.
+   */
+  loaded(update: ConfigUpdate): void {
+    if (this.#pending !== undefined) {
+      this.#pending = { update, skippedLoads: this.#pending.skippedLoads + 1 };
+      return;
+    }
+    const nowMs = this.#clock.monotonicMs();
+    const waitMs = this.#paidMs - nowMs - (maxBurst - 1) * intervalMs;
+    if (waitMs <= 0) {
+      this.#write(update, 0);
+      return;
+    }
+    this.#pending = { update, skippedLoads: 0 };
+    this.#timer = this.#clock.setTimer(waitMs, () => this.#flush());
   }
-  const fields = { files: parts.length, domains: config.domains.size, limits: [...rulesOf(config)].length };
-  if (problems.length === 0) log.info(fields, "configuration loaded");
-  else log.warn(fields, "configuration loaded in part; what is invalid keeps its last valid version");
+
+  /** Logs a load that waits for its interval. */
+  close(): void {
+    this.#timer?.cancel();
+    this.#flush();
+  }
+
+  #flush(): void {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending !== undefined) this.#write(pending.update, pending.skippedLoads);
+  }
+
+  #write(update: ConfigUpdate, skippedLoads: number): void {
+    this.#paidMs = Math.max(this.#paidMs, this.#clock.monotonicMs()) + intervalMs;
+    const { config, parts, problems, warnings } = update;
+    const log = this.#log;
+    for (const warning of described(warnings)) log.warn({ warning }, "configuration warning");
+    for (const problem of described(problems)) log.error({ problem }, "configuration problem");
+    const skipped = skippedLoads > 0 && { skippedLoads };
+    if (config === undefined) {
+      const message = "no configuration could be loaded; every call fails until one can";
+      log.error({ files: parts.length, ...skipped }, message);
+      return;
+    }
+    for (const rule of log.isLevelEnabled("debug") ? rulesOf(config) : []) {
+      const { domain, levels, limit } = rule;
+      const path = levels.map(({ key, value }) => shownComposite(key, value)).join(".");
+      log.debug({ domain, path, limit: limit && `${limit.requestsPerUnit} per ${limit.unit}` }, "limit loaded");
+    }
+    const limits = [...rulesOf(config)].length;
+    const fields = { files: parts.length, domains: config.domains.size, limits, ...skipped };
+    if (problems.length === 0) log.info(fields, "configuration loaded");
+    else log.warn(fields, "configuration loaded in part; what is invalid keeps its last valid version");
+  }
+}
+
+/** Renders the first problems, and the number of the others. */
+function described(problems: readonly ConfigProblem[]): readonly string[] {
+  const lines = problems.slice(0, maxProblems).map(renderConfigProblem);
+  const rest = problems.length - lines.length;
+  return rest === 0 ? lines : [...lines, `and ${rest} more`];
 }

@@ -28,7 +28,7 @@ import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread } from "./call-thread.ts";
-import { logConfigUpdate } from "./config-log.ts";
+import { ConfigLog } from "./config-log.ts";
 import { MetricsText } from "./metrics-text.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -140,13 +140,18 @@ export class RateLimitProcess {
     const log = logs.logger("ratelimit::config");
     const source = await createConfigSource(settings, { clock, random, log });
     const { promise: firstTaken, resolve } = Promise.withResolvers<ConfigUpdate>();
+    const configLog = new ConfigLog(log, clock);
     source.start((update: ConfigUpdate) => {
-      logConfigUpdate(log, update);
+      configLog.loaded(update);
       this.#calls.takeConfig(update);
       this.#pool?.takeConfig(update);
       resolve(update);
     });
-    this.#undo.push({ name: "close the configuration", run: () => source.close() });
+    const close = () => {
+      source.close();
+      configLog.close();
+    };
+    this.#undo.push({ name: "close the configuration", run: close });
     if (settings.values.forceStartWithoutInitialConfig) return;
     const { config, parts, problems } = await firstTaken;
     // Our defaults wait for a folder that does not exist yet; the reference exits.
