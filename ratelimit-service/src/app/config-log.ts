@@ -67,8 +67,8 @@ export class ConfigLog {
     for (const problem of described(problems)) log.error({ problem }, "configuration problem");
     const skipped = skippedLoads > 0 && { skippedLoads };
     if (config === undefined) {
-      const message = "no configuration could be loaded; every call fails until one can";
-      log.error({ files: parts.length, ...skipped }, message);
+      const fields = { files: parts.length, ...skipped };
+      log.error(fields, "no configuration could be loaded; every call fails until one can");
       return;
     }
     for (const rule of log.isLevelEnabled("debug") ? rulesOf(config) : []) {
