@@ -122,7 +122,7 @@ spec: {gatewayClassName: closed, listeners: [{name: http, port: ${http}, protoco
         ],
       },
     });
-    expect(JSON.stringify(status)).toContain("its targets answer 503");
+    expect(JSON.stringify(status)).toContain("respond with 503 for its targets");
     await cluster.apply(limit("request.path"));
     await becomesStatus("limited", 200);
     // Its last sound version is in force from then on.

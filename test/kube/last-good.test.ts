@@ -162,7 +162,7 @@ spec:
     await cluster.kubectl(["delete", "secret", "cert", "-n", namespace]);
     await expect.poll(() => commonName().catch((error: unknown) => String(error))).toContain("ECONNREFUSED");
     await cluster.apply(certificate("half", second.key));
-    expect(await listenerCondition("Programmed", "Invalid")).toContain("no certificate that can be used");
+    expect(await listenerCondition("Programmed", "Invalid")).toContain("no valid certificate");
     await expect(commonName()).rejects.toThrow("ECONNREFUSED");
   });
 
