@@ -146,7 +146,7 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
         onHead: () => undefined,
         onData: () => undefined,
         onEnd: () => resolve("answered"),
-        onFailure: ({ kind }: UpstreamFailure) => (kind === "refused" ? resolve(send(path)) : resolve(kind)),
+        onFailure: ({ kind }: UpstreamFailure) => (kind === "unprocessed" ? resolve(send(path)) : resolve(kind)),
         onFault: (error: unknown) => resolve(String(error)),
       };
       pool.send({ method: "POST", path, headers: [], body: Buffer.from("body"), upgrade: undefined }, sink);

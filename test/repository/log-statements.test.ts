@@ -81,7 +81,7 @@ const places = {
     ["proxy/src/server/forwarding.ts"],
     ["proxy/src/upstream/backend-handle.ts"],
     ["proxy/src/upstream/health-checks.ts"],
-    ["proxy/src/upstream/name-watch.ts"],
+    ["proxy/src/upstream/host-resolver.ts"],
   ],
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
   "proxy::server": [

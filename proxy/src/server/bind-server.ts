@@ -82,16 +82,16 @@ export class BindServer {
   #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRefused, onFault, rules, upgradeProtocols, clock, clients } = options;
+    const { onRequest, onUnprocessed, onFault, rules, upgradeProtocols, clock, clients } = options;
     const onParsed = (): void => clients.countRequest();
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRefused, onParsed, onFault, rules, clock }, upgradeProtocols);
+    this.#http2 = new Http2Sessions({ onRequest, onUnprocessed, onParsed, onFault, rules, clock }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       phase: () => this.#phase,
       upgradeProtocols,
       onRequest,
-      onRefused,
+      onUnprocessed,
       onParsed,
       onFault,
       rules,
@@ -141,9 +141,10 @@ export class BindServer {
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
-    const onRefused = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
+    const onUnprocessed = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
     const { onFault } = this.#options;
-    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onRefused, onFault });
+    this.#tls =
+      listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onUnprocessed, onFault });
     this.#tlsListeners = listeners;
   }
 
@@ -284,7 +285,7 @@ export class BindServer {
     if (fault === undefined) return;
     // Too long for a head: its trailers are, whose request is known.
     if (fault.status === 431 && connection.heads.chunked?.refuseTrailers() === true) return;
-    this.#options.onRefused({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
+    this.#options.onUnprocessed({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 
   /** @param socket as the kernel gave it, or that of TLS above. */

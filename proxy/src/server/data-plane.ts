@@ -267,7 +267,7 @@ export class DataPlane {
         failures.push(bindFailure(bind, error));
       }
     }
-    this.#backends.closeFormer();
+    this.#backends.closeRemoved();
     return failures;
   }
 
@@ -352,7 +352,7 @@ export class DataPlane {
       upgradeProtocols: this.#upgradeProtocols,
       rules: this.#requestRules,
       onRequest: (downstream: Downstream) => serve(open, downstream),
-      onRefused: (refused: RefusedRequest) => tellRefused(open.services, refused),
+      onUnprocessed: (refused: RefusedRequest) => tellRefused(open.services, refused),
       clients: this.#clients,
       onFault: (error: unknown) => this.#options.faulted(error, "connection"),
       onConnectionOpened: () => observer.connectionOpened(name),

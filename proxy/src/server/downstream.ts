@@ -12,7 +12,7 @@ export interface RequestReceiver {
   /** Takes each request; returns who is told what the client does next. */
   readonly onRequest: (downstream: Downstream) => DownstreamEvents;
   /** Hears of each request whose head could not be accepted; it has been answered. */
-  readonly onRefused: (refused: RefusedRequest) => void;
+  readonly onUnprocessed: (refused: RefusedRequest) => void;
 }
 
 /** How long a client may take for the answer to a request that was refused for its head, which is one line. */

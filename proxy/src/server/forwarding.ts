@@ -237,7 +237,7 @@ export class Forwarding implements RelayOwner {
     this.#hasWorked ||= failure.kind === "timeout";
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
       this.#options.trace?.log?.upstream.debug({ cause: failure.kind, waitMs: 0 }, "call retried");
-      this.#wasRefused ||= failure.kind === "refused";
+      this.#wasRefused ||= failure.kind === "unprocessed";
       this.#callOnce();
     }
     // Who has waited in vain does not stand in line again; a forbidden address stays forbidden.
@@ -341,7 +341,7 @@ export class Forwarding implements RelayOwner {
   #isRepeatable(failure: UpstreamFailure): boolean {
     const calls = this.#options.record.calls - (this.#wasRefused ? 1 : 0);
     if (calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
-    if (failure.kind === "connect" || failure.kind === "refused") return true;
+    if (failure.kind === "connect" || failure.kind === "unprocessed") return true;
     return failure.kind === "reset" && isSafe(this.#request?.method);
   }
 

@@ -33,7 +33,7 @@ test("a connection whose client does not take the refusal of its request is clos
     onRequest: () => {
       throw new Error("the request is refused");
     },
-    onRefused: ({ fault }) => refused.push(fault.status),
+    onUnprocessed: ({ fault }) => refused.push(fault.status),
     rules: defaultRequestRules,
     clock,
     onParsed: () => undefined,

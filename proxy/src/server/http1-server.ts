@@ -233,7 +233,7 @@ function announcedLength({ rawHeaders }: IncomingMessage): number | undefined {
 }
 
 function serveRequest(
-  { phase, onRequest, onRefused, rules, clock }: Http1ServerOptions,
+  { phase, onRequest, onUnprocessed, rules, clock }: Http1ServerOptions,
   connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
@@ -246,7 +246,7 @@ function serveRequest(
     connection.heads.heldBytes += memoryOfWaiting(url, rawHeaders);
     refuse(response, head);
     closeSoon(clock, request.socket);
-    onRefused({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
+    onUnprocessed({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
     return;
   }
   const { awaitsContinue, upgrade } = kind;

@@ -17,7 +17,7 @@ async function start() {
     return events;
   };
   const sessions = new Http2Sessions(
-    { onRequest, onRefused: () => undefined, onParsed: () => undefined, clock: systemClock },
+    { onRequest, onUnprocessed: () => undefined, onParsed: () => undefined, clock: systemClock },
     new Map(),
     50,
   );

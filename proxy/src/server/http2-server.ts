@@ -179,7 +179,7 @@ export class Http2Sessions {
       stream.end(`${fault.message}\n`);
       // Whatever the client still sends is not wanted (RFC 9113 §8.1); unread, it would hold the stream open.
       if ((flags & endStreamFlag) === 0) setImmediate(() => stream.close());
-      this.#receiver.onRefused({ connection, httpVersion: "2", method, target, rawHeaders, fault });
+      this.#receiver.onUnprocessed({ connection, httpVersion: "2", method, target, rawHeaders, fault });
       return;
     }
     const isEnded = (flags & endStreamFlag) !== 0;

@@ -213,7 +213,7 @@ export function upstreamFailed(failure: UpstreamFailure): LocalReply {
       return unsendable;
     case "timeout":
       return upstreamTimeout;
-    case "refused":
+    case "unprocessed":
       return upstreamRefused;
     case "reset":
       return upstreamReset;

@@ -4,7 +4,7 @@
  * can be shown to a mirror. A small body of known length is read whole first: it then leaves in one write with the head.
  */
 import { Readable } from "node:stream";
-import { uploadBrokenOff } from "../upstream/failure.ts";
+import { uploadAborted } from "../upstream/failure.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { boundChunks } from "./bound-chunks.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
@@ -302,7 +302,7 @@ export class RequestBody {
 }
 
 function brokenOff(): Error {
-  return Object.assign(new Error("the client broke its upload off"), { code: uploadBrokenOff });
+  return Object.assign(new Error("the client broke its upload off"), { code: uploadAborted });
 }
 
 function ignore(): void {

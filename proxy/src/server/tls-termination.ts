@@ -21,7 +21,7 @@ export interface TlsOutcomes {
   /** Called with a connection whose handshake is done, paused. */
   readonly onSecure: (socket: TLSSocket, session: TlsSession) => void;
   /** Called with a connection that is closed because of its handshake. @param reason in words. */
-  readonly onRefused: (socket: TLSSocket, reason: string) => void;
+  readonly onUnprocessed: (socket: TLSSocket, reason: string) => void;
   /** Hears of what failed inside the proxy during a handshake, which has ended that connection. */
   readonly onFault: (error: unknown) => void;
 }
@@ -64,7 +64,7 @@ export class TlsTermination {
       },
       ALPNCallback: ({ servername, protocols }) => this.#guarded(() => this.#choose(nameOf(servername), protocols)),
     });
-    this.#server.on("tlsClientError", (error, socket) => outcomes.onRefused(socket, reasonOf(error)));
+    this.#server.on("tlsClientError", (error, socket) => outcomes.onUnprocessed(socket, reasonOf(error)));
     this.#server.on("secureConnection", (socket) => {
       if (this.#guarded(() => (this.#accept(socket), true)) === undefined) socket.destroy();
     });
@@ -97,7 +97,7 @@ export class TlsTermination {
     const listener = this.#names.find(serverName);
     const fault = listener === undefined ? "no listener has the server name" : faultOf(listener.tls, socket);
     if (listener === undefined || fault !== undefined) {
-      this.#outcomes.onRefused(socket, fault ?? "");
+      this.#outcomes.onUnprocessed(socket, fault ?? "");
       socket.destroy();
       return;
     }

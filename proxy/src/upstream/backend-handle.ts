@@ -1,6 +1,6 @@
 /**
- * One backend as requests use it: a pool per address, which of them gets the next call, and which of them is left out for
- * a while. It stays the same object for as long as any snapshot names the backend, so its state survives every edit.
+ * A backend as requests use it: a pool per address, the selection of the next one, and ejection. It stays the same object as
+ * long as any snapshot contains the backend, so its state is kept across edits.
  */
 import { isIP } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -13,7 +13,7 @@ import { type BackendLoad, EndpointPool, type PoolOptions, type PoolOwner } from
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { HealthChecks } from "./health-checks.ts";
 import type { ResolveName } from "@gatewayproxy/runtime/host-names";
-import { NameWatch } from "./name-watch.ts";
+import { HostResolver } from "./host-resolver.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
@@ -29,25 +29,25 @@ export interface BackendOptions extends PoolOptions, UpstreamSettings {
 interface Member {
   readonly pool: EndpointPool;
   readonly checks: HealthChecks | undefined;
-  /** Until it is back; absent where it is in. */
+  /** Undefined if it is not ejected. */
   ejection: { readonly timer: Timer; readonly untilMs: number } | undefined;
 }
 
 export class BackendHandle implements PoolOwner {
   readonly #options: BackendOptions;
   #backend: Backend;
-  /** Its TLS settings, the same object for as long as they are the same: contexts and endpoints are kept by it. */
+  /** Its TLS settings, the same object as long as they do not change, since it identifies contexts and endpoints. */
   #tls: UpstreamTls | undefined;
-  /** By host name: the settings where they name none. */
+  /** The settings with each host name, if they have none. */
   #tlsByHost = new Map<string, UpstreamTls>();
   #tlsIdentity = "";
   #tlsVersion = 0;
   /** By endpoint, address and TLS settings. */
   #members = new Map<string, Member>();
   /** By host name. */
-  #names = new Map<string, NameWatch>();
+  #names = new Map<string, HostResolver>();
   #pools: readonly EndpointPool[] = [];
-  /** Those of `pools` that are in; all where none is. */
+  /** The pools that are not ejected; all pools if all are. */
   #available: readonly EndpointPool[] = [];
   readonly retries = new RetryBudget();
   readonly load: BackendLoad = { inFlight: 0, waiting: 0 };
@@ -62,12 +62,12 @@ export class BackendHandle implements PoolOwner {
     return this.#backend;
   }
 
-  /** One per address of each ready endpoint. */
+  /** A pool per address of each ready endpoint. */
   get pools(): readonly EndpointPool[] {
     return this.#pools;
   }
 
-  /** Opens what is new, keeps what stays; what is gone finishes its calls and closes. */
+  /** Opens new pools and keeps existing ones. Removed pools finish their calls and close. */
   update(backend: Backend): void {
     this.#backend = backend;
     this.#takeTls(backend.tls);
@@ -80,7 +80,7 @@ export class BackendHandle implements PoolOwner {
     const { clock, log, resolveName: resolve } = this.#options;
     for (const host of hosts) {
       if (this.#names.has(host)) continue;
-      this.#names.set(host, new NameWatch({ host, clock, resolve, log, onChange: () => this.#rebuild() }));
+      this.#names.set(host, new HostResolver({ host, clock, resolve, log, onChange: () => this.#rebuild() }));
     }
     this.#rebuild();
   }
@@ -94,7 +94,7 @@ export class BackendHandle implements PoolOwner {
     this.#tlsVersion++;
   }
 
-  /** A certificate is for the name, whatever its address. */
+  /** Certificates are for the name, independently of its address. */
   #tlsFor(host: string): UpstreamTls | undefined {
     const tls = this.#tls;
     if (tls?.hostname !== undefined || tls === undefined) return tls;
@@ -106,12 +106,12 @@ export class BackendHandle implements PoolOwner {
   }
 
   /**
-   * The endpoint for the next call.
+   * Selects the endpoint of the next call.
    *
-   * @param client whose call it is, as `UpstreamRequest.client`.
-   * @param tried that failed this request already, and are taken only where there is no other.
+   * @param client the client of the call, as in `UpstreamRequest.client`.
+   * @param tried endpoints that failed this request, which are selected only if there is no other.
    * @param mayTunnel the call asks to switch protocols.
-   * @returns `none` where no endpoint is ready, `overloaded` where there are as many calls as may be.
+   * @returns `none` if no endpoint is ready, `overloaded` if the maximum of calls is reached.
    */
   pick(tried: readonly EndpointPool[], client?: string, mayTunnel = false): EndpointPool | "none" | "overloaded" {
     const { random, clock, maxRequests, maxWaiting } = this.#options;
@@ -125,7 +125,7 @@ export class BackendHandle implements PoolOwner {
     return "overloaded";
   }
 
-  /** Figures of every endpoint, for operators. */
+  /** Returns the state of every endpoint, for operators. */
   endpoints(): readonly EndpointState[] {
     const { key, kind, namespace, name } = this.#backend;
     const nowMs = this.#options.clock.monotonicMs();
@@ -148,7 +148,7 @@ export class BackendHandle implements PoolOwner {
   }
 
   /**
-   * What `pick` chooses from, for the log: how many endpoints, and why others are left out.
+   * Describes the candidates of `pick` for the log: their number, and why other endpoints are excluded.
    *
    * @param tried as for `pick`.
    */
@@ -156,10 +156,10 @@ export class BackendHandle implements PoolOwner {
     const candidates = untried(this.#available, tried);
     const nowMs = this.#options.clock.monotonicMs();
     const leftOut = [...this.#members.values()].filter(({ pool }) => !candidates.includes(pool));
-    const told = leftOut.slice(0, maxToldLeftOut).map((member) => {
+    const reported = leftOut.slice(0, maxReportedEndpoints).map((member) => {
       return `${member.pool.address}: ${whyLeftOut(member, tried, nowMs)}`;
     });
-    return { inUse: candidates.length, leftOut: told };
+    return { inUse: candidates.length, leftOut: reported };
   }
 
   onFailed(pool: EndpointPool): void {
@@ -175,13 +175,13 @@ export class BackendHandle implements PoolOwner {
     }
   }
 
-  /** For the log. */
+  /** Fields for the log. */
   #named({ pool }: Member): object {
     const { consecutiveFailures } = pool.health;
     return { backend: this.#backend.key, endpoint: pool.address, consecutiveFailures };
   }
 
-  /** No snapshot names the backend any more: calls under way are finished. */
+  /** Closes the backend when no snapshot contains it. Calls in progress finish. */
   close(): void {
     this.#closeNames();
     for (const member of this.#members.values()) closeMember(member);
@@ -204,7 +204,7 @@ export class BackendHandle implements PoolOwner {
     member.pool.countEjection();
     const timer = clock.setTimer(ms, () => {
       member.ejection = undefined;
-      this.#options.log.debug(this.#named(member), "endpoint is back");
+      this.#options.log.debug(this.#named(member), "endpoint returned");
       this.#choose();
     });
     member.ejection = { timer, untilMs: clock.monotonicMs() + ms };
@@ -233,7 +233,7 @@ export class BackendHandle implements PoolOwner {
     const { log } = this.#options;
     if (!log.isLevelEnabled("debug")) return;
     const addresses = (members: readonly Member[]): readonly string[] =>
-      members.slice(0, maxToldLeftOut).map(({ pool }) => pool.address);
+      members.slice(0, maxReportedEndpoints).map(({ pool }) => pool.address);
     const fields = { backend: this.#backend.key, endpoints, added: addresses(added), removed: addresses(removed) };
     log.debug(fields, "endpoints changed");
   }
@@ -252,8 +252,8 @@ export class BackendHandle implements PoolOwner {
   }
 
   /**
-   * One per address that is permitted; all where none is, so that calls fail with the reason. Until a name is resolved
-   * the first call has it resolved on its own, as it connects.
+   * Returns a target per permitted address, or for all addresses if none is permitted, so that calls fail with the reason.
+   * Until the host name is resolved, each call resolves it when it connects.
    */
   #targetsOf(endpoint: Endpoint): readonly ConnectionTarget[] {
     const { protocol } = this.#backend;
@@ -277,8 +277,8 @@ export class BackendHandle implements PoolOwner {
   }
 }
 
-/** Endpoints that one line of the log names. */
-const maxToldLeftOut = 10;
+/** Maximum number of endpoints in a line of the log. */
+const maxReportedEndpoints = 10;
 
 function whyLeftOut({ pool, checks, ejection }: Member, tried: readonly EndpointPool[], nowMs: number): string {
   if (ejection !== undefined) return `ejected for another ${Math.max(0, Math.round(ejection.untilMs - nowMs))} ms`;

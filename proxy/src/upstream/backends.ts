@@ -1,9 +1,9 @@
 /**
- * The backends that this worker can call. They outlive snapshots: a new one changes only what it says anew.
+ * The backends of this worker. They are kept across snapshots: a new snapshot changes only the backends that differ.
  *
- * A request keeps the credentials of the snapshot that it began with. They are for the server that a Backend named there,
- * so a Backend that names another server, or other TLS settings, is another handle; requests of older snapshots go on
- * with the former one. The endpoints of a Service change all the time, and the gateway has no credentials for them.
+ * A request keeps the credentials of the snapshot with which it started. They belong to the server of a Backend, so a Backend
+ * with another server, or other TLS settings, gets another handle, and requests of older snapshots continue with the
+ * previous one. The endpoints of a Service change frequently, and the gateway has no credentials for them.
  */
 import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -17,14 +17,14 @@ interface Held {
   readonly identity: string;
 }
 
-/** Connections without a call between two looks are closed, after one to two times as long. */
+/** Interval of checks for idle connections. Those without a call since the last check are closed. */
 const idleLookMs = 300_000;
 
 export class Backends {
   readonly #options: BackendOptions;
   #held: ReadonlyMap<BackendKey, Held> = new Map();
-  /** Those that `closeFormer` is to close. */
-  #former = new Set<BackendHandle>();
+  /** The handles that `closeRemoved` closes. */
+  #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
   constructor(options: BackendOptions) {
@@ -35,8 +35,8 @@ export class Backends {
   }
 
   /**
-   * Opens what is new, keeps what stays. What is gone goes on until `closeFormer`. A step for each backend, which may have
-   * a thousand endpoints; no other call may begin before the last.
+   * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each backend, which
+   * may have a thousand endpoints. Must not be called again before the last step.
    */
   *reconcile(backends: Readonly<Record<BackendKey, Backend>>): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
     const held = new Map<BackendKey, Held>();
@@ -44,14 +44,14 @@ export class Backends {
       held.set(backend.key, this.#heldFor(backend));
       yield;
     }
-    for (const [key, { handle }] of this.#held) if (held.get(key)?.handle !== handle) this.#former.add(handle);
+    for (const [key, { handle }] of this.#held) if (held.get(key)?.handle !== handle) this.#removed.add(handle);
     this.#held = held;
     return new Map(Array.from(held, ([key, { handle }]) => [key, handle]));
   }
 
   #heldFor(backend: Backend): Held {
     const known = this.#held.get(backend.key);
-    // What has not changed is the same object (`ReceivedParts`).
+    // An unchanged backend is the same object (`ReceivedParts`).
     if (known !== undefined && known.handle.backend === backend) return known;
     const identity = identityOf(backend);
     if (known?.identity !== identity) return { handle: new BackendHandle(backend, this.#options), identity };
@@ -59,13 +59,13 @@ export class Backends {
     return known;
   }
 
-  /** The rules in force name none of those that are gone: they finish their calls and close. */
-  closeFormer(): void {
-    for (const handle of this.#former) handle.close();
-    this.#former.clear();
+  /** Closes removed backends, which no current rule uses, after their calls. */
+  closeRemoved(): void {
+    for (const handle of this.#removed) handle.close();
+    this.#removed.clear();
   }
 
-  /** Figures of every endpoint of every backend, for operators. */
+  /** Returns the state of every endpoint of every backend, for operators. */
   endpoints(): readonly EndpointState[] {
     return [...this.#held.values()].flatMap(({ handle }) => handle.endpoints());
   }
@@ -80,11 +80,11 @@ export class Backends {
   destroy(): void {
     this.#upkeep.cancel();
     for (const { handle } of this.#held.values()) handle.destroy();
-    for (const handle of this.#former) handle.destroy();
+    for (const handle of this.#removed) handle.destroy();
   }
 }
 
-/** What a backend is for as long as requests may use it by one name. */
+/** The identity of a backend, with which requests may share a handle. */
 function identityOf({ kind, endpoints, protocol, tls, ai }: Backend): string {
   if (kind === "Service") return kind;
   const servers = endpoints.map(({ host, port }) => [host, port]);

@@ -17,7 +17,7 @@ function preferred(a: Candidate, b: Candidate): "a" | "b" | "either" {
 
 describe("of two endpoints", () => {
   test.each([
-    ["the one with fewer calls under way", endpoint(1), endpoint(2), "a"],
+    ["the one with fewer calls in progress", endpoint(1), endpoint(2), "a"],
     ["any, where they are alike", endpoint(3), endpoint(3), "either"],
     ["the healthier one", endpoint(0, { score: 0.3 }), endpoint(0), "b"],
     ["a busy one before one that fails", endpoint(2), endpoint(0, { score: 0.2 }), "a"],

@@ -1,27 +1,27 @@
-/** Which endpoint gets the next call. */
+/** Selects the endpoint of the next call. */
 import type { EndpointFigures } from "./endpoint-health.ts";
 
-/** What is weighed of an endpoint. */
+/** The state of an endpoint that the selection considers. */
 export interface Candidate {
-  /** Calls under way and waiting. */
+  /** Calls in progress and pending. */
   readonly inFlight: number;
   readonly health: EndpointFigures;
 }
 
-/** What has not been measured for so long is not held against an endpoint, or it would never be measured again. */
+/** Older measurements are ignored. Otherwise an endpoint with bad ones would never be measured again. */
 const staleMs = 10_000;
-/** Endpoints of like latency are told apart by load alone: to follow every small difference would starve the others. */
+/** Smaller differences of latency are ignored, since otherwise the slower endpoints would get no requests. */
 const likeLatency = 2;
-/** So that an endpoint that fails is asked now and then. */
+/** A failing endpoint still gets some requests. */
 const worstScore = 0.05;
 
 /**
- * Of two endpoints drawn at random the better one, by calls under way, health and latency: that spreads load almost as
- * well as asking all and never stampedes onto one (Mitzenmacher, "The Power of Two Choices", 2001).
+ * Returns the better one of two random endpoints, by calls in progress, health and latency. This distributes load almost as
+ * well as a comparison of all, without overloading one (Mitzenmacher, "The Power of Two Choices", 2001).
  *
  * @param random 0 ≤ random() < 1
  * @param nowMs monotonic
- * @returns nothing when there is none.
+ * @returns undefined if there is none.
  */
 export function pickEndpoint<T extends Candidate>(
   candidates: readonly T[],

@@ -1,17 +1,17 @@
 /**
- * One request to one endpoint. `UpstreamCall` is what undici calls back; it turns that into the few events that the
- * server needs, keeps their order honest (`onHead` at most once, `onData` only after it, then exactly one of `onEnd`
- * and `onFailure`, nothing after that) and tells the endpoint when its connection is free again.
+ * A request to an endpoint. `UpstreamCall` has the callbacks of undici and converts them to the events of the server, in a
+ * fixed order: `onHead` at most once, `onData` only after it, then exactly one of `onEnd` and `onFailure`, and nothing
+ * after that. It notifies the endpoint when its connection is free.
  */
 import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { isSwitchTo } from "./upgrade-protocol.ts";
 import type { Connection, HeadReader } from "./connection.ts";
 import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
-import { refused } from "./connection.ts";
+import { unprocessed } from "./connection.ts";
 import { abandon, beginStream, type StreamOwner } from "./http2-streams.ts";
 
-/** A request as it goes out. */
+/** A request to a backend. */
 export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, starting with `/`. */
@@ -20,15 +20,15 @@ export interface UpstreamRequest {
   readonly headers: readonly string[];
   /** A stream is read once, with back-pressure, and destroyed when the call ends. */
   readonly body: Buffer | Readable | undefined;
-  /** Longest silence of the endpoint, before and within its answer; 0 waits for ever, absent is the pool's own. */
+  /** Maximum time without data from the endpoint; 0 is unlimited, absent is that of the pool. */
   readonly idleTimeoutMs?: number;
-  /** Address of the client, among whom a full endpoint is shared; absent: the proxy itself. */
+  /** Address of the client; clients share a full endpoint. Absent for the proxy itself. */
   readonly client?: string;
-  /** A protocol to ask the endpoint to switch to (RFC 9110 §7.8); any answer but 101 is an ordinary one. */
+  /** The protocol of a requested switch (RFC 9110 §7.8). Any response other than 101 is a normal one. */
   readonly upgrade: string | undefined;
 }
 
-/** Receives the answer. All calls come from the event loop turn in which the bytes were read, in order. */
+/** Receives the response. All methods are called in order, in the turn of the event loop in which the bytes were read. */
 export interface ResponseSink {
   /** @param headers flat, names lower case, without hop-by-hop fields. */
   onHead(status: number, headers: string[], call: UpstreamCall): void;
@@ -37,23 +37,23 @@ export interface ResponseSink {
   onEnd(trailers: string[], call: UpstreamCall): void;
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void;
   /**
-   * In the place of all others, and only for a request with `upgrade`: the endpoint has switched protocols. The
-   * connection is the sink's now, to read and to close; the call counts as under way until it is closed.
+   * Called instead of all others, only for a request with `upgrade`: the endpoint has switched protocols. The sink reads and
+   * closes the connection. The call is in progress until it is closed.
    *
    * @param headers flat, names lower case, without hop-by-hop fields.
    */
   onUpgrade?(headers: string[], connection: Duplex, call: UpstreamCall): void;
-  /** One of the others threw: the call has been given up, and nothing more is told. */
+  /** Called if one of the others threw: the call is aborted, and no other method is called. */
   onFault(error: unknown, call: UpstreamCall): void;
 }
 
-/** Whoever lent a connection to a call. */
+/** The owner of the connection of a call. */
 export interface CallOwner {
-  /** The call has been handed to a live connection. */
+  /** The call has been assigned to an open connection. */
   begun(call: UpstreamCall): void;
-  /** The head of an answer has come, or the endpoint has switched protocols; called at most once per call. */
-  answered(call: UpstreamCall): void;
-  /** Called exactly once per call, before the sink hears of the end. */
+  /** The head of a response has arrived, or the endpoint has switched protocols. Called at most once per call. */
+  responded(call: UpstreamCall): void;
+  /** Called exactly once per call, before the sink is notified of the end. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
 }
 
@@ -62,29 +62,29 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   readonly #upgrade: string | undefined;
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
-  /** Absent before the call has begun, and once the whole answer has come. */
+  /** Undefined before the start of the call, and after the complete response. */
   #controller: Dispatcher.DispatchController | undefined;
   #hasBegun = false;
   #aborted = false;
   #hasExpired = false;
   #isDisplaced = false;
-  #isRefused = false;
+  #isUnprocessed = false;
   #done = false;
   #interimHeads = 0;
-  /** That had come on the connection when the call began. */
+  /** Bytes that the connection had received at the start of the call. */
   #bytesBefore = 0;
-  /** What the endpoint made of the connection when it switched protocols. */
+  /** The connection after a switch of protocols. */
   #switched: Duplex | undefined;
   /** `host:port` of the endpoint. */
   readonly address: string;
-  /** 0 until the head of an answer has come. */
+  /** 0 until the head of a response has arrived. */
   status = 0;
-  /** The connection that carries the call; the owner's business. Absent while the call waits for one. */
+  /** The connection of the call, set by the owner. Undefined while the call waits for one. */
   connection: Connection | undefined;
-  /** When it left, monotonic; the owner's business too. */
+  /** The time at which it was sent, on the monotonic clock, set by the owner. */
   sentMs = 0;
 
-  /** @param request whose body, where it is a stream, is the call's own to destroy. */
+  /** @param request with a body that the call destroys if it is a stream. */
   constructor(
     address: string,
     { body, upgrade }: Pick<UpstreamRequest, "body" | "upgrade">,
@@ -98,12 +98,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#owner = owner;
   }
 
-  /** Whether the call has come to its end, good or bad, or has been given up. */
+  /** Whether the call has ended, or was aborted. */
   get isOver(): boolean {
     return this.#done || this.#aborted;
   }
 
-  /** Stops reading from the endpoint until `resume`; the kernel's buffers then slow the endpoint down. */
+  /** Stops reading from the endpoint until `resume`. The buffers of the kernel then slow the endpoint down. */
   pause(): void {
     this.#controller?.pause();
   }
@@ -112,12 +112,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     if (this.#switched === undefined) this.#controller?.resume();
   }
 
-  /** Whether the call has been handed to a live connection. */
+  /** Whether the call has been assigned to an open connection. */
   get hasBegun(): boolean {
     return this.#hasBegun;
   }
 
-  /** Gives up: the connection is closed and the sink hears nothing more. Harmless after the end. */
+  /** Aborts the call: closes the connection, and calls no method of the sink. Has no effect after the end. */
   abort(): void {
     if (this.#done || this.#aborted) return;
     this.#aborted = true;
@@ -126,13 +126,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     else this.#switched.destroy();
   }
 
-  /** Gives up on an endpoint that takes too long, and holds that against it. */
+  /** Aborts a call that takes too long, which counts as a failure of the endpoint. */
   expire(): void {
     this.#hasExpired = true;
     this.abort();
   }
 
-  /** Ends the call in favour of another one: closes a switched connection, fails any other call. */
+  /** Ends the call in favor of another one: closes a switched connection, fails any other call. */
   displace(failure: UpstreamFailure): void {
     this.#isDisplaced = true;
     if (this.#switched !== undefined) {
@@ -148,7 +148,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     return this.#isDisplaced;
   }
 
-  /** Ends the call. Harmless after the end. */
+  /** Fails the call. Has no effect after the end. */
   fail(failure: UpstreamFailure): void {
     try {
       if (!this.#finish(failure)) return;
@@ -162,7 +162,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#controller = controller;
     this.#hasBegun = true;
     this.#owner.begun(this);
-    // undici begins some calls again; none may be whose answer has begun.
+    // undici restarts some calls, which must not happen after the start of a response.
     if (this.isOver || this.status !== 0) controller.abort(abortReason);
     else if (this.connection?.isHttp2 === true) beginStream(this);
     else if (this.connection !== undefined) {
@@ -174,14 +174,14 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   checkHead(): void {
     const { connection } = this;
     if (connection === undefined || connection.bytesRead() - this.#bytesBefore <= maxHeadBytes) return;
-    this.#reject("the endpoint does not come to the end of the head of its answer");
+    this.#reject("the head of the endpoint's response has no end");
   }
 
   onInterimHead(): void {
-    if (++this.#interimHeads > maxInterimHeads) this.#reject("the endpoint sends interim answers without end");
+    if (++this.#interimHeads > maxInterimHeads) this.#reject("the endpoint sends endless interim responses");
   }
 
-  /** Gives up an answer that cannot be used. */
+  /** Aborts a call with an invalid response. */
   #reject(message: string): void {
     if (this.isOver || this.status !== 0) return;
     this.fail({ kind: "reset", message });
@@ -193,10 +193,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     if (this.connection?.awaiting === this) this.connection.awaiting = undefined;
   }
 
-  onRefused(): void {
+  onUnprocessed(): void {
     if (this.#done || this.status !== 0) return;
-    this.#isRefused = true;
-    this.#controller?.abort(refused);
+    this.#isUnprocessed = true;
+    this.#controller?.abort(unprocessed);
   }
 
   onRequestUpgrade(
@@ -205,17 +205,17 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     headers: ResponseHeaders,
     connection: Duplex,
   ): void {
-    // Over HTTP/2 the response names no protocol: 2xx accepts the one of the request (RFC 8441 §5).
+    // In HTTP/2, the response has no protocol: 2xx accepts that of the request (RFC 8441 §5).
     if (this.connection?.isHttp2 === false && !isSwitchTo(this.#upgrade ?? "", headers["upgrade"])) {
       connection.destroy();
-      this.fail({ kind: "reset", message: "the endpoint has switched to another protocol than it was asked for" });
+      this.fail({ kind: "reset", message: "the endpoint has switched to another protocol than the requested one" });
       return;
     }
     this.#stopAwaiting();
     this.connection?.stopWatching();
     this.status = status;
     this.#switched = connection;
-    this.#owner.answered(this);
+    this.#owner.responded(this);
     connection.once("close", () => this.#finish(undefined));
     if (this.#aborted) connection.destroy();
     else {
@@ -228,8 +228,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    // The real answer follows a 1xx. RFC 9110 §15.2 has proxies pass these on, 103 (Early Hints) for one; we do not, and
-    // clients lose no more than the hint.
+    // The final response follows a 1xx. RFC 9110 §15.2 requires proxies to forward these, such as 103 (Early Hints). This one
+    // does not, and clients only miss the hint.
     if (this.#aborted) return;
     if (status < 200) {
       this.onInterimHead();
@@ -238,12 +238,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#stopAwaiting();
     const codings = headers["transfer-encoding"];
     if (codings !== undefined && !isChunkedAlone(codings)) {
-      // The chunks are taken off and the other codings stay, which the client would not be told of (RFC 9112 §7.4).
-      this.#reject("the endpoint has answered with a transfer coding that nobody asked for");
+      // The chunked coding is removed. The client would not know of the remaining codings (RFC 9112 §7.4).
+      this.#reject("the endpoint has responded with a transfer coding that was not requested");
       return;
     }
     this.status = status;
-    this.#owner.answered(this);
+    this.#owner.responded(this);
     try {
       this.#sink.onHead(status, endToEndHeaders(headers), this);
     } catch (error) {
@@ -262,7 +262,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: ResponseHeaders): void {
     const isWanted = this.#finish(undefined);
-    // It holds the fields of the answer, 2 KiB or more, and the client may take minutes to read what it has been sent.
+    // It holds the fields of the response, 2 KiB or more, and the client may take minutes to read.
     this.#controller = undefined;
     if (!isWanted) return;
     try {
@@ -272,48 +272,48 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     }
   }
 
-  /** Neither undici nor its other calls are to see what failed in ours. */
+  /** An error of the sink must not reach undici or other calls. */
   #onFault(error: unknown): void {
     this.abort();
     this.#sink.onFault(error, this);
   }
 
-  /** Told later: undici is in the midst of failing others, and a call that follows at once would be taken for one of them. */
+  /** Deferred, since undici is failing other calls, and would treat a call that is started now as one of them. */
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     process.nextTick(() => this.fail(this.#failureOf(error)));
   }
 
   #failureOf(error: Error): UpstreamFailure {
-    if (!this.#aborted && this.#isRefused) return toUpstreamFailure(refused, true);
-    // undici has begun it, and nothing says that the endpoint has not.
-    if (error === refused && this.#hasBegun) return { kind: "reset", message: "the endpoint has left" };
+    if (!this.#aborted && this.#isUnprocessed) return toUpstreamFailure(unprocessed, true);
+    // undici has started it, and the endpoint may have processed it.
+    if (error === unprocessed && this.#hasBegun) return { kind: "reset", message: "the endpoint has left" };
     if (!this.#aborted) return toUpstreamFailure(error, this.#hasBegun);
     return { kind: this.#hasExpired ? "timeout" : "aborted", message: error.message };
   }
 
-  /** @returns whether the sink should hear of it. */
+  /** @returns whether to notify the sink. */
   #finish(failure: UpstreamFailure | undefined): boolean {
     if (this.#done) return false;
     this.#done = true;
-    // undici forgets it in some cases; then nobody would read what the client still sends, or see it leave.
+    // undici sometimes does not destroy it. Then the rest of the client's body would not be read, nor its end noticed.
     if (this.#body instanceof Readable && !this.#body.destroyed) abandon(this.#body);
     this.#owner.release(this, failure);
     return !this.#aborted;
   }
 }
 
-/** Bytes of an answer before its body, interim heads included; and of the body what comes in the same reads. */
+/** Maximum bytes before the body of a response, including interim heads, and the part of the body in the same reads. */
 const maxHeadBytes = 256 * 1024;
-/** Answers with a status of 1xx before the final one. */
+/** Maximum number of interim responses (1xx). */
 const maxInterimHeads = 16;
 
-const abortReason = new Error("the call was given up");
+const abortReason = new Error("the call was aborted");
 
 type ResponseHeaders = Record<string, string | string[] | undefined>;
 
 /**
- * Flattens what undici parsed (names lower case), and leaves out what concerns the one connection only (RFC 9110 §7.6.1)
- * and what only this gateway may say.
+ * Flattens the headers of undici (names in lower case), without connection-specific fields (RFC 9110 §7.6.1) and those that
+ * only this gateway may set.
  */
 function endToEndHeaders(headers: ResponseHeaders): string[] {
   const flat: string[] = [];
@@ -333,7 +333,7 @@ function isChunkedAlone(codings: string | string[]): boolean {
 }
 
 const notForwarded: ReadonlySet<string> = new Set([
-  // Of a refusal by a global limit alone: clients would take a backend's for that.
+  // Only for denials by a global limit. Clients would treat one of a backend as such a denial.
   "x-envoy-ratelimited",
   "connection",
   "keep-alive",
@@ -345,7 +345,7 @@ const notForwarded: ReadonlySet<string> = new Set([
   "te",
 ]);
 
-/** Fields that `Connection` names; nothing for the everyday `keep-alive` and `close`. */
+/** Returns the fields that `Connection` lists; undefined for the common values `keep-alive` and `close`. */
 function connectionOptions(value: string | string[]): ReadonlySet<string> | undefined {
   if (value === "keep-alive" || value === "close") return undefined;
   const text = typeof value === "string" ? value : value.join(",");

@@ -1,19 +1,19 @@
 /**
- * One connection to an endpoint: an undici `Client`, which opens its socket with its first request, closes it when it has
- * been idle, and opens it again on use.
+ * A connection to an endpoint: an undici `Client`, which opens its socket with its first request, closes it when it is idle,
+ * and opens it again on use.
  */
 import { isIP, type LookupFunction, type Socket } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { buildConnector, Client } from "undici";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "../connect/client-tls.ts";
-import { refusedByEndpoint } from "./failure.ts";
+import { unprocessedByEndpoint } from "./failure.ts";
 import { findForbidden, guardedLookup } from "../connect/guarded-lookup.ts";
 import { watchStreams } from "./http2-streams.ts";
 
 watchStreams();
 
-/** How an endpoint is reached. */
+/** How to connect to an endpoint. */
 export interface ConnectionTarget {
   readonly endpoint: Endpoint;
   /** Absent: plain text. */
@@ -24,12 +24,12 @@ export interface ConnectionTarget {
 
 export interface ConnectionTimeouts {
   readonly connectTimeoutMs: number;
-  /** Longest wait for the head of an answer, and between two pieces of a body; 0 waits for ever. */
+  /** Maximum time until the head of a response, and between two parts of a body; 0 is unlimited. */
   readonly idleTimeoutMs: number;
 }
 
 export interface ConnectionOptions extends ConnectionTimeouts {
-  /** Judges every address before it is connected to. */
+  /** Checks every address before a connection. */
   readonly addresses: AddressGuard;
 }
 
@@ -38,28 +38,30 @@ export interface Connection {
   readonly client: Client;
   readonly isHttp2: boolean;
   calls: number;
-  /** No call was sent on it since `EndpointPool.closeIdle` looked last. */
+  /** Whether no call was sent on it since the last `EndpointPool.closeIdle`. */
   isUnused: boolean;
-  /** Of its socket, if it has one; undici keeps what an endpoint that leaves has taken when its client is destroyed. */
-  readonly breakOff: () => void;
-  /** The call whose answer has not begun, of HTTP/1.1. */
+  /** Destroys its socket. undici keeps accepted streams of a leaving endpoint when its client is destroyed. */
+  readonly destroySocket: () => void;
+  /** The HTTP/1.1 call without a response so far. */
   awaiting: HeadReader | undefined;
-  /** Bytes that have come on its socket. */
+  /** The bytes received on its socket. */
   readonly bytesRead: () => number;
-  /** Of the socket; to be called before it is switched to another protocol. */
+  /** Removes the listeners from the socket, before it is switched to another protocol. */
   readonly stopWatching: () => void;
 }
 
-/** Whoever waits for the head of an answer. */
+/** A call that waits for the head of a response. */
 export interface HeadReader {
-  /** More bytes have come than a head may have. */
+  /** Called when bytes have arrived, to check the length of the head. */
   checkHead(): void;
 }
 
-/** The error of a call that its endpoint has not looked at. */
-export const refused = Object.assign(new Error("the endpoint has not taken the request"), { code: refusedByEndpoint });
+/** The error of a call that its endpoint has not processed. */
+export const unprocessed = Object.assign(new Error("the endpoint has not processed the request"), {
+  code: unprocessedByEndpoint,
+});
 
-/** Calls that one connection carries at once. More streams than this share a socket's loss and its one core badly. */
+/** Maximum number of concurrent calls of a connection. More streams would all fail with it, and share its one core. */
 export function callsPerConnection({ protocol }: ConnectionTarget): number {
   return protocol === "h2" ? 100 : 1;
 }
@@ -70,11 +72,11 @@ export function addressOf({ host, port }: Endpoint): string {
 }
 
 /**
- * Makes a connection; nothing is sent before its first request.
+ * Creates a connection. Nothing is sent before its first request.
  *
- * @param onLeaving called when its endpoint leaves (HTTP/2 GOAWAY): what it has taken is finished, all else fails as
- * refused, and no call must follow. undici would go on with another socket under the same client, and take the calls of
- * one for those of the other when either ends: it would send again what has been taken.
+ * @param onLeaving called when its endpoint leaves (HTTP/2 GOAWAY): accepted calls finish, all others fail as unprocessed,
+ * and no call must follow. undici would continue with another socket in the same client, confuse the calls of both when
+ * either ends, and send accepted calls again.
  */
 export function openConnection(
   target: ConnectionTarget,
@@ -90,7 +92,7 @@ export function openConnection(
     : failToConnect(`${addressOf(endpoint)} is not a valid address`);
   const isHttp2 = protocol === "h2";
   let socket: Socket | undefined;
-  // undici bounds fields, but not the reason of a status, nor interim heads together.
+  // undici bounds fields, but neither the reason phrase nor the total of interim heads.
   const watch = (): void => connection.awaiting?.checkHead();
   const client = new Client(isUrl ? origin : "http://invalid", {
     pipelining: streams,
@@ -111,21 +113,21 @@ export function openConnection(
     isHttp2,
     calls: 0,
     isUnused: false,
-    breakOff: () => void socket?.destroy(),
+    destroySocket: () => void socket?.destroy(),
     awaiting: undefined,
     bytesRead: () => socket?.bytesRead ?? 0,
     stopWatching: () => void socket?.off("readable", watch),
   };
   client.on("disconnect", () => {
-    // Of a connection that has just closed nothing is left, and one of HTTP/1.1 that was switched is not undici's any more.
+    // A closed connection has no calls left, and a switched HTTP/1.1 connection does not belong to undici any more.
     if (!isHttp2 || socket?.destroyed !== false) return;
-    void client.destroy(refused);
+    void client.destroy(unprocessed);
     onLeaving?.(connection);
   });
   return connection;
 }
 
-/** TLS settings that Node refuses fail the calls that need them, and nothing else. */
+/** TLS settings that Node rejects only fail the calls with them. */
 function safeConnectorOf(target: ConnectionTarget, options: ConnectionOptions): buildConnector.connector {
   try {
     return connectorOf(target, options);
@@ -134,14 +136,14 @@ function safeConnectorOf(target: ConnectionTarget, options: ConnectionOptions): 
   }
 }
 
-/** A connector whose every connection fails. A `Client` throws where its origin is not a URL, which a host can cause. */
+/** Returns a connector that always fails. A `Client` throws if its origin is not a URL, which a host can cause. */
 function failToConnect(message: string): buildConnector.connector {
   return (_asked, callback) => process.nextTick(callback, new Error(message), null);
 }
 
 /**
- * Connects to permitted addresses only. undici would take the server's name from each request's `host`, which is the
- * client's to choose.
+ * Returns a connector for permitted addresses. undici would use the `host` of each request, which the client chooses, as the
+ * server name.
  */
 function connectorOf(
   { protocol, tls, endpoint }: ConnectionTarget,
@@ -149,7 +151,7 @@ function connectorOf(
 ): buildConnector.connector {
   const isHttp2 = protocol === "h2";
   const secure = tls === undefined ? undefined : clientTls(endpoint.host, tls);
-  // `useH2c` is undici's; its types know it for a Client only.
+  // `useH2c` is an option of undici, which its types have only for a Client.
   const options: buildConnector.BuildOptions & { readonly useH2c: boolean; readonly lookup: LookupFunction } = {
     ...secure,
     timeout,
@@ -160,7 +162,7 @@ function connectorOf(
   };
   const connect = buildConnector(options);
   return (asked, callback) => {
-    // As undici has it, which rewrites some hosts: 2130706433 is 127.0.0.1.
+    // The host of undici, which rewrites some hosts: 2130706433 is 127.0.0.1.
     const forbidden = findForbidden(addresses, asked.hostname, endpoint.port);
     if (forbidden !== undefined) process.nextTick(callback, forbidden, null);
     else connect(secure === undefined ? asked : { ...asked, servername: secure.servername }, callback);

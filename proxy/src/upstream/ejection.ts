@@ -1,23 +1,24 @@
-/** When an endpoint that keeps failing is left out, and for how long. */
+/** Outlier detection: when a failing endpoint is ejected, and for how long. */
 import type { EndpointFigures } from "./endpoint-health.ts";
 
-/** In a row. */
+/** Consecutive failures. */
 const failuresToEject = 5;
 const firstEjectionMs = 10_000;
 const longestEjectionMs = 300_000;
 
-/** Whether it has failed too often; one that has come back and fails again at once goes again at once. */
+/** Whether to eject an endpoint. One that fails again right after its return is ejected again. */
 export function deservesEjection({ consecutiveFailures }: EndpointFigures): boolean {
   return consecutiveFailures >= failuresToEject;
 }
 
-/** At most half of them: when most fail, the fault is elsewhere, and the others could not carry the load. */
+/** At most half are ejected: if most fail, the cause is elsewhere, and the others could not carry the load. */
 export function mayEject(endpoints: number, alreadyOut: number): boolean {
   return alreadyOut + 1 <= endpoints / 2;
 }
 
 /**
- * Doubles each time, and up to half as much again at random, so that those that failed together do not return together.
+ * Returns the time of an ejection. It doubles each time, with a random addition of up to half, so that endpoints that failed
+ * together do not return together.
  *
  * @param timesEjected before this one.
  * @param random 0 ≤ random < 1

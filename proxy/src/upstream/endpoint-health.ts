@@ -1,35 +1,35 @@
 /**
- * What the last answers of an endpoint say of it. Moving averages in which the newest answer counts 0.3, so that about
+ * The health of an endpoint by its last responses, as moving averages in which the newest response counts 0.3, so that about
  * the last ten matter.
  */
 
-/** Share of the newest answer in the averages. */
+/** The weight of the newest response in the averages. */
 const alpha = 0.3;
-/** From here on an endpoint shows as 1.00, and what it was punished for is forgotten. */
+/** The score from which an endpoint is displayed as 1.00, and its previous ejections are ignored. */
 const recovered = 0.995;
 
 export class EndpointHealth {
-  /** 0 to 1: the share of good answers; 1 before the first. */
+  /** 0 to 1: the share of successful responses; 1 before the first. */
   score = 1;
-  /** Until the head of an answer; 0 before the first. */
+  /** Time until the head of a response; 0 before the first. */
   latencyMs = 0;
-  /** Requests that were sent here, each once however often it was tried. */
+  /** The number of requests, each counted once for all its attempts. */
   requests = 0;
-  /** Since the last good answer. */
+  /** Failures since the last success. */
   consecutiveFailures = 0;
-  /** How often it was left out, until it was well again. */
+  /** The number of ejections since it was last healthy. */
   timesEjected = 0;
-  /** When the last outcome was noted, monotonic. */
+  /** The time of the last result, on the monotonic clock. */
   notedMs = Number.NEGATIVE_INFINITY;
 
-  /** An answer has begun. */
-  answered(isGood: boolean, latencyMs: number, nowMs: number): void {
+  /** Records the start of a response. */
+  responded(isGood: boolean, latencyMs: number, nowMs: number): void {
     this.latencyMs = this.latencyMs === 0 ? latencyMs : this.latencyMs + alpha * (latencyMs - this.latencyMs);
     if (isGood) this.#succeeded(nowMs);
     else this.failed(nowMs);
   }
 
-  /** There was no answer, or it broke off. */
+  /** Records a missing or truncated response. */
   failed(nowMs: number): void {
     this.notedMs = nowMs;
     this.score -= alpha * this.score;
@@ -44,7 +44,7 @@ export class EndpointHealth {
   }
 }
 
-/** The same for readers, who change nothing. */
+/** The same for readers. */
 export type EndpointFigures = Readonly<
   Pick<EndpointHealth, "consecutiveFailures" | "latencyMs" | "notedMs" | "requests" | "score" | "timesEjected">
 >;

@@ -1,8 +1,8 @@
 /**
- * The connections of this worker to one endpoint, as many as are allowed, and the calls that wait for one. Connections
- * with room for a call wait on a stack, so the warmest is used first and the others age out.
+ * The connections of this worker to an endpoint, up to a maximum, and the calls that wait for one. Available connections are
+ * on a stack, so that the last used one is used first and the others become idle.
  *
- * A worker has tens of thousands of endpoints and calls few of them, so a pool makes each part of its state at first use.
+ * A worker has tens of thousands of endpoints and uses few of them, so a pool creates each part of its state at first use.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Dispatcher } from "undici";
@@ -21,7 +21,7 @@ import { type EndpointFigures, EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
-import { WaitingLine } from "./waiting-line.ts";
+import { PendingQueue } from "./pending-queue.ts";
 
 export interface PoolOptions
   extends ConnectionOptions,
@@ -29,14 +29,14 @@ export interface PoolOptions
   readonly clock: Clock;
 }
 
-/** The calls of one backend, but for tunnels, added up by its pools. */
+/** The number of calls of a backend, without tunnels, over all its pools. */
 export interface BackendLoad {
   /** On a connection or waiting for one. */
   inFlight: number;
   waiting: number;
 }
 
-/** Whoever decides what becomes of an endpoint that fails. */
+/** The owner of a pool, which decides about ejection. */
 export interface PoolOwner {
   readonly load: BackendLoad;
   onFailed(pool: EndpointPool): void;
@@ -48,19 +48,19 @@ export class EndpointPool implements CallOwner {
   #health: EndpointHealth | undefined;
   readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
-  /** Of a TLS endpoint; undici opens a new socket for each request that names another. */
+  /** The server name of a TLS endpoint. undici opens a new socket for each request with another one. */
   readonly #servername: string | null;
   #connections: Set<Connection> | undefined;
-  /** Those whose endpoint leaves, until their last call has ended; they count for nothing. */
+  /** Connections with a leaving endpoint, until their last call has ended. They do not count. */
   #leaving: Set<Connection> | undefined;
-  /** Those with room for a call. */
+  /** The available connections. */
   readonly #free: Connection[] = [];
-  #line: WaitingLine | undefined;
-  /** Calls whose HTTP/2 connection is being made, or accepts no stream for now (SETTINGS_MAX_CONCURRENT_STREAMS). */
-  #starting: WaitingLine | undefined;
+  #pending: PendingQueue | undefined;
+  /** Calls with an HTTP/2 connection that is being opened, or accepts no stream now (SETTINGS_MAX_CONCURRENT_STREAMS). */
+  #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
   #closing = false;
-  /** Calls that are on a connection or wait for one. */
+  /** Calls that have a connection or wait for one. */
   inFlight = 0;
 
   constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
@@ -83,7 +83,7 @@ export class EndpointPool implements CallOwner {
     return this.#health ?? unmeasured;
   }
 
-  /** The endpoint is left out once more. */
+  /** Counts an ejection. */
   countEjection(): void {
     this.#ownHealth.timesEjected++;
   }
@@ -92,17 +92,17 @@ export class EndpointPool implements CallOwner {
     return (this.#health ??= new EndpointHealth());
   }
 
-  /** Whether a call would have to wait in line. */
+  /** Whether a call would have to wait. */
   get isBusy(): boolean {
     return this.#free.length === 0 && this.#size >= this.#maxConnections;
   }
 
-  /** Connections that may carry calls. */
+  /** The number of connections for calls. */
   get #size(): number {
     return this.#connections?.size ?? 0;
   }
 
-  /** Those that tunnels take come on top. */
+  /** The maximum, to which the connections of tunnels are added. */
   get #maxConnections(): number {
     return this.#options.maxConnections + Math.ceil((this.#tunnels?.size ?? 0) / this.#callsPerConnection);
   }
@@ -115,19 +115,19 @@ export class EndpointPool implements CallOwner {
     return (this.#tunnels ??= new TunnelShare(this.#options.maxTunnels ?? this.#options.maxConnections));
   }
 
-  get #ownLine(): WaitingLine {
+  get #ownPending(): PendingQueue {
     const { clock, maxWaitMs } = this.#options;
-    return (this.#line ??= new WaitingLine({
+    return (this.#pending ??= new PendingQueue({
       clock,
       maxWaitMs,
       load: this.#owner.load,
-      failure: `no connection has become free within ${maxWaitMs} ms`,
+      failure: `no connection became available within ${maxWaitMs} ms`,
     }));
   }
 
-  get #ownStarting(): WaitingLine {
+  get #ownStarting(): PendingQueue {
     const { clock, maxWaitMs, connectTimeoutMs } = this.#options;
-    return (this.#starting ??= new WaitingLine({
+    return (this.#starting ??= new PendingQueue({
       clock,
       maxWaitMs: connectTimeoutMs + maxWaitMs,
       load: { waiting: 0 },
@@ -137,27 +137,27 @@ export class EndpointPool implements CallOwner {
 
   /** Whether calls wait for a connection. */
   get hasWaiting(): boolean {
-    return this.#line?.first !== undefined;
+    return this.#pending?.first !== undefined;
   }
 
   /**
-   * Fails a call that waits, of the client with the most of them, so that one of `client` can wait in its place.
+   * Fails a pending call of the client with the most of them, so that one of `client` can wait instead.
    *
-   * @returns false, and fails none, where `client` itself has as many.
+   * @returns false, without failing one, if `client` itself has as many.
    */
   makeRoomFor(client: string | undefined): boolean {
-    return this.#line?.makeRoomFor(client) ?? false;
+    return this.#pending?.makeRoomFor(client) ?? false;
   }
 
-  /** As `makeRoomFor`, for a call that may switch protocols; true where there is room already. */
+  /** As `makeRoomFor`, for a call that may switch protocols. Returns true if there is room. */
   makeRoomForTunnel(client: string | undefined): boolean {
     return this.#ownTunnels.makeRoomFor(client);
   }
 
   /**
-   * Sends `request` as soon as there is a connection with room; `sink` hears of the answer.
+   * Sends `request` as soon as a connection is available. `sink` receives the response.
    *
-   * @param isRepeated whether this endpoint has been sent the same request before: it is a call more, and no request more.
+   * @param isRepeated whether this endpoint got the same request before: it counts as another call, but not as another request.
    */
   send(request: UpstreamRequest, sink: ResponseSink, isRepeated = false): UpstreamCall {
     const call = new UpstreamCall(this.address, request, sink, this);
@@ -166,12 +166,12 @@ export class EndpointPool implements CallOwner {
     else this.#ownTunnels.add(call, request.client);
     if (!isRepeated) this.#ownHealth.requests++;
     const connection = this.#connectionWithRoom();
-    if (connection === undefined) this.#ownLine.join(call, request);
+    if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
   }
 
-  /** Closes connections that have carried no call since this was called last; undici's client stays after its socket. */
+  /** Closes connections without a call since the last time. undici keeps the client after its socket. */
   closeIdle(): void {
     for (const connection of [...this.#free]) {
       if (connection.calls > 0) continue;
@@ -180,31 +180,31 @@ export class EndpointPool implements CallOwner {
     }
   }
 
-  /** Lets calls finish, those of requests that still hold an older snapshot too, and closes each connection after its last. */
+  /** Closes each connection after its last call, including calls of requests with an older snapshot. */
   close(): void {
     this.#closing = true;
     for (const connection of [...this.#free]) if (connection.calls === 0) this.#discard(connection);
   }
 
-  /** Closes every connection now; calls under way fail. */
+  /** Closes every connection now. Calls in progress fail. */
   destroy(): void {
     this.#closing = true;
     for (const { client } of this.#connections ?? []) void client.destroy();
-    for (const connection of this.#leaving ?? []) connection.breakOff();
+    for (const connection of this.#leaving ?? []) connection.destroySocket();
   }
 
   begun(call: UpstreamCall): void {
     this.#starting?.leave(call);
   }
 
-  answered(call: UpstreamCall): void {
+  responded(call: UpstreamCall): void {
     const nowMs = this.#options.clock.monotonicMs();
     const isGood = call.status < 500;
-    this.#ownHealth.answered(isGood, nowMs - call.sentMs, nowMs);
+    this.#ownHealth.responded(isGood, nowMs - call.sentMs, nowMs);
     if (!isGood) this.#owner.onFailed(this);
   }
 
-  /** Takes a connection back from a call that ended. Of HTTP/1.1, one on which a call failed is not used again. */
+  /** Takes the connection of an ended call back. An HTTP/1.1 connection with a failed call is not used again. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
     if (this.#tunnels?.delete(call) !== true) this.#owner.load.inFlight--;
@@ -214,12 +214,12 @@ export class EndpointPool implements CallOwner {
     }
     const { connection } = call;
     if (connection === undefined) {
-      this.#line?.forget(call);
+      this.#pending?.forget(call);
       return;
     }
     call.connection = undefined;
     this.#starting?.leave(call);
-    // It accepts no streams, and other connections may: what it carries is finished, and nothing more is sent over it.
+    // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded") this.#leave(connection);
     if (this.#leaving?.has(connection) === true) {
       connection.calls--;
@@ -228,13 +228,13 @@ export class EndpointPool implements CallOwner {
         if (!connection.client.destroyed) void connection.client.destroy();
       }
     } else this.#takeBack(connection, failure !== undefined);
-    // The tunnel that it was opened for has ended.
+    // The tunnel for which it was opened has ended.
     if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
     this.#serveNext();
     if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
 
-  /** A stream that failed leaves the others of its connection alone, and undici opens a new socket where one broke. */
+  /** A failed stream does not affect the others of its connection, and undici opens a new socket if one broke. */
   #takeBack(connection: Connection, hasFailed: boolean): void {
     const wasFull = connection.calls === this.#callsPerConnection;
     connection.calls--;
@@ -243,15 +243,15 @@ export class EndpointPool implements CallOwner {
   }
 
   #serveNext(): void {
-    const next = this.#line?.first;
+    const next = this.#pending?.first;
     if (next === undefined) return;
     const connection = this.#connectionWithRoom();
     if (connection === undefined) return;
-    this.#line?.leave(next.call);
+    this.#pending?.leave(next.call);
     this.#dispatch(connection, next.request, next.call);
   }
 
-  /** The one on top of the stack, which is a new one where there was none. */
+  /** Returns the connection on top of the stack, or a new one. */
   #connectionWithRoom(): Connection | undefined {
     const free = this.#free.at(-1);
     if (free !== undefined || this.#size >= this.#maxConnections) return free;
@@ -282,11 +282,11 @@ export class EndpointPool implements CallOwner {
     call.connection = connection;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
-    // The name is undici's too, only its types do not know.
+    // The option exists in undici, but not in its types.
     const options: Dispatcher.DispatchOptions & { servername: string | null } = {
       method: request.method,
       path: request.path,
-      // undici reads the array and keeps none of it; its type only lacks the word readonly.
+      // undici only reads the array; its type lacks readonly.
       headers: request.headers as string[],
       body: request.body ?? null,
       servername: this.#servername,
@@ -297,17 +297,17 @@ export class EndpointPool implements CallOwner {
     try {
       connection.client.dispatch(options, call);
     } catch (error) {
-      // A request that undici refuses to write (a method or a header that it finds unsafe): nothing was sent.
+      // undici rejects a request with an unsafe method or header, and has sent nothing.
       call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
     }
     if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
   }
 }
 
-/** Not where we gave up ourselves, or never got as far as to ask, nor where it only leaves. */
+/** Whether a failure counts against the endpoint: not if the call was aborted or not sent, or the endpoint leaves. */
 function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
-  return kind !== "aborted" && kind !== "overloaded" && kind !== "refused" && kind !== "forbidden";
+  return kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden";
 }
 
-/** Of every endpoint that has not been called. */
+/** The health of an unused endpoint. */
 const unmeasured: EndpointFigures = new EndpointHealth();

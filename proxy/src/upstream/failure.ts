@@ -1,62 +1,62 @@
 /**
- * Why a call to a backend did not end well, told apart by what a caller may do about it: a connection that was never
- * made can be tried elsewhere, an answer that broke off can not.
+ * Why a call to a backend failed, by what a caller can do: a failed connection can be retried on another endpoint, a truncated
+ * response cannot.
  */
 import { forbiddenAddress } from "../connect/guarded-lookup.ts";
 
 export interface UpstreamFailure {
-  readonly kind: /** No connection: refused, unreachable, name not found, TLS refused. Nothing was sent. */
+  readonly kind: /** No connection: connection refused, unreachable, name not found, TLS failure. Nothing was sent. */
     | "connect"
-    /** The connection broke after the request was (perhaps partly) sent. */
+    /** The connection ended after the request was sent, perhaps partly. */
     | "reset"
-    /** The endpoint kept silent for too long. */
+    /** The endpoint sent nothing for too long. */
     | "timeout"
-    /** We gave up ourselves, or the client broke its upload off. */
+    /** The proxy aborted the call, or the client aborted its upload. */
     | "aborted"
-    /** The endpoint leaves, or is full, and has not looked at the request (HTTP/2). */
-    | "refused"
-    /** No connection became free in time: nothing was sent. */
+    /** The endpoint leaves, or is full, and has not processed the request (HTTP/2). */
+    | "unprocessed"
+    /** No connection became available in time. Nothing was sent. */
     | "overloaded"
-    /** The address is one that nothing may connect to, or the name resolves to no other: nothing was sent. */
+    /** The proxy must not connect to the address, or to any address of the name. Nothing was sent. */
     | "forbidden"
-    /** It cannot be written as HTTP (a method or a field that would be taken for something else): nothing was sent. */
+    /** The request has a method or a field that is not valid in HTTP. Nothing was sent. */
     | "unsendable";
   /** For the log; never shown to clients. */
   readonly message: string;
 }
 
-/** The code of an error with which a request's body ends where the client has broken it off. */
-export const uploadBrokenOff = "ERR_UPLOAD_BROKEN_OFF";
+/** The code of the error with which the body of a request ends if the client aborts it. */
+export const uploadAborted = "ERR_UPLOAD_ABORTED";
 
-/** The code of the error of a call that its endpoint has not looked at. */
-export const refusedByEndpoint = "ERR_REFUSED_BY_ENDPOINT";
+/** The code of the error of a call that its endpoint has not processed. */
+export const unprocessedByEndpoint = "ERR_UNPROCESSED_BY_ENDPOINT";
 
-/** undici and Node name their causes by `code`; all others are a connection that broke. */
+/** The kinds of failures by the `code` of undici and Node. Any other error is a broken connection. */
 const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
   UND_ERR_CONNECT_TIMEOUT: "connect",
   UND_ERR_HEADERS_TIMEOUT: "timeout",
   UND_ERR_BODY_TIMEOUT: "timeout",
   UND_ERR_ABORTED: "aborted",
   UND_ERR_INVALID_ARG: "unsendable",
-  [uploadBrokenOff]: "aborted",
-  [refusedByEndpoint]: "refused",
+  [uploadAborted]: "aborted",
+  [unprocessedByEndpoint]: "unprocessed",
   [forbiddenAddress]: "forbidden",
 };
 
-/** Kinds that say all, whether or not there was a connection. */
-const needsNoConnection: ReadonlySet<UpstreamFailure["kind"]> = new Set(["unsendable", "refused", "forbidden"]);
+/** Kinds that do not depend on whether there was a connection. */
+const needsNoConnection: ReadonlySet<UpstreamFailure["kind"]> = new Set(["unsendable", "unprocessed", "forbidden"]);
 
 /**
- * Sorts an error of the transport.
+ * Classifies an error of the transport.
  *
- * @param started whether the request had been handed to a live connection.
+ * @param started whether the request had been assigned to an open connection.
  */
 export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFailure {
   const code = errorCode(error);
   const message =
     error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
   const kind = code === undefined ? undefined : kindByCode[code];
-  // Before a connection is there, a timeout is one of connecting too.
+  // Before the connection is open, a timeout is also one of connecting.
   if (!started && (kind === undefined || !needsNoConnection.has(kind))) return { kind: "connect", message };
   return { kind: kind ?? "reset", message };
 }

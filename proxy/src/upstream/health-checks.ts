@@ -1,6 +1,6 @@
 /**
- * Asks one endpoint from time to time how it is, on connections of its own, and says when that changes. Three failures
- * in a row make an endpoint one that fails; one good answer makes it well again.
+ * Active health checks of an endpoint, on their own connections. Three consecutive failures make an endpoint unhealthy, and one
+ * success makes it healthy.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
@@ -20,7 +20,7 @@ export class HealthChecks {
 
   constructor(options: HealthCheckSettings & CheckedEndpoint) {
     this.#options = options;
-    // Spread, so that the endpoints of a large cluster are not all asked in one moment.
+    // At random times, so that the endpoints of a large cluster are not all checked at once.
     this.#timer = options.clock.setTimer(options.intervalMs * options.random(), () => void this.#check());
   }
 
@@ -57,11 +57,11 @@ interface CheckedEndpoint {
   readonly log: Logger;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
-  /** `isFailing` has changed. */
+  /** Called when `isFailing` has changed. */
   readonly onChange: () => void;
 }
 
-/** One check on a connection of its own. Never rejects. */
+/** Makes one check on its own connection. Never rejects. */
 function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
   const { target, addresses, clock, timeoutMs, path } = options;
   const { client } = openConnection(target, { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs, addresses });
@@ -79,7 +79,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
       onFailure: () => conclude(false),
       onFault: () => conclude(false),
     };
-    const owner = { begun: () => undefined, answered: () => undefined, release: () => undefined };
+    const owner = { begun: () => undefined, responded: () => undefined, release: () => undefined };
     const { endpoint, tls } = target;
     const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
     try {
@@ -88,7 +88,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
         new UpstreamCall(addressOf(endpoint), { body: undefined, upgrade: undefined }, sink, owner),
       );
     } catch {
-      // A path or a host that undici refuses to write.
+      // A path or a host that undici rejects.
       conclude(false);
     }
   });

@@ -37,7 +37,7 @@ test.each([undefined, constants.NGHTTP2_REFUSED_STREAM])(
   },
 );
 
-test("a stream that nobody listens to any more fails in silence with its connection", async () => {
+test("a stream without listeners fails silently with its connection", async () => {
   const { session, stream } = await openStream();
   session.destroy(new Error("socket idle timeout"));
   await new Promise((resolve) => stream.once("close", resolve));

@@ -1,23 +1,23 @@
 /**
- * How a call is given up over HTTP/2. undici closes its stream: without a reason where the call is aborted, with
- * REFUSED_STREAM where the endpoint leaves (GOAWAY) and takes no notice of it any more. Node holds such a reset back
- * until the body has left; where that waits for the endpoint's flow-control window, the stream leaves Node packing empty
- * frames for ever, with all of the machine's memory (seen with Node 26.10 and undici 8.12). A stream that is destroyed
- * with Node's own AbortError, and not closed before, is reset at once with CANCEL (RFC 9113 §7).
+ * How a call is aborted in HTTP/2. undici closes its stream: without a code if the call is aborted, with REFUSED_STREAM if the
+ * endpoint leaves (GOAWAY), and then ignores it. Node delays such a reset until the body has been sent. If the body waits for
+ * the flow-control window of the endpoint, Node creates empty frames forever and uses all memory (observed with Node 26.10 and
+ * undici 8.12). A stream that is destroyed with Node's own AbortError, without closing it before, is reset immediately with
+ * CANCEL (RFC 9113 §7).
  *
- * Here is also seen which requests an endpoint has not looked at (RFC 9113 §8.7): it refused the stream, or left (GOAWAY)
- * without taking it. undici would send such a request again by itself, where a break of the next connection can make it
- * send others too; whoever made the call is told instead, and does that.
+ * This module also detects requests that an endpoint has not processed (RFC 9113 §8.7): it rejected the stream, or left
+ * (GOAWAY) without accepting it. undici would send such a request again by itself, and after a failure of the next connection
+ * perhaps others too. The owner of the call is notified instead, and retries.
  */
 import { subscribe } from "node:diagnostics_channel";
 import { type ClientHttp2Stream, constants, type Http2Session } from "node:http2";
 import { addAbortSignal, type Readable } from "node:stream";
 
-/** Whoever a stream was opened for. */
+/** The owner of a stream. */
 export interface StreamOwner {
-  /** The endpoint has not looked at the request: it may be sent elsewhere, whatever it asks for. */
-  onRefused(): void;
-  /** An answer with a status of 1xx has come. */
+  /** The endpoint has not processed the request, so it can be sent to another one, whatever its method. */
+  onUnprocessed(): void;
+  /** An interim response (1xx) has arrived. */
   onInterimHead(): void;
 }
 
@@ -26,7 +26,7 @@ interface OwnedStream extends ClientHttp2Stream {
 }
 
 interface WatchedSession extends Http2Session {
-  /** The last stream that its endpoint has taken, or may have: without bound till it leaves (GOAWAY). */
+  /** The last stream that its endpoint may have accepted; unbounded until it leaves (GOAWAY). */
   [lastTakenKey]?: number;
 }
 
@@ -35,13 +35,13 @@ const lastTakenKey = Symbol("last taken");
 /** RFC 9113 §6.2 */
 const headersFrame = 0x1;
 
-/** Who begins a request, until its stream is there. */
+/** The owner of a request that is being started, until its stream exists. */
 let beginning: StreamOwner | undefined;
 
-/** Makes `owner` that of the stream which is opened next, in the same turn. */
+/** Sets the owner of the stream that is opened next, in the same turn. */
 export function beginStream(owner: StreamOwner): void {
   beginning = owner;
-  // None comes of it where the connection breaks at that very moment; another client's must not be taken for it.
+  // If the connection breaks at this moment, no stream is opened, and that of another client must not get this owner.
   queueMicrotask(endBeginning);
 }
 
@@ -49,23 +49,23 @@ function endBeginning(): void {
   beginning = undefined;
 }
 
-/** What Node publishes with each stream that a client opens. */
+/** The message of Node for each stream that a client opens. */
 interface StreamCreated {
   readonly stream: OwnedStream;
 }
 
 /**
- * Has every HTTP/2 stream of this thread that its client closes reset at once, none end the thread, and owners hear of
- * theirs. To be called once.
+ * Resets every HTTP/2 stream of this thread immediately when its client closes it, prevents that an error ends the thread, and
+ * notifies owners. To be called once.
  */
 export function watchStreams(): void {
   subscribe("http2.client.stream.created", (message) => {
-    // As Node's documentation of the channel has it.
+    // The type in Node's documentation of the channel.
     const { stream } = message as StreamCreated;
     stream[ownerKey] = beginning;
     beginning = undefined;
     watchSession(stream.session);
-    // undici listens after us, and while a call needs the stream; an error of the connection may come after that.
+    // undici listens later, and only while a call needs the stream. An error of the connection may follow.
     stream.on("error", onError);
     stream.on("frameError", onFrameError);
     stream.on("headers", onInterimHead);
@@ -74,8 +74,8 @@ export function watchStreams(): void {
 }
 
 /**
- * Destroys a stream, or the source of one, so that the endpoint is told CANCEL. Only so is Node's AbortError to be had:
- * any other, of the same name too, is told as INTERNAL_ERROR.
+ * Destroys a stream, or its source, so that the endpoint gets CANCEL. This is the only way to get Node's own AbortError. Any
+ * other error, even with the same name, is sent as INTERNAL_ERROR.
  */
 export function abandon(stream: Readable | ClientHttp2Stream): void {
   addAbortSignal(abandoned, stream);
@@ -86,7 +86,7 @@ const abandoned = AbortSignal.abort();
 function watchSession(session: WatchedSession | undefined): void {
   if (session === undefined || session[lastTakenKey] !== undefined) return;
   session[lastTakenKey] = Number.POSITIVE_INFINITY;
-  // Before undici, which drops streams as it hears of it.
+  // Before undici, which drops streams when it is notified.
   session.prependListener("goaway", onGoaway);
 }
 
@@ -94,9 +94,9 @@ function onGoaway(this: WatchedSession, _code: number, lastStream: number): void
   this[lastTakenKey] = lastStream;
 }
 
-/** @param code REFUSED_STREAM where an endpoint leaves and undici drops what it has not taken, and at times more. */
+/** @param code REFUSED_STREAM if an endpoint leaves and undici drops streams that it has not accepted, and sometimes others. */
 function resetAtOnce(this: OwnedStream, code?: number): void {
-  if (code === constants.NGHTTP2_REFUSED_STREAM && !wasTaken(this)) this[ownerKey]?.onRefused();
+  if (code === constants.NGHTTP2_REFUSED_STREAM && !wasTaken(this)) this[ownerKey]?.onUnprocessed();
   abandon(this);
 }
 
@@ -105,17 +105,17 @@ function wasTaken({ id, session }: OwnedStream): boolean {
   return id !== undefined && id <= (watched?.[lastTakenKey] ?? Number.POSITIVE_INFINITY);
 }
 
-/** All other errors are heard by whoever needs the stream. */
+/** The user of the stream handles all other errors. */
 function onError(this: OwnedStream): void {
-  if (this.rstCode === constants.NGHTTP2_REFUSED_STREAM) this[ownerKey]?.onRefused();
+  if (this.rstCode === constants.NGHTTP2_REFUSED_STREAM) this[ownerKey]?.onUnprocessed();
 }
 
-/** The final head is another event. */
+/** The final head has its own event. */
 function onInterimHead(this: OwnedStream): void {
   this[ownerKey]?.onInterimHead();
 }
 
-/** A head that could not leave, because the endpoint has left. */
+/** A head could not be sent, since the endpoint has left. */
 function onFrameError(this: OwnedStream, type: number): void {
-  if (type === headersFrame) this[ownerKey]?.onRefused();
+  if (type === headersFrame) this[ownerKey]?.onUnprocessed();
 }

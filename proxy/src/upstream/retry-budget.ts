@@ -1,8 +1,8 @@
 /**
- * How many retries a backend may get. Retries help while few calls fail; when most do, they only add load to a backend
- * that has too much of it already. So over any ten seconds retries stay below a fifth of the requests, or below ten a
- * second where that is more. The figures are the defaults of the Gateway API's retry budget (GEP-3388), which is
- * experimental in release 1.6 and a resource of its own, so they are no setting here.
+ * Bounds the retries of a backend. Retries help while few calls fail. If most fail, they only add load to an overloaded
+ * backend. Over any ten seconds, retries are therefore at most a fifth of the requests, or ten per second if that is more.
+ * These are the defaults of the retry budget of the Gateway API (GEP-3388), which is experimental in release 1.6 and has its
+ * own resource, so they are not settings here.
  */
 
 const seconds = 10;
@@ -31,7 +31,7 @@ export class RetryBudget {
     return true;
   }
 
-  /** Empties the slots of the seconds that have passed since the last look. */
+  /** Empties the slots of the seconds since the last call. */
   #slotOf(nowMs: number): number {
     const now = Math.floor(nowMs / 1_000);
     for (let passed = Math.min(now - this.#second, seconds); passed > 0; passed--) {

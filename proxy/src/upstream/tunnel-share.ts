@@ -1,7 +1,6 @@
 /**
- * The calls to one endpoint that ask to switch protocols, or have switched. They have a share of connections to
- * themselves, because a tunnel may be idle for as long as it likes: whatever tunnels do, other requests find the
- * connections that are theirs, and the reverse.
+ * The calls to an endpoint that request a switch of protocols, or have switched. They have their own share of connections,
+ * since a tunnel may be idle for any time. Tunnels and other requests therefore do not reduce each other's connections.
  */
 import type { UpstreamCall } from "./call.ts";
 
@@ -38,9 +37,9 @@ export class TunnelShare {
   }
 
   /**
-   * Makes room for one of `client`, where there is none by ending the oldest of the client with the most.
+   * Makes room for a call of `client`, if necessary by ending the oldest one of the client with the most.
    *
-   * @returns false, and ends none, where `client` itself would have as many.
+   * @returns false, without ending one, if `client` itself would have as many.
    */
   makeRoomFor(client: string | undefined): boolean {
     if (this.size < this.#max) return true;
@@ -48,7 +47,7 @@ export class TunnelShare {
     for (const calls of this.#clients.values()) if (calls.size > (most?.size ?? 0)) most = calls;
     if (most === undefined || most.size <= (this.#clients.get(client)?.size ?? 0) + 1) return false;
     const [oldest] = most;
-    oldest?.displace({ kind: "overloaded", message: "the tunnel of a client with fewer tunnels takes its place" });
+    oldest?.displace({ kind: "overloaded", message: "a client with fewer tunnels has opened another one" });
     return true;
   }
 }

@@ -22,18 +22,18 @@ export function upgradeProtocols(protocols: readonly string[]): UpgradeProtocols
 }
 
 /**
- * The protocol to ask the backend for, in the spelling of the list. Names are compared without regard to case, as
+ * Returns the protocol to request from the backend, in the spelling of the list. Names are compared without regard to case, as
  * RFC 9110 §7.8 recommends.
  *
- * @param value of `Upgrade`. A list of protocols matches none: the backend would choose, and it need not choose as we do.
+ * @param value of `Upgrade`. A list of protocols matches none, since the backend could choose another one.
  */
 export function allowedUpgrade(value: string | undefined, allowed: UpgradeProtocols): string | undefined {
   return value === undefined ? undefined : allowed.get(value.toLowerCase());
 }
 
 /**
- * The protocol to ask the backend for, of the `:protocol` of an extended CONNECT (RFC 8441 §4). Only the list's own
- * spelling in lower case matches: `:protocol` has no older clients that write it otherwise.
+ * Returns the protocol to request from the backend for the `:protocol` of an extended CONNECT (RFC 8441 §4). Only the spelling
+ * of the list in lower case matches, since there are no older clients with another one.
  */
 export function allowedConnectProtocol(value: string, allowed: UpgradeProtocols): string | undefined {
   return allowed.get(value);
@@ -45,12 +45,12 @@ export function isProtocolName(value: string): boolean {
 }
 
 /**
- * Whether a response with 101 switches to the protocol that was asked for, and to no other one.
+ * Whether a response with 101 switches to the requested protocol.
  *
- * @param answered the `Upgrade` field of the response.
+ * @param selected the `Upgrade` field of the response.
  */
-export function isSwitchTo(asked: string, answered: string | readonly string[] | undefined): boolean {
-  return typeof answered === "string" && answered.toLowerCase() === asked.toLowerCase();
+export function isSwitchTo(asked: string, selected: string | readonly string[] | undefined): boolean {
+  return typeof selected === "string" && selected.toLowerCase() === asked.toLowerCase();
 }
 
 const protocolPattern = /^[\w!#$%&'*+.^`|~-]+(?:\/[\w!#$%&'*+.^`|~-]+)?$/;

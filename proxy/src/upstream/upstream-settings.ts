@@ -1,25 +1,25 @@
-/** What operators set of the calls to backends. Plain data: it crosses threads. All of it is per worker. */
+/** Settings of calls to backends, per worker. Plain data, which can be sent to threads. */
 
 export interface UpstreamSettings {
-  /** To one endpoint; further calls wait in line. */
+  /** Maximum number of connections to an endpoint. Further calls wait. */
   readonly maxConnections: number;
-  /** Calls to one endpoint that may switch protocols; they have connections besides `maxConnections`. Absent: as many. */
+  /** Maximum number of calls to an endpoint that may switch protocols, in addition to `maxConnections`. Default: as many. */
   readonly maxTunnels?: number;
-  /** A backend that has this many calls under way, those that wait included, gets no more. */
+  /** Maximum number of calls to a backend, including pending ones. */
   readonly maxRequests: number;
-  /** Nor does one of which this many wait for a connection. */
+  /** Maximum number of calls to a backend that wait for a connection. */
   readonly maxWaiting: number;
-  /** Longest wait of a call for a connection. */
+  /** Maximum time that a call waits for a connection. */
   readonly maxWaitMs: number;
-  /** Absent: endpoints are judged by the answers to clients alone. */
+  /** Absent: only responses to clients determine the health of endpoints. */
   readonly healthChecks?: HealthCheckSettings;
 }
 
 export interface HealthCheckSettings {
   readonly intervalMs: number;
-  /** Of one check, connecting included. */
+  /** Timeout of a check, including connecting. */
   readonly timeoutMs: number;
-  /** Asked with GET; any answer below 500 is a good one. */
+  /** The path of the GET request. Any status below 500 is a success. */
   readonly path: string;
 }
 

@@ -1,38 +1,38 @@
 /**
- * The addresses of a host name, kept current: asked again when their time to live ends. What was known stays in force
- * when that fails, for a server does not go because its name server does.
+ * The current addresses of a host name: resolved again when their TTL ends. If that fails, the known addresses stay in use,
+ * since a server may be available without its DNS server.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { ResolveName } from "@gatewayproxy/runtime/host-names";
 
-/** Nobody is asked more often, whatever the time to live; nor less often. */
+/** Bounds of the TTL. */
 const shortestTtlMs = 1_000;
 const longestTtlMs = 300_000;
-/** After a failure. */
+/** Interval after a failure. */
 const retryMs = 5_000;
 
-export interface NameWatchOptions {
+export interface HostResolverOptions {
   readonly host: string;
   readonly clock: Clock;
   readonly resolve: ResolveName;
   readonly log: Logger;
-  /** Called when the set of addresses is another one. */
+  /** Called when the set of addresses has changed. */
   readonly onChange: () => void;
 }
 
-export class NameWatch {
-  readonly #options: NameWatchOptions;
+export class HostResolver {
+  readonly #options: HostResolverOptions;
   #addresses: readonly string[] = [];
   #timer: Timer | undefined;
   #isClosed = false;
 
-  constructor(options: NameWatchOptions) {
+  constructor(options: HostResolverOptions) {
     this.#options = options;
     void this.#ask();
   }
 
-  /** Sorted; empty until the first answer. */
+  /** Sorted; empty until the first response. */
   get addresses(): readonly string[] {
     return this.#addresses;
   }

@@ -1,42 +1,42 @@
 /**
- * The calls to one endpoint that wait for a connection with room. Clients take turns, and the calls of one client are
- * served in the order in which they came, so that a client with many calls does not delay the few of another one.
+ * The calls to an endpoint that wait for an available connection. Clients take turns, and the calls of a client are served in
+ * order, so that a client with many calls does not delay the few of another one.
  *
- * None waits longer than is allowed: a client that is told at once can go elsewhere, and one that is served after its
- * patience ended was served for nothing.
+ * The waiting time is bounded, since a client that gets an early error can use another server, and a response after its timeout
+ * is useless.
  */
 import { Readable } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { UpstreamCall, UpstreamRequest } from "./call.ts";
 
-export interface WaitingCall {
+export interface PendingCall {
   readonly call: UpstreamCall;
   readonly request: UpstreamRequest;
 }
 
-export interface WaitingLineOptions {
+export interface PendingQueueOptions {
   readonly clock: Clock;
   readonly maxWaitMs: number;
-  /** Counts the calls that wait, those of the backend's other endpoints too. */
+  /** Counts the pending calls of the backend, including those to its other endpoints. */
   readonly load: { waiting: number };
-  /** Message of the failure of a call that has waited in vain. */
+  /** The message of the failure of a call that waited too long. */
   readonly failure: string;
 }
 
-interface Place extends WaitingCall {
+interface Place extends PendingCall {
   readonly untilMs: number;
 }
 
-export class WaitingLine {
-  readonly #options: WaitingLineOptions;
-  /** In the order in which they came, which is that of their ends. */
+export class PendingQueue {
+  readonly #options: PendingQueueOptions;
+  /** In the order of their arrival, which is that of their deadlines. */
   readonly #places = new Map<UpstreamCall, Place>();
-  /** By client; the one whose turn it is first. None is empty. */
+  /** By client, in the order of their turns. None is empty. */
   readonly #clients = new Map<string | undefined, Map<UpstreamCall, Place>>();
-  /** For the first place; every other one's time ends later. */
+  /** For the first call; the deadlines of all others are later. */
   #timer: Timer | undefined;
 
-  constructor(options: WaitingLineOptions) {
+  constructor(options: PendingQueueOptions) {
     this.#options = options;
   }
 
@@ -51,12 +51,12 @@ export class WaitingLine {
     this.#timer ??= clock.setTimer(maxWaitMs, () => this.#expire());
   }
 
-  /** The one whose turn it is; it stays in line. */
-  get first(): WaitingCall | undefined {
+  /** The next call, which stays in the queue. */
+  get first(): PendingCall | undefined {
     return this.#clients.values().next().value?.values().next().value;
   }
 
-  /** The call has its connection, and its client's next turn comes after those of the others. Harmless for others. */
+  /** Removes a call that has its connection. The next turn of its client comes after those of the others. */
   leave(call: UpstreamCall): void {
     const place = this.#places.get(call);
     if (place === undefined) return;
@@ -78,18 +78,18 @@ export class WaitingLine {
     for (const calls of this.#clients.values()) if (calls.size > (longest?.size ?? 0)) longest = calls;
     if (longest === undefined || longest.size <= (this.#clients.get(client)?.size ?? 0) + 1) return false;
     const last = [...longest.keys()].at(-1);
-    last?.fail({ kind: "overloaded", message: "the call of a client with fewer calls waits in its place" });
+    last?.fail({ kind: "overloaded", message: "a call of a client with fewer calls waits instead" });
     return true;
   }
 
-  /** The call is over before it was sent. */
+  /** Removes a call that ended before it was sent. */
   forget(call: UpstreamCall): void {
     const body = this.#places.get(call)?.request.body;
     if (body instanceof Readable) body.destroy();
     this.leave(call);
   }
 
-  /** Ends those whose time is over, which takes them out of line, and waits for the next. */
+  /** Fails expired calls, which removes them, and waits for the next deadline. */
   #expire(): void {
     const { clock, failure } = this.#options;
     this.#timer = undefined;
