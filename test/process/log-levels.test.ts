@@ -90,7 +90,7 @@ test("at debug one request is understood by its log: rule, limits, endpoint, end
     "proxy::routing debug other rules do not match",
     "proxy::ratelimit debug limits apply",
     "proxy::ratelimit debug limit allowed",
-    "proxy::ratelimit debug rate limit service answered",
+    "proxy::ratelimit debug rate limit service responded",
     "proxy::ratelimit debug limit allowed",
     "proxy::upstream debug endpoint picked",
     "proxy::upstream debug response received from the endpoint",
@@ -108,7 +108,7 @@ test("at debug one request is understood by its log: rule, limits, endpoint, end
     ...{ limit: 5, used: 1, remaining: 4, counts: "requests" },
   });
   expect(limits[1]).toMatchObject({ kind: "globalRateLimit", by: "service" });
-  const answered = lineOf(lines, "rate limit service answered");
+  const answered = lineOf(lines, "rate limit service responded");
   expect(answered).toMatchObject({ code: "OK", limits: ["OK, 7 of 10 in 60 s left, resets in 42000 ms"] });
   expect(lineOf(lines, "endpoint picked")).toMatchObject({
     ...{ backend: "Backend/default/llm", endpoint: fixture.endpoint, call: 1, candidates: 1 },

@@ -3,10 +3,9 @@ import { expect, test } from "vitest";
 import { AbandonedResponses } from "./abandoned-responses.ts";
 
 function start(maxResponses: number) {
-  const answers = new AbandonedResponses(new FakeClock(), { timeoutMs: 60_000, maxBytes: 1_000, maxResponses });
+  const reads = new AbandonedResponses(new FakeClock(), { timeoutMs: 60_000, maxBytes: 1_000, maxResponses });
   const givenUp: string[] = [];
-  const begin = (client: string, name = client) =>
-    answers.begin(client, 60_000, () => givenUp.push(name)) !== undefined;
+  const begin = (client: string, name = client) => reads.begin(client, 60_000, () => givenUp.push(name)) !== undefined;
   return { begin, givenUp };
 }
 

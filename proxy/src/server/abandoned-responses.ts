@@ -8,9 +8,9 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 export interface AbandonedResponseSettings {
-  /** How long one answer is read on; 0 reads none. */
+  /** Maximum time for which a response is read; 0 reads none. */
   readonly timeoutMs: number;
-  /** Of the body of one answer, from when its client has left. */
+  /** Maximum bytes of its body after the client has left. */
   readonly maxBytes: number;
   /** Of a worker at once; 0 reads none. */
   readonly maxResponses: number;
@@ -22,14 +22,14 @@ export const defaultAbandonedResponses: AbandonedResponseSettings = {
   maxResponses: 128,
 };
 
-/** How long an answer may still take when the proxy shuts down, so that its charge leaves before the process ends. */
+/** Maximum time of a response during a shutdown, so that its charge is sent before the process exits. */
 const drainMs = 5_000;
 
-/** One answer that is read on. */
+/** A response that is read after its client has left. */
 export interface AbandonedResponse {
-  /** @returns false when the bound is passed, and the answer has been given up. */
+  /** @returns false if the bound is exceeded, and the response was abandoned. */
   countBytes(bytes: number): boolean;
-  /** The answer has come to its end. Harmless after that. */
+  /** Ends the reading. Has no effect after the end. */
   end(): void;
 }
 

@@ -14,14 +14,14 @@ import type { ClientConnection, ClientConnections } from "./client-connections.t
 import { type Connection, type DrainPhase, HeadCounts, type TlsSession } from "./connection.ts";
 import type { ConnectionLines, ConnectionLog } from "./connection-log.ts";
 import type { RequestReceiver } from "./downstream.ts";
-import { type Judgement, readFirstBytes } from "./first-bytes.ts";
+import { type FirstBytes, readFirstBytes } from "./first-bytes.ts";
 import type { Http1Connection } from "./http1.ts";
 import { Http1Pipeline } from "./http1-pipeline.ts";
 import { createHttp1Server, headFaultOf, dropWhenOver } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
 import type { RequestRules } from "./request-head.ts";
-import { judgeProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
+import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
 export interface BindOptions extends RequestReceiver {
@@ -82,16 +82,16 @@ export class BindServer {
   #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
-    const { onRequest, onUnprocessed, onFault, rules, upgradeProtocols, clock, clients } = options;
+    const { onRequest, onRejected, onFault, rules, upgradeProtocols, clock, clients } = options;
     const onParsed = (): void => clients.countRequest();
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onUnprocessed, onParsed, onFault, rules, clock }, upgradeProtocols);
+    this.#http2 = new Http2Sessions({ onRequest, onRejected, onParsed, onFault, rules, clock }, upgradeProtocols);
     this.#http1 = createHttp1Server({
       connectionOf: (socket) => this.#connections.get(socket),
       phase: () => this.#phase,
       upgradeProtocols,
       onRequest,
-      onUnprocessed,
+      onRejected,
       onParsed,
       onFault,
       rules,
@@ -126,7 +126,7 @@ export class BindServer {
     return server;
   }
 
-  /** The port in use; tells what port 0 became. */
+  /** The port in use, also for port 0. */
   get port(): number {
     const address = this.#http1.address();
     return typeof address === "object" && address !== null ? address.port : this.#options.port;
@@ -134,17 +134,16 @@ export class BindServer {
 
   /**
    * Meets new connections with TLS as these listeners have it; in plain text when there are none. Throws, and changes
-   * nothing, when OpenSSL refuses what they ask for.
+   * nothing, if OpenSSL rejects them.
    */
   setTls(listeners: readonly TlsListener[]): void {
     // A new termination forgets the keys of its session tickets, so it is made for a reason only.
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
-    const onUnprocessed = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
+    const onRejected = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
     const { onFault } = this.#options;
-    this.#tls =
-      listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onUnprocessed, onFault });
+    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onRejected, onFault });
     this.#tlsListeners = listeners;
   }
 
@@ -154,7 +153,7 @@ export class BindServer {
   }
 
   /**
-   * Asks clients to leave: with the next answer over HTTP/1.1, at once over HTTP/2. Connections and requests are still
+   * Asks clients to leave: with the next response over HTTP/1.1, immediately over HTTP/2. Connections and requests are still
    * taken, and idle connections stay, because a request may be on its way on any of them.
    */
   leave(): void {
@@ -198,7 +197,7 @@ export class BindServer {
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
     socket.setTimeout(firstByteTimeoutMs, destroySocket);
-    // Whoever closes before the first request waits for nothing; nor does a client of HTTP/2, at any time.
+    // A client that closes before the first request waits for nothing. Nor does a client of HTTP/2, at any time.
     socket.allowHalfOpen = false;
     if (!this.#options.expectsProxyHeader) {
       this.#begin(client, undefined);
@@ -210,15 +209,15 @@ export class BindServer {
         socket.destroy();
       } else this.#begin(client, header.sourceAddress);
     };
-    readFirstBytes(socket, judgeProxyHeader, begin, (error) => this.#fail(socket, error));
+    readFirstBytes(socket, readProxyHeader, begin, (error) => this.#fail(socket, error));
   }
 
-  /** @param toldAddress the client's address where it is not the peer's. */
-  #begin(client: ClientConnection, toldAddress: string | undefined): void {
+  /** @param headerAddress the client's address where it is not the peer's. */
+  #begin(client: ClientConnection, headerAddress: string | undefined): void {
     const { socket } = client;
-    if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, toldAddress ?? peerAddress(socket));
+    if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, headerAddress ?? peerAddress(socket));
     if (socket.destroyed) return;
-    const sourceAddress = toldAddress ?? peerAddress(socket);
+    const sourceAddress = headerAddress ?? peerAddress(socket);
     const peer = peerOf(socket);
     if (this.#tls === undefined) {
       this.#sniff(client, { sourceAddress, peer, tls: undefined, heads: new HeadCounts() });
@@ -241,7 +240,7 @@ export class BindServer {
       socket.setTimeout(0, destroySocket);
       this.#serveHttp(client, socket, connection, isHttp2);
     };
-    readFirstBytes(socket, judgePreface, serve, (error) => this.#fail(socket, error));
+    readFirstBytes(socket, readPreface, serve, (error) => this.#fail(socket, error));
   }
 
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {
@@ -265,8 +264,8 @@ export class BindServer {
     } else this.#handToHttp1(client, socket, connection);
   }
 
-  #handToHttp1(client: ClientConnection, socket: Socket, told: Connection): void {
-    const connection = { ...told, pipeline: new Http1Pipeline(told.heads) };
+  #handToHttp1(client: ClientConnection, socket: Socket, shared: Connection): void {
+    const connection = { ...shared, pipeline: new Http1Pipeline(shared.heads) };
     client.begin(socket, connection);
     // What a connection was switched to may be closed one way first; of requests node:http sees to it.
     socket.allowHalfOpen = true;
@@ -284,8 +283,8 @@ export class BindServer {
     const fault = headFaultOf(error);
     if (fault === undefined) return;
     // Too long for a head: its trailers are, whose request is known.
-    if (fault.status === 431 && connection.heads.chunked?.refuseTrailers() === true) return;
-    this.#options.onUnprocessed({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
+    if (fault.status === 431 && connection.heads.chunked?.rejectTrailers() === true) return;
+    this.#options.onRejected({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
   }
 
   /** @param socket as the kernel gave it, or that of TLS above. */
@@ -314,10 +313,10 @@ export class BindServer {
 /** The connection preface; three bytes decide, since no HTTP/1 method begins so. */
 const http2Preface = "PRI";
 
-function judgePreface(bytes: Buffer): Judgement<boolean> {
+function readPreface(bytes: Buffer): FirstBytes<boolean> {
   const start = bytes.toString("latin1", 0, http2Preface.length);
-  const isUndecided = start.length < http2Preface.length && http2Preface.startsWith(start);
-  return isUndecided ? undefined : { value: start === http2Preface, consumed: 0 };
+  const isIncomplete = start.length < http2Preface.length && http2Preface.startsWith(start);
+  return isIncomplete ? undefined : { value: start === http2Preface, consumed: 0 };
 }
 
 /**

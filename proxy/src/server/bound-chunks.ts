@@ -1,5 +1,5 @@
 /**
- * Bounds what a stream of Node's holds while nobody reads it. Node counts bytes and not chunks, of which each takes some
+ * Bounds the memory of a Node stream that is not read. Node counts bytes and not chunks, of which each takes some
  * hundred bytes more: 64 KiB of a body in chunks of one byte take some 50 MiB.
  */
 import type { Readable } from "node:stream";

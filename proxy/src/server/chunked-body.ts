@@ -10,8 +10,8 @@ import { isTooLarge } from "./request-head.ts";
 /** `0`, CRLF, and the CRLF behind the trailers (RFC 9112 §7.1). */
 const lastChunkBytes = 5;
 
-/** What a request emits as its error when its trailers are refused; its connection is still open. */
-export const trailersRefused = new Error("the trailers exceed the limits of a head");
+/** The error of a request whose trailers are rejected. Its connection is still open. */
+export const trailersRejected = new Error("the trailers exceed the limits of a head");
 
 /**
  * Keeps `heads.completeBytes` at the end of what has come of the body. It is as exact as chunks have no extensions; those
@@ -20,20 +20,20 @@ export const trailersRefused = new Error("the trailers exceed the limits of a he
  * A connection that sends too many small chunks is closed.
  *
  * Trailers are dropped when they have come, because they are not forwarded. Those that exceed the limits of a head are
- * refused.
+ * rejected.
  */
 export function followChunks(request: IncomingMessage, heads: HeadCounts, isFlood: (chunk: Buffer) => boolean): void {
-  // What is gathered there must be seen here before.
+  // The bytes that the parser collects must be counted here first.
   boundChunks(request);
   const { socket } = request;
   const push = request.push.bind(request);
   let readBytes = socket.bytesRead;
-  const refuseTrailers = (): boolean => {
+  const rejectTrailers = (): boolean => {
     if (request.listenerCount("error") === 0) return false;
-    request.emit("error", trailersRefused);
+    request.emit("error", trailersRejected);
     return true;
   };
-  heads.chunked = { refuseTrailers };
+  heads.chunked = { rejectTrailers };
   // What Node's parser calls with each chunk, and with null at the end.
   request.push = (chunk: Buffer | null) => {
     const { bytesRead } = socket;
@@ -53,7 +53,7 @@ export function followChunks(request: IncomingMessage, heads: HeadCounts, isFloo
     request.rawTrailers.length = 0;
     if (!areTooLarge) return push(null);
     // After the parser has returned: what closes a connection within a read would break it.
-    process.nextTick(() => refuseTrailers() || socket.destroy());
+    process.nextTick(() => rejectTrailers() || socket.destroy());
     return true;
   };
 }

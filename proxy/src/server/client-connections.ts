@@ -3,7 +3,7 @@
  *
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to close. A
  * request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream or response is
- * closed, also when it is refused. Incomplete request heads count too. Requests may use what open connections leave.
+ * closed, also if it is rejected. Incomplete request heads count too. Requests may use what open connections leave.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, the addresses with the most connections lose idle ones, else their newest. When the
@@ -16,7 +16,7 @@ import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { Connection, HeadCounts } from "./connection.ts";
 import { fairLevel } from "./fair-level.ts";
 import { maxHeadBytes } from "./request-head.ts";
-import { underWayBytes } from "./request-memory.ts";
+import { inProgressBytes } from "./request-memory.ts";
 
 const mib = 1024 * 1024;
 
@@ -61,7 +61,7 @@ const calmLookMs = 5_000;
 const mostHeadsPerConnection = 101;
 /**
  * Time for an HTTP/2 header block to get its END_HEADERS, and for the trailers of an HTTP/1 request to end. An incomplete head
- * of HTTP/1 is refused before that (408, `headersTimeout` of the server).
+ * of HTTP/1 is rejected before that (408, `headersTimeout` of the server).
  */
 const sectionTimeoutMs = 60_000;
 /** Bytes of HTTP/2 without proof for so long cause a PING, however few they are. */
@@ -86,7 +86,7 @@ const keptPart = 7 / 8;
 
 /**
  * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle. `head`: it
- * held an incomplete head, waiting requests, or refused requests whose responses the client did not read. `timeout`: a header
+ * held an incomplete head, pending requests, or rejected requests whose responses the client did not read. `timeout`: a header
  * block of HTTP/2 or a trailer section of HTTP/1 did not end in time.
  */
 export type ShedReason = "idle" | "newest" | "head" | "timeout";
@@ -102,8 +102,8 @@ export interface HeldRequest {
   readonly isReceiving: boolean;
   /** Bytes of its body that have come; never become fewer. */
   readonly receivedBytes: number;
-  /** As `Downstream.untakenBytes`. */
-  readonly untakenBytes: number;
+  /** As `Downstream.unreadBytes`. */
+  readonly unreadBytes: number;
   /** As `Stallable.endStalled`. */
   endStalled(): void;
   /** Ends the request because the budget is exceeded. */
@@ -204,7 +204,7 @@ export class ClientConnection {
     this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
     heads.isInBody = false;
     heads.isBusy = false;
-    heads.isUntaken = false;
+    heads.isUnread = false;
     this.#lastBodyBytes = heads.bodyBytes;
     heads.bodyBytes = 0;
     this.#lastCompleteBytes = heads.completeBytes;
@@ -223,7 +223,7 @@ export class ClientConnection {
     if (reader.bytesRead <= heads.completeBytes) return true;
     if (heads.completeBytes !== this.#lastCompleteBytes || heads.bodyBytes !== this.#lastBodyBytes) return true;
     // The socket of HTTP/2 is always paused, because Node reads from its handle.
-    return heads.ping === undefined ? reader.isPaused() : heads.isUntaken;
+    return heads.ping === undefined ? reader.isPaused() : heads.isUnread;
   }
 
   /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last count. */
@@ -320,7 +320,7 @@ export class ClientConnections {
     const { connectionBytes, requestBytes } = options.memory;
     this.#maxUnits = Math.max(1, Math.floor(connectionBytes / unitBytes));
     this.#memoryBytes = connectionBytes + requestBytes;
-    this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / underWayBytes);
+    this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / inProgressBytes);
     this.#upkeep = options.clock.every(calmLookMs, () => {
       if (this.#timer === undefined) this.#lookAtHeads();
     });
@@ -464,12 +464,12 @@ export class ClientConnections {
   }
 
   #lookAtHeads(): void {
-    for (const { isReceiving, receivedBytes, untakenBytes, connection } of this.#options.requests()) {
+    for (const { isReceiving, receivedBytes, unreadBytes, connection } of this.#options.requests()) {
       const { heads } = connection;
       heads.isBusy = true;
       heads.bodyBytes += receivedBytes;
       if (isReceiving) heads.isInBody = true;
-      if (untakenBytes > 0) heads.isUntaken = true;
+      if (unreadBytes > 0) heads.isUnread = true;
     }
     const nowMs = this.#options.clock.monotonicMs();
     this.#endRound();

@@ -50,7 +50,7 @@ export class ConnectionLines {
   readonly #options: ConnectionLogOptions;
   readonly #peer: string;
   readonly #sinceMs: number;
-  /** The first that was heard of. */
+  /** The first event. */
   #reason: string | undefined;
 
   constructor(options: ConnectionLogOptions, socket: Socket, peer: string) {

@@ -1,9 +1,9 @@
-/** What is known of a client's connection before its first request, and stays true for all of them. */
+/** The properties of a client connection that are known before its first request and apply to all of them. */
 import type { ClientValidation } from "../ir/snapshot.ts";
 import type { Scheme } from "./request-head.ts";
 
 export interface Connection {
-  /** The client's address: the peer's, or what a PROXY protocol header told. */
+  /** The client's address: that of the peer, or of the PROXY protocol header. */
   readonly sourceAddress: string;
   /** Address and port of the peer; unlike those of any other connection that is open. */
   readonly peer: string;
@@ -15,11 +15,11 @@ export interface Connection {
 /** A request body in chunks. */
 export interface ChunkedBody {
   /**
-   * Refuses the request, whose trailers exceed the limits of a head.
+   * Rejects the request, whose trailers exceed the limits of a head.
    *
    * @returns false where the request has not begun, or has ended.
    */
-  refuseTrailers(): boolean;
+  rejectTrailers(): boolean;
 }
 
 /** Requests of a connection that are counted together when they are ended for their memory. */
@@ -29,25 +29,25 @@ const maxEndedForMemory = 100;
 
 /** Of the requests that have come on a connection. Positions are bytes from the beginning of what is read. */
 export class HeadCounts {
-  /** Heads that were complete, refused ones included. */
+  /** The number of complete heads, including rejected ones. */
   received = 0;
   /** Position up to which all bytes belong to requests whose heads are complete; ahead of what was read while a body is. */
   completeBytes = 0;
   /** The body in chunks that has not ended: what comes is more of it, and no other head. HTTP/1 only. */
   chunked: ChunkedBody | undefined;
-  /** Set while heads are counted: what comes now is more of a request that is under way, and no other head. */
+  /** Set while heads are counted: arriving bytes belong to a request in progress, and not to another head. */
   isInBody = false;
-  /** Set while heads are counted: a request of the connection is under way. */
+  /** Set while heads are counted: a request of the connection is in progress. */
   isBusy = false;
-  /** Set while heads are counted: bytes that have come of the bodies of requests that are under way. */
+  /** Set while heads are counted: received bytes of the bodies of requests in progress. */
   bodyBytes = 0;
   /** Set while heads are counted: the client has not taken all of a response. */
-  isUntaken = false;
+  isUnread = false;
   /** HTTP/2 only: sends a PING. `onAck` is called when the client has acknowledged it (RFC 9113 §6.7). */
   ping: ((onAck: () => void) => void) | undefined;
   /**
-   * Memory of requests that have come and are not under way (`request-memory.ts`): those that wait for the requests before
-   * them, those that were dropped with their connection still open, and refused ones whose answer is not taken yet.
+   * Memory of received requests that are not in progress (`request-memory.ts`): those that wait for the requests before
+   * them, those that were dropped with their connection still open, and rejected ones with an unread response.
    */
   heldBytes = 0;
   #endedForMemory = 0;
@@ -88,7 +88,7 @@ export class HeadCounts {
 
 /**
  * How far a server is on its way down. While it is `leaving` it still takes connections and requests, and asks clients to
- * go elsewhere; once it is `closing` it takes none, and what is under way ends.
+ * use another connection; once it is `closing` it accepts none, and requests in progress end.
  */
 export type DrainPhase = "serving" | "leaving" | "closing";
 
@@ -96,7 +96,7 @@ export type DrainPhase = "serving" | "leaving" | "closing";
 export interface TlsSession {
   /** The name the client asked for (SNI), lower case; empty when it named none. */
   readonly serverName: string;
-  /** By which rule the client's certificate was judged; absent where none was asked for. */
+  /** The rule that validated the client's certificate; absent if none was requested. */
   readonly validation: ClientValidation | undefined;
 }
 

@@ -56,7 +56,7 @@ import {
 } from "./client-connections.ts";
 import { type CompiledLimits, type CompiledRule, compileRule } from "./compiled-rule.ts";
 import { type Connection, schemeOf } from "./connection.ts";
-import type { Downstream, DownstreamEvents, RefusedRequest } from "./downstream.ts";
+import type { Downstream, DownstreamEvents, RejectedRequest } from "./downstream.ts";
 import { Exchange, type ExchangeServices } from "./exchange.ts";
 import { type FaultSink, guardedClock } from "./faults.ts";
 import { LinkedSet } from "./linked-set.ts";
@@ -78,7 +78,7 @@ export interface DataPlaneObserver {
   requestStarted(bind: string): void;
   /** Once per request that was started; takes the record over. */
   requestEnded(bind: string, record: RequestRecord): void;
-  /** A limit refused a request; its record goes on changing. */
+  /** Called when a limit denies a request. Its record still changes afterwards. */
   denied(record: RequestRecord, denial: Denial): void;
   /** A copy of a request came to its end; `backend` is the mirror's key. */
   mirrored(backend: string, outcome: MirrorOutcome): void;
@@ -107,11 +107,11 @@ export interface DataPlaneOptions
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
   readonly worker?: number;
-  /** Takes single requests in detail; absent: nobody does. */
+  /** Receives the events of single requests; absent if there is no receiver. */
   readonly requestLog?: RequestLog;
-  /** Hears of connections of clients; absent: nobody does. */
+  /** Receives events of client connections; absent if there is no receiver. */
   readonly connectionLog?: Logger;
-  /** Hears of endpoints and connections to them; absent: nobody does. */
+  /** Receives events of endpoints and their connections; absent if there is no receiver. */
   readonly upstreamLog?: Logger;
   /** As `ExchangeServices.trustedHops`; absent: 0. */
   readonly trustedHops?: number;
@@ -129,9 +129,9 @@ export interface DataPlaneOptions
   readonly abandonedResponses?: AbandonedResponseSettings;
   /** Absent: by the machine's name servers. */
   readonly resolveName?: BackendOptions["resolveName"];
-  /** Hears of rate limit services; absent: nobody does. */
+  /** Receives events of rate limit services; absent if there is no receiver. */
   readonly globalLimits?: GlobalLimitObserver;
-  /** A rate limit service that was away answers this worker again; the others are to hear `rateLimitServiceIsBack`. */
+  /** Called when a rate limit service responds again. The other workers need `rateLimitServiceIsBack`. */
   readonly onRateLimitServiceBack?: (service: string) => void;
   /** Other workers listen on the same ports. */
   readonly reusePort: boolean;
@@ -234,7 +234,7 @@ export class DataPlane {
   }
 
   /**
-   * Serves `snapshot` from now on; resolves when every bind listens or has failed. Requests under way go on with what
+   * Serves `snapshot` from now on; resolves when every bind listens or has failed. Requests in progress continue with what
    * they began with. Calls must not overlap.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
@@ -271,7 +271,7 @@ export class DataPlane {
     return failures;
   }
 
-  /** The port that a bind listens on; tells what port 0 became. */
+  /** The port of a bind, also for port 0. */
   portOf(address: string | undefined, port: number): number | undefined {
     return this.#binds.get(bindName({ address, port }))?.server.port;
   }
@@ -282,12 +282,12 @@ export class DataPlane {
     for (const { server } of this.#binds.values()) server.leave();
   }
 
-  /** Takes no new connection and resolves when every request has been answered and every connection is closed. */
+  /** Accepts no new connection. Resolves when every request has ended and every connection is closed. */
   async drain(): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
     await Promise.all(this.#retired.values());
     await this.#abandonedResponses.drain();
-    // Charges follow the answers that they are for.
+    // Charges follow their responses.
     await this.#globalLimiter.drain();
   }
 
@@ -306,7 +306,7 @@ export class DataPlane {
     return this.#globalLimiter.state();
   }
 
-  /** What is under way on every bind, for operators. */
+  /** The tasks in progress on every bind, for operators. */
   tasks(): readonly Task[] {
     const nowMs = this.#options.clock.monotonicMs();
     const describe = ({ name, server, services }: OpenBind, isDraining: boolean): Task =>
@@ -352,7 +352,7 @@ export class DataPlane {
       upgradeProtocols: this.#upgradeProtocols,
       rules: this.#requestRules,
       onRequest: (downstream: Downstream) => serve(open, downstream),
-      onUnprocessed: (refused: RefusedRequest) => tellRefused(open.services, refused),
+      onRejected: (request: RejectedRequest) => recordRejected(open.services, request),
       clients: this.#clients,
       onFault: (error: unknown) => this.#options.faulted(error, "connection"),
       onConnectionOpened: () => observer.connectionOpened(name),
@@ -454,20 +454,20 @@ function isReadOtherwise(
 }
 
 /** The log and the metrics know a request that no rule ever saw as they know all others. */
-function tellRefused(services: ExchangeServices, refused: RefusedRequest): void {
-  const { connection, method, target, rawHeaders, fault } = refused;
+function recordRejected(services: ExchangeServices, request: RejectedRequest): void {
+  const { connection, method, target, rawHeaders, fault } = request;
   const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
   const record: RequestRecord = {
-    ...newRecord(services, { ...refused, head }),
+    ...newRecord(services, { ...request, head }),
     status: fault.status,
     reason: "BadRequest",
   };
   services.started();
-  if (services.tracer.isWatching) traceRefused(services, record, head);
+  if (services.tracer.isWatching) traceRejected(services, record, head);
   services.finished(record);
 }
 
-function traceRefused({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
+function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
   const trace = tracer.claim(record, () => undefined, clock.monotonicMs());
   if (trace === undefined) return;
   trace.emit(requestStarted(record, head, tracer.worker));

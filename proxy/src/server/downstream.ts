@@ -7,19 +7,19 @@ import type { Connection } from "./connection.ts";
 import type { HeadFault, RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
-/** Whoever takes the requests of a bind. */
+/** Receives the requests of a bind. */
 export interface RequestReceiver {
-  /** Takes each request; returns who is told what the client does next. */
+  /** Called for each request. Returns the receiver of its events. */
   readonly onRequest: (downstream: Downstream) => DownstreamEvents;
-  /** Hears of each request whose head could not be accepted; it has been answered. */
-  readonly onUnprocessed: (refused: RefusedRequest) => void;
+  /** Called for each request with an invalid head, after its response. */
+  readonly onRejected: (request: RejectedRequest) => void;
 }
 
-/** How long a client may take for the answer to a request that was refused for its head, which is one line. */
-export const refusalTimeoutMs = 10_000;
+/** Maximum time in which a client reads the response to a request with an invalid head, which is one line. */
+export const rejectionTimeoutMs = 10_000;
 
 /** What can be said of a request whose head could not be accepted; empty where it could not even be read. */
-export interface RefusedRequest {
+export interface RejectedRequest {
   readonly connection: Connection;
   readonly httpVersion: string;
   readonly method: string;
@@ -38,23 +38,23 @@ export interface Downstream {
   /** The request's body; absent when it has none. Reading it asks a client that waits for `100 Continue` to go on. */
   readonly body: Readable | undefined;
   /**
-   * The protocol that the client asks to go on with, such as `websocket` (RFC 9110 §7.8, RFC 8441): any answer declines
+   * The protocol to which the client requests a switch, such as `websocket` (RFC 9110 §7.8, RFC 8441): any response rejects
    * it, `switchProtocols` accepts it. Absent in nearly every request; there is no body where it is present.
    */
   readonly upgrade: string | undefined;
 
   /**
-   * Answers in the backend's stead: head and whole body in one write. `headers` is flat and says nothing of framing; where
-   * the answer may have a body its length is added.
+   * Sends a local reply: head and complete body in one write. `headers` is flat, without framing. The length is added if the
+   * response may have a body.
    */
   respond(status: number, headers: string[], body: Buffer | string): void;
   /**
-   * Passes on an answer that is whole, in one write. It is framed as by `start`, `write` and `end`: what the client gets
-   * does not depend on how fast the answer came.
+   * Forwards a complete response in one write. It has the same framing as with `start`, `write` and `end`, so it does not
+   * depend on the timing of the backend.
    */
   forward(status: number, headers: string[], body: Buffer): void;
   /**
-   * Sends the head of an answer whose body follows by `write` and `end`. A `content-length` among `headers` is kept,
+   * Sends the head of a response with a body that follows by `write` and `end`. A `content-length` among `headers` is kept,
    * otherwise the protocol's own framing is used.
    */
   start(status: number, headers: string[]): void;
@@ -66,9 +66,9 @@ export interface Downstream {
   switchProtocols(headers: string[]): TunnelEnd;
   /** Whether the client may still send more of this request, its body or what comes after a switch of protocols. */
   readonly isReceiving: boolean;
-  /** What has been written and the client has not taken yet, of this answer or of those before it on the connection. */
-  readonly untakenBytes: number;
-  /** Breaks the answer off so that the client can tell that it is not whole; a switched connection is closed. */
+  /** Written bytes that the client has not read yet, of this response and the previous ones on the connection. */
+  readonly unreadBytes: number;
+  /** Truncates the response so that the client can detect it. Closes a switched connection. */
   reset(): void;
 }
 
@@ -76,7 +76,7 @@ export interface Downstream {
 export interface DownstreamEvents {
   onDrain(): void;
   /** The trailers of the request exceed the limits of a head. */
-  onTrailersRefused(): void;
-  /** The exchange is over: the answer has been handed to the kernel, or (`!completed`) the client has gone. Once. */
+  onTrailersRejected(): void;
+  /** Called once at the end: the response has been passed to the kernel, or (`!completed`) the client has left. */
   onClose(completed: boolean): void;
 }

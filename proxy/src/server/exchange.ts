@@ -1,6 +1,6 @@
 /**
  * One request from its head to its last byte: route, preflight, limits (`limit-check.ts`), target, filters; the calls to
- * the backend and its answer are `forwarding.ts`'s. Each step either goes on or answers; the record of what happened is handed over
+ * the backend and its response are in `forwarding.ts`. Each step either continues or responds; the record of what happened is passed on
  * once, when the client has everything or has gone.
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
@@ -59,7 +59,7 @@ import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } fr
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
 import type { HeldRequest } from "./client-connections.ts";
 import type { Stallable, StallState } from "./stream-idle-timeouts.ts";
-import { memoryUnderWay } from "./request-memory.ts";
+import { memoryInProgress } from "./request-memory.ts";
 import {
   llmUsage,
   policySelection,
@@ -90,13 +90,13 @@ export interface ExchangeServices extends MirrorServices {
   readonly tracer: Tracer;
   /** As paths of requests and of routes are read. */
   readonly pathRules: PathRules;
-  /** A limit refused the request; called before the answer. */
+  /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once per exchange, first. */
   readonly started: () => void;
   /** Takes the record over; called once per exchange, last. */
   readonly finished: (record: RequestRecord) => void;
-  /** A fault of ours, for the log. */
+  /** An internal error, for the log. */
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
@@ -135,7 +135,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return this.#downstream.connection;
   }
 
-  /** What it is and what it waits for, for operators. @param nowMs monotonic */
+  /** Its description and what it waits for, for operators. @param nowMs monotonic */
   describe(nowMs: number): Task {
     const { requestId, method, path, route, backend, endpoint, status, calls } = this.#record;
     const children: Task[] = [];
@@ -167,11 +167,11 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     }
   }
 
-  /** Answers in the place of any rule. */
-  reject(answer: LocalReply, listener: Listener | undefined): void {
+  /** Responds without any rule. */
+  reject(reply: LocalReply, listener: Listener | undefined): void {
     this.#record.listener = listener?.key;
     if (this.#services.tracer.isWatching) this.#beginTrace(undefined, listener);
-    this.#sendLocalReply(answer);
+    this.#sendLocalReply(reply);
   }
 
   #beginTrace(match: RouteMatch<CompiledRule> | undefined, listener: Listener | undefined): void {
@@ -198,15 +198,15 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     try {
       this.#abort(internalError);
     } catch (failure) {
-      // What cannot be written made the answer fail, and it would be part of this one too.
+      // A header that cannot be written made the response fail, and would be part of this one too.
       this.#services.faulted(failure, this.#record);
       this.#downstream.reset();
     }
   }
 
-  #abort(answer: LocalReply): void {
-    if (this.#forwarding === undefined) this.#sendLocalReply(answer);
-    else this.#forwarding.abort(answer);
+  #abort(reply: LocalReply): void {
+    if (this.#forwarding === undefined) this.#sendLocalReply(reply);
+    else this.#forwarding.abort(reply);
   }
 
   get client(): string {
@@ -226,15 +226,15 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   progress(): number | undefined {
     if (this.#isClosed) return undefined;
     const { status, requestBytes, responseBytes } = this.#record;
-    const { untakenBytes } = this.#downstream;
-    // An answer may begin, and last, while its client has more to say; it may take its time unless others wait.
+    const { unreadBytes } = this.#downstream;
+    // A response may start before the end of the request. It may take any time unless others wait.
     const waitsForUpload = this.#body?.waitsFor !== undefined && (status === 0 || this.delaysOthers);
-    return waitsForUpload || untakenBytes > 0 ? requestBytes + responseBytes - untakenBytes : undefined;
+    return waitsForUpload || unreadBytes > 0 ? requestBytes + responseBytes - unreadBytes : undefined;
   }
 
   get memoryBytes(): number {
     const { path, rawHeaders } = this.#downstream.head;
-    return (this.#memoryBytes ??= memoryUnderWay(path, rawHeaders));
+    return (this.#memoryBytes ??= memoryInProgress(path, rawHeaders));
   }
 
   get isReceiving(): boolean {
@@ -245,8 +245,8 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return this.#record.requestBytes;
   }
 
-  get untakenBytes(): number {
-    return this.#downstream.untakenBytes;
+  get unreadBytes(): number {
+    return this.#downstream.unreadBytes;
   }
 
   endForMemory(): void {
@@ -255,19 +255,19 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#endWithReply(headMemoryFull);
   }
 
-  onTrailersRefused(): void {
+  onTrailersRejected(): void {
     if (!this.#isClosed) this.#endWithReply(trailersTooLarge);
   }
 
-  /** Ends the request at any time: with `answer` unless one has begun. Never throws. */
-  #endWithReply(answer: LocalReply): void {
+  /** Ends the request at any time, with `reply` unless a response has started. Never throws. */
+  #endWithReply(reply: LocalReply): void {
     try {
       if (this.#record.status === 0) {
         this.#limitCheck?.abandon();
-        this.#abort(answer);
+        this.#abort(reply);
       } else {
-        // The client does not get the answer for whose reason this takes the place.
-        this.#record.reason = answer.reason;
+        // The client does not get the response that set another reason.
+        this.#record.reason = reply.reason;
         this.#downstream.reset();
       }
     } catch (error) {
@@ -307,7 +307,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       this.#sendLocalReply(conflictingParameter);
       return;
     }
-    if (this.#answersPreflight(rule)) return;
+    if (this.#respondsToPreflight(rule)) return;
     if (rule.isClosed) {
       this.#sendLocalReply(policyRejected);
       return;
@@ -336,7 +336,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   }
 
   #close(completed: boolean): void {
-    // An answer may be read on for its usage, which is no part of what the client waited for.
+    // A response may still be read for its usage, which is not part of the client's duration.
     this.#record.durationMs = this.#services.clock.monotonicMs() - this.#startMs;
     this.#limitCheck?.abandon();
     if (!completed) this.#record.reason ??= "ClientDisconnect";
@@ -344,8 +344,8 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     else this.#forwarding.close(() => this.#finish());
   }
 
-  /** Before the limits: a browser asks on its own, and a refusal would show as a failure of the site. */
-  #answersPreflight({ cors }: CompiledRule): boolean {
+  /** Before the limits, since browsers send preflight requests by themselves, and a denial would break the site. */
+  #respondsToPreflight({ cors }: CompiledRule): boolean {
     const { method, rawHeaders } = this.#downstream.head;
     const preflight = cors === undefined ? undefined : readPreflight(method, rawHeaders);
     if (cors === undefined || preflight === undefined) return false;
@@ -373,13 +373,13 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     });
   }
 
-  /** Answers where a limit lets the request go no further. */
+  /** Responds if a limit denies the request. */
   #deny(result: Exclude<LimitCheckResult, { kind: "allowed" }>): void {
     if (result.denial !== undefined) this.#services.denied(this.#record, result.denial);
     if (result.kind === "unavailable") {
-      // The service was to decide, so no limit has admitted the request.
+      // The service was to decide, so no limit has reservation the request.
       if (result.denial !== undefined) this.#limitCheck?.reservation?.refund();
-      this.#sendLocalReply(result.answer);
+      this.#sendLocalReply(result.reply);
       return;
     }
     this.#record.reason = "RateLimited";
@@ -466,9 +466,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       admission: this.#limitCheck?.reservation,
       editResponse: this.#responseEditor(rule, target),
       readsUsage: target.ai !== undefined || countsTokens,
-      tellsCharge: rule.limits.countsTokens,
+      reportsCharge: rule.limits.countsTokens,
       abandonedResponses: countsTokens ? abandonedResponses : undefined,
-      answer: (answer) => this.#sendLocalReply(answer),
+      reply: (reply) => this.#sendLocalReply(reply),
       fault: (error) => this.fault(error),
     });
     this.#forwarding = forwarding;
@@ -477,7 +477,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     if (target.ai !== undefined || countsTokens) {
       const send = this.#guarded<ProviderRequest>((prepared) => {
         if (prepared.kind === "ready") forwarding.send(prepared.request, prepared.usageEdit);
-        else forwarding.reject(prepared.answer);
+        else forwarding.reject(prepared.reply);
       });
       request.body?.countTokenIds();
       const usageChunk = rule.usageChunk ?? target.ai?.usageChunk ?? defaultUsageChunk;
@@ -509,7 +509,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return { method: head.method, path, headers, body: this.#takeBody(), upgrade } satisfies OutgoingRequest;
   }
 
-  /** Not before it is needed: a client that awaits `100 Continue` is told to go on by this, and not if it is refused. */
+  /** Called only when the body is needed, since it sends `100 Continue`, which a denied client must not get. */
   #takeBody(): RequestBody | undefined {
     if (this.#body !== undefined) return this.#body;
     const { body: stream } = this.#downstream;
@@ -529,19 +529,19 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     };
   }
 
-  #sendLocalReply(answer: LocalReply): void {
-    this.#record.reason = answer.reason;
-    const admitted = this.#limitCheck?.reservation;
-    const refund = this.#forwarding === undefined ? answer.refund : this.#forwarding.refundCause(answer);
-    if (refund !== undefined) admitted?.refund(refund);
+  #sendLocalReply(reply: LocalReply): void {
+    this.#record.reason = reply.reason;
+    const reservation = this.#limitCheck?.reservation;
+    const refund = this.#forwarding === undefined ? reply.refund : this.#forwarding.refundCause(reply);
+    if (refund !== undefined) reservation?.refund(refund);
     const headers = ["content-type", "text/plain"];
-    admitted?.setHeaders(headers);
-    if (answer.retryAfter !== undefined) headers.push("retry-after", String(answer.retryAfter));
-    if (answer.acceptEncoding !== undefined) headers.push("accept-encoding", answer.acceptEncoding);
-    this.#respondWithCors(answer.status, headers, answer.body);
+    reservation?.setHeaders(headers);
+    if (reply.retryAfter !== undefined) headers.push("retry-after", String(reply.retryAfter));
+    if (reply.acceptEncoding !== undefined) headers.push("accept-encoding", reply.acceptEncoding);
+    this.#respondWithCors(reply.status, headers, reply.body);
   }
 
-  /** A script that may read the backend's answers may read ours too; without this a browser tells it nothing at all. */
+  /** Adds CORS headers to local replies. Otherwise a browser hides them from scripts. */
   #respondWithCors(status: number, headers: string[], body: Buffer | string): void {
     const cors = this.#rule?.cors;
     if (cors !== undefined) setCorsHeaders(cors, this.#downstream.head.rawHeaders, headers);

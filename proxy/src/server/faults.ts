@@ -1,6 +1,6 @@
 /**
  * Faults of the proxy itself end what they happen in, and nothing else: a request, a connection, what a timer was about.
- * An exception that nobody catches would end the worker, with all of its connections.
+ * An uncaught exception would end the worker with all its connections.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -8,7 +8,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 /** What a fault has ended. */
 export type FaultPlace = "request" | "connection" | "timer" | "globalLimit";
 
-/** Hears of a fault. @param record of the request, where one is known. */
+/** Called for an internal error. @param record of the request, if there is one. */
 export type FaultSink = (error: unknown, place: FaultPlace, record?: RequestRecord) => void;
 
 /** A clock whose timers have their faults caught. */

@@ -1,4 +1,4 @@
-/** Flat header sections whose names are in lower case: of answers, and of requests by HTTP/2. */
+/** Flat header sections with names in lower case: those of responses, and of HTTP/2 requests. */
 
 /** First value of a field; `name` lower case. */
 export function fieldOf(headers: readonly string[], name: string): string | undefined {

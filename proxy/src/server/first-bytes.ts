@@ -2,18 +2,18 @@
 import type { Socket } from "node:net";
 
 /** What the bytes so far allow to say: nothing yet, or a value and how many of the bytes were its own. */
-export type Judgement<T> = undefined | { readonly value: T; readonly consumed: number };
+export type FirstBytes<T> = undefined | { readonly value: T; readonly consumed: number };
 
 /**
- * Reads until `judge` has an opinion, puts back what it did not consume, and calls `done` with the socket paused. Never
+ * Reads until `parse` returns a result, puts back the bytes that it did not consume, and calls `done` with the socket paused. Never
  * calls it when the client goes away meanwhile.
  *
- * @param fail takes what `judge` or `done` throws.
- * @param judge asked with all bytes so far; must decide within a bounded number of them.
+ * @param fail takes what `parse` or `done` throws.
+ * @param parse called with all bytes so far; must return a result within a bounded number of them.
  */
 export function readFirstBytes<T>(
   socket: Socket,
-  judge: (bytes: Buffer) => Judgement<T>,
+  parse: (bytes: Buffer) => FirstBytes<T>,
   done: (value: T) => void,
   fail: (error: unknown) => void,
   before?: Buffer,
@@ -21,14 +21,14 @@ export function readFirstBytes<T>(
   socket.once("data", (chunk: Buffer) => {
     const bytes = before === undefined ? chunk : Buffer.concat([before, chunk]);
     try {
-      const judgement = judge(bytes);
-      if (judgement === undefined) {
-        readFirstBytes(socket, judge, done, fail, bytes);
+      const result = parse(bytes);
+      if (result === undefined) {
+        readFirstBytes(socket, parse, done, fail, bytes);
         return;
       }
       socket.pause();
-      if (judgement.consumed < bytes.length) socket.unshift(bytes.subarray(judgement.consumed));
-      done(judgement.value);
+      if (result.consumed < bytes.length) socket.unshift(bytes.subarray(result.consumed));
+      done(result.value);
     } catch (error) {
       fail(error);
     }

@@ -1,11 +1,11 @@
 /**
- * The way of an admitted request to its backend and of the answer back: the calls that are made for it, one after the
+ * Forwards an allowed request to its backend and the response back: the calls that are made for it, one after the
  * other, until one is passed on, and the timeouts over all of them (Gateway API `HTTPRouteTimeouts`, `HTTPRouteRetry`).
  *
- * A call that found no connection, or that the endpoint has not looked at, and a safe one that broke off before its
- * answer, are made once more at another endpoint, whatever the rule says. A rule with `retry` has calls repeated, whatever their method, that failed in any way
- * or were answered with one of its codes; it waits before each. A body can be sent again while all of it that has come
- * is kept (`request-body.ts`). Limits do not see any of this: a request is charged once.
+ * A call without a connection, one that the endpoint has not processed, and a safe one that was reset before its response are
+ * repeated once at another endpoint, with any rule. A rule with `retry` repeats calls with any method that failed or got one of
+ * its codes, after a backoff. A body can be sent again while all received bytes are kept (`request-body.ts`). Limits do not see
+ * any of this: a request is charged once.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../filters/header-edits.ts";
@@ -51,14 +51,14 @@ export interface ForwardingOptions {
   readonly retry: RetryPolicy | undefined;
   readonly admission: RequestReservation | undefined;
   readonly editResponse: HeaderEditor | undefined;
-  /** Whether tokens of the answer are counted, for a limit or for the metrics. */
+  /** Whether tokens of the response are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
-  /** Whether the head of an answer tells what is left of a budget of tokens. */
-  readonly tellsCharge: boolean;
-  /** Where answers are read on for their usage when their clients have left; absent where no limit counts tokens. */
+  /** Whether the head of a response shows the rest of a token limit. */
+  readonly reportsCharge: boolean;
+  /** Reads responses for their usage after their clients have left; absent if no limit counts tokens. */
   readonly abandonedResponses: AbandonedResponses | undefined;
-  /** Answers in the backend's stead; called at most once, and never after an answer has begun. */
-  readonly answer: (answer: LocalReply) => void;
+  /** Sends a local reply. Called at most once, and never after the start of a response. */
+  readonly reply: (reply: LocalReply) => void;
   /** Takes what failed inside the proxy later than its caller could see. */
   readonly fault: (error: unknown) => void;
 }
@@ -67,7 +67,7 @@ export interface ForwardingOptions {
 const callsWithoutPolicy = 2;
 /** Waits double up to this, or to the rule's own `backoff` where that is longer. */
 const maxBackoffMs = 10_000;
-/** LLM answers may need many minutes before their first byte; the client's own patience ends before this. */
+/** LLM responses may take many minutes until their first byte. Clients have shorter timeouts than this. */
 const aiIdleTimeoutMs = 3_600_000;
 
 export class Forwarding implements RelayOwner {
@@ -79,15 +79,15 @@ export class Forwarding implements RelayOwner {
   #relay: ResponseRelay | undefined;
   #call: UpstreamCall | undefined;
   #requestTimer: Timer | undefined;
-  /** Of the call under way, or of the wait for the next one. */
+  /** The timer of the call in progress, or of the wait for the next one. */
   #callTimer: Timer | undefined;
   #isOver = false;
-  #wasRefused = false;
+  #wasUnprocessed = false;
   /** A call has timed out whose backend may have worked all the time. */
   #hasWorked = false;
   /** What became of an earlier call that an endpoint got. */
   #earlier: RefundCause | "none" | undefined;
-  /** When the call under way began, of a request that is watched. */
+  /** The start of the call in progress, for a traced request. */
   #callMs = 0;
 
   constructor(options: ForwardingOptions) {
@@ -123,44 +123,44 @@ export class Forwarding implements RelayOwner {
   }
 
   /**
-   * For what a policy may give the unit of a request back that ends with `answer`. What happened to an earlier call
+   * Returns the cause for which a policy may refund a request that ends with `reply`. What happened to an earlier call
    * decides where an endpoint got it: a backend that saw the request is not forgotten because the next one was away.
    */
-  refundCause(answer: LocalReply): RefundCause | undefined {
-    return this.#earlier === "none" ? undefined : (this.#earlier ?? answer.refund);
+  refundCause(reply: LocalReply): RefundCause | undefined {
+    return this.#earlier === "none" ? undefined : (this.#earlier ?? reply.refund);
   }
 
-  /** Since when the call under way is; monotonic. Undefined between calls. */
+  /** The start of the call in progress, on the monotonic clock. Undefined between calls. */
   get callSinceMs(): number | undefined {
     return this.#call === undefined || this.#call.isOver ? undefined : this.#relay?.sentMs;
   }
 
-  /** Whether the call under way holds a connection for which others wait; those of tunnels are their own. */
+  /** Whether the call in progress holds a connection for which others wait. Tunnels have their own connections. */
   get delaysOthers(): boolean {
     const isTunnel = this.#request?.upgrade !== undefined;
     return !isTunnel && this.#call?.connection !== undefined && this.#tried.at(-1)?.hasWaiting === true;
   }
 
-  /** Answers in place of a call that must not be made. */
-  reject(answer: LocalReply): void {
-    if (!this.#isOver) this.#sendLocalReply(answer);
+  /** Sends a local reply instead of a call that must not be made. */
+  reject(reply: LocalReply): void {
+    if (!this.#isOver) this.#sendLocalReply(reply);
   }
 
-  /** The client takes more of the answer. */
+  /** The client reads more of the response. */
   resume(): void {
     this.#call?.resume();
   }
 
-  /** Ends the request with `answer`; with nothing more than a reason where an answer has begun. */
-  abort(answer: LocalReply): void {
+  /** Ends the request with `reply`, or only with its reason if a response has started. */
+  abort(reply: LocalReply): void {
     const isWorking = this.#isBackendWorking() || this.#hasWorked;
     this.stop();
-    if (this.#relay?.cutOff(answer.reason) === true) return;
+    if (this.#relay?.cutOff(reply.reason) === true) return;
     if (isWorking) this.#relay?.settle("cutShort", nothingMore);
-    this.#options.answer(answer);
+    this.#options.reply(reply);
   }
 
-  /** Makes no call any more and answers nothing. */
+  /** Makes no further call and sends nothing. */
   stop(): void {
     this.#isOver = true;
     this.#requestTimer?.cancel();
@@ -168,7 +168,7 @@ export class Forwarding implements RelayOwner {
     this.#call?.abort();
   }
 
-  /** The exchange has ended, well or not; `done` is called when the answer's cost is known. */
+  /** The exchange has ended. `done` is called when the cost of the response is known. */
   close(done: () => void): void {
     const relay = this.#relay;
     const isWorking = this.#isBackendWorking();
@@ -178,29 +178,29 @@ export class Forwarding implements RelayOwner {
     else relay.settle(isWorking || this.#hasWorked ? "cutShort" : "whole", done);
   }
 
-  /** Whether the backend has the whole request, and works on an answer. */
+  /** Whether the backend has the complete request and has not finished its response. */
   #isBackendWorking(): boolean {
     const call = this.#call;
-    if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isUnderWay !== true)
+    if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isInProgress !== true)
       return false;
     const body = this.#request?.body;
     return body?.waitsFor === undefined;
   }
 
-  /** Reads an answer on whose client has left. @returns false where that may not be done, or is of no use. */
+  /** Continues to read a response after its client has left. @returns false if that is not permitted, or useless. */
   #readOn(relay: ResponseRelay, done: () => void): boolean {
     const { abandonedResponses, client, record } = this.#options;
     const call = this.#call;
     if (abandonedResponses === undefined || call === undefined || record.requestBytes === 0) return false;
-    const answer = abandonedResponses.begin(client, Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
+    const read = abandonedResponses.begin(client, Math.min(this.#remainingMs(), this.#callRemainingMs(relay)), () => {
       call.abort();
       relay.settle("cutShort", nothingMore);
     });
-    if (answer === undefined) return false;
+    if (read === undefined) return false;
     this.#isOver = true;
     this.#requestTimer?.cancel();
     this.#callTimer?.cancel();
-    relay.abandon(answer, done);
+    relay.abandon(read, done);
     call.resume();
     return true;
   }
@@ -223,7 +223,7 @@ export class Forwarding implements RelayOwner {
     this.#options.fault(error);
   }
 
-  /** A rule's timeouts are for answers; what follows a switch of protocols lasts as long as it is used. */
+  /** The timeouts of a rule apply to responses. A switched connection lasts as long as it is used. */
   onSwitched(): void {
     this.#requestTimer?.cancel();
     this.#callTimer?.cancel();
@@ -237,10 +237,10 @@ export class Forwarding implements RelayOwner {
     this.#hasWorked ||= failure.kind === "timeout";
     if (this.#options.retry === undefined && this.#isRepeatable(failure)) {
       this.#options.trace?.log?.upstream.debug({ cause: failure.kind, waitMs: 0 }, "call retried");
-      this.#wasRefused ||= failure.kind === "unprocessed";
+      this.#wasUnprocessed ||= failure.kind === "unprocessed";
       this.#callOnce();
     }
-    // Who has waited in vain does not stand in line again; a forbidden address stays forbidden.
+    // A request that waited too long does not wait again, and a forbidden address stays forbidden.
     else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain(failure.kind))
       this.#sendLocalReply(upstreamFailed(failure));
   }
@@ -320,7 +320,7 @@ export class Forwarding implements RelayOwner {
   }
 
   #newRelay(asked: OutgoingRequest): ResponseRelay {
-    const { client, clock, downstream, record, admission, editResponse, readsUsage, tellsCharge } = this.#options;
+    const { client, clock, downstream, record, admission, editResponse, readsUsage, reportsCharge } = this.#options;
     const usageEdit = this.#usageEdit;
     return new ResponseRelay({
       clock,
@@ -329,7 +329,7 @@ export class Forwarding implements RelayOwner {
       admission,
       editResponse,
       readsUsage,
-      tellsCharge,
+      reportsCharge,
       usageEdit,
       asked,
       client,
@@ -339,7 +339,7 @@ export class Forwarding implements RelayOwner {
 
   /** Without a policy: nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2). */
   #isRepeatable(failure: UpstreamFailure): boolean {
-    const calls = this.#options.record.calls - (this.#wasRefused ? 1 : 0);
+    const calls = this.#options.record.calls - (this.#wasUnprocessed ? 1 : 0);
     if (calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
     if (failure.kind === "connect" || failure.kind === "unprocessed") return true;
     return failure.kind === "reset" && isSafe(this.#request?.method);
@@ -396,7 +396,7 @@ export class Forwarding implements RelayOwner {
     return requestMs === 0 ? Number.POSITIVE_INFINITY : startMs + requestMs - clock.monotonicMs();
   }
 
-  /** Until the call under way times out. */
+  /** Time until the call in progress times out. */
   #callRemainingMs({ sentMs }: ResponseRelay): number {
     const { timeouts, clock } = this.#options;
     const timeoutMs = timeouts?.backendRequestMs ?? 0;
@@ -404,17 +404,17 @@ export class Forwarding implements RelayOwner {
   }
 
   #onCallTimeout(call: UpstreamCall, relay: ResponseRelay): void {
-    // The answer has come whole; what is left is the client's pace.
+    // The response has arrived completely; the rest depends on the client.
     if (call.isOver) return;
     call.expire();
-    relay.onFailure({ kind: "timeout", message: "no whole answer within timeouts.backendRequest" }, call);
+    relay.onFailure({ kind: "timeout", message: "no complete response within timeouts.backendRequest" }, call);
   }
 
-  #sendLocalReply(answer: LocalReply): void {
+  #sendLocalReply(reply: LocalReply): void {
     this.stop();
-    // Once for all calls, as the client gets one answer at most.
+    // Once for all calls, since the client gets at most one response.
     if (this.#hasWorked) this.#relay?.settle("cutShort", nothingMore);
-    this.#options.answer(answer);
+    this.#options.reply(reply);
   }
 }
 

@@ -1,14 +1,14 @@
 /**
- * The order of the requests on one HTTP/1.1 connection. Clients may send requests ahead of the answers (RFC 9112 §9.3.2).
- * One request is under way at a time and the others wait, so that a connection takes no more of a backend than one
+ * The order of the requests on an HTTP/1.1 connection. Clients may send requests before the previous response (RFC 9112 §9.3.2).
+ * One request is in progress at a time and the others wait, so that a connection takes no more of a backend than one
  * request does, and no request overtakes an unsafe one before it.
  *
- * Once an answer says `Connection: close`, no further request is processed (RFC 9112 §9.6): whatever made us close, the
+ * After a response with `Connection: close`, no further request is processed (RFC 9112 §9.6): whatever made us close, the
  * bytes behind it may not mean what they seem to.
  */
 import { HeadCounts } from "./connection.ts";
 
-/** Requests that wait on a connection; as many as HTTP/2 clients may have open. The answer to the last one says close. */
+/** Maximum pending requests of a connection, as many as the streams in HTTP/2. The response to the last one has close. */
 export const maxWaitingRequests = 100;
 /** From this many on nothing more is read. Below, a client that leaves is noticed while its requests wait. */
 const waitingToPauseAt = 16;
@@ -32,12 +32,12 @@ export class Http1Pipeline {
     this.#heads = heads;
   }
 
-  /** Whether a request is under way, or none may follow. */
+  /** Whether a request is in progress, or none may follow. */
   get isBusy(): boolean {
     return this.#isBusy || this.#isClosed;
   }
 
-  /** Whether no request may follow the one that is under way. */
+  /** Whether no request may follow the one in progress. */
   get isLast(): boolean {
     return this.#isClosed || (this.#isCut && this.#waiting.length === 0);
   }
@@ -76,7 +76,7 @@ export class Http1Pipeline {
     else this.#isCut = true;
   }
 
-  /** The answer to the request under way has left: begins the next one. */
+  /** The response to the request in progress has been sent: starts the next one. */
   next(): void {
     this.#isBusy = false;
     const next = this.#waiting.shift();
@@ -86,7 +86,7 @@ export class Http1Pipeline {
     next.begin();
   }
 
-  /** Drops the requests to come; those that have come are answered, the last one with close. */
+  /** Accepts no further requests. Those that have arrived get their response, the last one with close. */
   cut(): void {
     this.#isCut = true;
   }

@@ -8,7 +8,7 @@ import { createHttp1Server } from "./http1-server.ts";
 import { defaultRequestRules } from "./request-head.ts";
 
 /** A connection whose client takes nothing: what is written to it never leaves. */
-class UntakenSocket extends Duplex {
+class UnreadSocket extends Duplex {
   written = "";
 
   override _read(): void {
@@ -20,20 +20,20 @@ class UntakenSocket extends Duplex {
   }
 }
 
-test("a connection whose client does not take the refusal of its request is closed after 10 s", async () => {
+test("a connection whose client does not read the response to its invalid request is closed after 10 s", async () => {
   const clock = new FakeClock();
   const heads = new HeadCounts();
   const pipeline = new Http1Pipeline(heads);
   const connection = { sourceAddress: "127.0.0.1", peer: "a client", tls: undefined, heads, pipeline };
-  const refused: number[] = [];
+  const rejected: number[] = [];
   const server = createHttp1Server({
     connectionOf: () => connection,
     phase: () => "serving",
     upgradeProtocols: new Map(),
     onRequest: () => {
-      throw new Error("the request is refused");
+      throw new Error("the request is rejected");
     },
-    onUnprocessed: ({ fault }) => refused.push(fault.status),
+    onRejected: ({ fault }) => rejected.push(fault.status),
     rules: defaultRequestRules,
     clock,
     onParsed: () => undefined,
@@ -41,12 +41,12 @@ test("a connection whose client does not take the refusal of its request is clos
       throw error;
     },
   });
-  const socket = new UntakenSocket();
+  const socket = new UnreadSocket();
   socket.on("error", () => undefined);
   server.emit("connection", socket as unknown as Socket);
   socket.push("GET / HTTP/1.1\r\n\r\n");
   await expect.poll(() => socket.written).toMatch(/^HTTP\/1\.1 400 /);
-  expect(refused).toEqual([400]);
+  expect(rejected).toEqual([400]);
   clock.advance(9_999);
   expect(socket.destroyed).toBe(false);
   clock.advance(1);

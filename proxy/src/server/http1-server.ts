@@ -8,7 +8,7 @@ import { boundChunks } from "./bound-chunks.ts";
 import { followChunks } from "./chunked-body.ts";
 import { allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { type DrainPhase, schemeOf } from "./connection.ts";
-import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
+import { rejectionTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { type Http1Connection, Http1Downstream } from "./http1.ts";
 import type { Http1Pipeline } from "./http1-pipeline.ts";
 import { memoryOfWaiting } from "./request-memory.ts";
@@ -16,7 +16,7 @@ import { isChunkFlood } from "./small-chunks.ts";
 import { type HeadFault, maxHeadBytes, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
 export interface Http1ServerOptions extends RequestReceiver {
-  /** What is known of the connection behind a socket that the server was given. */
+  /** The connection of each socket that the server received. */
   readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
   readonly phase: () => DrainPhase;
   readonly upgradeProtocols: UpgradeProtocols;
@@ -32,11 +32,11 @@ export interface Http1ServerOptions extends RequestReceiver {
 export function createHttp1Server(options: Http1ServerOptions): Server {
   // Asked to switch, Node's parser stops behind the request, and what came with the request and behind it is lost when
   // we decline. The next read may then begin in the middle of a request: so such a request is the last.
-  let declined: IncomingMessage | undefined;
+  let rejected: IncomingMessage | undefined;
   const accepts = (request: IncomingMessage): boolean => {
     const isAccepted = isSwitchable(options, request);
     // Node emits the request in the same turn, before it asks about another one.
-    declined = isAccepted ? undefined : request;
+    rejected = isAccepted ? undefined : request;
     return isAccepted;
   };
   const server = createServer({
@@ -49,12 +49,12 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     // Uploads may be long; slow heads are cut by headersTimeout.
     requestTimeout: 0,
     maxHeaderSize: maxHeadBytes,
-    // Asked ahead of an answer that is still to come it is served without switching, for the socket is in use.
+    // A request before the end of the previous response is served without switching, since the socket is in use.
     shouldUpgradeCallback: accepts,
-    // Told by us, so that the log and the metrics hear of it too.
+    // Sent here, so that it is also in the log and the metrics.
     requireHostHeader: false,
   });
-  // One more than is accepted, so that an excess can be told from a full house.
+  // One more than is accepted, to distinguish an excess from the maximum.
   server.maxHeadersCount = maxHeaderFields + 1;
   const serve = (request: IncomingMessage, response: ServerResponse, kind: RequestKind): void => {
     try {
@@ -73,7 +73,7 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     heads.take(request.socket.bytesRead, headLength(request), announced ?? 0);
     if (announced === undefined)
       followChunks(request, heads, (chunk) => isChunkFlood(connection, chunk, options.clock));
-    const isLast = request === declined || request.method === "CONNECT";
+    const isLast = request === rejected || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();
       serveRequest(options, connection, request, response, kind);
@@ -83,11 +83,11 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
         guard(options, request, () => serveRequest(options, connection, request, response, kind)),
       );
     }
-    declined = undefined;
+    rejected = undefined;
   };
   server.on("request", (request, response) => serve(request, response, plain));
   server.on("checkContinue", (request, response) => serve(request, response, { ...plain, awaitsContinue: true }));
-  // One that nobody knows may be passed over (RFC 9110 §10.1.1).
+  // An unknown expectation may be ignored (RFC 9110 §10.1.1).
   server.on("checkExpectation", (request, response) => serve(request, response, plain));
   server.on("upgrade", (request, stream, head) => {
     const response = responseFor(request, stream, head);
@@ -101,8 +101,8 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
 }
 
 /**
- * What Node's parser, or its watch over slow heads, found wrong with the head of a request; nothing for every other
- * error of a connection. Node answers such a request itself, and then destroys the socket with the error.
+ * Returns the error of a request's head that Node's parser, or its timeout for slow heads, found; undefined for any other
+ * error of a connection. Node responds to such a request itself, and then destroys the socket with the error.
  */
 export function headFaultOf(error: NodeJS.ErrnoException): HeadFault | undefined {
   const status = statusByCode[error.code ?? ""];
@@ -130,7 +130,7 @@ interface RequestKind {
 
 const plain: RequestKind = { awaitsContinue: false, upgrade: undefined };
 
-/** Puts a request in line that came ahead of an answer. Node has parsed it already, with all others of the same read. */
+/** Queues a request that arrived before the previous response. Node has parsed it with all others of the same read. */
 function wait(
   pipeline: Http1Pipeline,
   { socket, url = "", rawHeaders }: IncomingMessage,
@@ -159,7 +159,7 @@ interface ParsedRequest extends IncomingMessage {
   readonly upgrade?: boolean;
 }
 
-/** What tells Node's parser that a body may follow, and other requests. */
+/** The fields by which Node's parser knows that a body, or another request, may follow. */
 const parseOn = 0;
 
 /**
@@ -175,7 +175,7 @@ export function dropWhenOver(socket: Socket, { pipeline, heads }: Http1Connectio
   const onIncoming = parser.onIncoming.bind(parser);
   parser.onIncoming = (request, keepsAlive) => {
     if (!pipeline.isOver || request.upgrade === true) return onIncoming(request, keepsAlive);
-    // Nobody would read its body.
+    // Its body would not be read.
     request.push = () => true;
     heads.completeBytes = Math.max(heads.completeBytes, socket.bytesRead);
     process.nextTick(pauseWhileFull, pipeline, socket);
@@ -187,7 +187,7 @@ function pauseWhileFull(pipeline: Http1Pipeline, socket: Socket): void {
   if (pipeline.isFull) socket.pause();
 }
 
-/** Whether a request may switch protocols: it asks for one that is allowed, and none before it is under way. */
+/** Whether a request may switch protocols: it requests an allowed one, and no other request is in progress. */
 function isSwitchable(options: Http1ServerOptions, request: IncomingMessage): boolean {
   try {
     return requestedUpgrade(request, options.upgradeProtocols) !== undefined && !isInUse(options, request);
@@ -209,7 +209,7 @@ function guard(options: Http1ServerOptions, request: IncomingMessage, action: ()
   }
 }
 
-/** Nobody else would answer, or close the connection. */
+/** Nothing else would respond, or close the connection. */
 function endWithFault({ onFault }: Http1ServerOptions, { socket }: IncomingMessage, error: unknown): void {
   socket.destroy();
   onFault(error);
@@ -222,7 +222,7 @@ function headLength({ method = "", url = "", rawHeaders }: IncomingMessage): num
   return length;
 }
 
-/** Bytes of the body, 0 where there is none; undefined where nothing tells (chunked). */
+/** Bytes of the body, 0 if there is none; undefined if the length is unknown (chunked). */
 function announcedLength({ rawHeaders }: IncomingMessage): number | undefined {
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
@@ -233,7 +233,7 @@ function announcedLength({ rawHeaders }: IncomingMessage): number | undefined {
 }
 
 function serveRequest(
-  { phase, onRequest, onUnprocessed, rules, clock }: Http1ServerOptions,
+  { phase, onRequest, onRejected, rules, clock }: Http1ServerOptions,
   connection: Http1Connection,
   request: IncomingMessage,
   response: ServerResponse,
@@ -244,9 +244,9 @@ function serveRequest(
   if ("message" in head) {
     connection.pipeline.close();
     connection.heads.heldBytes += memoryOfWaiting(url, rawHeaders);
-    refuse(response, head);
+    reject(response, head);
     closeSoon(clock, request.socket);
-    onUnprocessed({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
+    onRejected({ connection, httpVersion, method, target: url, rawHeaders, fault: head });
     return;
   }
   const { awaitsContinue, upgrade } = kind;
@@ -254,13 +254,13 @@ function serveRequest(
   downstream.listen(onRequest(downstream));
 }
 
-/** A client that does not read would keep a connection open that ends with the answer on its way. */
+/** A client that does not read would keep a connection open that ends after this response. */
 function closeSoon(clock: Clock, socket: Socket): void {
-  const timer = clock.setTimer(refusalTimeoutMs, () => socket.destroy());
+  const timer = clock.setTimer(rejectionTimeoutMs, () => socket.destroy());
   socket.once("close", () => timer.cancel());
 }
 
-function refuse(response: ServerResponse, { status, message }: HeadFault): void {
+function reject(response: ServerResponse, { status, message }: HeadFault): void {
   const body = `${message}\n`;
   const length = String(body.length);
   response.writeHead(status, ["content-type", "text/plain", "content-length", length, "connection", "close"]);
@@ -278,7 +278,7 @@ function requestedUpgrade({ headers, httpVersion }: IncomingMessage, allowed: Up
   return hasBody ? undefined : upgrade;
 }
 
-/** node:http lets go of a connection that may be switched, so the answer is ours to connect, and to close behind. */
+/** node:http releases a connection that may be switched, so this connects the response and closes the connection. */
 function responseFor(request: IncomingMessage, stream: Duplex, head: Buffer): ServerResponse {
   const { socket } = request;
   if (head.length > 0) stream.unshift(head);

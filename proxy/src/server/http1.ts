@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { trailersRefused } from "./chunked-body.ts";
+import { trailersRejected } from "./chunked-body.ts";
 import { fieldOf, removeField } from "./fields.ts";
 import type { Connection, DrainPhase } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
@@ -27,7 +27,7 @@ export interface Http1Options {
   readonly awaitsContinue: boolean;
   /** The client asks for this protocol; `response` then has been given the socket, which node:http has let go. */
   readonly upgrade: string | undefined;
-  /** Unless the server is `serving`, answers ask the client to leave the connection. */
+  /** Unless the server is `serving`, responses ask the client to leave the connection. */
   readonly phase: () => DrainPhase;
 }
 
@@ -65,7 +65,7 @@ export class Http1Downstream implements Downstream {
       });
     }
     response.on("drain", () => events.onDrain());
-    // Of a client that breaks its upload off "close" follows and tells.
+    // If a client aborts its upload, "close" follows.
     const { isInChunks } = this.connection.heads;
     this.#request.on("error", isInChunks ? (error) => this.#onBodyError(error, events) : ignore);
   }
@@ -106,9 +106,9 @@ export class Http1Downstream implements Downstream {
       headers.push("connection", "close");
       this.connection.pipeline.close();
     }
-    // Node would read what nobody takes of a body past everyone, and its end would not be found.
+    // Node would discard the unread part of a body, and its end would not be found.
     if (!this.#bodyTaken && this.connection.heads.isInChunks) this.#request.resume();
-    // Node refuses to announce trailers where none can follow; a backend may, and then send none.
+    // Node rejects an announcement of trailers if none can follow. A backend may announce them and send none.
     if (!this.#canHaveTrailers(status, headers)) removeField(headers, "trailer");
     this.#response.writeHead(status, headers);
   }
@@ -137,7 +137,7 @@ export class Http1Downstream implements Downstream {
     return this.upgrade !== undefined || !this.#request.complete;
   }
 
-  get untakenBytes(): number {
+  get unreadBytes(): number {
     return this.#request.socket.writableLength;
   }
 
@@ -146,28 +146,28 @@ export class Http1Downstream implements Downstream {
       this.#request.socket.destroy();
       return;
     }
-    // What was written in this turn waits for its end, and would be dropped.
+    // Bytes that were written in this turn wait for its end, and would be dropped.
     this.#response.uncork();
     this.#response.destroy();
   }
 
   #onBodyError(error: Error, events: DownstreamEvents): void {
-    if (error !== trailersRefused) return;
+    if (error !== trailersRejected) return;
     this.connection.pipeline.cut();
     if (this.#response.writableEnded) this.#request.socket.destroy();
-    else events.onTrailersRefused();
+    else events.onTrailersRejected();
   }
 
   #beginNext(socket: Socket): void {
     const { pipeline } = this.connection;
-    // Node ends a connection by itself where the client wants that, or has no other way to learn where an answer ends.
+    // Node ends a connection if the client requests it, or cannot otherwise detect the end of a response.
     if (!socket.writable) pipeline.close();
     pipeline.next();
-    // An answer whose head left before the drain began has not asked the client to leave.
+    // A response with a head that was sent before the drain has not asked the client to leave.
     if (this.#phase() === "closing" && !pipeline.isBusy) socket.end();
   }
 
-  /** What node:http does for other requests: tells the end, and takes a client that ends its side early for gone. */
+  /** As node:http for other requests: emits the end, and treats a client that ends its side early as disconnected. */
   #listenToSocket(socket: Socket, events: DownstreamEvents): void {
     const response = this.#response;
     socket.once("end", () => {
@@ -179,7 +179,7 @@ export class Http1Downstream implements Downstream {
   #mustClose(status: number): boolean {
     const { pipeline } = this.connection;
     if (pipeline.isLast || this.#leavesBodyUnsent() || this.upgrade !== undefined) return true;
-    // While the server is leaving, what has come already is still answered.
+    // While the server drains, requests that have arrived still get a response.
     const phase = this.#phase();
     if (phase === "closing" || (phase === "leaving" && !pipeline.hasWaiting)) return true;
     // The rest of the request is not waited for (RFC 9110 §15.5.9).

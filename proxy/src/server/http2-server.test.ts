@@ -11,13 +11,13 @@ import { Http2Sessions } from "./http2-server.ts";
 /** Connects to sessions that are idle after 50 ms; `requests` are those that have come. */
 async function start() {
   const requests: Downstream[] = [];
-  const events = { onDrain: () => undefined, onTrailersRefused: () => undefined, onClose: () => undefined };
+  const events = { onDrain: () => undefined, onTrailersRejected: () => undefined, onClose: () => undefined };
   const onRequest = (downstream: Downstream) => {
     requests.push(downstream);
     return events;
   };
   const sessions = new Http2Sessions(
-    { onRequest, onUnprocessed: () => undefined, onParsed: () => undefined, clock: systemClock },
+    { onRequest, onRejected: () => undefined, onParsed: () => undefined, clock: systemClock },
     new Map(),
     50,
   );
@@ -39,7 +39,7 @@ async function start() {
   return { url, client, requests, sockets };
 }
 
-test("a connection on which nothing passes is closed, and the client is told so (GOAWAY)", async () => {
+test("an idle connection is closed with GOAWAY", async () => {
   const { client } = await start();
   const [goaway] = await Promise.all([once(client, "goaway"), once(client, "close")]);
   expect(goaway[0]).toBe(constants.NGHTTP2_NO_ERROR);
@@ -50,14 +50,14 @@ test("a stream that is open on it may finish", async () => {
   const stream = client.request({ ":path": "/" });
   const chunks: Buffer[] = [];
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-  const answered = once(stream, "close");
+  const closed = once(stream, "close");
   await once(client, "goaway");
   requests[0]?.respond(200, [], "late");
-  await answered;
+  await closed;
   expect(Buffer.concat(chunks).toString()).toBe("late");
 });
 
-test("a client that does not read is not waited for, neither to take its answers nor to be told", async () => {
+test("the server waits for a client that does not read neither for its responses nor for GOAWAY", async () => {
   const { url, client, requests, sockets } = await start();
   client.destroy();
   const { socket } = openRawHttp2(url);

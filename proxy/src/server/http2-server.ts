@@ -1,6 +1,6 @@
 /**
  * node:http2 as the server of one bind: its limits, and the way from its streams to our requests. What one client can
- * make us hold or do for nothing is bounded here; a connection that goes beyond is told so (GOAWAY) and closed.
+ * make the proxy hold or do without progress is bounded here. A connection that exceeds a bound gets GOAWAY and is closed.
  */
 import { randomBytes } from "node:crypto";
 import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
@@ -9,9 +9,9 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { allowedConnectProtocol, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { boundChunks } from "./bound-chunks.ts";
 import { type Connection, type DrainPhase, schemeOf } from "./connection.ts";
-import { refusalTimeoutMs, type RequestReceiver } from "./downstream.ts";
+import { rejectionTimeoutMs, type RequestReceiver } from "./downstream.ts";
 import { Http2Downstream } from "./http2.ts";
-import { memoryOfRefusedStream } from "./request-memory.ts";
+import { memoryOfRejectedStream } from "./request-memory.ts";
 import { isChunkFlood } from "./small-chunks.ts";
 import {
   defaultRequestRules,
@@ -42,9 +42,9 @@ const serverOptions = {
     maxHeaderListSize: maxHeadBytes,
     enableConnectProtocol: true,
   },
-  // One more than is accepted, so that the request is refused and not the connection.
+  // One more than is accepted, so that the request is rejected and not the connection.
   maxHeaderListPairs: maxHeaderFields + 1 + maxPseudoFields,
-  /** MiB of a connection; new streams are refused beyond it. */
+  /** MiB of a connection. Beyond it, new streams are rejected. */
   maxSessionMemory: 32,
   maxSessionInvalidFrames: 100,
   /** `requestFields` decides about a field that comes twice; Node would throw. */
@@ -84,7 +84,7 @@ export class Http2Sessions {
   readonly #onParsed: () => void;
   readonly #onFault: Http2SessionsOptions["onFault"];
   readonly #idleTimeoutMs: number;
-  /** What is being handed over. */
+  /** The socket that is being passed to the server. */
   #handedOver: { readonly socket: Socket; readonly connection: Connection } | undefined;
   #phase: DrainPhase = "serving";
 
@@ -116,7 +116,7 @@ export class Http2Sessions {
     for (const open of this.#sessions) announceEnd(open);
   }
 
-  /** Closes every connection (GOAWAY with the last stream): streams finish, new ones are refused. */
+  /** Closes every connection (GOAWAY with the last stream): streams finish, new ones are rejected. */
   drain(): void {
     this.#phase = "closing";
     for (const { session } of this.#sessions) session.close();
@@ -164,7 +164,7 @@ export class Http2Sessions {
     stream.on("error", ignore);
     this.#onParsed();
     connection.heads.received++;
-    // Reset in the read that brought it: nobody waits, and Node throws at what is said to it.
+    // It was reset in the read in which it arrived. Node throws if anything is sent on it.
     if (stream.destroyed || stream.closed) return;
     if (connection.heads.isTooGreedy(this.#clock.monotonicMs())) {
       // GOAWAY. All that the connection holds is free again, and what it still sends is not parsed.
@@ -174,12 +174,12 @@ export class Http2Sessions {
     const request = readRequest(this.#rules, schemeOf(connection), rawHeaders, this.#upgradeProtocols);
     if ("fault" in request) {
       const { method, path: target, fault } = request;
-      this.#holdRefused(connection, stream, rawHeaders);
+      this.#holdRejected(connection, stream, rawHeaders);
       stream.respond([":status", String(fault.status), "content-type", "text/plain"]);
       stream.end(`${fault.message}\n`);
       // Whatever the client still sends is not wanted (RFC 9113 §8.1); unread, it would hold the stream open.
       if ((flags & endStreamFlag) === 0) setImmediate(() => stream.close());
-      this.#receiver.onUnprocessed({ connection, httpVersion: "2", method, target, rawHeaders, fault });
+      this.#receiver.onRejected({ connection, httpVersion: "2", method, target, rawHeaders, fault });
       return;
     }
     const isEnded = (flags & endStreamFlag) !== 0;
@@ -195,11 +195,11 @@ export class Http2Sessions {
     return true;
   }
 
-  /** Counts the memory of a refused stream until it is closed, and sees to it that it is. */
-  #holdRefused({ heads }: Connection, stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
-    const bytes = memoryOfRefusedStream(rawHeaders);
+  /** Counts the memory of a rejected stream until it is closed, and closes it after a while. */
+  #holdRejected({ heads }: Connection, stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
+    const bytes = memoryOfRejectedStream(rawHeaders);
     heads.heldBytes += bytes;
-    const timer = this.#clock.setTimer(refusalTimeoutMs, () => {
+    const timer = this.#clock.setTimer(rejectionTimeoutMs, () => {
       stream.close(constants.NGHTTP2_CANCEL);
       // A client that does not read would not take the reset either.
       stream.destroy();

@@ -50,10 +50,10 @@ export class Http2Downstream implements Downstream {
     stream.on("close", onClose).on("drain", onDrain);
     if (this.#body !== undefined) {
       stream.once("trailers", (_trailers, _flags, rawTrailers) => {
-        if (isTooLarge(rawTrailers)) events.onTrailersRefused();
+        if (isTooLarge(rawTrailers)) events.onTrailersRejected();
       });
     }
-    // A stream that the client resets: "close" follows and tells.
+    // If the client resets the stream, "close" follows.
     stream.on("error", ignore);
   }
 
@@ -71,7 +71,7 @@ export class Http2Downstream implements Downstream {
     this.#stream.respond([":status", String(status), ...headers], { endStream: body.length === 0 });
     if (body.length > 0) this.#stream.end(body);
     this.#isEnded = true;
-    this.#refuseRest();
+    this.#rejectRest();
   }
 
   forward(status: number, headers: string[], body: Buffer): void {
@@ -109,7 +109,7 @@ export class Http2Downstream implements Downstream {
     return this.upgrade !== undefined || this.#body?.readableEnded === false;
   }
 
-  get untakenBytes(): number {
+  get unreadBytes(): number {
     return this.#stream.writableLength;
   }
 
@@ -119,7 +119,7 @@ export class Http2Downstream implements Downstream {
     this.#stream.destroy();
   }
 
-  /** Reset by the client: "close" tells of it soon, and Node throws at what is said till then. */
+  /** Whether the client has reset the stream. "close" follows, and until then Node throws if anything is sent. */
   #isGone(): boolean {
     return this.#stream.destroyed || this.#stream.closed;
   }
@@ -128,17 +128,17 @@ export class Http2Downstream implements Downstream {
   #sendTrailers(): void {
     if (this.#isGone()) return;
     this.#stream.sendTrailers(grouped(this.#trailers));
-    this.#refuseRest();
+    this.#rejectRest();
   }
 
   /**
-   * The answer is whole; what is still to come of the request is not wanted any more (RFC 9113 §8.1). An extended
-   * CONNECT that was declined has no end of its own, and would count as an open stream until the client resets it.
+   * The response is complete, so the rest of the request is not needed any more (RFC 9113 §8.1). An extended
+   * CONNECT that was rejected has no end of its own, and would count as an open stream until the client resets it.
    */
-  #refuseRest(): void {
-    const isDeclined = this.upgrade !== undefined && !this.#isSwitched;
+  #rejectRest(): void {
+    const isRejected = this.upgrade !== undefined && !this.#isSwitched;
     // A reset overtakes what Node is about to send in this turn.
-    if (isDeclined || this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
+    if (isRejected || this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
   }
 }
 

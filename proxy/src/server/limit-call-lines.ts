@@ -1,4 +1,4 @@
-/** The calls to rate limit services that are made for one request, as its log tells them. */
+/** The lines of a request's log about calls to rate limit services. */
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { RateLimitResponse } from "../policy/ratelimit/global/messages.ts";
@@ -14,14 +14,14 @@ export function callLines(log: RequestLogger): CallWatcher {
         "rate limit service asked",
       );
     },
-    ended({ service, policy }, { method }, answer, durationMs) {
+    ended({ service, policy }, { method }, result, durationMs) {
       const about = { service, policy, method, durationMs: Math.round(durationMs * 1_000) / 1_000 };
-      if (answer.kind === "failed") {
-        log.debug({ ...about, cause: answer.cause, error: answer.message }, "rate limit service failed");
+      if (result.kind === "failed") {
+        log.debug({ ...about, cause: result.cause, error: result.message }, "rate limit service failed");
         return;
       }
-      const { overallCode, statuses } = answer.response;
-      log.debug({ ...about, code: overallCode, limits: statuses.map(shownStatus) }, "rate limit service answered");
+      const { overallCode, statuses } = result.response;
+      log.debug({ ...about, code: overallCode, limits: statuses.map(shownStatus) }, "rate limit service responded");
     },
   };
 }

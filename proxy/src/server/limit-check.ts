@@ -1,6 +1,6 @@
 /**
- * One request before the limits of its rule: local ones first, since they cost nothing and give back what a global one
- * refuses; then the rate limit service, with the body read where a limit is about what it asks for. What the limits
+ * Evaluates the limits of a rule for a request: local ones first, since they cost nothing and are refunded if a global one
+ * denies the request; then the rate limit service, with the body read where a limit is about what it asks for. What the limits
  * said goes onto the record and the trace; what becomes of the request is the caller's.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -36,18 +36,18 @@ export type LimitCheckResult =
   /** A limit is exhausted. */
   | { readonly kind: "denied"; readonly denial: Denial; readonly headers: string[]; readonly body: string | Buffer }
   /** No limit could be asked, and the request must not pass unasked; `denial` where a service was to be. */
-  | { readonly kind: "unavailable"; readonly denial: Denial | undefined; readonly answer: LocalReply };
+  | { readonly kind: "unavailable"; readonly denial: Denial | undefined; readonly reply: LocalReply };
 
 export interface LimitCheckOptions {
   readonly clock: Clock;
   readonly record: RequestRecord;
-  /** Absent where nobody watches. */
+  /** Absent if the request is not traced. */
   readonly trace: RequestTrace | undefined;
   /** The model that the backend will be asked for, whatever the body says; absent where the client chooses. */
   readonly prescribedModel: string | undefined;
   /** The request's body, if it has one; called only where a limit is about it. */
   readonly takeBody: () => RequestBody | undefined;
-  /** Wraps what is called later than `run`, so that its failures are told as those of `run` are. */
+  /** Wraps callbacks that are called after `run`, so that their failures are reported as those of `run` are. */
   readonly guarded: <Value>(action: (value: Value) => void) => (value: Value) => void;
 }
 
@@ -91,7 +91,7 @@ export class LimitCheck {
     else this.#askGlobal(rule.globalLimits, view, local, done);
   }
 
-  /** Nobody waits for the verdict any more: what the request has been counted for until now is given back. */
+  /** The decision is not needed any more: refunds what the request has consumed so far. */
   abandon(): void {
     this.#isAbandoned = true;
     if (this.#isPending) this.#reservation?.refund();
@@ -110,10 +110,10 @@ export class LimitCheck {
     const startMs = clock.monotonicMs();
     this.#askedMs = startMs;
     this.#isPending = true;
-    const refuse = (answer: LocalReply): void => done({ kind: "unavailable", denial: undefined, answer });
+    const reject = (reply: LocalReply): void => done({ kind: "unavailable", denial: undefined, reply });
     const ask = (asked: RequestView): void => {
       if (limits.costsTooMuch(asked)) {
-        refuse(costTooCostly);
+        reject(costTooCostly);
         return;
       }
       limits.admit(
@@ -134,14 +134,14 @@ export class LimitCheck {
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {
-        if (whole === undefined) refuse(bodyNotBuffered(body));
+        if (whole === undefined) reject(bodyNotBuffered(body));
         else if (hasNoModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
         else {
           const ended = guarded<JsonReading>((reading) => {
             const llm = readLlmRequest(reading);
             // What cannot be read must not get past the limit.
             if (typeof llm !== "string") ask({ ...view, llm: withPrescribed(llm) });
-            else refuse(isEncoded(view) ? bodyEncoded : unreadableBody(llm));
+            else reject(isEncoded(view) ? bodyEncoded : unreadableBody(llm));
           });
           readBody(body, whole, llmRequestNames, ended);
         }
@@ -160,10 +160,10 @@ export class LimitCheck {
         return { kind: "allowed" };
       case "unavailable": {
         const denial: Denial = { kind: "global", limit: admission.limit, decision: admission.decision };
-        return { kind: "unavailable", denial, answer: limitUnavailable };
+        return { kind: "unavailable", denial, reply: limitUnavailable };
       }
       case "tooLong":
-        return { kind: "unavailable", denial: undefined, answer: limitValueTooLong };
+        return { kind: "unavailable", denial: undefined, reply: limitValueTooLong };
       case "denied": {
         const { limit, decision, headers, body } = admission;
         this.#reservation?.refund();

@@ -1,5 +1,5 @@
 /**
- * A set of things that come and go all the time, linked through themselves. A `Set` hashes each and makes its table anew
+ * A set of frequently changing items, which are linked through themselves. A `Set` hashes each and recreates its table
  * every few hundred changes, which for requests costs half as much as all else that is done for them, and as garbage
  * a third of the process's memory.
  */

@@ -60,7 +60,7 @@ const connectFailure: LocalReply = { ...unsendable, refund: "ConnectFailure" };
 const aborted: LocalReply = { status: 502, reason: "UpstreamReset", body: "the backend reset the connection" };
 const upstreamReset: LocalReply = { ...aborted, refund: "Reset" };
 /** The endpoint closed the stream without processing the request (RFC 9113 §8.7). */
-const upstreamRefused: LocalReply = { ...aborted, refund: "ConnectFailure" };
+const upstreamUnprocessed: LocalReply = { ...aborted, refund: "ConnectFailure" };
 export const trailersTooLarge: LocalReply = {
   status: 431,
   reason: "BadRequest",
@@ -214,7 +214,7 @@ export function upstreamFailed(failure: UpstreamFailure): LocalReply {
     case "timeout":
       return upstreamTimeout;
     case "unprocessed":
-      return upstreamRefused;
+      return upstreamUnprocessed;
     case "reset":
       return upstreamReset;
     case "aborted":

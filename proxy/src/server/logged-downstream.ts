@@ -39,8 +39,8 @@ export class LoggedDownstream implements Downstream {
     return this.#inner.isReceiving;
   }
 
-  get untakenBytes(): number {
-    return this.#inner.untakenBytes;
+  get unreadBytes(): number {
+    return this.#inner.unreadBytes;
   }
 
   respond(status: number, headers: string[], body: Buffer | string): void {
@@ -72,7 +72,7 @@ export class LoggedDownstream implements Downstream {
   }
 
   reset(): void {
-    this.#log.debug({}, "answer broken off");
+    this.#log.debug({}, "response truncated");
     this.#inner.reset();
   }
 

@@ -1,7 +1,7 @@
 /**
- * Copies of requests to backends whose answers nobody sees (Gateway API `HTTPRequestMirrorFilter`). A copy never delays
- * or fails the request that it copies: it leaves when its body is known, it waits for nobody, and what cannot be copied
- * cheaply (a long body, a backend that has too much under way) is not.
+ * Copies of requests to backends whose responses are discarded (Gateway API `HTTPRequestMirrorFilter`). A copy never delays or
+ * fails its request: it is sent when its body is complete, without waiting, and it is omitted if it would be expensive (a long
+ * body, a backend with too many requests in progress).
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
@@ -16,7 +16,7 @@ export interface MirrorTarget {
   readonly pick: Picker<{ readonly weight: number; readonly isCopied: boolean }>;
 }
 
-/** What came of a copy: `sent` got an answer, `failed` got none, `skipped` was not sent. */
+/** The result of a copy: `sent` got a response, `failed` got none, `skipped` was not sent. */
 export type MirrorOutcome = "sent" | "failed" | "skipped";
 
 export interface MirrorServices {
@@ -24,9 +24,9 @@ export interface MirrorServices {
   readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
 }
 
-/** An answer is waited for, and then read and dropped, for so long. */
-const answerTimeoutMs = 15_000;
-/** A backend that has more under way at the endpoint gets no copies. */
+/** Maximum time of a response, which is read and dropped. */
+const responseTimeoutMs = 15_000;
+/** Maximum requests in progress at the endpoint; with more, it gets no copies. */
 const maxInFlight = 256;
 
 /** Sends `request` to those of `targets` whose turn it is. @param request with the client's own body. */
@@ -38,13 +38,13 @@ export function mirrorRequest(
   for (const { backend, pick } of targets) {
     if (pick()?.isCopied !== true) continue;
     const { body, ...asked } = request;
-    // A copy is answered into the void, which no other protocol could be.
+    // The response to a copy is discarded, which is not possible with another protocol.
     const head = { ...asked, upgrade: undefined };
     if (body === undefined) sendCopy(services, backend, { ...head, body: undefined });
     else {
       body.keepUpTo(largeBodyBytes);
       body.collect((whole) => {
-        // A copy outlives its request, and nobody counts its memory: a body that is held to be edited may be far longer.
+        // A copy outlives its request, and its memory is not counted. A body that is buffered for edits may be far longer.
         if (whole === undefined || whole.length > largeBodyBytes) services.mirrored(backend.backend.key, "skipped");
         else sendCopy(services, backend, { ...head, body: whole });
       });
@@ -84,7 +84,7 @@ function trySendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle,
       mirrored(key, "failed");
     },
   };
-  const timer = clock.setTimer(answerTimeoutMs, () => {
+  const timer = clock.setTimer(responseTimeoutMs, () => {
     call.expire();
     mirrored(key, "failed");
   });

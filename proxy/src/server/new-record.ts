@@ -10,7 +10,7 @@ export interface RecordServices {
   readonly createRequestId: () => string;
 }
 
-/** What is known of a request when its head has come. */
+/** Returns the record of a request after its head has arrived. */
 export function newRecord(
   { clock, createRequestId }: RecordServices,
   { head, httpVersion, connection }: Pick<Downstream, "head" | "httpVersion" | "connection">,

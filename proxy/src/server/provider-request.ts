@@ -1,12 +1,12 @@
 /**
- * What is changed on the way to a model. To an `ai` backend: the path prefix, the API key, the model, and the question
- * for the usage of a stream. To any other backend, where a limit counts tokens: that question alone.
+ * Prepares requests for models. For an `ai` backend: the path prefix, the API key, the model, and the request for the usage
+ * of a stream. For any other backend, only this request, if a limit counts tokens.
  *
- * Rule: a request is edited or refused. Where the Backend prescribes a model, or the path may be one of completions, a
- * body that the gateway cannot hold, read and edit is answered with 4xx, whatever its method, encoding or content type.
- * So is work whose tokens no answer would tell, under a limit that counts them, unless the Backend allows it. A backend
- * other than `ai` may serve more than models, so there only paths that name an API of models are refused for that.
- * An edited body is labelled as the JSON in UTF-8 that was read, so that no label gives it another meaning.
+ * A request is edited or rejected. If the Backend prescribes a model, or the path may be one of completions, a body that the
+ * gateway cannot buffer, read and edit gets 4xx, with any method, encoding or content type. So does work whose tokens no
+ * response would report, under a limit that counts them, unless the Backend allows it. A backend other than `ai` may serve
+ * more than models, so there only paths of model APIs are rejected. An edited body gets the content type of the JSON in UTF-8
+ * that was read, so that no other content type changes its meaning.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import type { UsageChunk } from "../ir/usage.ts";
@@ -57,16 +57,16 @@ export interface OutgoingRequest {
   readonly upgrade: string | undefined;
 }
 
-/** Ready to be sent, or refused; `usageEdit`: the stream has an event that the client did not ask for. */
+/** Ready to be sent, or rejected; `usageEdit`: the stream has an event that the client did not request. */
 export type ProviderRequest =
   | { readonly kind: "ready"; readonly request: OutgoingRequest; readonly usageEdit: UsageEdit | undefined }
-  | { readonly kind: "refused"; readonly answer: LocalReply };
+  | { readonly kind: "rejected"; readonly reply: LocalReply };
 
 /** A backend that may be asked for the work of a model. */
 export interface ModelBackend {
   /** Absent: it is not an `ai` Backend, and a limit counts its tokens. */
   readonly ai: AiBackend | undefined;
-  /** Whether a limit counts the tokens of the answer. */
+  /** Whether a limit counts the tokens of the response. */
   readonly countsTokens: boolean;
   readonly usageChunk: UsageChunk;
 }
@@ -81,18 +81,18 @@ export function prepareProviderRequest(
   done: (prepared: ProviderRequest) => void,
 ): void {
   const { ai } = backend;
-  const refusal = ai === undefined ? undefined : rejectionOf(ai, backend.countsTokens, request);
-  if (refusal !== undefined) {
-    done({ kind: "refused", answer: refusal });
+  const rejection = ai === undefined ? undefined : rejectionOf(ai, backend.countsTokens, request);
+  if (rejection !== undefined) {
+    done({ kind: "rejected", reply: rejection });
     return;
   }
   const addressed = ai === undefined ? request : addressedTo(ai, request);
   const rules = ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens);
   const { body } = addressed;
   if (addressed.upgrade !== undefined && ai === undefined && rules.rejectsDeferred) {
-    done({ kind: "refused", answer: upgradeNotAllowed });
+    done({ kind: "rejected", reply: upgradeNotAllowed });
   } else if (defersWork(addressed, rules, ai !== undefined)) {
-    done({ kind: "refused", answer: deferredWorkNotAllowed });
+    done({ kind: "rejected", reply: deferredWorkNotAllowed });
   } else if (body === undefined) done({ kind: "ready", request: addressed, usageEdit: undefined });
   else prepareBody(backend, rules, { ...addressed, body }, done);
 }
@@ -102,7 +102,7 @@ type Done = (prepared: ProviderRequest) => void;
 
 function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: RequestWithBody, done: Done): void {
   if (isUncountable(backend, request)) {
-    done({ kind: "refused", answer: bodyEncoded });
+    done({ kind: "rejected", reply: bodyEncoded });
     return;
   }
   const needed = bodyNeeded(rules, request.path);
@@ -124,7 +124,7 @@ function isUncountable({ ai, countsTokens }: ModelBackend, { path, headers }: Ou
   return ai === undefined ? mayBeModelApi(path) || isListedEndpoint(path) : !generatesNothing(path);
 }
 
-/** Calls of gRPC wait for answers before they send more, and have no JSON. */
+/** gRPC calls may wait for responses before they send more, and have no JSON. */
 function passesUnread({ ai }: ModelBackend, { headers }: OutgoingRequest): boolean {
   return (
     ai === undefined && someField(headers, (name, value) => isContentType(name) && /^application\/grpc/i.test(value))
@@ -134,7 +134,7 @@ function passesUnread({ ai }: ModelBackend, { headers }: OutgoingRequest): boole
 function passBody(request: RequestWithBody, done: Done): void {
   request.body.whenReady(request.headers, (isReady) => {
     if (isReady) done({ kind: "ready", request, usageEdit: undefined });
-    else done({ kind: "refused", answer: bodyMemoryFull });
+    else done({ kind: "rejected", reply: bodyMemoryFull });
   });
 }
 
@@ -142,13 +142,13 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   const { path, body, headers } = request;
   const mustBeRead = backend.ai !== undefined || mayBeModelApi(path);
   if (isEncoded(headers)) {
-    if (mustBeRead) done({ kind: "refused", answer: bodyEncoded });
+    if (mustBeRead) done({ kind: "rejected", reply: bodyEncoded });
     else passBody(request, done);
     return;
   }
   body.keepUpTo(maxAiRequestBytes);
   body.collect((whole) => {
-    if (whole === undefined) done({ kind: "refused", answer: bodyNotBuffered(body) });
+    if (whole === undefined) done({ kind: "rejected", reply: bodyNotBuffered(body) });
     // Nothing is said of a model where nothing is said, as when a batch is cancelled.
     else if (whole.length === 0 && !mayBeCompletions(path)) {
       done({ kind: "ready", request, usageEdit: undefined });
@@ -199,7 +199,7 @@ function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
   return { model: ai.model, rejectsDeferred, inspectsBody: countsTokens || ai.model !== undefined };
 }
 
-/** Of a backend that may be no provider: its background work, and protocols, are refused on paths of models alone. */
+/** For a backend that may not be a provider: background work and protocols are rejected only at paths of models. */
 function rulesOfAnyServer({ path }: OutgoingRequest): AiRequestRules {
   return { rejectsDeferred: mayBeModelApi(path), inspectsBody: true };
 }
@@ -211,7 +211,7 @@ function defersWork(request: OutgoingRequest, { rejectsDeferred }: AiRequestRule
   return mayDeferWork(path, isProvider) || (rejectsDeferred && someField(headers, isDeferringField));
 }
 
-/** What is deleted was charged, or refused, when it was made. */
+/** Deletions are free: the deleted object was charged, or rejected, when it was created. */
 function isDeletion({ method, body }: OutgoingRequest): boolean {
   return method === "DELETE" && body === undefined;
 }
@@ -229,10 +229,10 @@ function withPreparedBody(
   whole: Buffer,
   prepared: AiRequest | AiRequestError,
 ): ProviderRequest {
-  if (typeof prepared === "string") return { kind: "refused", answer: unreadableBody(prepared) };
+  if (typeof prepared === "string") return { kind: "rejected", reply: unreadableBody(prepared) };
   const { body, requestsUsage } = prepared;
   if (ai === undefined && body === whole) return { kind: "ready", request, usageEdit: undefined };
-  if (!request.body.replaceBy(body)) return { kind: "refused", answer: bodyMemoryFull };
+  if (!request.body.replaceBy(body)) return { kind: "rejected", reply: bodyMemoryFull };
   const usageEdit = requestsUsage && usageChunk !== "Pass" ? usageChunk : undefined;
   const headers = without(request.headers, replacedFields(request.headers, usageEdit));
   headers.push("content-length", String(body.length));

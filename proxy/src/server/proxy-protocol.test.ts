@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { judgeProxyHeader } from "./proxy-protocol.ts";
+import { readProxyHeader } from "./proxy-protocol.ts";
 
 const signature = "\r\n\r\n\0\r\nQUIT\n";
 
@@ -16,7 +16,7 @@ const ipv6 = Buffer.concat([
   Buffer.from([0xdc, 0x04, 0x01, 0xbb]),
 ]);
 
-describe("a header of either version tells the client's address", () => {
+describe("a header of either version has the client's address", () => {
   test.each([
     ["version 1, IPv4", Buffer.from("PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n"), "192.0.2.1"],
     ["version 1, IPv6", Buffer.from("PROXY TCP6 2001:db8::1 2001:db8::2 56324 443\r\n"), "2001:db8::1"],
@@ -30,11 +30,11 @@ describe("a header of either version tells the client's address", () => {
     ["version 2, Unix socket", binary(0x21, 0x31, Buffer.alloc(216)), undefined],
   ])("%s", (_, header, sourceAddress) => {
     const bytes = Buffer.concat([header, Buffer.from("GET / HTTP/1.1\r\n")]);
-    expect(judgeProxyHeader(bytes)).toEqual({ value: { kind: "header", sourceAddress }, consumed: header.length });
+    expect(readProxyHeader(bytes)).toEqual({ value: { kind: "header", sourceAddress }, consumed: header.length });
   });
 });
 
-describe("what is no header is told as soon as it shows", () => {
+describe("an invalid header is detected as early as possible", () => {
   test.each([
     ["a request without one", "GET / HTTP/1.1\r\n"],
     ["a TLS handshake without one", "\x16\x03\x01\x02\x00"],
@@ -49,7 +49,7 @@ describe("what is no header is told as soon as it shows", () => {
     ["a block too short for its family", `${signature}\x21\x11\0\x04\x01\x02\x03\x04`],
     ["a block beyond all measure", `${signature}\x21\x11\xff\xff`],
   ])("%s", (_, bytes) => {
-    expect(judgeProxyHeader(Buffer.from(bytes, "latin1"))).toEqual({ value: { kind: "invalid" }, consumed: 0 });
+    expect(readProxyHeader(Buffer.from(bytes, "latin1"))).toEqual({ value: { kind: "invalid" }, consumed: 0 });
   });
 });
 
@@ -58,7 +58,7 @@ test.each([
   ["version 2", binary(0x21, 0x11, ipv4)],
 ])("a header of %s that comes byte by byte is waited for", (_, header) => {
   for (let length = 1; length < header.length; length++) {
-    expect(judgeProxyHeader(header.subarray(0, length)), `${length} bytes`).toBeUndefined();
+    expect(readProxyHeader(header.subarray(0, length)), `${length} bytes`).toBeUndefined();
   }
-  expect(judgeProxyHeader(header)?.consumed).toBe(header.length);
+  expect(readProxyHeader(header)?.consumed).toBe(header.length);
 });

@@ -1,11 +1,11 @@
 /**
- * The PROXY protocol, versions 1 (text) and 2 (binary): a load balancer in front of us tells, before the first byte of
- * the client, where the client is (haproxy.org, "The PROXY protocol", 2020-03-05). Read only where a setting asks for
- * it: whoever can connect can claim any address with it.
+ * The PROXY protocol, versions 1 (text) and 2 (binary): a load balancer sends the address of the client before its first byte
+ * (haproxy.org, "The PROXY protocol", 2020-03-05). It is read only with a setting, since any peer can claim any address with
+ * it.
  */
 import { isIP } from "node:net";
 import { shortAddress } from "@gatewayproxy/runtime/ip-address";
-import type { Judgement } from "./first-bytes.ts";
+import type { FirstBytes } from "./first-bytes.ts";
 
 /** What a header says. */
 export type ProxyHeader =
@@ -21,20 +21,20 @@ const maxAddressBytes = 4_096;
 /** §2.1: longest line, CRLF included. */
 const maxLineBytes = 107;
 
-/** Judges the first bytes of a connection; anything but a well-formed header is invalid. */
-export function judgeProxyHeader(bytes: Buffer): Judgement<ProxyHeader> {
+/** Reads the first bytes of a connection. Anything other than a well-formed header is invalid. */
+export function readProxyHeader(bytes: Buffer): FirstBytes<ProxyHeader> {
   const known = Math.min(bytes.length, signature.length);
   if (bytes.compare(signature, 0, known, 0, known) === 0) {
-    return bytes.length < fixedBytes ? undefined : judgeBinary(bytes);
+    return bytes.length < fixedBytes ? undefined : readBinary(bytes);
   }
   const start = bytes.toString("latin1", 0, Math.min(bytes.length, 6));
-  return "PROXY ".startsWith(start) ? judgeLine(bytes) : invalid;
+  return "PROXY ".startsWith(start) ? readLine(bytes) : invalid;
 }
 
-const invalid: Judgement<ProxyHeader> = { value: { kind: "invalid" }, consumed: 0 };
+const invalid: FirstBytes<ProxyHeader> = { value: { kind: "invalid" }, consumed: 0 };
 
 /** `PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n` or `PROXY UNKNOWN …\r\n` (§2.1). */
-function judgeLine(bytes: Buffer): Judgement<ProxyHeader> {
+function readLine(bytes: Buffer): FirstBytes<ProxyHeader> {
   const end = bytes.subarray(0, maxLineBytes).indexOf("\r\n");
   if (end === -1) return bytes.length < maxLineBytes ? undefined : invalid;
   const consumed = end + 2;
@@ -47,7 +47,7 @@ function judgeLine(bytes: Buffer): Judgement<ProxyHeader> {
 }
 
 /** Behind the signature: version and command, family and transport, length of what follows (§2.2). */
-function judgeBinary(bytes: Buffer): Judgement<ProxyHeader> {
+function readBinary(bytes: Buffer): FirstBytes<ProxyHeader> {
   const command = bytes.readUInt8(12);
   const family = bytes.readUInt8(13);
   const length = bytes.readUInt16BE(14);
@@ -66,7 +66,7 @@ function judgeBinary(bytes: Buffer): Judgement<ProxyHeader> {
 }
 
 /** Source, destination, their ports; the high half of `family` says of which kind (§2.2). */
-function addressOf(block: Buffer, family: number, consumed: number): Judgement<ProxyHeader> {
+function addressOf(block: Buffer, family: number, consumed: number): FirstBytes<ProxyHeader> {
   switch (family >> 4) {
     case 1:
       return block.length < 12 ? invalid : found(block.subarray(0, 4).join("."), consumed);
@@ -79,7 +79,7 @@ function addressOf(block: Buffer, family: number, consumed: number): Judgement<P
 }
 
 /** One client has one spelling: a balancer may write an IPv6 address in many ways, and map an IPv4 address into it. */
-function found(source: string | undefined, consumed: number): Judgement<ProxyHeader> {
+function found(source: string | undefined, consumed: number): FirstBytes<ProxyHeader> {
   const sourceAddress = source === undefined ? undefined : shortAddress(source);
   return { value: { kind: "header", sourceAddress }, consumed };
 }

@@ -61,7 +61,7 @@ describe("open", () => {
     expect(body.isReplayable).toBe(false);
   });
 
-  test("holds the client back while nobody reads", async () => {
+  test("holds the client back while it is not read", async () => {
     const { client, body, record } = upload();
     body.open([], false);
     for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
@@ -102,7 +102,7 @@ describe("collect", () => {
     expect((await whole.promise)?.toString()).toBe("one two");
   });
 
-  test("tells at once that a body is longer than what is kept", async () => {
+  test("reports immediately that a body exceeds the kept bytes", async () => {
     const { client, body } = upload();
     const whole = Promise.withResolvers<Buffer | undefined>();
     body.collect(whole.resolve);
@@ -138,7 +138,7 @@ test("a small body of known length is whole before the call, any other goes as i
   }
 });
 
-test("a use of the whole body that fails is told to the owner, and the others get it", async () => {
+test("a failing use of the complete body is reported to the owner, and the other uses get the body", async () => {
   const { client, body, faults } = upload();
   const bug = new Error("bug");
   body.collect(() => {

@@ -1,7 +1,7 @@
 /**
- * A request's body on its way upstream. It goes through as it comes, with back-pressure; and its first bytes are kept,
- * up to a bound (`smallBodyBytes` where nobody asks for more), so that a call that failed can be made again and a copy
- * can be shown to a mirror. A small body of known length is read whole first: it then leaves in one write with the head.
+ * The body of a request to a backend. It is forwarded as it arrives, with back-pressure. Its first bytes are kept, up to a
+ * bound (`smallBodyBytes` by default), so that a failed call can be repeated and a mirror can get a copy. A small body of known
+ * length is read completely first, and sent in one write with the head.
  */
 import { Readable } from "node:stream";
 import { uploadAborted } from "../upstream/failure.ts";
@@ -15,7 +15,7 @@ export const largeBodyBytes = 1024 * 1024;
 /** So much that a call has not asked for yet is read ahead. */
 const readAheadBytes = 64 * 1024;
 
-/** What is known of a body as it passes. */
+/** The state of a body while it is forwarded. */
 interface BodyRecord {
   requestBytes: number;
   /** What ids of tokens in it lack to be four bytes long, where they are looked for. */
@@ -47,7 +47,7 @@ export class RequestBody {
   #reader: Readable | undefined;
   /** The reader has asked for more than it has got. */
   #isWanted = false;
-  /** What has come for the reader before it asked. */
+  /** Bytes that arrived before the reader requested them. */
   readonly #ahead = new ChunkBuffer();
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
@@ -154,11 +154,11 @@ export class RequestBody {
   }
 
   /**
-   * The body from its first byte, for one call: whole if it has come whole and is small, else a stream of its own. The
-   * transport destroys the stream it was given when a call ends early; the client's stays, for it still waits for an answer.
+   * Returns the body from its first byte, for one call: complete if it is small and has arrived completely, else as a new
+   * stream. The transport destroys this stream when a call ends early. That of the client stays, since it waits for a response.
    *
    * @param headers of the call.
-   * @param isLast no call follows: what is held of a whole body is let go when the transport has taken it.
+   * @param isLast no call follows: a complete body is released when the transport has it.
    */
   open(headers: readonly string[], isLast: boolean): Buffer | Readable {
     if (this.#state === "ended" && this.#kept !== undefined) {
@@ -168,7 +168,7 @@ export class RequestBody {
       return isSmall ? whole : this.#streamOf(whole, isLast);
     }
     const reader = new Readable({
-      // What is read ahead is held in few pieces by `#ahead`.
+      // `#ahead` holds the bytes that are read ahead in few pieces.
       highWaterMark: 0,
       read: () => this.#feed(),
       destroy: (error, callback) => {
@@ -178,18 +178,18 @@ export class RequestBody {
         callback(error);
       },
     });
-    // A call that waits for a connection does not listen yet; the client's end is told in other ways.
+    // A call that waits for a connection does not listen yet. It is notified of the client's end in other ways.
     reader.on("error", ignore);
     for (const piece of this.#kept?.pieces() ?? []) reader.push(piece);
     this.#ahead.take();
     this.#isWanted = false;
     this.#reader = reader;
-    if (this.#state === "broken") reader.destroy(brokenOff());
+    if (this.#state === "broken") reader.destroy(abortedUpload());
     else this.#begin();
     return reader;
   }
 
-  /** undici holds a buffer until the answer has ended, and of a stream what it has not sent. */
+  /** undici holds a buffer until the response has ended, and the unsent part of a stream. */
   #streamOf(whole: Buffer, isLast: boolean): Readable {
     let left: Buffer | undefined = whole;
     const reader = new Readable({
@@ -269,7 +269,7 @@ export class RequestBody {
     this.#state = "broken";
     this.#awaitingWhole = [];
     this.#awaitingStart = undefined;
-    this.#reader?.destroy(brokenOff());
+    this.#reader?.destroy(abortedUpload());
   }
 
   #tellStart(start: Buffer): void {
@@ -301,12 +301,12 @@ export class RequestBody {
   }
 }
 
-function brokenOff(): Error {
+function abortedUpload(): Error {
   return Object.assign(new Error("the client broke its upload off"), { code: uploadAborted });
 }
 
 function ignore(): void {
-  // Nothing to do: whoever reads hears of it too.
+  // Nothing to do, since the reader gets the error too.
 }
 
 function contentLengthOf(headers: readonly string[]): number | undefined {

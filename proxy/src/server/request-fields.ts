@@ -6,7 +6,7 @@
  * - Lines of one name are joined in their order (RFC 9110 §5.3, RFC 9113 §8.2.3). A name that has a single value by its
  *   definition and comes twice is an error (RFC 9110 §5.3).
  * - Fields that `Connection` names belong to the client's connection and are not forwarded, so nothing sees them.
- * - Names that a CGI-style server could take for another field (`X_User` for `X-User`) are dropped or refused.
+ * - Names that a CGI-style server could read as another field (`X_User` as `X-User`) are dropped or rejected.
  * - `Bearer` and `Basic` are spelled so, with one space (RFC 9110 §11.1: the scheme is case-insensitive).
  */
 import { joinedValue } from "../filters/header-edits.ts";
@@ -16,7 +16,7 @@ import { connectionOptions, isName } from "../filters/hop-by-hop.ts";
 export const irregularNameActions = ["drop", "reject", "keep"] as const;
 export type IrregularNameAction = (typeof irregularNameActions)[number];
 
-/** Why a request is refused. */
+/** Why a request is rejected. */
 export interface FieldFault {
   readonly status: 400;
   /** For the client. */
@@ -24,8 +24,8 @@ export interface FieldFault {
 }
 
 /**
- * Returns the section in the form that the module describes, or why the request is refused. Returns `rawHeaders` itself,
- * without a copy, where it has that form already.
+ * Returns the normalized section, or why the request is rejected. Returns `rawHeaders` itself, without a copy, if it is
+ * normalized.
  *
  * @param rawHeaders names and values in turn, as node:http and node:http2 give them.
  */

@@ -1,7 +1,6 @@
 /**
- * The head of a request as plain data, whatever protocol it came by, and the checks that keep a request from meaning
- * one thing to us and another to the backend. Node's parser has refused the malformed ones already; what is decided
- * here is what it lets through.
+ * The head of a request as plain data, of any protocol, and the checks which ensure that it means the same to the proxy and the
+ * backend. Node's parser has rejected malformed heads; this module checks those that it accepts.
  */
 import { isProtocolName } from "../upstream/upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/request-reading.ts";
@@ -25,25 +24,25 @@ export interface RequestRules {
 
 export const defaultRequestRules: RequestRules = { irregularNames: "drop", path: defaultPathRules };
 
-/** Why a request is refused before anything looks at it. */
+/** Why a request is rejected before anything else reads it. */
 export interface HeadFault {
   readonly status: 400 | 408 | 414 | 431 | 501 | 505;
-  /** Told to the client: names the rule, repeats nothing of the request. */
+  /** The message for the client: has the rule, and nothing of the request. */
   readonly message: string;
 }
 
 /** A tunnel to wherever the client likes (RFC 9110 §9.3.6), unlike the extended CONNECT of HTTP/2, which is an upgrade. */
 const connectNotServed: HeadFault = { status: 501, message: "CONNECT is not served" };
 
-/** Bytes of a head, its request line and names and values together; a longer one is refused. */
+/** Maximum bytes of a head: its request line, and names and values together. A longer one is rejected. */
 export const maxHeadBytes = 64 * 1024;
-/** More fields than this are refused; Node would drop the surplus silently. */
+/** Maximum number of fields. More are rejected, since Node would drop them silently. */
 export const maxHeaderFields = 200;
 /** Longest path and query in characters. */
 const maxTargetLength = 16 * 1024;
 
 /**
- * Whether a header or trailer section is refused with 431. Node bounds the bytes of HTTP/1, but those of HTTP/2 only for a
+ * Whether a header or trailer section is rejected with 431. Node bounds the bytes of HTTP/1, but those of HTTP/2 only for a
  * client that acknowledges our SETTINGS.
  *
  * @param rawFields flat.
@@ -80,7 +79,7 @@ export function readHttp1Head(
       host = rawHeaders[i + 1];
     } else if (name.length === 17 && isNamed(name, "transfer-encoding")) {
       if (httpVersion === "1.0") return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
-      // Node takes the chunks off and leaves what is below as it is, which nobody behind us would know.
+      // Node removes the chunked coding and keeps the others, which the backend would not know of.
       if (!isNamed(rawHeaders[i + 1] ?? "", "chunked")) {
         return { status: 501, message: "Transfer-Encoding other than chunked" };
       }

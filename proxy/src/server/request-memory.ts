@@ -7,12 +7,12 @@
 const kib = 1024;
 
 /**
- * A request under way, besides its head: the stream or the request and response of Node, the exchange, its record, and an
- * answer that waits for its client. Measured: 8.4 KiB with HTTP/2, less with HTTP/1.
+ * A request in progress, without its head: the stream or the request and response of Node, the exchange, its record, and a
+ * response that waits for its client. Measured: 8.4 KiB with HTTP/2, less with HTTP/1.
  */
-export const underWayBytes = 8.5 * kib;
-/** A stream of HTTP/2 whose request was refused, until the client has taken the answer. Measured: 5.5 KiB. */
-const refusedStreamBytes = 5.5 * kib;
+export const inProgressBytes = 8.5 * kib;
+/** An HTTP/2 stream with a rejected request, until the client has read the response. Measured: 5.5 KiB. */
+const rejectedStreamBytes = 5.5 * kib;
 /** A request of HTTP/1 that waits for those before it on its connection. Measured: 2.4 KiB. */
 const waitingBytes = 2.5 * kib;
 /** A header field besides its characters: two strings and their places in a list. One byte of HPACK may stand for it. */
@@ -26,13 +26,13 @@ function headBytes(target: string, rawHeaders: readonly string[]): number {
 }
 
 /** @param rawHeaders flat. */
-export function memoryUnderWay(target: string, rawHeaders: readonly string[]): number {
-  return underWayBytes + headBytes(target, rawHeaders);
+export function memoryInProgress(target: string, rawHeaders: readonly string[]): number {
+  return inProgressBytes + headBytes(target, rawHeaders);
 }
 
 /** @param rawHeaders flat, with the pseudo-header fields. */
-export function memoryOfRefusedStream(rawHeaders: readonly string[]): number {
-  return refusedStreamBytes + headBytes("", rawHeaders);
+export function memoryOfRejectedStream(rawHeaders: readonly string[]): number {
+  return rejectedStreamBytes + headBytes("", rawHeaders);
 }
 
 /** @param rawHeaders flat. */

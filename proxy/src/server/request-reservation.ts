@@ -1,4 +1,4 @@
-/** What an admitted request holds of the limits that it is under, and what they tell the client. */
+/** The units that an allowed request holds of its limits, and their response headers. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { replaceFields } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
@@ -12,7 +12,7 @@ export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: Allowed | undefined;
   readonly #global: GlobalReservation | undefined;
-  /** Of the local limits, as the client is told. */
+  /** Of the local limits, as the client is backendHeaders. */
   #state: LimitState | undefined;
 
   constructor(clock: Clock, local: Allowed | undefined, global: GlobalReservation | undefined) {
@@ -23,8 +23,8 @@ export class RequestReservation {
   }
 
   /**
-   * Puts the state of the limit nearest to exhaustion on an answer, in place of what the backend says of limits of its
-   * own. Edits `headers` (flat) in place; without effect where nothing is enforced.
+   * Sets the state of the limit nearest to exhaustion on a response, instead of the backend's own limits. Edits `headers`
+   * (flat) in place. Has no effect if no limit is enforced.
    */
   setHeaders(headers: string[]): void {
     const state = this.#state;
@@ -38,25 +38,25 @@ export class RequestReservation {
     headers.push(...chosen);
   }
 
-  /** Writes what a rate limit service tells the backend onto the request, in place of what the client says by that name. */
+  /** Sets the headers from the rate limit service on the request to the backend, instead of the client's. */
   setBackendHeaders(headers: string[]): void {
-    const told = this.#global?.backendHeaders;
-    if (told !== undefined && told.length > 0) replaceFields(headers, told);
+    const backendHeaders = this.#global?.backendHeaders;
+    if (backendHeaders !== undefined && backendHeaders.length > 0) replaceFields(headers, backendHeaders);
   }
 
-  /** Has `setHeaders` tell the state of the local limits as it is now, rather than when the request was admitted. */
+  /** Makes `setHeaders` use the current state of the local limits, instead of that at the decision. */
   readState(): void {
     this.#state = this.#local?.reservation.state(this.#clock.monotonicMs());
   }
 
-  /** Charges the tokens of the answer. */
+  /** Charges the tokens of the response. */
   charge(usage: TokenUsage): void {
     this.#local?.reservation.charge(usage.total, this.#clock.monotonicMs());
     this.#global?.charge(usage);
   }
 
   /**
-   * Gives back what this replica has counted, headers included; what a rate limit service has counted stays counted.
+   * Refunds the units of local limits, including the headers. Units of a rate limit service are not refunded.
    *
    * @param cause as for `Lease.refund`.
    */

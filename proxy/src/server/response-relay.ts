@@ -1,9 +1,8 @@
 /**
- * The answer's way from the backend to the client. What arrives in one turn of the event loop, the head included,
- * leaves in one write at the end of that turn, at the pace of the client: a small answer whole, and of a stream all
- * events that one read has brought, which would cost a write each. On the side the bytes are shown to the usage reader,
- * and the limits are charged before the client can see the end, so that whoever sends the next request finds the budget
- * as this one left it.
+ * Forwards a response from the backend to the client. The bytes of one turn of the event loop, including the head, are sent in
+ * one write at the end of that turn, at the pace of the client: a complete small response, or all events of a read, which
+ * would otherwise cost a write each. The usage reader also gets the bytes, and the limits are charged before the client can see
+ * the end, so that the next request sees the charge.
  */
 import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -34,12 +33,12 @@ export interface RelayOptions {
   readonly record: RequestRecord;
   readonly admission: RequestReservation | undefined;
   readonly editResponse: HeaderEditor | undefined;
-  /** Whether tokens of the answer are counted, for a limit or for the metrics. */
+  /** Whether tokens of the response are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
   /** What becomes of the usage event of a stream, where it was asked for in the client's stead. */
   readonly usageEdit: UsageEdit | undefined;
-  /** Whether the head tells what is left of a budget of tokens that the answer is charged to. */
-  readonly tellsCharge: boolean;
+  /** Whether the head shows the rest of a token limit to which the response is charged. */
+  readonly reportsCharge: boolean;
   /** The request as it was sent. */
   readonly asked: ProviderTarget;
   /** The address of the client. */
@@ -47,22 +46,22 @@ export interface RelayOptions {
   readonly owner: RelayOwner;
 }
 
-/** Whoever can still do something else about a request. */
+/** The owner of a request, which can still use another call. */
 export interface RelayOwner {
-  /** Whether an answer with this head is the one to pass on; if not, the call has been given up. */
+  /** Whether to forward a response with this head. If not, the call has been aborted. */
   acceptsStatus(status: number, headers: readonly string[]): boolean;
-  /** The call failed before anything of its answer was passed on. */
+  /** The call failed before any part of its response was forwarded. */
   onUpstreamFailure(failure: UpstreamFailure): void;
-  /** The backend has switched protocols: there is no answer to wait for any more. */
+  /** The backend has switched protocols, so there will be no response. */
   onSwitched(): void;
-  /** Passing the answer on failed inside the proxy. */
+  /** Forwarding the response failed with an internal error. */
   onFault(error: unknown): void;
 }
 
 const nothing = Buffer.alloc(0);
-/** How long the end of a stream waits for its usage, and a head for the end of its answer. */
+/** Maximum time in which the end of a stream waits for its usage, and a head for the end of its response. */
 const maxWaitMs = 1_000;
-/** An answer whose head waits for its end is not held beyond this. */
+/** Maximum bytes of a response whose head waits for its end. */
 const maxAwaitedBytes = 64 * 1024;
 /** The highest that HTTP/2 can say by Node; HTTP/1.1 passes on what some sites make up. */
 const maxHttp2Status = 599;
@@ -75,23 +74,23 @@ export class ResponseRelay implements ResponseSink {
   #usageHead: UsageHead | undefined;
   #usageEvents: UsageEventFilter | undefined;
   #headers: string[] = [];
-  /** What has come in this turn of the event loop; of an answer that waits for its end, all of it. */
+  /** The bytes of this turn of the event loop, or of the whole response if it waits for its end. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
-  /** The head waits for the end of the answer, so that it can tell what is left of the budget then. */
+  /** The head waits for the end of the response, to show the rest of the limit at that time. */
   #awaitsEnd = false;
   /** Of what waits, the head or an event. */
   #waitTimer: Timer | undefined;
   /** The event that `#waitTimer` is for. */
   #waitingEvent: object | undefined;
   /**
-   * `dropped`: nothing of the answer is passed on, because another one is. `abandoned`: the client has left, and the
-   * answer is read for its usage alone.
+   * `dropped`: the response is not forwarded, since another one is. `abandoned`: the client has left, and the
+   * response is only read for its usage.
    */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
   #abandoned: AbandonedResponse | undefined;
   #onAbandonedSettled: () => void = nothingMore;
-  /** gRPC: a head with the status is all of the answer. Its end follows, and must be told in the frame of the head. */
+  /** gRPC: a head with the status is the complete response. Its end follows, and must be in the frame of the head. */
   #isTrailersOnly = false;
   #isSettled = false;
   #onSettled: (() => void) | undefined;
@@ -102,7 +101,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { readsUsage, usageEdit, tellsCharge, owner, downstream } = this.#options;
+    const { readsUsage, usageEdit, reportsCharge, owner, downstream } = this.#options;
     if (this.#state === "abandoned") {
       this.#readUsage(status, headers);
       return;
@@ -124,7 +123,7 @@ export class ResponseRelay implements ResponseSink {
     this.#headers = headers;
     this.#state = "headHeld";
     this.#isTrailersOnly = fieldOf(headers, "grpc-status") !== undefined;
-    this.#awaitsEnd = tellsCharge && status < 400 && isJson(headers);
+    this.#awaitsEnd = reportsCharge && status < 400 && isJson(headers);
     if (!this.#isTrailersOnly) process.nextTick(release, this, call);
   }
 
@@ -162,7 +161,7 @@ export class ResponseRelay implements ResponseSink {
   /** Makes a head ours when it leaves. A failed call that is made again has not been refunded until then. */
   #finishHead(headers: string[]): void {
     const { record, admission, editResponse } = this.#options;
-    // Before the headers, so that they tell of a unit that the policy gives back.
+    // Before the headers, so that they include a refund of the policy.
     if (record.status >= 500) admission?.refund("BackendError");
     admission?.setHeaders(headers);
     editResponse?.(headers);
@@ -203,7 +202,7 @@ export class ResponseRelay implements ResponseSink {
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void {
     const { record, downstream, owner } = this.#options;
     if (this.#state === "abandoned") {
-      // What failed before its answer began has cost nothing that is known.
+      // A failure before the start of the response has no known cost.
       this.#endAbandoned(this.#usage === undefined && failure.kind !== "timeout" ? "whole" : "cutShort");
       return;
     }
@@ -229,13 +228,13 @@ export class ResponseRelay implements ResponseSink {
     this.#options.owner.onFault(error);
   }
 
-  /** The client has left: what is still to come of the answer is read for its usage alone. `done`: it is charged. */
-  abandon(answer: AbandonedResponse, done: () => void): void {
+  /** The client has left: the rest of the response is only read for its usage. `done` is called when it is charged. */
+  abandon(read: AbandonedResponse, done: () => void): void {
     this.#takeGathered();
     this.#onAbandonedSettled = done;
     this.#usageEvents = undefined;
     this.#waitTimer?.cancel();
-    this.#abandoned = answer;
+    this.#abandoned = read;
     this.#state = "abandoned";
   }
 
@@ -245,9 +244,9 @@ export class ResponseRelay implements ResponseSink {
   }
 
   /**
-   * Breaks off an answer that the client has begun to receive, and charges what has passed.
+   * Truncates a response that the client is receiving, and charges the forwarded part.
    *
-   * @returns false when it has received nothing; then nothing will be passed on, and another answer can be given.
+   * @returns false if it has received nothing. Then nothing is forwarded, and another response can be sent.
    */
   cutOff(reason: FailureReason): boolean {
     if (this.#state !== "started" && this.#state !== "ended") {
@@ -268,16 +267,16 @@ export class ResponseRelay implements ResponseSink {
     return true;
   }
 
-  /** Whether more of the answer is to come to the client. */
-  get isUnderWay(): boolean {
+  /** Whether the response to the client is incomplete. */
+  get isInProgress(): boolean {
     return this.#state === "awaitingHead" || this.#state === "headHeld" || this.#state === "started";
   }
 
   /**
-   * Concludes what the answer cost and charges it, once; `done` is called when that is done, at once where it can be.
+   * Determines the cost of the response and charges it, once. `done` is called afterwards, immediately if possible.
    *
-   * @param ending `cutShort` where the backend has worked on an answer that nobody has seen whole: then what it has not
-   * reported is estimated, from the request alone where no answer has begun.
+   * @param ending `cutShort` if the backend was interrupted: then an unreported usage is estimated, from the request alone
+   *   if no response has started.
    */
   settle(ending: Ending, done: () => void): void {
     if (this.#isSettled) {
@@ -290,7 +289,7 @@ export class ResponseRelay implements ResponseSink {
     }
     this.#onSettled = done;
     this.#waitTimer?.cancel();
-    // What a client that left will not get was used all the same; of an answer that ended nothing is left here.
+    // The rest for a client that has left was used nevertheless. After the end of a response there is none.
     this.#takeGathered();
     // The rest of the request may have been sent after the head had come.
     if (this.#usageHead !== undefined) this.#usageHead.requestBytes = bytesForEstimate(this.#options.record);
@@ -327,7 +326,7 @@ export class ResponseRelay implements ResponseSink {
     this.#onAbandonedSettled();
   }
 
-  /** Passes on what has come in this turn, after the head if that is still held, unless the answer is whole by now. */
+  /** Forwards the bytes of this turn, after the head if it is still held, unless the response is complete. */
   release(call: UpstreamCall): void {
     if (this.#isSettled || (this.#state !== "headHeld" && this.#state !== "started")) return;
     try {
@@ -386,7 +385,7 @@ export class ResponseRelay implements ResponseSink {
     if (!this.#options.downstream.write(piece)) call.pause();
   }
 
-  /** Called when the usage has been read, so that nobody else would hear of a failure. */
+  /** Called when the usage has been read, where no other code would notice a failure. */
   #end(last: Buffer, trailers: string[], call: UpstreamCall): void {
     try {
       if (this.#state === "headHeld" && trailers.length === 0) this.#respond(last);
@@ -414,7 +413,7 @@ export class ResponseRelay implements ResponseSink {
   }
 }
 
-/** A function of its own, so that each answer need not make one. */
+/** A separate function, so that not every response creates one. */
 function release(relay: ResponseRelay, call: UpstreamCall): void {
   relay.release(call);
 }
@@ -427,7 +426,7 @@ function both(first: () => void, second: () => void): () => void {
 }
 
 function nothingMore(): void {
-  // The answer's cost is all that is wanted.
+  // Only the cost of the response is needed.
 }
 
 interface UsageHead extends ResponseHead {

@@ -1,7 +1,6 @@
 /**
- * Ends requests whose client is what they wait for and does not get on: it does not read its answer, or does not send the
- * rest of what it began to upload. Such a client would hold its request, a connection to the backend and the buffers of
- * both for as long as it likes.
+ * Ends requests that wait for a client without progress: it does not read its response, or does not send the rest of its
+ * upload. Such a client would hold its request, a connection to the backend and the buffers of both for any time.
  *
  * Two rules apply. A request on which nothing passes is ended after a long time. While requests of others wait for a
  * connection to the same endpoint, a request that holds one of them must get on at a minimum rate, and is ended soon
@@ -42,7 +41,7 @@ export interface StreamIdleTimeoutsOptions {
   readonly contendedTimeoutMs: number;
   /** Whether any request waits for a connection to a backend; asked often. */
   readonly isContended: () => boolean;
-  /** All that are under way now. */
+  /** All requests in progress. */
   readonly requests: () => Iterable<Stallable>;
 }
 
@@ -122,7 +121,7 @@ export class StreamIdleTimeouts {
   }
 }
 
-/** @param dueBytes that must have passed since `paidProgress` for the time to be counted anew. */
+/** @param dueBytes the bytes since `paidProgress` after which the time restarts. */
 function advance(before: StallState | undefined, progress: number, nowMs: number, dueBytes: number): StallState {
   if (before === undefined) return { progress, sinceMs: nowMs, paidProgress: progress, paidMs: nowMs };
   const isPaid = progress - before.paidProgress >= dueBytes;

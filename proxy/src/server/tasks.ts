@@ -1,9 +1,9 @@
-/** What a worker has under way, as operators see it: listeners, their connections, and the requests on each. */
+/** The tasks of a worker for operators: listeners, their connections, and the requests on each. */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { OpenConnection } from "./bind-server.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** What a bind has under way. */
+/** The tasks of a bind. */
 export interface BindActivity {
   /** `address:port` */
   readonly name: string;

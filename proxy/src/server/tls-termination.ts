@@ -21,13 +21,13 @@ export interface TlsOutcomes {
   /** Called with a connection whose handshake is done, paused. */
   readonly onSecure: (socket: TLSSocket, session: TlsSession) => void;
   /** Called with a connection that is closed because of its handshake. @param reason in words. */
-  readonly onUnprocessed: (socket: TLSSocket, reason: string) => void;
-  /** Hears of what failed inside the proxy during a handshake, which has ended that connection. */
+  readonly onRejected: (socket: TLSSocket, reason: string) => void;
+  /** Called for an internal error during a handshake, which has ended that connection. */
   readonly onFault: (error: unknown) => void;
 }
 
 const handshakeTimeoutMs = 10_000;
-/** Ends a handshake. node:tls shows it to nobody. */
+/** Ends a handshake. It is not part of the API of node:tls. */
 const handshakeFault = new Error("no certificate could be chosen");
 
 export class TlsTermination {
@@ -37,7 +37,7 @@ export class TlsTermination {
 
   readonly #outcomes: TlsOutcomes;
 
-  /** @param listeners at least one. Throws when OpenSSL refuses what they ask for. */
+  /** @param listeners at least one. Throws if OpenSSL rejects their settings. */
   constructor(listeners: readonly TlsListener[], outcomes: TlsOutcomes) {
     this.#outcomes = outcomes;
     for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
@@ -50,7 +50,7 @@ export class TlsTermination {
       // The version is settled before the name is known: what all accept together here, each listener at the end.
       minVersion: lowest(rules.map(({ minVersion }) => minVersion)),
       maxVersion: highest(rules.map(({ maxVersion }) => maxVersion)),
-      // Judged when the handshake is done, for then the listener is known.
+      // Validated after the handshake, when the listener is known.
       requestCert: asksCertificate,
       rejectUnauthorized: false,
       // A resumed session brings the verdict of its first handshake along, which may have been another listener's
@@ -64,7 +64,7 @@ export class TlsTermination {
       },
       ALPNCallback: ({ servername, protocols }) => this.#guarded(() => this.#choose(nameOf(servername), protocols)),
     });
-    this.#server.on("tlsClientError", (error, socket) => outcomes.onUnprocessed(socket, reasonOf(error)));
+    this.#server.on("tlsClientError", (error, socket) => outcomes.onRejected(socket, reasonOf(error)));
     this.#server.on("secureConnection", (socket) => {
       if (this.#guarded(() => (this.#accept(socket), true)) === undefined) socket.destroy();
     });
@@ -80,12 +80,12 @@ export class TlsTermination {
     }
   }
 
-  /** Begins the handshake. `onSecure` hears of it when it succeeds; otherwise the connection is closed. */
+  /** Starts the handshake. `onSecure` is called on success; otherwise the connection is closed. */
   terminate(socket: Socket): void {
     this.#server.emit("connection", socket);
   }
 
-  /** @returns nothing where there is no common protocol; the client is then told so by an alert (RFC 7301 §3.2). */
+  /** @returns undefined without a common protocol. The client then gets an alert (RFC 7301 §3.2). */
   #choose(serverName: string, offered: readonly string[]): string | undefined {
     const protocols = this.#names.find(serverName)?.tls.protocols ?? [];
     return protocols.find((protocol) => offered.includes(protocol));
@@ -97,7 +97,7 @@ export class TlsTermination {
     const listener = this.#names.find(serverName);
     const fault = listener === undefined ? "no listener has the server name" : faultOf(listener.tls, socket);
     if (listener === undefined || fault !== undefined) {
-      this.#outcomes.onUnprocessed(socket, fault ?? "");
+      this.#outcomes.onRejected(socket, fault ?? "");
       socket.destroy();
       return;
     }
@@ -116,7 +116,7 @@ function compileListener({ tls }: TlsListener): CompiledListener {
   for (const certificate of tls.certificates) {
     const compiled = compileContext(tls, certificate);
     for (const hostname of certificate.hostnames) table.add(hostname, compiled);
-    // Where no certificate is for the name, the first one answers.
+    // If no certificate is for the name, the first one is presented.
     table.add(undefined, compiled);
   }
   const optionsFor = (name: string) => table.find(name)?.options;
@@ -162,9 +162,9 @@ function contextOptions(ciphers: string, authorities: readonly string[], { chain
 }
 
 /**
- * What OpenSSL judges client certificates by. Where every client is taken that is nothing: a certificate of an unknown
- * authority is let pass, while one with the name of a known authority and another's signature leaves an error behind in
- * OpenSSL, on which Node closes the connection.
+ * Returns the authorities with which OpenSSL validates client certificates. It is empty if every client is accepted: OpenSSL
+ * accepts a certificate of an unknown authority, but for one with the name of a known authority and the signature of another it
+ * leaves an error, and Node closes the connection.
  */
 function authoritiesOf({ authorities, mode }: ClientValidation): readonly string[] {
   return mode === "AllowValidOnly" ? authorities : noAuthorities;

@@ -1,4 +1,4 @@
-/** What is told of a request that is watched, as messages. Called for such a request only, so clarity comes first. */
+/** The messages for a traced request. Called only for such a request, so clarity comes first. */
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { Match } from "../ir/match.ts";
@@ -111,7 +111,7 @@ export function severityOf(decision: "allowed" | "denied" | "shadowDenied"): Sev
   return decision === "allowed" ? "success" : "warn";
 }
 
-/** What the answer cost, if it was read for that. */
+/** The cost of the response, if its usage was read. */
 export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | undefined {
   if (usage === undefined) return usageUnread && { type: "llmUsage", uncounted: usageUnread };
   const { input, output, total, model, estimated } = usage;
@@ -130,7 +130,7 @@ export function requestFinished({ status, reason, calls, requestBytes, responseB
   return { type: "requestFinished", status, ...cause, calls, requestBytes, responseBytes };
 }
 
-/** Of a status, as operators see it; 0 is no answer. */
+/** A status for operators; 0 means no response. */
 export function severityOfStatus(status: number, reason?: string): Severity {
   if (status === 0 || status >= 500) return "error";
   return status >= 400 || reason !== undefined ? "warn" : "success";

@@ -21,7 +21,7 @@ export interface TunnelEnd extends Duplex {
 }
 
 /**
- * Joins both ends; whoever made them hears of the end by their "close".
+ * Joins both ends. Their owners are notified of the end by their "close".
  *
  * @param onBroken called when the backend's connection broke, at most once and before the client's "close".
  */
@@ -42,7 +42,7 @@ export function joinTunnel(client: TunnelEnd, backend: Duplex, counts: TunnelCou
     client.destroy();
   });
   client.on("close", () => backend.destroy());
-  // What has been written is still on its way; then there is nothing more to come.
+  // Written bytes are still in transit, and nothing follows them.
   backend.on("close", () => client.end(() => client.destroy()));
 }
 
