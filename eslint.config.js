@@ -11,6 +11,20 @@ export default tseslint.config(
     rules: {
       "max-lines": ["error", { max: 500, skipBlankLines: true, skipComments: true }],
       "max-lines-per-function": ["error", { max: 60, skipBlankLines: true, skipComments: true }],
+      // Braces can be left out where the statement is on the line of its condition.
+      curly: ["error", "multi-line", "consistent"],
+      "@typescript-eslint/naming-convention": [
+        "error",
+        // Constants have no case of their own. Names in PascalCase are enumerations, contexts and components of the page.
+        {
+          selector: ["variable", "function"],
+          format: ["camelCase", "PascalCase"],
+          custom: { regex: "^[A-Z][A-Z0-9]+$", match: false },
+        },
+        // Fields of foreign formats keep their names.
+        { selector: ["variable", "parameter"], modifiers: ["destructured"], format: null },
+        { selector: "typeLike", format: ["PascalCase"] },
+      ],
       "@typescript-eslint/switch-exhaustiveness-check": "error",
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],

@@ -36,9 +36,11 @@ function exchange(socket: WebSocket): Promise<void> {
     socket.on("message", (data: Buffer) => {
       const nowMs = performance.now();
       durationsMs.push(nowMs - sentMs);
-      if (!data.equals(message)) reject(new Error("a message came back changed"));
-      else if (nowMs >= endMs) resolve();
-      else {
+      if (!data.equals(message)) {
+        reject(new Error("a message came back changed"));
+      } else if (nowMs >= endMs) {
+        resolve();
+      } else {
         sentMs = nowMs;
         socket.send(message);
       }

@@ -109,8 +109,9 @@ describe("a global limit over two replicas of the proxy and two of the service",
     const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
     const streamed = { path: "/v1/chat/completions", headers: half, body };
     const answers = [await ask(streamed), await ask(streamed)];
-    for (const { status, body: text } of answers)
+    for (const { status, body: text } of answers) {
       expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
+    }
     // The proxies charge what an answer has cost when it has ended, and nobody waits for it.
     const refused = await eventually("the budget is used up", async () => {
       const answer = await ask({ path: "/v1/models", headers: { ...user } });

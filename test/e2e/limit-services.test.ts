@@ -86,8 +86,9 @@ async function expectTokensShared(): Promise<void> {
   const more = { ...headers, "x-mock-total-tokens": `${tokens / 2 + 1}` };
   const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
   const question = { path: "/team/v1/chat/completions", port: examplePort, headers: more, body };
-  for (const { status, body: text } of [await ask(question), await ask(question)])
+  for (const { status, body: text } of [await ask(question), await ask(question)]) {
     expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
+  }
   let asked = 2;
   await eventually("the budget is used up", async () => {
     asked += 1;
@@ -208,10 +209,11 @@ test("our image enforces what Envoy Gateway sends by xDS, and has the reference'
   const answers = await askUntilRefused(newUser(), { refusals: 8 });
   expect(tally(answers)).toEqual({ 200: 3, 429: answers.length - 3 });
   const metrics = await viaApi(namespace, "envoy-ratelimit:19001/proxy/metrics");
-  for (const metric of ["total_hits", "within_limit", "over_limit"])
+  for (const metric of ["total_hits", "within_limit", "over_limit"]) {
     expect(metrics).toMatch(
       new RegExp(`^ratelimit_service_rate_limit_${metric}\\{domain="default/eg/http",.*\\} \\d+$`, "m"),
     );
+  }
 });
 
 test("our image serves Istio's sample", async () => {

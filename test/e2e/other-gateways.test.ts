@@ -87,8 +87,9 @@ function program({ name, image, port, args = [], files = {}, nodePort }: Program
 }
 
 async function rolledOut(...names: readonly string[]): Promise<void> {
-  for (const name of names)
+  for (const name of names) {
     await kubectl(["-n", namespace, "rollout", "status", `deployment/${name}`, "--timeout=90s"]);
+  }
 }
 
 /** An Envoy in front of the mock LLM that asks a rate limit service for each user. */

@@ -96,8 +96,9 @@ describe("kubernetes.io/h2c", () => {
 
   test("clients that break uploads off, which the endpoint does not read, leave the proxy serving", async () => {
     const { port } = await startHttp2Backend((stream, headers) => {
-      if ((headers as Record<string, string>)[":path"] === "/ok")
+      if ((headers as Record<string, string>)[":path"] === "/ok") {
         stream.respond({ ":status": 204 }, { endStream: true });
+      }
     });
     const gateway = await serve(port, h2c);
     for (let round = 0; round < 5; round++) {
@@ -133,9 +134,11 @@ describe("kubernetes.io/h2c", () => {
 
   test("an endpoint that leaves (GOAWAY) amid uploads, which it does not read, leaves the proxy serving", async () => {
     const { port, sessions } = await startHttp2Backend((stream, headers) => {
-      if ((headers as Record<string, string>)[":path"] === "/ok")
+      if ((headers as Record<string, string>)[":path"] === "/ok") {
         stream.respond({ ":status": 204 }, { endStream: true });
-      else setTimeout(() => stream.session?.goaway(), 10);
+      } else {
+        setTimeout(() => stream.session?.goaway(), 10);
+      }
     });
     const gateway = await serve(port, h2c);
     for (let round = 0; round < 3; round++) {

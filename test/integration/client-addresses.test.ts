@@ -106,11 +106,13 @@ test("X-Forwarded-For of a trusted proxy is read in every form that proxies writ
   const { ask } = await start({ trustedHops: 1 });
   const by = async (members: string) => (await ask("", `X-Forwarded-For: ${members}\r\n`)).status;
   expect(await by("junk, 192.0.2.1")).toBe(200);
-  for (const member of ["192.0.2.1:4711", "::ffff:192.0.2.1", "[::ffff:c000:201]:80"])
+  for (const member of ["192.0.2.1:4711", "::ffff:192.0.2.1", "[::ffff:c000:201]:80"]) {
     expect(await by(member)).toBe(429);
+  }
   expect(await by("2001:db8::1")).toBe(200);
-  for (const member of ["[2001:db8::2]", '"[2001:DB8::3]:4711"', "2001:db8::4%eth0"])
+  for (const member of ["[2001:db8::2]", '"[2001:DB8::3]:4711"', "2001:db8::4%eth0"]) {
     expect(await by(member)).toBe(429);
+  }
   // What is no address has the budget of the peer.
   expect(await by("unknown")).toBe(200);
   expect(await by("_hidden")).toBe(429);

@@ -349,8 +349,9 @@ describe("a request whose calls time out is charged once", () => {
     const waiting: (() => void)[] = [];
     let calls = 0;
     const { port } = await startBackend((request, response) => {
-      if (request.url === "/nothing") response.end("{}");
-      else {
+      if (request.url === "/nothing") {
+        response.end("{}");
+      } else {
         const isAnswered = answers[calls++] ?? false;
         request.resume().on("end", () => {
           if (isAnswered) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));

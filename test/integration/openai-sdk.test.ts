@@ -129,16 +129,26 @@ describe("a stream", () => {
 
   test("shows its usage to a client that asks for it", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
-    const stream_options = { include_usage: true };
-    const stream = await clientOf(served).chat.completions.create({ model, messages, stream: true, stream_options });
+    const streamOptions = { include_usage: true };
+    const stream = await clientOf(served).chat.completions.create({
+      model,
+      messages,
+      stream: true,
+      stream_options: streamOptions,
+    });
     expect((await Array.fromAsync(stream)).at(-1)?.usage?.total_tokens).toBe(126);
     expect(await remaining(served)).toBe(874);
   });
 
   test("is counted when the client declines its usage", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
-    const stream_options = { include_usage: false };
-    const stream = await clientOf(served).chat.completions.create({ model, messages, stream: true, stream_options });
+    const streamOptions = { include_usage: false };
+    const stream = await clientOf(served).chat.completions.create({
+      model,
+      messages,
+      stream: true,
+      stream_options: streamOptions,
+    });
     const chunks = await Array.fromAsync(stream);
     expect(chunks.filter((chunk) => chunk.usage !== undefined)).toEqual([chunks.at(-1)]);
     expect(chunks.filter((chunk) => chunk.choices.length === 0)).toEqual([]);

@@ -143,8 +143,9 @@ test.each<Partial<PathRules>>([
         if (outcome === "400") return;
         const [rule, received = ""] = outcome.split(" ");
         passed++;
-        for (const [reader, read] of Object.entries(readers))
+        for (const [reader, read] of Object.entries(readers)) {
           expect(`${reader}: ${ruleOf(read(received))}`).toBe(`${reader}: ${rule}`);
+        }
       }),
       { numRuns: 150 },
     );

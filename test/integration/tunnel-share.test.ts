@@ -27,8 +27,9 @@ async function start() {
       .on("error", () => undefined)
       .on("data", (chunk: Buffer) => socket.write(chunk))
       .on("end", () => socket.end());
-    if (url !== "/pending")
+    if (url !== "/pending") {
       socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    }
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -108,8 +108,9 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
     `GET /?${query} HTTP/1.1\r\nHost: ${credential}\r\nAuthorization: Bearer ${marker}\r\nContent-Length: x\r\n\r\n`,
     `CONNECT ${credential}:1 HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\n\r\n`,
     `GET /%zz?${query}&${inner} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\nConnection: close\r\n\r\n`,
-  ])
+  ]) {
     await rawHttp(url, head);
+  }
   await proxy.write("faulty.yaml", manifests(faulty, faultySecret));
   await proxy.logged(({ msg }) => msg === "invalid configuration");
 
@@ -119,8 +120,9 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
     for (const form of ["json", "yaml"]) expect((await run("config", view, "-o", form)).length).toBeGreaterThan(100);
   }
   expect(await run("limits", "top")).toContain("sha256:");
-  for (const args of [["limits", "top", "-o", "json"], ["limits", "explain"], ["doctor"], ["logging"]])
+  for (const args of [["limits", "top", "-o", "json"], ["limits", "explain"], ["doctor"], ["logging"]]) {
     await run(...args);
+  }
 
   const told = proxy.log.map((line) => JSON.stringify(line));
   expect(told.length).toBeGreaterThan(20);

@@ -73,8 +73,9 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
       const asked = hasCache ? withoutOverrides(sampled) : sampled;
       const [ours, reference] = await Promise.all([answerOf(both.ours, asked), answerOf(both.reference, asked)]);
       expect(ours.answer, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.answer);
-      for (const [at, reset] of ours.resets.entries())
+      for (const [at, reset] of ours.resets.entries()) {
         expect(Math.abs(reset - (reference.resets[at] ?? 0))).toBeLessThan(2);
+      }
       if ("overallCode" in ours.answer && ours.answer.overallCode === "OVER_LIMIT") limited++;
     }
 

@@ -131,8 +131,9 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     const answers: unknown[] = [];
     for (let i = 0; i < 6; i++) answers.push(await outcome("m=v"));
 
-    if (mode === "error") for (const answer of answers) expect(answer).toMatchObject({ code: 2, details: away });
-    else {
+    if (mode === "error") {
+      for (const answer of answers) expect(answer).toMatchObject({ code: 2, details: away });
+    } else {
       const codes = answers.map((answer) => (answer as { readonly overallCode: string }).overallCode);
       expect(codes).toEqual(["OK", "OK", "OK", "OK", "OK", "OVER_LIMIT"]);
     }

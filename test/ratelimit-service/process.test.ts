@@ -94,8 +94,9 @@ describe("the command line", () => {
     const local = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", WORKERS: "1", SHUTDOWN_DRAIN_DELAY: "0" };
     const taken = await run(["--config-dir", example], { ...local, ...ports });
     expect(taken.code).toBe(1);
-    for (const name of Object.keys(ports))
+    for (const name of Object.keys(ports)) {
       expect(taken.text).toContain(`  ${name}: the port is taken by another process`);
+    }
     const wrong = await run([], { LOG_LEVEL: "loud", WORKERS: "0" });
     expect(wrong.code).toBe(64);
     for (const name of ["LOG_LEVEL", "WORKERS"]) expect(wrong.text).toContain(`${name}: `);

@@ -96,8 +96,9 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     const name = place.name === "" ? nameOf(body) : place.name;
     const before = objects.get(keyOf(collection, namespace, name));
     if (method === "POST" && before !== undefined) return [409, failure(409)];
-    if (method === "DELETE")
+    if (method === "DELETE") {
       return before === undefined ? [404, failure(404)] : [200, record("DELETED", collection, before)];
+    }
     if (isStatus && before === undefined) return [404, failure(404)];
     const written = isStatus ? { status: body["status"] } : body;
     const metadata = { ...fieldsOf(before?.["metadata"]), ...(isStatus ? {} : fieldsOf(body["metadata"])), name };

@@ -100,8 +100,9 @@ async function untilClusterIsWell(node: RedisServer): Promise<void> {
       info.includes("cluster_state:ok") &&
       info.includes("cluster_slots_ok:16384") &&
       slots.split("127.0.0.1").length === 4
-    )
+    ) {
       return;
+    }
     await setTimeout(20);
   }
 }

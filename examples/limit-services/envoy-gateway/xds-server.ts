@@ -104,12 +104,16 @@ function read(request: Buffer, stream: ServerHttp2Stream): void {
   const textOf = (number: number): string => fields.get(number)?.toString() ?? "";
   const problem = fieldsOf(fields.get(6) ?? Buffer.alloc(0)).get(2);
   const id = fieldsOf(fields.get(2) ?? Buffer.alloc(0)).get(1);
-  if (problem !== undefined) console.log(`rejected: ${problem.toString()}`);
-  else if (textOf(5) !== "") console.log(`version ${textOf(1)} accepted`);
-  else if (id?.toString() === node && textOf(4) === typeUrl) {
+  if (problem !== undefined) {
+    console.log(`rejected: ${problem.toString()}`);
+  } else if (textOf(5) !== "") {
+    console.log(`version ${textOf(1)} accepted`);
+  } else if (id?.toString() === node && textOf(4) === typeUrl) {
     streams.add(stream);
     send(stream);
-  } else console.log(`nothing for node ${id?.toString() ?? ""} and type ${textOf(4)}`);
+  } else {
+    console.log(`nothing for node ${id?.toString() ?? ""} and type ${textOf(4)}`);
+  }
 }
 
 const server = createSecureServer({

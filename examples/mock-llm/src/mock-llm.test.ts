@@ -37,18 +37,18 @@ describe("the mock LLM, to OpenAI's own client", () => {
 
   test("streams the same chat, and reports its usage only on request", async () => {
     const whole = await client().chat.completions.create({ model: "mock-1", messages: question });
-    for (const include_usage of [true, false]) {
+    for (const isAsked of [true, false]) {
       const stream = await client().chat.completions.create({
         model: "mock-1",
         messages: question,
         stream: true,
-        stream_options: { include_usage },
+        stream_options: { include_usage: isAsked },
       });
       const chunks = await Array.fromAsync(stream);
       expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("")).toBe(
         whole.choices[0]?.message.content,
       );
-      expect(chunks.at(-1)?.usage ?? undefined).toEqual(include_usage ? whole.usage : undefined);
+      expect(chunks.at(-1)?.usage ?? undefined).toEqual(isAsked ? whole.usage : undefined);
     }
   });
 

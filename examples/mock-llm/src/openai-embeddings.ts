@@ -17,8 +17,8 @@ export const embeddings: Dialect = (body, options) => {
     return { object: "embedding", index, embedding };
   });
   const prompt = inputs.reduce<number>((sum, input) => sum + tokensOf(input), 0);
-  const { prompt: prompt_tokens, total: total_tokens } = usageOf(options, { prompt, completion: 0 });
-  const usage = usageMember({ prompt_tokens, total_tokens }, options.usageFault);
+  const { prompt: promptTokens, total } = usageOf(options, { prompt, completion: 0 });
+  const usage = usageMember({ prompt_tokens: promptTokens, total_tokens: total }, options.usageFault);
   const model = asString(body["model"]) ?? "mock-embedding-1";
   return { kind: "json", status: 200, body: { object: "list", data, model, ...usage } };
 };

@@ -137,8 +137,9 @@ function describeDescriptor({ compiled, entries }: RequestDescriptor, status: De
 
 function globalRemedies({ policy, service, domain }: GlobalLimit, by: string, counter: Counter | undefined) {
   const edit = `an editor of ProxyPolicy ${policy} can change it`;
-  if (by === "failureMode")
+  if (by === "failureMode") {
     return [`the recovery of the rate limit service ${service}`, `${edit}: failureMode is Closed`];
+  }
   if (counter !== undefined) {
     const end = `the end of the window at ${counter.windowEnd}, or the recovery of the rate limit service ${service}`;
     return [end, `${edit}: its fallback, or its mode`];

@@ -90,13 +90,15 @@ async function serve(options: AdminServerOptions, request: IncomingMessage, resp
     await write(response, result, gone.signal);
   } catch (error) {
     log.error({ err: error, path: redactPath(request.url ?? "") }, "an admin request failed");
-    if (response.headersSent) response.destroy();
-    else
+    if (response.headersSent) {
+      response.destroy();
+    } else {
       await write(
         response,
         reject(500, "the response could not be created", "the log contains the cause"),
         gone.signal,
       );
+    }
   }
 }
 
@@ -129,8 +131,9 @@ async function handle(
   if (methods === undefined) return notFound(path, [...endpoints.map((each) => each.path), ...(files ? ["/ui"] : [])]);
   const handler = handlerOf(methods, method);
   if (handler === undefined) return methodNotAllowed(path, methods, method);
-  if (hasBody(headers))
+  if (hasBody(headers)) {
     return reject(400, `${path} does not accept a body`, `use query parameters: ${describeQuery(endpoint)}`);
+  }
   if (endpoint === undefined) return handler({ query, headers, signal });
   return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
 }

@@ -14,8 +14,9 @@ test("the page is at /ui, its files are below", () => {
   const directory = folder();
   for (const file of ["index.html", "a.js"]) writeFileSync(join(directory, file), file);
   const files = readUiFiles(directory);
-  for (const path of ["/ui", "/ui/", "/ui/index.html"])
+  for (const path of ["/ui", "/ui/", "/ui/index.html"]) {
     expect(files(path)).toMatchObject({ bytes: Buffer.from("index.html") });
+  }
   expect(files("/ui/a.js")).toMatchObject({ contentType: "text/javascript; charset=utf-8" });
   expect(files("/ui/b.js")).toBeUndefined();
 });

@@ -15,7 +15,8 @@ const unitMs: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1
 /** Converts a valid `duration` to milliseconds. */
 export function durationMs(text: string): number {
   let ms = 0;
-  for (const [, amount = "", unit = ""] of text.matchAll(/(\d+)(ms|h|m|s)/gy))
+  for (const [, amount = "", unit = ""] of text.matchAll(/(\d+)(ms|h|m|s)/gy)) {
     ms += Number(amount) * (unitMs[unit] ?? 0);
+  }
   return ms;
 }

@@ -212,8 +212,9 @@ function rejectInvalidExpressions({ mode, descriptors }: Descriptors, context: z
   if (mode === "Shadow") return;
   descriptors.forEach(({ entries, cost }, index) => {
     const report = (errors: readonly string[], ...path: readonly (string | number)[]): void => {
-      for (const message of errors)
+      for (const message of errors) {
         context.addIssue({ code: "custom", path: ["descriptors", index, ...path], message });
+      }
     };
     entries.forEach(({ expression }, entry) => report(expression.errors, "entries", entry, "expression"));
     report(cost?.errors ?? [], "cost");

@@ -40,8 +40,9 @@ export type ManifestEntry =
 export function* readManifest(file: ManifestFile): Steps<readonly ManifestEntry[]> {
   const entries: ManifestEntry[] = [];
   for (const document of readYamlInSteps(file)) {
-    if (document?.kind === "unreadable") entries.push({ kind: "obscure", problems: document.errors });
-    else if (document !== undefined) {
+    if (document?.kind === "unreadable") {
+      entries.push({ kind: "obscure", problems: document.errors });
+    } else if (document !== undefined) {
       const { value, locate } = document;
       for (const { item, locate: locateItem } of itemsOf(value, locate)) {
         for (const entry of readEntry(item, locateItem)) entries.push(entry);

@@ -79,8 +79,9 @@ export function* readYamlInSteps(
     }
     const maxAliasedValues = Math.min(maxAliased, maxTokens);
     for (const found of treesOf(text)) {
-      if (found === undefined) yield;
-      else {
+      if (found === undefined) {
+        yield;
+      } else {
         const { tree, from, to } = found;
         yield readDocument(tree, { file, text, from, to, location: at(from) }, at, maxAliasedValues);
       }

@@ -280,8 +280,9 @@ export class Configuration {
    * @param count Lines, of which `maxLines` were written.
    */
   #logRest(count: number): void {
-    if (count > maxLines)
+    if (count > maxLines) {
       this.#options.log.info({ more: count - maxLines }, "more lines were left out; /config_dump has them");
+    }
   }
 
   /** Logs the changes since the last attempt. */

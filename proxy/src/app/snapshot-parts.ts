@@ -197,8 +197,9 @@ class Packer {
   #limitsOfTarget(limits: readonly LocalLimit[]): PartKey {
     const [first] = limits;
     const known = first && this.#limitsOf.get(first);
-    if (known?.limits.length === limits.length && known.limits.every((limit, at) => limit === limits[at]))
+    if (known?.limits.length === limits.length && known.limits.every((limit, at) => limit === limits[at])) {
       return known.key;
+    }
     const counters: string[] = [];
     const entries: PackedEntry[] = [];
     let targetOfAll = "";

@@ -118,9 +118,11 @@ const dataPlane = new DataPlane({
       metrics.connectionShed(reason);
       shedLines.log((omitted) => {
         const fields = { reason, client, omitted };
-        if (reason === "timeout")
+        if (reason === "timeout") {
           log.warn(fields, "closed a connection: a header block or trailers did not end in time");
-        else log.warn(fields, "closed a connection: --max-client-memory is used up");
+        } else {
+          log.warn(fields, "closed a connection: --max-client-memory is used up");
+        }
       });
     },
     requestStarted: (bind) => metrics.requestStarted(bind),
@@ -222,8 +224,9 @@ async function execute(order: Order): Promise<void> {
 function reportFailedOrder(order: Order, error: unknown): void {
   log.error({ err: error, order: order.kind }, "an order of the main thread failed");
   const message = `worker ${start.worker} cannot apply the configuration: ${String(error)}`;
-  if (order.kind === "apply")
+  if (order.kind === "apply") {
     send({ kind: "applied", id: order.id, failures: [{ address: undefined, port: 0, message }] });
+  }
   if (order.kind === "drain") send({ kind: "drained" });
 }
 

@@ -57,8 +57,9 @@ function checkNames({ raw }: PeerCertificate, accepted: readonly SubjectAltName[
 
 function hasName(certificate: X509Certificate, { kind, value }: SubjectAltName): boolean {
   // An accepted wildcard matches the same wildcard in the certificate. A wildcard there covers names of one label more.
-  if (kind === "dns" && !value.startsWith("*."))
+  if (kind === "dns" && !value.startsWith("*.")) {
     return certificate.checkHost(value, { subject: "never" }) !== undefined;
+  }
   const type = kind === "dns" ? "DNS" : "URI";
   return namesOf(certificate).some((name) => name.type === type && isSame(kind, name.value, value));
 }

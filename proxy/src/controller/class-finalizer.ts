@@ -56,8 +56,9 @@ export class ClassFinalizer {
     } catch (error) {
       // Another writer changed or deleted the class first. The watch reports that change, and the next pass follows.
       if (error instanceof ApiFailure && (error.status === 404 || error.status === 409)) return false;
-      if (!this.#failing.has(name))
+      if (!this.#failing.has(name)) {
         log.warn({ class: name, err: error }, "cannot change the finalizer of a GatewayClass");
+      }
       this.#failing.add(name);
       return false;
     }

@@ -164,11 +164,12 @@ export class Controller {
     const texts = problems.map(renderProblem);
     const news = texts.filter((text) => !this.#loggedProblems.has(text));
     for (const text of news.slice(0, maxLines)) log.warn({ problem: text }, "wrong configuration");
-    if (news.length > maxLines)
+    if (news.length > maxLines) {
       log.warn(
         { more: news.length - maxLines },
         "further problems are not logged; the statuses of the objects contain them",
       );
+    }
     this.#loggedProblems = new Set(texts);
   }
 

@@ -97,8 +97,9 @@ function obstacleOf(gateway: Gateway, { addresses, ready, error: error }: Gatewa
     };
   }
   if (ready === 0) return { reason: "NoResources", message: "no proxy of the Gateway is ready yet" };
-  if (addresses.length === 0)
+  if (addresses.length === 0) {
     return { reason: "AddressNotAssigned", message: "the Service of the Gateway has no address yet" };
+  }
   return undefined;
 }
 

@@ -206,8 +206,9 @@ function managedGatewayOf(
   const { uid } = gateway.metadata;
   if (!holds(status.conditions, "Accepted") || uid === undefined) return undefined;
   const all = [{ owner: gateway, listeners: status.listeners }, ...sets];
-  if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed"))))
+  if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed")))) {
     return undefined;
+  }
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
   const ofClass = parametersOfClass(gateway, resources);
   const read = parametersOf(gateway, resources.ConfigMap);

@@ -91,7 +91,7 @@ function treatmentOf(name: string): Treatment {
 }
 
 /** 1 to 128 visible characters that need no quoting anywhere, as tracing systems use for ids. */
-const VALID_ID = /^[\w\-.:/+=@]{1,128}$/;
+const validId = /^[\w\-.:/+=@]{1,128}$/;
 
 /** Returns the request's `x-request-id` where it is valid, otherwise a new one from `createId`. */
 export function requestIdOf(rawHeaders: readonly string[], createId: () => string): string {
@@ -100,7 +100,7 @@ export function requestIdOf(rawHeaders: readonly string[], createId: () => strin
     if (name?.length !== 12 || !isName(name, "x-request-id")) continue;
     const id = rawHeaders[at + 1] ?? "";
     // The id is logged and forwarded, so it must not be a credential.
-    if (VALID_ID.test(id) && redactText(id) === id) return id;
+    if (validId.test(id) && redactText(id) === id) return id;
   }
   return createId();
 }

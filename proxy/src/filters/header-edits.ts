@@ -8,7 +8,7 @@ export type HeaderEditor = (headers: string[]) => void;
  * Fields of message framing or of one connection (RFC 9112 §6, RFC 9110 §7.6.1). The proxy writes them itself. An edit
  * of one could contradict the body that follows, so it has no effect.
  */
-const FRAMING = new Set([
+const framing = new Set([
   "connection",
   "content-length",
   "keep-alive",
@@ -28,10 +28,10 @@ const FRAMING = new Set([
 export function compileHeaderEdits(edits: HeaderEdits, message: "request" | "response"): HeaderEditor | undefined {
   const removed = new Set(edits.remove);
   const appended = [...edits.set, ...edits.add]
-    .filter(({ name }) => !removed.has(name) && !FRAMING.has(name))
+    .filter(({ name }) => !removed.has(name) && !framing.has(name))
     .flatMap(({ name, value }) => [name, value]);
   const append = message === "request" ? joinFields : addFields;
-  const dropped = new Set([...edits.set.map(({ name }) => name), ...edits.remove].filter((name) => !FRAMING.has(name)));
+  const dropped = new Set([...edits.set.map(({ name }) => name), ...edits.remove].filter((name) => !framing.has(name)));
   if (dropped.size === 0 && appended.length === 0) return undefined;
   return (headers) => {
     if (dropped.size > 0) dropFields(headers, dropped);

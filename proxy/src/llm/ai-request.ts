@@ -89,8 +89,9 @@ export function prepareAiRequest(
   if (reading.kind !== "object") return reading.kind;
   const { body, object, nested = [] } = reading;
   const isOpen = !hasNoStreamOptions(path);
-  if (rejectsDeferred && (isOpen || takesDeferringMembers(path)) && requestsDeferredWork(body, object))
+  if (rejectsDeferred && (isOpen || takesDeferringMembers(path)) && requestsDeferredWork(body, object)) {
     return "deferred";
+  }
   if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, nested, model))) return "alternatives";
   const modelEdits = model === undefined ? [] : replaceModel(object, model);
   const mayComplete = mayBeCompletions(path) || (inspectsBody && isOpen && hasPrompt(object));

@@ -341,8 +341,9 @@ function withPlaceholder(plain: string, model: string): string {
   for (const { 0: segment, index } of plain.matchAll(namingSegment)) {
     const start = index + segment.length;
     const rest = plain.slice(start + model.length);
-    if (plain.startsWith(model, start) && /^(?:$|[/:])/.test(rest))
+    if (plain.startsWith(model, start) && /^(?:$|[/:])/.test(rest)) {
       return plain.slice(0, start) + namePlaceholder + rest;
+    }
   }
   return plain;
 }

@@ -274,7 +274,9 @@ export class RequestJsonReader {
           if (byte === comma) {
             this.#next = this.#closers[this.#depth - 1] === closeBrace ? nextName : nextValue;
             at++;
-          } else at = this.#close(byte, at);
+          } else {
+            at = this.#close(byte, at);
+          }
           break;
         case nextValueOrEnd:
           at = byte === closeBracket ? this.#close(byte, at) : this.#readValue(byte, at, limit);
@@ -360,8 +362,9 @@ export class RequestJsonReader {
     const parent = this.#objects.at(-1);
     if (parent?.isArray === true && watched.members.length === 0) return;
     const object = { members: watched.members, end: at, isEmpty: watched.isEmpty };
-    if (parent === undefined) this.#root = object;
-    else if (parent.isArray) {
+    if (parent === undefined) {
+      this.#root = object;
+    } else if (parent.isArray) {
       if (parent.elements === noElements) parent.elements = [];
       parent.elements.push(object);
     } else if (parent.open !== undefined) {
@@ -458,10 +461,13 @@ function skipString(text: Buffer, from: number, limit: number): number {
   let at = from;
   while (at < limit) {
     const byte = text[at] ?? 0;
-    if (isPlain[byte] === 1) at++;
-    else if (byte === quote) return at;
-    else if (byte !== backslash) return invalid;
-    else {
+    if (isPlain[byte] === 1) {
+      at++;
+    } else if (byte === quote) {
+      return at;
+    } else if (byte !== backslash) {
+      return invalid;
+    } else {
       at = skipEscape(text, at);
       if (at === invalid) return invalid;
     }
@@ -477,8 +483,9 @@ function skipEscape(text: Buffer, from: number): number {
 
 function skipNumber(text: Buffer, from: number): number {
   let at = text[from] === minus ? from + 1 : from;
-  if (text[at] === zero) at++;
-  else {
+  if (text[at] === zero) {
+    at++;
+  } else {
     const digits = at;
     at = skipDigits(text, at);
     if (at === digits) return invalid;

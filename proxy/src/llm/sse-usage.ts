@@ -276,11 +276,13 @@ export class SseUsage {
 
   #setForm(marked: Buffer): void {
     const line = withoutMark(marked);
-    if (line[0] === openBrace) this.#isLines = true;
-    else if (isData(line)) {
+    if (line[0] === openBrace) {
+      this.#isLines = true;
+    } else if (isData(line)) {
       this.#isLines = false;
-      if (!/^[\s{[]*$/.test(line.toString("latin1", dataField.length, dataField.length + 2)))
+      if (!/^[\s{[]*$/.test(line.toString("latin1", dataField.length, dataField.length + 2))) {
         this.#tally.setIncomplete();
+      }
     }
   }
 

@@ -117,12 +117,12 @@ test("the usage or an estimate is charged, and clients receive the stream accord
       const written = stream.pieces.flatMap((piece) =>
         piece.kind === "chunk" ? piece.choices.map(() => piece.content) : [],
       );
-      if (stream.usage !== undefined)
+      if (stream.usage !== undefined) {
         expect(outcome.usage).toMatchObject({
           estimated: false,
           total: (stream.usage as { total_tokens: number }).total_tokens,
         });
-      else {
+      } else {
         expect(outcome.usage).toMatchObject({ estimated: true, input: requestBytes / 4 });
         expect(outcome.usage.output).toBeGreaterThanOrEqual(Math.floor(Buffer.byteLength(written.join("")) / 4));
       }

@@ -45,8 +45,11 @@ export class TokenIds {
         if (hasDigit && byte === comma && length < bytesPerToken - 1) this.#missingBytes += bytesPerToken - 1 - length;
         length = 0;
         hasDigit = false;
-      } else if (kind === blank) length++;
-      else length = bytesPerToken;
+      } else if (kind === blank) {
+        length++;
+      } else {
+        length = bytesPerToken;
+      }
     }
     this.#length = length;
     this.#hasDigit = hasDigit;

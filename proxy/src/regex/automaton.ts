@@ -118,8 +118,9 @@ export class Automaton {
       return known;
     }
     const made = this.#nextState(state, rune, budget);
-    if (rune < classified) state.next[this.#classes[rune] ?? 0] = made;
-    else {
+    if (rune < classified) {
+      state.next[this.#classes[rune] ?? 0] = made;
+    } else {
       state.wide ??= new Map();
       state.wide.set(rune, made);
       this.#countCells(4);
@@ -241,8 +242,9 @@ function classesOf(instructions: readonly Instruction[], asserts: boolean): Uint
     if (!consumes(instruction)) continue;
     const [only] = [instruction.runes[0]];
     const isPlain = instruction.runes.length === 1 && (instruction.arg & 1) === 0;
-    if (isPlain && only !== undefined) letters.add(only);
-    else if (!seen.has(instruction.runes)) {
+    if (isPlain && only !== undefined) {
+      letters.add(only);
+    } else if (!seen.has(instruction.runes)) {
       seen.add(instruction.runes);
       split((code) => instruction.matchRune(code));
     }

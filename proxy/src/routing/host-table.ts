@@ -4,7 +4,7 @@
  */
 
 /** A DNS name has at most 253 characters (RFC 1035 §2.3.4); a longer host costs no wildcard look-ups. */
-const MAX_HOST_LENGTH = 253;
+const maxHostLength = 253;
 
 /**
  * Returns the host of a request authority: lower case, without port and without the trailing dot of a full DNS name.
@@ -44,7 +44,7 @@ export class HostTable<T> {
   }
 
   #findWildcard(host: string): T | undefined {
-    if (this.#wildcard.size === 0 || host.length > MAX_HOST_LENGTH) return this.#any;
+    if (this.#wildcard.size === 0 || host.length > maxHostLength) return this.#any;
     // From 1: the asterisk stands for one label or more, never for none.
     for (let dot = host.indexOf(".", 1); dot !== -1; dot = host.indexOf(".", dot + 1)) {
       const found = this.#wildcard.get(host.slice(dot));

@@ -9,16 +9,16 @@
  */
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 
-const PERCENT = 0x25;
-const SLASH = 0x2f;
-const DOT = 0x2e;
-const SEMICOLON = 0x3b;
-const BACKSLASH = 0x5c;
-const QUESTION_MARK = 0x3f;
-const HASH = 0x23;
-const TILDE = 0x7e;
-const UPPER_A = 0x41;
-const UPPER_Z = 0x5a;
+const percent = 0x25;
+const slash = 0x2f;
+const dot = 0x2e;
+const semicolon = 0x3b;
+const backslash = 0x5c;
+const questionMark = 0x3f;
+const hash = 0x23;
+const tilde = 0x7e;
+const upperA = 0x41;
+const upperZ = 0x5a;
 
 /**
  * Returns the normalised target (query included), or `undefined` if it must be rejected with a 400: it does not begin
@@ -29,7 +29,7 @@ const UPPER_Z = 0x5a;
  */
 export function normalizePath(target: string, rules: PathRules = defaultPathRules): string | undefined {
   if (isPlain(target, rules.pathCase === "lower")) return target;
-  if (target.charCodeAt(0) !== SLASH) return target === "*" ? target : undefined;
+  if (target.charCodeAt(0) !== slash) return target === "*" ? target : undefined;
   const [path, query] = splitTarget(target);
   const decoded = decodeSafe(path);
   if (decoded === undefined || isAmbiguous(decoded)) return undefined;
@@ -65,14 +65,14 @@ export function otherReadings(target: string, rules: PathRules): readonly string
 
 /** True for the paths that nearly all requests have, found in one pass that allocates nothing. */
 function isPlain(target: string, isLowered: boolean): boolean {
-  if (target.charCodeAt(0) !== SLASH) return false;
+  if (target.charCodeAt(0) !== slash) return false;
   let previous = 0;
   for (let at = 0; at < target.length; at++) {
     const char = target.charCodeAt(at);
-    if (char === QUESTION_MARK) return true;
-    if (char === PERCENT || char === BACKSLASH || char === HASH || char === SEMICOLON || char > TILDE) return false;
-    if (previous === SLASH && (char === SLASH || char === DOT)) return false;
-    if (isLowered && char >= UPPER_A && char <= UPPER_Z) return false;
+    if (char === questionMark) return true;
+    if (char === percent || char === backslash || char === hash || char === semicolon || char > tilde) return false;
+    if (previous === slash && (char === slash || char === dot)) return false;
+    if (isLowered && char >= upperA && char <= upperZ) return false;
     previous = char;
   }
   return true;
@@ -84,35 +84,35 @@ function splitTarget(target: string): readonly [path: string, query: string] {
   return queryStart === -1 ? [target, ""] : [target.slice(0, queryStart), target.slice(queryStart)];
 }
 
-const ESCAPE = /%[0-9A-Fa-f]{2}/g;
-const BROKEN_ESCAPE = /%(?![0-9A-Fa-f]{2})/;
+const percentEscape = /%[0-9A-Fa-f]{2}/g;
+const brokenEscape = /%(?![0-9A-Fa-f]{2})/;
 /**
  * Unreserved characters, and the delimiters that a segment may hold (RFC 3986 §3.3). Without `;`, which begins a path
  * parameter for some servers, and `+`, which some read as a space and others as itself.
  */
-const SAFE = /[A-Za-z0-9\-._~!$&'()*,=:@]/;
+const safe = /[A-Za-z0-9\-._~!$&'()*,=:@]/;
 
 /** `undefined` when a `%` is not followed by two hexadecimal digits. */
 function decodeSafe(path: string): string | undefined {
   // A lone `%` is rejected and not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
-  if (BROKEN_ESCAPE.test(path)) return undefined;
-  return path.replace(ESCAPE, (escape) => {
+  if (brokenEscape.test(path)) return undefined;
+  return path.replace(percentEscape, (escape) => {
     const char = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return SAFE.test(char) ? char : escape.toUpperCase();
+    return safe.test(char) ? char : escape.toUpperCase();
   });
 }
 
 /** RFC 3986 has no place for them but in escapes. */
-const BEYOND_TILDE = /[^\0-~]/;
+const beyondTilde = /[^\0-~]/;
 /** More bytes than the character needs (RFC 3629 §3): lenient decoders read `%C0%AF` as a slash. */
-const OVERLONG = /%C[01]%[89AB]|%E0%[89]|%F0%8/;
+const overlong = /%C[01]%[89AB]|%E0%[89]|%F0%8/;
 
 function isAmbiguous(path: string): boolean {
-  return path.includes("#") || BEYOND_TILDE.test(path) || path.includes("%00") || OVERLONG.test(path);
+  return path.includes("#") || beyondTilde.test(path) || path.includes("%00") || overlong.test(path);
 }
 
 /** A dot segment with a separator of another server on one of its sides, `/..;x/` (servlet path parameters) included. */
-const FOREIGN_DOT_SEGMENT =
+const foreignDotSegment =
   /(?:^|\/|\\|%2F|%5C)\.{1,2}(?:\\|%2F|%5C|;|%3B)|(?:\\|%2F|%5C)\.{1,2}(?:$|\/|\\|%2F|%5C|;|%3B)/;
 
 function applyRules(decoded: string, rules: PathRules): string | undefined {
@@ -122,13 +122,13 @@ function applyRules(decoded: string, rules: PathRules): string | undefined {
   if (rules.backslashes === "convert") path = path.replaceAll("\\", "/");
   else if (rules.backslashes === "reject" && path.includes("\\")) return undefined;
   if (rules.pathParameters === "reject" && /;|%3B/.test(path)) return undefined;
-  if (FOREIGN_DOT_SEGMENT.test(path)) return undefined;
+  if (foreignDotSegment.test(path)) return undefined;
   if (rules.pathParameters === "strip") path = withoutParameters(path);
   if (rules.repeatedSlashes !== "merge" && path.includes("//")) {
     // Whether `..` takes an empty segment away is read in two ways.
     if (rules.repeatedSlashes === "reject" || /\/\.{1,2}(?:\/|$)/.test(path)) return undefined;
   }
-  if (rules.pathCase === "lower") path = path.toLowerCase().replace(ESCAPE, (escape) => escape.toUpperCase());
+  if (rules.pathCase === "lower") path = path.toLowerCase().replace(percentEscape, (escape) => escape.toUpperCase());
   return withoutDotSegments(path, rules.repeatedSlashes);
 }
 

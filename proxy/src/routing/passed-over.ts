@@ -81,8 +81,9 @@ const all: RuleFit = { why: "matches too, and another rule takes precedence", fi
 
 function fitOfMatch({ path, method, headers, query }: Match, request: RequestReading): RuleFit {
   const { budget, pathname } = request;
-  if (!holdsPath(path, pathname, budget))
+  if (!holdsPath(path, pathname, budget)) {
     return { why: `path ${pathWords[path.kind]} ${redactPath(path.value)}`, fit: 1 };
+  }
   if (method !== undefined && method !== request.method) return { why: `method is not ${method}`, fit: 2 };
   let fit = 3;
   for (const header of headers) {

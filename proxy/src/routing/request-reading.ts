@@ -118,8 +118,9 @@ function readQuery(text: string, budget: WorkBudget): EncodedQuery {
     const name = decodeName(equals === -1 ? parameter : parameter.slice(0, equals));
     const value = equals === -1 ? "" : parameter.slice(equals + 1);
     const known = first.get(name);
-    if (known === undefined) first.set(name, value);
-    else if (known !== value) {
+    if (known === undefined) {
+      first.set(name, value);
+    } else if (known !== value) {
       others ??= new Map();
       const values = others.get(name);
       if (values === undefined) others.set(name, [value]);
@@ -143,7 +144,9 @@ function decodeName(encoded: string): string {
     if (byte !== -1) {
       name += String.fromCharCode(byte);
       at += 2;
-    } else name += char === "+" ? " " : char;
+    } else {
+      name += char === "+" ? " " : char;
+    }
   }
   return name;
 }

@@ -158,8 +158,9 @@ test("a rule is called unreachable exactly where no request reaches it, and lose
           const reach = byListener.get(listener.key)?.reachesOf(route.key);
           for (const [at, rule] of route.rules.entries()) {
             const reported: RuleReach = reach?.[at] ?? { isReachable: true, conflicts: [], leftOut: 0 };
-            for (const conflict of reported.conflicts)
+            for (const conflict of reported.conflicts) {
               checkConflict({ all, served }, listener, [route, rule], conflict);
+            }
             if (!reported.isReachable) seen.unreachable++;
             seen.overlaps += reported.conflicts.filter(({ extent }) => extent === "Overlap").length;
             seen.byHostname += reported.conflicts.filter(({ decidedBy }) => decidedBy === "Hostname").length;

@@ -207,7 +207,9 @@ export class BindServer {
       if (header.kind === "invalid") {
         this.#linesOf(socket)?.closing("it did not begin with a PROXY protocol header");
         socket.destroy();
-      } else this.#begin(client, header.sourceAddress);
+      } else {
+        this.#begin(client, header.sourceAddress);
+      }
     };
     readFirstBytes(socket, readProxyHeader, begin, (error) => this.#fail(socket, error));
   }
@@ -247,8 +249,9 @@ export class BindServer {
     const peer = peerOf(socket);
     const secured = this.#secured.get(peer);
     // Closed while the handshake came to its end.
-    if (secured === undefined) socket.destroy();
-    else {
+    if (secured === undefined) {
+      socket.destroy();
+    } else {
       const { client, sourceAddress } = secured;
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       const connection = { sourceAddress, peer, tls, heads: new HeadCounts() };
@@ -261,7 +264,9 @@ export class BindServer {
     if (isHttp2) {
       client.begin(socket, connection);
       this.#http2.serve(socket, connection);
-    } else this.#handToHttp1(client, socket, connection);
+    } else {
+      this.#handToHttp1(client, socket, connection);
+    }
   }
 
   #handToHttp1(client: ClientConnection, socket: Socket, shared: Connection): void {

@@ -98,8 +98,9 @@ export class BodyBudget {
   /** In all workers. */
   #heldBy(counter: number): number {
     let steps = 0;
-    for (let row = rowOf(1); row < this.#held.length; row += rowLength)
+    for (let row = rowOf(1); row < this.#held.length; row += rowLength) {
       steps += Atomics.load(this.#held, row + counter);
+    }
     return steps;
   }
 }

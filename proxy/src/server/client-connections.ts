@@ -561,8 +561,9 @@ export class ClientConnections {
     for (const { client, connections } of this.#holders.values()) {
       for (const connection of connections) {
         const { heldBytes: bytes } = connection;
-        if (bytes >= countedBytes)
+        if (bytes >= countedBytes) {
           held.push({ client, bytes, isIdle: false, drop: () => this.#close(connection, "head") });
+        }
       }
     }
     for (const request of this.#options.requests()) {

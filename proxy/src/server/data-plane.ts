@@ -425,11 +425,15 @@ function direct({ routes, rules }: OpenBind, downstream: Downstream, exchange: E
   const match = findRule(routes, head, budget);
   const known = match === undefined || match === "tooCostly" ? undefined : match;
   const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
-  if (isMisdirected(routes, listener, connection)) exchange.reject(misdirected, listener);
-  else if (match === "tooCostly") exchange.reject(matchTooCostly, listener);
-  else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path))
+  if (isMisdirected(routes, listener, connection)) {
+    exchange.reject(misdirected, listener);
+  } else if (match === "tooCostly") {
+    exchange.reject(matchTooCostly, listener);
+  } else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path)) {
     exchange.reject(ambiguousPath, listener);
-  else exchange.serve(match, listener);
+  } else {
+    exchange.serve(match, listener);
+  }
 }
 
 /** Whether a server could read the path in a way that belongs to another rule, or counts differently for a limit. */

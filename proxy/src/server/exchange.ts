@@ -482,8 +482,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
       request.body?.countTokenIds();
       const usageChunk = rule.usageChunk ?? target.ai?.usageChunk ?? defaultUsageChunk;
       prepareProviderRequest({ ai: target.ai, countsTokens, usageChunk }, request, send);
-    } else if (request.body === undefined) forwarding.send(request, undefined);
-    else {
+    } else if (request.body === undefined) {
+      forwarding.send(request, undefined);
+    } else {
       const send = this.#guarded<boolean>((isReady) => {
         if (isReady) forwarding.send(request, undefined);
         else forwarding.reject(bodyMemoryFull);

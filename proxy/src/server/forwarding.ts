@@ -181,8 +181,9 @@ export class Forwarding implements RelayOwner {
   /** Whether the backend has the complete request and has not finished its response. */
   #isBackendWorking(): boolean {
     const call = this.#call;
-    if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isInProgress !== true)
+    if (call === undefined || call.isOver || call.connection === undefined || this.#relay?.isInProgress !== true) {
       return false;
+    }
     const body = this.#request?.body;
     return body?.waitsFor === undefined;
   }
@@ -241,8 +242,9 @@ export class Forwarding implements RelayOwner {
       this.#callOnce();
     }
     // A request that waited too long does not wait again, and a forbidden address stays forbidden.
-    else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain(failure.kind))
+    else if (failure.kind === "overloaded" || failure.kind === "forbidden" || !this.#tryAgain(failure.kind)) {
       this.#sendLocalReply(upstreamFailed(failure));
+    }
   }
 
   #callOnce(): void {
@@ -379,9 +381,11 @@ export class Forwarding implements RelayOwner {
 
   #retry(): void {
     // More of the body may have come than is kept, while we waited.
-    if (this.#mayReplayBody()) this.#callOnce();
-    else
+    if (this.#mayReplayBody()) {
+      this.#callOnce();
+    } else {
       this.#sendLocalReply(upstreamFailed({ kind: "reset", message: "the request body is too long to be sent again" }));
+    }
   }
 
   #mayReplayBody(): boolean {

@@ -71,8 +71,9 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
     const { pipeline, heads } = connection;
     const announced = announcedLength(request);
     heads.take(request.socket.bytesRead, headLength(request), announced ?? 0);
-    if (announced === undefined)
+    if (announced === undefined) {
       followChunks(request, heads, (chunk) => isChunkFlood(connection, chunk, options.clock));
+    }
     const isLast = request === rejected || request.method === "CONNECT";
     if (pipeline.tryBegin()) {
       if (isLast) pipeline.cut();

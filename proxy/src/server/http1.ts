@@ -57,8 +57,9 @@ export class Http1Downstream implements Downstream {
   listen(events: DownstreamEvents): void {
     const response = this.#response;
     const { socket } = this.#request;
-    if (this.upgrade !== undefined) this.#listenToSocket(socket, events);
-    else {
+    if (this.upgrade !== undefined) {
+      this.#listenToSocket(socket, events);
+    } else {
       response.on("close", () => {
         events.onClose(response.writableFinished);
         this.#beginNext(socket);
@@ -82,8 +83,9 @@ export class Http1Downstream implements Downstream {
 
   respond(status: number, headers: string[], body: Buffer | string): void {
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-    if (this.#needsLength(status) && fieldOf(headers, "content-length") === undefined)
+    if (this.#needsLength(status) && fieldOf(headers, "content-length") === undefined) {
       headers.push("content-length", String(bytes));
+    }
     this.start(status, headers);
     if (typeof body === "string") this.#response.end(body);
     else this.#endWith(body);

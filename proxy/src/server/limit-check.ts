@@ -134,9 +134,11 @@ export class LimitCheck {
     body.keepUpTo(maxAiRequestBytes);
     body.collect(
       guarded((whole) => {
-        if (whole === undefined) reject(bodyNotBuffered(body));
-        else if (hasNoModel(whole)) ask({ ...view, llm: withPrescribed(noLlmRequest) });
-        else {
+        if (whole === undefined) {
+          reject(bodyNotBuffered(body));
+        } else if (hasNoModel(whole)) {
+          ask({ ...view, llm: withPrescribed(noLlmRequest) });
+        } else {
           const ended = guarded<JsonReading>((reading) => {
             const llm = readLlmRequest(reading);
             // What cannot be read must not get past the limit.

@@ -40,8 +40,9 @@ export function mirrorRequest(
     const { body, ...asked } = request;
     // The response to a copy is discarded, which is not possible with another protocol.
     const head = { ...asked, upgrade: undefined };
-    if (body === undefined) sendCopy(services, backend, { ...head, body: undefined });
-    else {
+    if (body === undefined) {
+      sendCopy(services, backend, { ...head, body: undefined });
+    } else {
       body.keepUpTo(largeBodyBytes);
       body.collect((whole) => {
         // A copy outlives its request, and its memory is not counted. A body that is buffered for edits may be far longer.

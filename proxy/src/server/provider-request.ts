@@ -93,8 +93,11 @@ export function prepareProviderRequest(
     done({ kind: "rejected", reply: upgradeNotAllowed });
   } else if (defersWork(addressed, rules, ai !== undefined)) {
     done({ kind: "rejected", reply: deferredWorkNotAllowed });
-  } else if (body === undefined) done({ kind: "ready", request: addressed, usageEdit: undefined });
-  else prepareBody(backend, rules, { ...addressed, body }, done);
+  } else if (body === undefined) {
+    done({ kind: "ready", request: addressed, usageEdit: undefined });
+  } else {
+    prepareBody(backend, rules, { ...addressed, body }, done);
+  }
 }
 
 type RequestWithBody = OutgoingRequest & { readonly body: RequestBody };
@@ -106,13 +109,16 @@ function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: Requ
     return;
   }
   const needed = bodyNeeded(rules, request.path);
-  if (needed === "none" || (needed === "object" && passesUnread(backend, request))) passBody(request, done);
-  else if (needed === "all" || isEncoded(request.headers)) editBody(backend, rules, request, done);
-  else
+  if (needed === "none" || (needed === "object" && passesUnread(backend, request))) {
+    passBody(request, done);
+  } else if (needed === "all" || isEncoded(request.headers)) {
+    editBody(backend, rules, request, done);
+  } else {
     request.body.peek((start) => {
       if (mayBeginObject(start)) editBody(backend, rules, request, done);
       else passBody(request, done);
     });
+  }
 }
 
 /**
@@ -148,15 +154,18 @@ function editBody(backend: ModelBackend, rules: AiRequestRules, request: Request
   }
   body.keepUpTo(maxAiRequestBytes);
   body.collect((whole) => {
-    if (whole === undefined) done({ kind: "rejected", reply: bodyNotBuffered(body) });
+    if (whole === undefined) {
+      done({ kind: "rejected", reply: bodyNotBuffered(body) });
+    }
     // Nothing is said of a model where nothing is said, as when a batch is cancelled.
     else if (whole.length === 0 && !mayBeCompletions(path)) {
       done({ kind: "ready", request, usageEdit: undefined });
-    } else
+    } else {
       readBody(body, whole, aiRequestNames, (reading) => {
         if (reading.kind === "notObject" && !mustBeRead) done({ kind: "ready", request, usageEdit: undefined });
         else done(withPreparedBody(backend, request, whole, prepareAiRequest(rules, path, reading)));
       });
+    }
   });
 }
 
@@ -165,8 +174,9 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
   if (upgrade !== undefined && ai.allowsUpgrades !== true) return upgradeNotAllowed;
   if (!mayGenerate(request) || isDeletion(request)) return undefined;
   const { model } = ai;
-  if (model !== undefined && (queryNamesOtherModel(path, model) || someField(headers, choosesOther(model))))
+  if (model !== undefined && (queryNamesOtherModel(path, model) || someField(headers, choosesOther(model)))) {
     return otherModel;
+  }
   const sent = `${ai.pathPrefix ?? ""}${path}`;
   if (model !== undefined && servesModel(path, model)) return undefined;
   if (ai.allowsOtherEndpoints === true || upgrade !== undefined || isAllowedDeferral(ai, sent)) {

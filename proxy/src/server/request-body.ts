@@ -120,9 +120,11 @@ export class RequestBody {
    * client goes away meanwhile.
    */
   collect(done: (whole: Buffer | undefined) => void): void {
-    if (this.#kept === undefined) done(undefined);
-    else if (this.#state === "ended") done(this.#kept.join());
-    else {
+    if (this.#kept === undefined) {
+      done(undefined);
+    } else if (this.#state === "ended") {
+      done(this.#kept.join());
+    } else {
       this.#awaitingWhole.push(done);
       this.#begin();
     }
@@ -230,7 +232,9 @@ export class RequestBody {
     if (this.#isWanted) {
       this.#isWanted = false;
       this.#reader.push(chunk);
-    } else this.#readAhead(chunk);
+    } else {
+      this.#readAhead(chunk);
+    }
   }
 
   /** @returns whether there is room for it. */

@@ -181,8 +181,9 @@ function checked(
   path: string,
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
-  if (authority.length > 262 || !authorityPattern.test(authority))
+  if (authority.length > 262 || !authorityPattern.test(authority)) {
     return { status: 400, message: "Host is not a host name or address with an optional port" };
+  }
   if (path.includes("#")) return { status: 400, message: "request target with a fragment" };
   const normalized = normalizePath(path, rules.path);
   if (normalized === undefined) return { status: 400, message: "request target is not a valid path" };

@@ -320,7 +320,9 @@ export class ResponseRelay implements ResponseSink {
     if (outcome?.kind === "counted") {
       record.usage = outcome.usage;
       admission?.charge(outcome.usage);
-    } else if (outcome !== undefined) record.usageUnread = outcome.reason;
+    } else if (outcome !== undefined) {
+      record.usageUnread = outcome.reason;
+    }
     this.#onSettled?.();
     this.#onSettled = undefined;
     this.#onAbandonedSettled();

@@ -37,8 +37,9 @@ export function summaryOf(lines: readonly StatusLine[]): StatusSummary {
     const kind = resource.slice(0, resource.indexOf(" "));
     objects[kind] = (objects[kind] ?? 0) + 1;
     const problems = own.filter(isProblem);
-    if (problems.length > 0)
+    if (problems.length > 0) {
       faulty.push({ resource, conditions: problems.slice(0, maxConditions).map(renderCondition) });
+    }
   }
   return { objects, faulty };
 }

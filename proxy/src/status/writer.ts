@@ -231,8 +231,9 @@ export class StatusWriter {
       const key = renderKey(kind, metadata.namespace, metadata.name);
       const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
       return this.#contained(key, () => {
-        if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined)
+        if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined) {
           return [];
+        }
         const path = resourcePath(types[kind], metadata.namespace, metadata.name);
         return [
           this.#task(key, resource, { own, fields }, () =>

@@ -42,8 +42,9 @@ export function createAccessLog({ mode, logger, destination, clock }: AccessLogO
   const stamp = createStamp(clock);
   return (record) => {
     if (mode === "denied-and-failed" && !isDeniedOrFailed(record)) return;
-    if (logger.isLevelEnabled("info"))
+    if (logger.isLevelEnabled("info")) {
       destination.write(`${withoutControls(JSON.stringify(fieldsOf(stamp(), record)))}\n`);
+    }
   };
 }
 
@@ -130,10 +131,10 @@ function withoutQuery(path: string): string {
 }
 
 /** The longest text of a client in a line; longer text is cut. */
-const MAX_TEXT = 1_024;
+const maxText = 1_024;
 
 function cut(text: string): string {
-  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+  return text.length > maxText ? `${text.slice(0, maxText)}…` : text;
 }
 
 function roundToMicroseconds(ms: number): number {

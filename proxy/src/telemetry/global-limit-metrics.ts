@@ -34,8 +34,9 @@ export class GlobalLimitMetrics {
 
   chargesBuffered(service: string, count: number): void {
     const before = this.#families.bufferedCharges.cell(service).value;
-    if (count > 0 && before === 0)
+    if (count > 0 && before === 0) {
       this.#log.debug({ service }, "charges are buffered until the rate limit service is available");
+    }
     if (count === 0 && before > 0) this.#log.debug({ service, charges: before }, "buffered charges are delivered");
     this.#families.bufferedCharges.cell(service).value = count;
   }

@@ -17,7 +17,7 @@ import { requestMetrics } from "./metric-table.ts";
 import type { RequestRecord } from "./request-record.ts";
 
 /** Models with series of their own; backends may report any model name. */
-const MAX_MODELS = 100;
+const maxModels = 100;
 
 /** Methods of RFC 9110 §9, and PATCH. HTTP/2 lets a client send any token. */
 const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
@@ -26,7 +26,7 @@ const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(methods.length, methods);
-  readonly #models = new ModelLabel(MAX_MODELS, (model) => this.#families.tokens.forget("model", model));
+  readonly #models = new ModelLabel(maxModels, (model) => this.#families.tokens.forget("model", model));
   /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
 

@@ -138,8 +138,9 @@ export function matchListeners<L extends OpenListener>(
   if (listeners.length === 0) return reject("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
 
   const named = listeners.filter(({ listener }) => isNamed(parentRef, listener));
-  if (named.length === 0)
+  if (named.length === 0) {
     return reject("NoMatchingParent", `no listener of the ${parentRef.kind} ${describeAsked(parentRef)}`);
+  }
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {

@@ -127,8 +127,9 @@ export function readApiKey(secret: Secret): Read<string> {
   const apiKey = secretValue(secret, apiKeyField);
   if (apiKey === undefined || apiKey === "") return malformed(`has no ${apiKeyField}`);
   // The key becomes a header value, in which other characters would be invalid or add another header.
-  if (!/^[\x21-\x7e]+$/.test(apiKey))
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
     return malformed(`has an ${apiKeyField} with other characters than visible ASCII`);
+  }
   return { kind: "read", value: apiKey };
 }
 

@@ -69,8 +69,9 @@ class PlaceBudget {
   take(policy: ProxyPolicy): string | undefined {
     const { namespace } = policy.metadata;
     const size = sizeOf(policy);
-    if (size > this.#limits.left(namespace))
+    if (size > this.#limits.left(namespace)) {
       return this.#excess(namespace, "limits at all targets", this.#limits, size);
+    }
     const { taken } = this.#sourcesOf(namespace);
     const added = sourcesOf(policy).filter((source) => !taken.has(source));
     const length = added.reduce((sum, source) => sum + source.length, 0);

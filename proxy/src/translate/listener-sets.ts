@@ -56,8 +56,9 @@ export function* placeListenerSets(
       continue;
     }
     const parent = ours.get(gateway);
-    if (parent !== undefined) placed.push({ set, gateway, rejection: rejectionOf(set, parent, labels) });
-    else if (!all.has(gateway)) {
+    if (parent !== undefined) {
+      placed.push({ set, gateway, rejection: rejectionOf(set, parent, labels) });
+    } else if (!all.has(gateway)) {
       // No controller can write a status for a parent that does not exist.
       problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
     }

@@ -97,8 +97,9 @@ test("what the controller says of a Gateway in pods of its own is what its proxi
         (each) => each.namespace === status.namespace && each.name === status.name,
       );
       expect(reported && ofGateway(reported)).toEqual(status.parents);
-      if (JSON.stringify(status).includes("PartiallyInvalid"))
+      if (JSON.stringify(status).includes("PartiallyInvalid")) {
         dropped.add(`${name} ${status.namespace}/${status.name}`);
+      }
     }
     const listeners = controller.binds.flatMap((bind) => bind.listeners);
     const served = proxies.binds.flatMap((bind) => bind.listeners);

@@ -164,8 +164,9 @@ function resolveGatewayTarget(
     return notFound(`Gateway ${name} does not exist${hint("Gateway", name, gateways.all.keys())}`);
   }
   const state = gateways.ours.get(name);
-  if (state === undefined)
+  if (state === undefined) {
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which belongs to another controller`);
+  }
   if (sectionName === undefined) {
     return isServing(state) ? undefined : pending(`no listener of Gateway ${name} is programmed`);
   }

@@ -302,8 +302,9 @@ function describe(state: RouteState, { index, isReachable, conflicts, leftOut }:
     return `${loss}: ${who} has these hosts, since its hostname is more specific${more}`;
   }
   const why = `takes precedence, since ${decisionWords[decidedBy]}`;
-  if (extent === "Overlap")
+  if (extent === "Overlap") {
     return `requests${host} that ${who} also matches do not reach ${rule}${by}: it ${why}${more}`;
+  }
   const loss = isReachable ? `requests${host} do not reach ${rule}${by}` : `no request can reach ${rule}${by}`;
   return `${loss}: ${who} matches ${decidedBy === "Hostname" ? "all of them" : "the same"} and ${why}${more}`;
 }
@@ -316,8 +317,8 @@ const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression:
 
 /** Returns `path prefix /v1, method POST, header x-team`, without values, which may be secrets. */
 function describeMatch({ path, method, headers, query }: Match): string {
-  const path_ = redactPath(path.value);
-  const value = path_.length > longestPath ? `${path_.slice(0, longestPath).toWellFormed()}…` : path_;
+  const redacted = redactPath(path.value);
+  const value = redacted.length > longestPath ? `${redacted.slice(0, longestPath).toWellFormed()}…` : redacted;
   const names = [...headers.map(({ name }) => `header ${name}`), ...query.map(({ name }) => `query parameter ${name}`)];
   const some = names.length > 2 ? [`${names.length} headers and query parameters`] : names;
   return [`${pathKinds[path.kind]} ${value}`, ...(method === undefined ? [] : [`method ${method}`]), ...some].join(

@@ -168,8 +168,9 @@ export class BackendHandle implements PoolOwner {
     const member = members.find((candidate) => candidate.pool === pool);
     if (member === undefined || member.ejection !== undefined) return;
     const out = members.filter(({ ejection }) => ejection !== undefined).length;
-    if (mayEject(members.length, out)) this.#eject(member);
-    else {
+    if (mayEject(members.length, out)) {
+      this.#eject(member);
+    } else {
       const fields = { ...this.#named(member), endpoints: members.length, ejected: out };
       this.#options.log.debug(fields, "endpoint not ejected, since most of the others are");
     }

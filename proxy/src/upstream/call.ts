@@ -163,9 +163,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#hasBegun = true;
     this.#owner.begun(this);
     // undici restarts some calls, which must not happen after the start of a response.
-    if (this.isOver || this.status !== 0) controller.abort(abortReason);
-    else if (this.connection?.isHttp2 === true) beginStream(this);
-    else if (this.connection !== undefined) {
+    if (this.isOver || this.status !== 0) {
+      controller.abort(abortReason);
+    } else if (this.connection?.isHttp2 === true) {
+      beginStream(this);
+    } else if (this.connection !== undefined) {
       this.#bytesBefore = this.connection.bytesRead();
       this.connection.awaiting = this;
     }
@@ -217,8 +219,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#switched = connection;
     this.#owner.responded(this);
     connection.once("close", () => this.#finish(undefined));
-    if (this.#aborted) connection.destroy();
-    else {
+    if (this.#aborted) {
+      connection.destroy();
+    } else {
       try {
         this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
       } catch (error) {

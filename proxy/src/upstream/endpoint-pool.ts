@@ -227,7 +227,9 @@ export class EndpointPool implements CallOwner {
         this.#leaving.delete(connection);
         if (!connection.client.destroyed) void connection.client.destroy();
       }
-    } else this.#takeBack(connection, failure !== undefined);
+    } else {
+      this.#takeBack(connection, failure !== undefined);
+    }
     // The tunnel for which it was opened has ended.
     if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
     this.#serveNext();

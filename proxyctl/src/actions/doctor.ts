@@ -111,8 +111,9 @@ async function examineCluster(
         .map(({ type, reason, message }) => `${name}: ${type} is not True (${reason}): ${message}`),
     );
     const [first] = unmet;
-    if (first !== undefined)
+    if (first !== undefined) {
       throw new CommandError({ message: first, advice: ["check that the controller of its class runs"] });
+    }
     return { value: ours, found: ours.map(({ namespace, name }) => `${namespace}/${name}`).join(", ") || "none" };
   });
   return reach;

@@ -50,7 +50,9 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
   for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
   if (options.output === "table") {
     io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
-  } else io.stdout.write(renderData(options.output, replayData(outcome)));
+  } else {
+    io.stdout.write(renderData(options.output, replayData(outcome)));
+  }
   if (options.failOnDeny === true && outcome.denied > 0) io.setExitCode(exitCodes.no);
 }
 

@@ -27,9 +27,11 @@ export async function showTop(resource: string | undefined, options: TopOptions,
   }
   const now = await readAll(await findAdmins(resource, options));
   const [first] = now;
-  if (options.output === "table") io.stdout.write(renderLiveLimits(now, stylesFor(io.stdout, io.env)));
-  else if (now.length === 1) io.stdout.write(renderData(options.output, first?.limits));
-  else {
+  if (options.output === "table") {
+    io.stdout.write(renderLiveLimits(now, stylesFor(io.stdout, io.env)));
+  } else if (now.length === 1) {
+    io.stdout.write(renderData(options.output, first?.limits));
+  } else {
     const byProxy = Object.fromEntries(now.map(({ from, limits }) => [from, limits]));
     io.stdout.write(renderData(options.output, byProxy));
   }

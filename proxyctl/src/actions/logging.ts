@@ -22,8 +22,9 @@ export async function logging(
   const isResource = first !== undefined && (isTarget(first) || second !== undefined);
   const [resource, level] = isResource ? [first, second] : [undefined, first];
   const reset = options.reset === true;
-  if ([level !== undefined, reset, options.list === true].filter(Boolean).length > 1)
+  if ([level !== undefined, reset, options.list === true].filter(Boolean).length > 1) {
     throw usage("takes one of LEVEL, --reset and --list");
+  }
   const admins = await findAdmins(resource, options);
   for (const admin of admins) {
     const lines = options.list === true ? await admin.logModules() : [await readOrSet(admin, level, reset)];

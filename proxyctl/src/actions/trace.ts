@@ -31,9 +31,11 @@ export async function trace(
   requestArgs: readonly string[] | undefined,
   io: Io,
 ): Promise<void> {
-  if (options.file === undefined) await traceLive(resource, options, requestArgs, io);
-  else if (resource === undefined && requestArgs === undefined) await showSaved(options.file, options, io);
-  else {
+  if (options.file === undefined) {
+    await traceLive(resource, options, requestArgs, io);
+  } else if (resource === undefined && requestArgs === undefined) {
+    await showSaved(options.file, options, io);
+  } else {
     throw new CommandError({
       message: "--file shows a saved trace, but a proxy or a request is named too",
       advice: ["leave out one of them"],

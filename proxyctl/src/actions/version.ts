@@ -31,7 +31,9 @@ export async function printVersions(resource: string | undefined, options: Versi
     for (const { from, version, node, platform } of servers) {
       io.stdout.write(`${withoutControls(`server   ${version}   node ${node}, ${platform}   ${from}`)}\n`);
     }
-  } else io.stdout.write(renderData(options.output, { client, ...(servers.length === 0 ? {} : { servers }) }));
+  } else {
+    io.stdout.write(renderData(options.output, { client, ...(servers.length === 0 ? {} : { servers }) }));
+  }
   if (asked instanceof CommandError) throw asked;
 }
 

@@ -21,8 +21,11 @@ export async function* readEvents(chunks: AsyncIterable<Buffer>): AsyncGenerator
       if (line === "") {
         if (data.length > 0) yield { kind: "data", text: data.join("\n") };
         data = [];
-      } else if (line.startsWith(":")) yield { kind: "comment", text: line.slice(1).trim() };
-      else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+      } else if (line.startsWith(":")) {
+        yield { kind: "comment", text: line.slice(1).trim() };
+      } else if (line.startsWith("data:")) {
+        data.push(line.slice(5).replace(/^ /, ""));
+      }
     }
   }
 }

@@ -45,7 +45,9 @@ async function startProxy() {
     "GET /debug/trace": (request, response) => {
       if (request.url?.includes("foo") === true) {
         response.writeHead(400).end(JSON.stringify({ error: "expression: unexpected end", hint: "see docs" }));
-      } else response.end(`: ready\n\n${streamOf(request.url?.includes("denied") === true ? denied : chatTrace)}`);
+      } else {
+        response.end(`: ready\n\n${streamOf(request.url?.includes("denied") === true ? denied : chatTrace)}`);
+      }
     },
   });
   const folder = mkdtempSync(join(tmpdir(), "proxyctl-exit-"));

@@ -59,10 +59,11 @@ function textsOf(value: unknown, path: readonly string[]): readonly (readonly st
 
 function replaced<T>(value: T, [key, ...rest]: readonly string[], change: (old: string) => string): T {
   if (key === undefined) return change(String(value)) as T;
-  if (Array.isArray(value))
+  if (Array.isArray(value)) {
     return (value as readonly unknown[]).map((each, at) =>
       String(at) === key ? replaced(each, rest, change) : each,
     ) as T;
+  }
   const record = value as Readonly<Record<string, unknown>>;
   return { ...record, [key]: replaced(record[key], rest, change) } as T;
 }

@@ -115,7 +115,8 @@ function noneReady(cluster: Cluster, gateway: string, pods: readonly Pod[]): Com
 async function elsewhere(cluster: Cluster, name?: string): Promise<string> {
   const all = await cluster.listGateways("cluster").catch(() => []);
   const named = all.filter((each) => name === undefined || each.name === name);
-  if (named.length === 0)
+  if (named.length === 0) {
     return all.length === 0 ? "no other namespace has a visible Gateway either" : "no namespace has one of that name";
+  }
   return `there are: ${named.map((each) => `gateway/${each.name} -n ${each.namespace}`).join(", ")}`;
 }

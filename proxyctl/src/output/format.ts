@@ -21,8 +21,9 @@ export function renderYaml(value: unknown): string {
   const document = new Document(value, options);
   visit(document, {
     Scalar: (_, scalar: Scalar) => {
-      if (typeof scalar.value === "string" && withJsonEscapes(scalar.value) !== scalar.value)
+      if (typeof scalar.value === "string" && withJsonEscapes(scalar.value) !== scalar.value) {
         scalar.type = "QUOTE_DOUBLE";
+      }
     },
   });
   return withJsonEscapes(document.toString({ lineWidth: 0 }));

@@ -121,7 +121,9 @@ function tally(entry: EntryOutcome, outcome: string, isAllowed: boolean, atMs: n
   if (outcome !== "allowed") {
     entry.denied += 1;
     entry.firstDeniedMs ??= atMs;
-  } else if (isAllowed) entry.allowed += 1;
+  } else if (isAllowed) {
+    entry.allowed += 1;
+  }
 }
 
 /** Returns the average number of tokens of the requests with known usage, as a whole number. */

@@ -63,8 +63,9 @@ function workers({ config }: ConfigDump): Finding {
     };
   }
   const late = config.workers.filter(({ generation }) => generation !== config.generation);
-  if (late.length === 0)
+  if (late.length === 0) {
     return { level: "ok", check, found: `${config.workers.length}, all at generation ${config.generation}` };
+  }
   return {
     level: "warn",
     check,
@@ -114,8 +115,9 @@ function certificates({ binds }: ConfigDump, nowMs: number): Finding {
   const all = binds.flatMap(({ listeners: each }) => each.flatMap(({ tls }) => tls?.certificates ?? []));
   const ending = all.filter(({ notAfter }) => notAfter !== undefined && Date.parse(notAfter) - nowMs < renewalMs);
   const [first] = ending;
-  if (first === undefined)
+  if (first === undefined) {
     return { level: "ok", check, found: all.length === 0 ? "none are used" : `${all.length}, none expires soon` };
+  }
   const hasEnded = Date.parse(first.notAfter ?? "") < nowMs;
   return {
     level: hasEnded ? "fail" : "warn",
@@ -138,13 +140,14 @@ function routes({ routes: all }: ConfigDump): Finding {
       advice: "see them all: proxyctl config routes",
     };
   }
-  if (all.length === 0)
+  if (all.length === 0) {
     return {
       level: "warn",
       check,
       found: "there are none",
       advice: "add an HTTPRoute whose parentRefs name the Gateway",
     };
+  }
   return { level: "ok", check, found: `${all.length}, all served` };
 }
 
@@ -167,8 +170,9 @@ function policies({ policies: all }: ConfigDump): Finding {
   const targets = all.flatMap((policy) => policy.targets.map((target) => ({ policy, target })));
   const ill = targets.filter(({ target }) => !target.isAttached || messagesOf(target.conditions).length > 0);
   const [first] = ill;
-  if (first === undefined)
+  if (first === undefined) {
     return { level: "ok", check, found: all.length === 0 ? "none" : `${all.length}, all attached` };
+  }
   const [message = "not attached"] = messagesOf(first.target.conditions);
   return {
     level: "warn",

@@ -46,8 +46,9 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
     if (asked !== path) throw new GrpcError(StatusCode.Unimplemented, `no method ${asked}`);
     const response = method.call(message);
     // Only a remote store returns a promise.
-    if (response instanceof Promise)
+    if (response instanceof Promise) {
       throw new GrpcError(StatusCode.Internal, "the store in memory did not return at once");
+    }
     return Buffer.from(response);
   };
 }

@@ -159,12 +159,13 @@ describe("case 63: a configuration file is rejected with the reference's words a
 
   test("for aliases that multiply without end", () => {
     const levels = ["a: &a0 [{key: x}, {key: x}]"];
-    for (let i = 1; i < 30; i++)
+    for (let i = 1; i < 30; i++) {
       levels.push(
         `a${i}: &a${i} [${Array(10)
           .fill(`*a${i - 1}`)
           .join(", ")}]`,
       );
+    }
     const [problem] = problemsOf(`${levels.join("\n")}\n`);
     expect(problem?.message).toMatch(/more than 200000 values/);
   });

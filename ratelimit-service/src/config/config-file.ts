@@ -101,7 +101,9 @@ class FileReader {
           location: key.location,
           ...suggestionFor(key.text),
         });
-      } else if (key.text !== "metadata") this.#checkValue(value);
+      } else if (key.text !== "metadata") {
+        this.#checkValue(value);
+      }
     }
   }
 
@@ -112,8 +114,9 @@ class FileReader {
         return;
       case "list":
         for (const item of value.items) {
-          if (item.kind === "map") this.checkKeys(item);
-          else {
+          if (item.kind === "map") {
+            this.checkKeys(item);
+          } else {
             const found = item.kind === "scalar" ? item.text : "a list";
             const message = `config error, yaml file contains list of type other than map: ${found}`;
             this.problem({ message, location: item.location });

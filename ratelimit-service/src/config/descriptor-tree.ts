@@ -217,8 +217,9 @@ class TreeBuilder {
 
   #checkReplaces(rateLimit: RateLimitSpec): void {
     for (const replaced of rateLimit.replaces) {
-      if (replaced.name === "") this.report("should not have an empty replaces entry", replaced.location);
-      else if (replaced.name === rateLimit.name) {
+      if (replaced.name === "") {
+        this.report("should not have an empty replaces entry", replaced.location);
+      } else if (replaced.name === rateLimit.name) {
         this.report("replaces should not contain name of same descriptor", replaced.location);
       }
     }

@@ -39,8 +39,9 @@ export async function listRuntimeFiles(layout: RuntimeDirectory): Promise<readon
     for (const entry of await readdir(folder, { withFileTypes: true })) {
       if (layout.ignoresDotFiles && entry.name.startsWith(".")) continue;
       const file = join(folder, entry.name);
-      if (entry.isDirectory()) await listFolder(file);
-      else {
+      if (entry.isDirectory()) {
+        await listFolder(file);
+      } else {
         const stamp = await stampOf(file);
         if (stamp !== undefined) files.push({ key: keyOf(layout, file), file, stamp });
       }

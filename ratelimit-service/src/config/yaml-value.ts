@@ -188,8 +188,9 @@ class NodeReader {
       const value = pair.value === null ? nullAt(key.location) : this.read(pair.value as Node);
       if (value === undefined) continue;
       // The package reads `<<` as an ordinary key and would merge only when it converts to values without locations.
-      if (key.text === "<<") merged.push(...this.#mergedEntries(value));
-      else {
+      if (key.text === "<<") {
+        merged.push(...this.#mergedEntries(value));
+      } else {
         if (entries.has(key.text)) {
           this.warnings.push({
             message: `key '${key.text}' is duplicate, the last one counts`,

@@ -56,8 +56,9 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
   }
   series.counts.totalHits += requestedHits;
   let isOver = true;
-  if (descriptor.isKnownOver) stats.countCachedOverLimit(series.counts, requestedHits, rule.shadowMode);
-  else {
+  if (descriptor.isKnownOver) {
+    stats.countCachedOverLimit(series.counts, requestedHits, rule.shadowMode);
+  } else {
     isOver =
       after > limit.requestsPerUnit || (options.strictZeroHit && requestedHits === 0 && after >= limit.requestsPerUnit);
     stats.countOutcome(series.counts, {

@@ -91,8 +91,9 @@ function readRule(value: unknown, path: string, defaults: RuleDefaults): Mapping
   }
   const labels = Object.entries(record(rule["labels"] ?? {}, `${path}.labels`));
   for (const [label] of labels) {
-    if (!/^[a-zA-Z_]\w*$/.test(label))
+    if (!/^[a-zA-Z_]\w*$/.test(label)) {
       throw new Error(`${path}.labels: ${JSON.stringify(label)} is not the name of a label`);
+    }
   }
   const type = rule["match_metric_type"];
   const types = ["counter", "gauge", "observer", "timer"] as const;

@@ -70,8 +70,9 @@ function writeBuiltIn(text: ExpositionText, stats: StatsSnapshot, options: Prome
   }
   for (const [name, group] of Map.groupBy(stats.commands, (command) => command.name)) {
     text.family(`ratelimit_memcache_${name}`, "counter", "Commands to memcached, by outcome.");
-    for (const { code, count } of group)
+    for (const { code, count } of group) {
       text.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
+    }
   }
 }
 

@@ -38,7 +38,8 @@ test("holds the last number of a text, in whichever half it was", () => {
     ["b", 1],
     ["c", 1],
     ["a", 2],
-  ] as const)
+  ] as const) {
     recent.set(key, value);
+  }
   expect(["a", "b", "c"].map((key) => recent.get(key))).toEqual([2, 1, 1]);
 });

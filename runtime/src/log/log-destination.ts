@@ -12,11 +12,11 @@ export interface LogDestination {
 }
 
 /** The size at which a batch is written. */
-const BATCH_CHARS = 64 * 1_024;
+const batchChars = 64 * 1_024;
 /** The longest time that a line waits for its batch. */
-const BATCH_MS = 100;
+const batchMs = 100;
 /** The maximum size of the text that waits for the output. Beyond it, lines are dropped: a log must not fill the memory. */
-const MAX_PENDING_CHARS = 8 * 1_024 * 1_024;
+const maxPendingChars = 8 * 1_024 * 1_024;
 
 /** Options of a `BatchedDestination`. */
 export interface BatchOptions {
@@ -37,12 +37,12 @@ export class BatchedDestination implements LogDestination {
   }
 
   readonly write = (line: string): void => {
-    if (this.#pending.length + line.length > MAX_PENDING_CHARS) {
+    if (this.#pending.length + line.length > maxPendingChars) {
       this.#options.onDrop();
       return;
     }
     this.#pending += line;
-    if (this.#pending.length >= BATCH_CHARS) this.#handIfTaken();
+    if (this.#pending.length >= batchChars) this.#handIfTaken();
     if (!this.#isTimerSet) this.#setTimer();
   };
 
@@ -53,7 +53,7 @@ export class BatchedDestination implements LogDestination {
 
   #setTimer(): void {
     this.#isTimerSet = true;
-    this.#options.clock.setTimer(BATCH_MS, () => {
+    this.#options.clock.setTimer(batchMs, () => {
       this.#isTimerSet = false;
       this.#handIfTaken();
       if (this.#pending !== "") this.#setTimer();

@@ -81,10 +81,13 @@ function splitFilter(text: string): { readonly directives: readonly string[]; re
   let at = 0;
   for (; at < text.length; at++) {
     const character = text[at] ?? "";
-    if (character === "[" || character === "{") depth++;
-    else if (character === "]" || character === "}") depth--;
-    else if (depth <= 0 && character === "/") break;
-    else if (depth <= 0 && character === ",") {
+    if (character === "[" || character === "{") {
+      depth++;
+    } else if (character === "]" || character === "}") {
+      depth--;
+    } else if (depth <= 0 && character === "/") {
+      break;
+    } else if (depth <= 0 && character === ",") {
       directives.push(text.slice(start, at));
       start = at + 1;
     }

@@ -57,8 +57,8 @@ export type LabelValue = string | number;
 type LabelValues<L extends readonly string[]> = { readonly [I in keyof L]: LabelValue };
 
 /** The maximum number of label sets per metric and thread. Further ones share a cell whose labels are all `other`. */
-const MAX_CELLS = 10_000;
-const OTHER = "other";
+const maxCells = 10_000;
+const other = "other";
 
 /** A tree with one level per label and a cell at each leaf. */
 type LabelTree<C> = Map<LabelValue, LabelTree<C> | C>;
@@ -101,8 +101,8 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   }
 
   #add(labels: readonly LabelValue[]): C {
-    const isFull = this.#series.length >= MAX_CELLS;
-    const stored = isFull ? labels.map(() => OTHER) : labels;
+    const isFull = this.#series.length >= maxCells;
+    const stored = isFull ? labels.map(() => other) : labels;
     let node = this.#tree;
     for (const label of stored.slice(0, -1)) {
       let child = node.get(label);

@@ -24,8 +24,9 @@ test("denies its own addresses in every notation, even if they are allowed", () 
       expect(guard.denialReason(address, port), `${address} ${port}`).toMatch(/serves its operator/);
       expect(guard.denialReason(address, port + 1)).toBeUndefined();
     }
-    for (const host of ["localhost", "2130706433", "0x7f.1", "0"])
+    for (const host of ["localhost", "2130706433", "0x7f.1", "0"]) {
       expect(guard.denialReasonOfHost(host, port)).toBeDefined();
+    }
     expect(guard.denialReason("10.1.2.4", port)).toBeUndefined();
   }
 });
@@ -46,8 +47,9 @@ test("denies special addresses except the exact address and port that is allowed
   expect(guard.denialReason("::1", 8_081)).toBeDefined();
   expect(guard.denialReason("169.254.169.254", 80)).toMatch(/a link-local address/);
   expect(guard.denialReason("fec0::1", 80)).toMatch(/a link-local address/);
-  for (const reserved of ["240.0.0.1", "100::1"])
+  for (const reserved of ["240.0.0.1", "100::1"]) {
     expect(guard.denialReason(reserved, 80)).toMatch(/a reserved address/);
+  }
   expect(guard.denialReason("10.0.0.1", 80)).toBeUndefined();
 });
 

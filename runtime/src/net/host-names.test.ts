@@ -71,8 +71,9 @@ test("the hosts file comes before DNS, in any case and with all of its lines, an
 
 test("localhost needs no file and no query (RFC 6761)", async () => {
   const { resolve, queried } = await startResolver({});
-  for (const name of ["localhost", "api.localhost"])
+  for (const name of ["localhost", "api.localhost"]) {
     expect((await resolve(name)).addresses).toEqual(["127.0.0.1", "::1"]);
+  }
   expect(queried).toEqual([]);
 });
 

@@ -62,7 +62,7 @@ export interface ShutdownOptions {
 }
 
 /** How long a step may run on after the deadline before the next one starts. */
-const DROP_MS = 1_000;
+const dropMs = 1_000;
 
 /** Runs the steps one after the other. Never rejects. Steps after the deadline still run, with their signal aborted. */
 export async function shutDown({
@@ -88,7 +88,7 @@ export async function shutDown({
 
 function droppedBy(deadline: AbortSignal, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
-    const startTimer = () => void clock.setTimer(DROP_MS, resolve);
+    const startTimer = () => void clock.setTimer(dropMs, resolve);
     if (deadline.aborted) startTimer();
     else deadline.addEventListener("abort", startTimer, { once: true });
   });

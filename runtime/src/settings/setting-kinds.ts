@@ -53,7 +53,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): SettingKi
   };
 }
 
-const MS_OF_UNIT: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const msOfUnit: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /** Accepts a duration with a unit; its value is in milliseconds, between `minMs` and `maxMs`, inclusive. */
 export function duration(minMs: number, maxMs: number): SettingKind<number> {
@@ -62,7 +62,7 @@ export function duration(minMs: number, maxMs: number): SettingKind<number> {
     accepted: `a duration from ${renderDuration(minMs)} to ${renderDuration(maxMs)}, such as 500ms, 10s, 5m or 1h`,
     parse(value) {
       const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(value) ?? [];
-      const ms = Number(amount) * (MS_OF_UNIT[unit] ?? Number.NaN);
+      const ms = Number(amount) * (msOfUnit[unit] ?? Number.NaN);
       return ms >= minMs && ms <= maxMs ? ms : undefined;
     },
     render: renderDuration,
@@ -70,8 +70,8 @@ export function duration(minMs: number, maxMs: number): SettingKind<number> {
 }
 
 function renderDuration(ms: number): string {
-  const unit = ["h", "m", "s"].find((name) => ms > 0 && ms % (MS_OF_UNIT[name] ?? 1) === 0) ?? "ms";
-  return `${ms / (MS_OF_UNIT[unit] ?? 1)}${unit}`;
+  const unit = ["h", "m", "s"].find((name) => ms > 0 && ms % (msOfUnit[name] ?? 1) === 0) ?? "ms";
+  return `${ms / (msOfUnit[unit] ?? 1)}${unit}`;
 }
 
 /** A host and port to listen on or to connect to. */

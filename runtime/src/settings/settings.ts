@@ -115,11 +115,15 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
     isBehindUnknown = token.kind === "option" && !declared.has(token.name);
     if (token.kind !== "option") continue;
     const setting = declared.get(token.name);
-    if (token.name === "help" || token.name === "h") flags.set("help", "true");
-    else if (setting === undefined) problems.push(unknown(token.name, token.rawName, [...declared.keys()]));
-    else if (token.value === undefined && setting.kind.placeholder !== "") {
+    if (token.name === "help" || token.name === "h") {
+      flags.set("help", "true");
+    } else if (setting === undefined) {
+      problems.push(unknown(token.name, token.rawName, [...declared.keys()]));
+    } else if (token.value === undefined && setting.kind.placeholder !== "") {
       problems.push({ path: token.rawName, message: `needs a value: ${setting.kind.accepted}` });
-    } else flags.set(token.name, token.value ?? "true");
+    } else {
+      flags.set(token.name, token.value ?? "true");
+    }
   }
   return { flags, problems };
 }

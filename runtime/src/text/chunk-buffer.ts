@@ -37,7 +37,9 @@ export class ChunkBuffer {
       this.#cutSlab();
       this.#pieces.push(chunk);
       this.#memoryBytes += chunk.buffer.byteLength;
-    } else this.#copy(chunk);
+    } else {
+      this.#copy(chunk);
+    }
   }
 
   /** Returns the bytes in order, as buffers. */

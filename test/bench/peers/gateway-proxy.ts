@@ -50,8 +50,9 @@ export const watched: Peer = {
     const { body } = await fetch(`http://127.0.0.1:${adminPort}/debug/trace?expression=${expression}`);
     const reader = body?.getReader();
     const first = await reader?.read();
-    if (!Buffer.from(first?.value ?? "").includes(": ready"))
+    if (!Buffer.from(first?.value ?? "").includes(": ready")) {
       throw new Error("the trace does not say that it is ready");
+    }
     // To the end of the proxy, which ends it.
     const drain = async (): Promise<void> => {
       while ((await reader?.read())?.done === false);

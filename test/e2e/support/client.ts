@@ -88,8 +88,9 @@ export async function askUntilRefused(
   const deadline = performance.now() + 30_000;
   let inRow = 0;
   while (inRow < refusals) {
-    if (performance.now() > deadline)
+    if (performance.now() > deadline) {
       throw new Error(`no ${refusals} refusals in a row within 30 s: ${JSON.stringify(tally(governed))}`);
+    }
     for (const answer of await askMany(width, question, width)) {
       inRow = answer.status === 429 ? inRow + 1 : 0;
       if (answer.status !== 200 || "x-ratelimit-limit" in answer.headers) governed.push(answer);

@@ -107,8 +107,9 @@ test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each
   await openMany(world, connections, bytes);
   await expect.poll(() => shed(world), { timeout: 20_000 }).toBeGreaterThan(0);
   // Until what has come is parsed.
-  for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)])
+  for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)]) {
     await sleep(1_000);
+  }
   expect(residentBytes(world) - before).toBeLessThan(budgetMib * mib + marginBytes);
 });
 

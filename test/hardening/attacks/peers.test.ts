@@ -212,8 +212,9 @@ describe("a provider whose usage is", () => {
     for (const outcome of outcomes) {
       if (!("usage" in outcome)) continue;
       const { input, output, total } = outcome.usage;
-      for (const each of [input, output, total])
+      for (const each of [input, output, total]) {
         expect(each === undefined || (Number.isSafeInteger(each) && each >= 0)).toBe(true);
+      }
     }
   });
 });

@@ -78,8 +78,9 @@ function collected(): { readonly values: Map<string, Set<Json>>; readonly keys: 
   const values = new Map<string, Set<Json>>();
   const keys = new Map<string, Set<string>>();
   const collect = (field: string, value: unknown): void => {
-    if (Array.isArray(value)) for (const item of value) collect(field, item);
-    else if (isObject(value)) {
+    if (Array.isArray(value)) {
+      for (const item of value) collect(field, item);
+    } else if (isObject(value)) {
       const known = keys.get(field) ?? new Set();
       keys.set(field, known);
       for (const [name, inner] of Object.entries(value)) {
@@ -100,8 +101,9 @@ const known = collected();
 
 const vocabulary: Vocabulary = {
   values(field) {
-    if (field === "name")
+    if (field === "name") {
       return [...objectNames, watched, watched, watched, "x-a", "X-User", "80", "é", "a".repeat(253)];
+    }
     if (field === "namespace") return namespaces;
     const own = [...(known.values.get(field) ?? [])];
     const texts = field === "data" ? [...own, ...parameterTexts] : own;
@@ -141,8 +143,9 @@ function pathsOf(value: unknown, before: Path = []): readonly Path[] {
 
 function withField(value: unknown, [first, ...rest]: Path, field: unknown): unknown {
   if (first === undefined) return field;
-  if (Array.isArray(value))
+  if (Array.isArray(value)) {
     return value.map((item: unknown, at) => (at === first ? withField(item, rest, field) : item));
+  }
   if (!isObject(value)) return value;
   // `__proto__` is to be a field like any other, as JSON.parse makes it.
   return Object.fromEntries([...Object.entries(value), [first, withField(value[first], rest, field)]]);

@@ -171,7 +171,9 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
 
   for (const path of ["/", "/memory", "/debug/tasks", "/debug/trace?expression=%22canary", "/nowhere"]) await get(path);
   const keyLine = certificate.key.split("\n")[1] ?? "";
-  for (const answer of answers)
-    for (const secret of ["canary", keyLine, "PRIVATE KEY"])
+  for (const answer of answers) {
+    for (const secret of ["canary", keyLine, "PRIVATE KEY"]) {
       expect(answer.replace(/expression at column.*/, "")).not.toContain(secret);
+    }
+  }
 });

@@ -475,8 +475,9 @@ describe("labels of pods", () => {
   test("cannot be ones by which Services of the namespace select pods, or pods are commonly selected", () => {
     const { accepted, body } = planWith({}, {}, { labels }, [service]);
     expect(labelsOfPods(body)).toMatchObject({ key1: "value1" });
-    for (const key of ["app", "team", "app.kubernetes.io/part-of"])
+    for (const key of ["app", "team", "app.kubernetes.io/part-of"]) {
       expect(labelsOfPods(body)).not.toHaveProperty([key]);
+    }
     expect(body("Deployment")?.["metadata"]).toMatchObject({ labels });
     expect(body("Service")?.["metadata"]).toMatchObject({ labels });
     expect(accepted?.message).toContain(

@@ -44,10 +44,11 @@ export function parametersOf(owner: Gateway | GatewayClass, configMaps: readonly
     return fault(`parametersRef has kind ${found}; accepted is ConfigMap (group "")`);
   }
   const { namespace, name } = ref;
-  if (namespace === undefined)
+  if (namespace === undefined) {
     return fault(
       `parametersRef of a GatewayClass names ConfigMap ${name} without a namespace; the namespace is required`,
     );
+  }
   const found = configMaps.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
   if (found === undefined) return fault(`ConfigMap ${namespace}/${name} does not exist`);
   const known = readings[owner.kind].get(found);

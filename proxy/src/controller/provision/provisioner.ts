@@ -269,8 +269,9 @@ export class Provisioner {
       if (isEndOfNamespace(error)) return undefined;
       const message = error instanceof Error ? error.message : String(error);
       // An attempt follows every few seconds: log each new error only.
-      if (this.#errors.get(key) !== message)
+      if (this.#errors.get(key) !== message) {
         this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");
+      }
       this.#errors.set(key, message);
       return message;
     }

@@ -69,8 +69,9 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
     for (const ref of certificates) reach(owner, "Gateway", ref, "Secret");
     if (tls?.backend?.clientCertificateRef) reach(owner, "Gateway", tls.backend.clientCertificateRef, "Secret");
     const validations = [tls?.frontend?.default, ...(tls?.frontend?.perPort ?? []).map((each) => each.tls)];
-    for (const ref of validations.flatMap((each) => each?.validation?.caCertificateRefs ?? []))
+    for (const ref of validations.flatMap((each) => each?.validation?.caCertificateRefs ?? [])) {
       reach(owner, "Gateway", ref, "ConfigMap");
+    }
 
     const sets = resources.ListenerSet.filter(
       ({ metadata, spec }) =>
@@ -79,8 +80,9 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
         takes(allowedListeners?.namespaces?.from, metadata.namespace),
     );
     for (const { metadata, spec } of sets) {
-      for (const ref of spec.listeners[0]?.tls?.certificateRefs ?? [])
+      for (const ref of spec.listeners[0]?.tls?.certificateRefs ?? []) {
         reach(metadata.namespace, "ListenerSet", ref, "Secret");
+      }
     }
     const routes = resources.HTTPRoute.filter(({ metadata, spec }) =>
       spec.parentRefs.some(({ kind, namespace, name: parent }) =>
@@ -113,15 +115,17 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
       }
       for (const { metadata, spec } of to.kind === "Service" ? resources.BackendTLSPolicy : []) {
         if (metadata.namespace !== to.namespace || spec.targetRefs[0]?.name !== to.name) continue;
-        for (const each of spec.validation?.caCertificateRefs ?? [])
+        for (const each of spec.validation?.caCertificateRefs ?? []) {
           found.add(`ConfigMap ${to.namespace}/${each.name}`);
+        }
       }
     };
     for (const { metadata, spec } of routes) {
       for (const { backendRefs, filters } of spec.rules) {
         for (const ref of backendRefs) follow(metadata.namespace, "HTTPRoute", ref);
-        for (const each of [...filters, ...backendRefs.flatMap((ref) => ref.filters)])
+        for (const each of [...filters, ...backendRefs.flatMap((ref) => ref.filters)]) {
           if (each.type === "RequestMirror") follow(metadata.namespace, "HTTPRoute", each.requestMirror.backendRef);
+        }
       }
     }
     for (const { metadata, spec } of resources.ProxyPolicy) {

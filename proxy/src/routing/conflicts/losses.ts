@@ -35,8 +35,9 @@ class Winners<Id> {
   /** @param describe makes the conflict; not called if `maxWinners` others are stored. */
   add(id: Id, describe: () => Conflict): void {
     const at = this.#ids.indexOf(id);
-    if (at !== -1) this.conflicts[at] = describe();
-    else if (this.#ids.length < maxWinners) {
+    if (at !== -1) {
+      this.conflicts[at] = describe();
+    } else if (this.#ids.length < maxWinners) {
       this.#ids.push(id);
       this.conflicts.push(describe());
     } else {

@@ -40,13 +40,17 @@ export function readDiscoveryResponse(message: Buffer): DiscoveryResponse {
   let [versionInfo, nonce, resourceCount] = ["", "", 0];
   while (reader.position < end) {
     const tag = reader.readTag(end);
-    if (tag === bytesTag(1)) versionInfo = reader.readString(end);
-    else if (tag === bytesTag(2)) {
+    if (tag === bytesTag(1)) {
+      versionInfo = reader.readString(end);
+    } else if (tag === bytesTag(2)) {
       const stop = reader.readEnd(end);
       if (resourceCount++ < maxResources) resources.push(message.subarray(reader.position, stop));
       reader.position = stop;
-    } else if (tag === bytesTag(5)) nonce = reader.readString(end);
-    else reader.skip(tag, end);
+    } else if (tag === bytesTag(5)) {
+      nonce = reader.readString(end);
+    } else {
+      reader.skip(tag, end);
+    }
   }
   return { versionInfo, nonce, resources, resourceCount };
 }
@@ -80,12 +84,15 @@ export function* readXdsResource(bytes: Uint8Array, count: DescriptorCount): Gen
   let value: Buffer = Buffer.alloc(0);
   while (reader.position < resource.length) {
     const tag = reader.readTag(resource.length);
-    if (tag === bytesTag(1)) type = reader.readString(resource.length);
-    else if (tag === bytesTag(2)) {
+    if (tag === bytesTag(1)) {
+      type = reader.readString(resource.length);
+    } else if (tag === bytesTag(2)) {
       const stop = reader.readEnd(resource.length);
       value = resource.subarray(reader.position, stop);
       reader.position = stop;
-    } else reader.skip(tag, resource.length);
+    } else {
+      reader.skip(tag, resource.length);
+    }
   }
   if (type !== rateLimitConfigType) throw new WireError(`resource of type ${type}, accepted is ${rateLimitConfigType}`);
   return yield* new ResourceReader(value, count).config();
@@ -131,16 +138,25 @@ class ResourceReader {
     };
     while (reader.position < end) {
       const tag = reader.readTag(end);
-      if (tag === bytesTag(1)) spec.key = reader.readString(end);
-      else if (tag === bytesTag(2)) spec.value = reader.readString(end);
-      else if (tag === bytesTag(3)) spec.rateLimit = yield* this.#policy(reader.readEnd(end), spec.rateLimit);
-      else if (tag === bytesTag(4)) descriptors.push(yield* this.#descriptor(reader.readEnd(end), depth + 1));
-      else if (tag === varintTag(5)) spec.shadowMode = reader.readVarint(end) !== 0;
-      else if (tag === varintTag(6)) spec.detailedMetric = reader.readVarint(end) !== 0;
-      else if (tag === varintTag(7)) spec.quotaMode = reader.readVarint(end) !== 0;
-      else if (tag === bytesTag(8)) {
+      if (tag === bytesTag(1)) {
+        spec.key = reader.readString(end);
+      } else if (tag === bytesTag(2)) {
+        spec.value = reader.readString(end);
+      } else if (tag === bytesTag(3)) {
+        spec.rateLimit = yield* this.#policy(reader.readEnd(end), spec.rateLimit);
+      } else if (tag === bytesTag(4)) {
+        descriptors.push(yield* this.#descriptor(reader.readEnd(end), depth + 1));
+      } else if (tag === varintTag(5)) {
+        spec.shadowMode = reader.readVarint(end) !== 0;
+      } else if (tag === varintTag(6)) {
+        spec.detailedMetric = reader.readVarint(end) !== 0;
+      } else if (tag === varintTag(7)) {
+        spec.quotaMode = reader.readVarint(end) !== 0;
+      } else if (tag === bytesTag(8)) {
         spec.metadata = { ...spec.metadata, ...(yield* this.#struct(reader.readEnd(end), 1)) };
-      } else this.#skipUnknown(tag, end, 8);
+      } else {
+        this.#skipUnknown(tag, end, 8);
+      }
     }
     return spec;
   }
@@ -155,13 +171,18 @@ class ResourceReader {
       if (tag === varintTag(1)) {
         const unit = reader.readInt32(end);
         policy.unit = units[unit] ?? String(unit);
-      } else if (tag === varintTag(2)) policy.requestsPerUnit = reader.readUint32(end);
-      else if (tag === varintTag(3)) policy.unlimited = reader.readVarint(end) !== 0;
-      else if (tag === bytesTag(4)) policy.name = reader.readString(end);
-      else if (tag === bytesTag(5)) {
+      } else if (tag === varintTag(2)) {
+        policy.requestsPerUnit = reader.readUint32(end);
+      } else if (tag === varintTag(3)) {
+        policy.unlimited = reader.readVarint(end) !== 0;
+      } else if (tag === bytesTag(4)) {
+        policy.name = reader.readString(end);
+      } else if (tag === bytesTag(5)) {
         replaces.push({ name: this.#text(reader.readEnd(end)) });
         yield;
-      } else this.#skipUnknown(tag, end, 5);
+      } else {
+        this.#skipUnknown(tag, end, 5);
+      }
     }
     return policy;
   }
@@ -213,12 +234,19 @@ class ResourceReader {
       if (tag === varintTag(1)) {
         reader.readVarint(end);
         value = null;
-      } else if (tag === ((2 << 3) | WireType.Fixed64)) value = reader.readDouble(end);
-      else if (tag === bytesTag(3)) value = reader.readString(end);
-      else if (tag === varintTag(4)) value = reader.readVarint(end) !== 0;
-      else if (tag === bytesTag(5)) value = yield* this.#struct(reader.readEnd(end), depth + 1);
-      else if (tag === bytesTag(6)) value = yield* this.#list(reader.readEnd(end), depth + 1);
-      else this.#skipUnknown(tag, end, 6);
+      } else if (tag === ((2 << 3) | WireType.Fixed64)) {
+        value = reader.readDouble(end);
+      } else if (tag === bytesTag(3)) {
+        value = reader.readString(end);
+      } else if (tag === varintTag(4)) {
+        value = reader.readVarint(end) !== 0;
+      } else if (tag === bytesTag(5)) {
+        value = yield* this.#struct(reader.readEnd(end), depth + 1);
+      } else if (tag === bytesTag(6)) {
+        value = yield* this.#list(reader.readEnd(end), depth + 1);
+      } else {
+        this.#skipUnknown(tag, end, 6);
+      }
     }
     return value;
   }

@@ -127,8 +127,9 @@ export class MemcacheServer {
   #connected(): Promise<MemcacheNode> {
     const { clock } = this.#options;
     const isPausing = clock.monotonicMs() - this.#failedMs < reconnectPauseMs;
-    if (this.#connection === undefined && this.#failure !== undefined && isPausing)
+    if (this.#connection === undefined && this.#failure !== undefined && isPausing) {
       return Promise.reject(this.#failure);
+    }
     this.#connection ??= this.#connect();
     return this.#connection;
   }

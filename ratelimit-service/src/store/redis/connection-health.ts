@@ -94,11 +94,13 @@ export class ConnectionHealth {
   async #probe(): Promise<void> {
     const isNeeded = this.#stalled.size > 0 || !this.#repliedSinceProbe;
     this.#repliedSinceProbe = false;
-    if (this.#isReadOnly) this.#reset();
-    else if (isNeeded && this.#link.isReady()) {
+    if (this.#isReadOnly) {
+      this.#reset();
+    } else if (isNeeded && this.#link.isReady()) {
       const activeConnections = this.#link.activeConnections();
-      for (const name of this.#stalled.keys())
+      for (const name of this.#stalled.keys()) {
         if (!activeConnections.some((connection) => connection.name === name)) this.#stalled.delete(name);
+      }
       await Promise.all(activeConnections.map((connection) => this.#ping(connection)));
       this.#resetIfSilent();
     }

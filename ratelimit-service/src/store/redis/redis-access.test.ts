@@ -157,8 +157,9 @@ describeWith(["redis-server"], "a Redis that sentinels name", (program) => {
     const sees = async (what: string) =>
       String(await sentinel.command("SENTINEL", "MASTER", "mymaster")).includes(what);
     while (!(await sees("num-slaves,1"))) await setTimeout(50);
-    while (!String(await replica.command("INFO", "replication")).includes("master_link_status:up"))
+    while (!String(await replica.command("INFO", "replication")).includes("master_link_status:up")) {
       await setTimeout(50);
+    }
     const store = await open(
       testRedisOptions([sentinel.port], { topology: "sentinel", masterName: "mymaster", timeoutMs: 300 }),
     );

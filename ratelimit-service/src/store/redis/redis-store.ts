@@ -154,8 +154,9 @@ export class RedisStore implements CounterStore {
     link.send(key, command.expireArgs(seconds)).catch((error: unknown) => {
       this.#expiring.delete(key);
       // If the whole connection broke, the count has failed too, and is reported.
-      if (link.isReady())
+      if (link.isReady()) {
         onError(new StoreError(`redis does not set the expiry of a counter: ${String(error)}`, { cause: error }));
+      }
     });
   }
 

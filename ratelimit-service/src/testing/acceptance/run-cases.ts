@@ -29,8 +29,9 @@ export function describeCases(name: string, open: (settings: CaseSettings) => Pr
           if (call.headers !== undefined) {
             expect(response.responseHeaders.map(({ key, value }) => `${key}: ${value}`)).toEqual(call.headers);
           }
-          if (call.metadata !== undefined)
+          if (call.metadata !== undefined) {
             expect(response.dynamicMetadata?.["metadata"] ?? null).toEqual(call.metadata);
+          }
         }
       } finally {
         await subject.close();

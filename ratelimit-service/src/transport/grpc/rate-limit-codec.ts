@@ -49,13 +49,17 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
   let hitsAddend = 0;
   while (reader.position < end) {
     const tag = reader.readTag(end);
-    if (tag === bytesTag(1)) domain = reader.readString(end);
-    else if (tag === bytesTag(2)) {
+    if (tag === bytesTag(1)) {
+      domain = reader.readString(end);
+    } else if (tag === bytesTag(2)) {
       const index = descriptors.length;
       if (index === bounds.maxDescriptors) throw new CallTooLargeError(moreThan("the call", index, "descriptors"));
       descriptors.push(readDescriptor(reader, reader.readEnd(end), index, bounds));
-    } else if (tag === varintTag(3)) hitsAddend = reader.readUint32(end);
-    else skipUnknown(reader, tag, end, 3);
+    } else if (tag === varintTag(3)) {
+      hitsAddend = reader.readUint32(end);
+    } else {
+      skipUnknown(reader, tag, end, 3);
+    }
   }
   if (domain.length > bounds.maxTextLength) {
     throw new CallTooLargeError(tooLong("the domain", domain.length, bounds.maxTextLength));
@@ -73,11 +77,15 @@ function readDescriptor(reader: WireReader, end: number, index: number, bounds: 
         throw new CallTooLargeError(moreThan(`descriptor ${index}`, bounds.maxEntries, "entries"));
       }
       entries.push(readEntry(reader, reader.readEnd(end)));
-    } else if (tag === bytesTag(2)) descriptor.limit = readOverride(reader, reader.readEnd(end), descriptor.limit);
-    else if (tag === bytesTag(3)) {
+    } else if (tag === bytesTag(2)) {
+      descriptor.limit = readOverride(reader, reader.readEnd(end), descriptor.limit);
+    } else if (tag === bytesTag(3)) {
       descriptor.hitsAddend = readWrapper(reader, reader.readEnd(end), descriptor.hitsAddend, readUint64);
-    } else if (tag === varintTag(4)) descriptor.isNegativeHits = reader.readVarint(end) !== 0;
-    else skipUnknown(reader, tag, end, 4);
+    } else if (tag === varintTag(4)) {
+      descriptor.isNegativeHits = reader.readVarint(end) !== 0;
+    } else {
+      skipUnknown(reader, tag, end, 4);
+    }
   }
   for (let at = 0; at < entries.length; at++) checkTexts(entries[at], at, index, bounds.maxTextLength);
   return descriptor;
@@ -109,13 +117,16 @@ function readOverride(reader: WireReader, end: number, earlier: LimitOverride | 
   const limit: Draft<LimitOverride> = { requestsPerUnit: 0, unit: "UNKNOWN", ...earlier };
   while (reader.position < end) {
     const tag = reader.readTag(end);
-    if (tag === varintTag(1)) limit.requestsPerUnit = reader.readUint32(end);
-    else if (tag === varintTag(2)) {
+    if (tag === varintTag(1)) {
+      limit.requestsPerUnit = reader.readUint32(end);
+    } else if (tag === varintTag(2)) {
       const unit = reader.readInt32(end);
       limit.unit = overrideUnits[unit] ?? String(unit);
     } else if (tag === bytesTag(3)) {
       limit.unitMultiplier = readWrapper(reader, reader.readEnd(end), limit.unitMultiplier, readUint32);
-    } else skipUnknown(reader, tag, end, 3);
+    } else {
+      skipUnknown(reader, tag, end, 3);
+    }
   }
   return limit;
 }
@@ -209,11 +220,15 @@ function writeStruct(struct: JsonObject): void {
 
 /** Encodes a google.protobuf.Value: a oneof, so the member is written even with its default value. */
 function writeValue(value: JsonValue): void {
-  if (value === null) writer.boolean(1, false);
-  else if (typeof value === "number") writer.double(2, value);
-  else if (typeof value === "string") writer.presentString(3, value);
-  else if (typeof value === "boolean") writer.boolean(4, value);
-  else if (isList(value)) {
+  if (value === null) {
+    writer.boolean(1, false);
+  } else if (typeof value === "number") {
+    writer.double(2, value);
+  } else if (typeof value === "string") {
+    writer.presentString(3, value);
+  } else if (typeof value === "boolean") {
+    writer.boolean(4, value);
+  } else if (isList(value)) {
     const start = writer.begin(6);
     for (const element of value) {
       const elementStart = writer.begin(1);

@@ -166,11 +166,15 @@ class JsonMessageReader {
   #string(fields: Fields, name: string, path: string): string {
     const value = fields.get(name) ?? "";
     const { maxTextLength } = this.#bounds;
-    if (typeof value !== "string") this.#report(join(path, name), `${shown(value)} is not a string`);
-    else if (!value.isWellFormed()) this.#report(join(path, name), "the text holds half of a surrogate pair");
-    else if (value.length > maxTextLength) {
+    if (typeof value !== "string") {
+      this.#report(join(path, name), `${shown(value)} is not a string`);
+    } else if (!value.isWellFormed()) {
+      this.#report(join(path, name), "the text holds half of a surrogate pair");
+    } else if (value.length > maxTextLength) {
       this.#report(join(path, name), tooLong(`the ${name}`, value.length, maxTextLength));
-    } else return value;
+    } else {
+      return value;
+    }
     return "";
   }
 
@@ -205,9 +209,11 @@ function repeatedField(json: string): string | undefined {
   /** The fields of the enclosing objects, from the outside in; `undefined` for lists. */
   const open: (Set<unknown> | undefined)[] = [];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"\s*:?|[{}[\]]/g)) {
-    if (token === "{" || token === "[") open.push(token === "{" ? new Set() : undefined);
-    else if (token === "}" || token === "]") open.pop();
-    else if (token.endsWith(":")) {
+    if (token === "{" || token === "[") {
+      open.push(token === "{" ? new Set() : undefined);
+    } else if (token === "}" || token === "]") {
+      open.pop();
+    } else if (token.endsWith(":")) {
       const name: unknown = JSON.parse(token.slice(0, -1));
       const fields = open.at(-1);
       if (fields?.has(name) === true) return String(name);

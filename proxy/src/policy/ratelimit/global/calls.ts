@@ -29,8 +29,9 @@ export function decisionCallsOf(
   { domain, hitsMode }: GlobalLimit,
   descriptors: readonly RequestDescriptor[],
 ): readonly PlannedCall[] {
-  if (hitsMode === "Descriptor")
+  if (hitsMode === "Descriptor") {
     return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), descriptors: descriptors }];
+  }
   const tokens = descriptors.filter(isOfTokens);
   const requests = descriptors.filter((descriptor) => !isOfTokens(descriptor) && descriptor.hits > 0);
   const calls = [...groupByHits(requests)].map(([hits, about]) => byRequest("shouldRateLimit", domain, about, hits));

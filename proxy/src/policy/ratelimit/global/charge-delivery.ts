@@ -117,14 +117,17 @@ export class ChargeDelivery {
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
-    if (cause === "timeout" || cause === "unavailable") this.#tryAgain(charge);
-    else if (cause === "failed" || cause === "exhausted") {
+    if (cause === "timeout" || cause === "unavailable") {
+      this.#tryAgain(charge);
+    } else if (cause === "failed" || cause === "exhausted") {
       const failures = (charge.failures ?? 0) + 1;
       if (failures < maxFailures) this.#tryAgain({ ...charge, failures });
       else this.#options.onDropped(cause === "failed" ? "failed" : "rejected");
     }
     // The overall code of a charge does not matter: the charge has been counted.
-    else if (cause !== "unknown") this.#options.onDropped("rejected");
+    else if (cause !== "unknown") {
+      this.#options.onDropped("rejected");
+    }
   }
 
   #tryAgain(charge: Charge): void {

@@ -168,8 +168,9 @@ export class LimitGate {
       if (by === "learned") reservation?.chargeEntry(index, hits, nowMs);
     }
     if (charges.length === 0) return;
-    for (const { method, call } of chargeCallsOf(this.limit, charges, by === "service"))
+    for (const { method, call } of chargeCallsOf(this.limit, charges, by === "service")) {
       this.#client.charge(method, call);
+    }
   }
 
   #ask(
@@ -186,7 +187,9 @@ export class LimitGate {
       this.#client.ask(plan.method, plan.call, this.limit.timeoutMs, (response) => {
         done(this.#evaluate(view, descriptors, plans, [response]));
       });
-    } else this.#askAll(view, descriptors, plans, done, watcher);
+    } else {
+      this.#askAll(view, descriptors, plans, done, watcher);
+    }
   }
 
   #askAll(

@@ -244,7 +244,9 @@ export class ServiceClient {
       if (this.#hasProbedByCharge && !isOverdue) return;
       this.#hasProbedByCharge = true;
       if (this.#breaker.takeProbe() && !this.#charges.probe()) this.#breaker.returnProbe();
-    } else if (isOverdue && this.#breaker.takeProbe()) this.#askHealth();
+    } else if (isOverdue && this.#breaker.takeProbe()) {
+      this.#askHealth();
+    }
   }
 
   #askHealth(): void {
@@ -338,8 +340,9 @@ function readOutcome(outcome: CallOutcome): ServiceOutcome {
   if (outcome.kind === "failed") return outcome;
   try {
     const response = decodeRateLimitResponse(outcome.message);
-    if (response.overallCode === "UNKNOWN")
+    if (response.overallCode === "UNKNOWN") {
       return callFailure("unknown", "the service responded with overall code UNKNOWN");
+    }
     return { kind: "responded", response };
   } catch (error) {
     const message = error instanceof WireError ? error.message : String(error);

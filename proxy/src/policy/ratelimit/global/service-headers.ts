@@ -51,8 +51,9 @@ export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, 
   else headers.push(...statusHeaders(own, statuses, leftMs));
   headers.push(...withRetryAfter(otherHeaders, passedMs));
   if (isMarked && !has(headers, "x-envoy-ratelimited")) headers.push("x-envoy-ratelimited", "true");
-  if (leftMs !== undefined && !has(headers, "retry-after"))
+  if (leftMs !== undefined && !has(headers, "retry-after")) {
     headers.push("retry-after", String(wholeSeconds(leftMs, 1)));
+  }
   if (!has(headers, "content-type")) headers.push("content-type", "text/plain");
   return headers;
 }

@@ -208,8 +208,9 @@ export class CallStreams implements CallHost {
     const dataEnd = isPadded ? end - paddingBytes(buffer, start, end) : end;
     const call = this.#callOf(id);
     this.#refillConnection();
-    if (call !== undefined)
+    if (call !== undefined) {
       this.#deliver(call, end - start, (flags & Flag.EndStream) !== 0, buffer, dataStart, dataEnd);
+    }
   }
 
   #deliver(call: Call, frameBytes: number, isLast: boolean, buffer: Buffer, start: number, end: number): void {
@@ -221,12 +222,16 @@ export class CallStreams implements CallHost {
     }
     // The first and the last piece of a response may be of any size.
     if (!isLast && end - start < (call.hasData ? smallPieceBytes : 1)) this.#options.idleFrames.count();
-    if (!call.hasHead) this.#failMalformed(call, "a response that begins without headers");
-    else if (!call.readData(buffer, start, end)) {
+    if (!call.hasHead) {
+      this.#failMalformed(call, "a response that begins without headers");
+    } else if (!call.readData(buffer, start, end)) {
       this.#reset(call, ErrorCode.Cancel);
       call.failMalformed(`a response of more than ${maxResponseBytes} bytes`);
-    } else if (isLast) this.#complete(call);
-    else this.#refillStream(call);
+    } else if (isLast) {
+      this.#complete(call);
+    } else {
+      this.#refillStream(call);
+    }
   }
 
   /** Received bytes are consumed at once, so windows are refilled as they are used. */
@@ -248,10 +253,13 @@ export class CallStreams implements CallHost {
     const call = this.#callOf(id);
     if (call === undefined) return;
     // The stream is closed, so nothing more is sent on it.
-    if (code === ErrorCode.RefusedStream)
+    if (code === ErrorCode.RefusedStream) {
       call.returnUnprocessed("the service rejected the call without processing it (REFUSED_STREAM)");
-    else if (code === ErrorCode.NoError && call.hasHead) call.complete();
-    else call.fail(`the service reset the call with error code ${code}`);
+    } else if (code === ErrorCode.NoError && call.hasHead) {
+      call.complete();
+    } else {
+      call.fail(`the service reset the call with error code ${code}`);
+    }
   }
 
   windowUpdate(id: number, bytes: number): void {
@@ -273,8 +281,9 @@ export class CallStreams implements CallHost {
 
   /** Returns calls that the peer will not process, to be made elsewhere. */
   returnUnprocessed(lastStreamId: number): void {
-    for (const call of this.#streams.all())
+    for (const call of this.#streams.all()) {
       if (call.id > lastStreamId) call.returnUnprocessed("the service is closing the connection");
+    }
   }
 
   returnWaiting(reason: string): void {
