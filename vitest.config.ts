@@ -28,7 +28,7 @@ const inProcess = [
 /** Those that replace a module or measure their own process: no other file may have used it before. */
 const alone = [
   "proxy/src/cel/charged-work.test.ts",
-  "proxy/src/translate/wrong-conflicts.test.ts",
+  "proxy/src/translate/route/wrong-conflicts.test.ts",
   "**/*.workers.test.ts",
 ];
 

@@ -12,7 +12,7 @@ import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts"
 import { DataPlane, type DataPlaneObserver, type DataPlaneOptions } from "../../proxy/src/server/data-plane.ts";
 import type { ShedReason } from "../../proxy/src/server/client-connections.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
-import { noCredentials } from "../../proxy/src/translate/credentials.ts";
+import { noCredentials } from "../../proxy/src/translate/tls/credentials.ts";
 import { hostEnvironment } from "../../proxy/src/translate/environment.ts";
 import { type TranslateOptions, type Translation, translate } from "../../proxy/src/translate/translate.ts";
 

@@ -1,7 +1,7 @@
 /**
  * `spec.traffic.rateLimit.global` of a ProxyPolicy: limits that a rate limit service counts for all replicas. An
  * invalid expression makes the whole policy invalid, so its last valid version stays in force. In mode Shadow, which
- * denies nothing, the expression is left out instead, and the status reports it (`translate/global-limits.ts`).
+ * denies nothing, the expression is left out instead, and the status reports it (`translate/policy/global-limits.ts`).
  */
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";

@@ -1,6 +1,6 @@
 /**
  * `HTTPRouteFilter` (Gateway API v1.6): changes of a rule or backendRef to its requests and responses. Every filter of
- * the API is parsed; `translate/filters` decides which are supported.
+ * the API is parsed; `translate/route/filters` decides which are supported.
  */
 import * as z from "zod";
 import {

@@ -25,9 +25,9 @@ import { withPending } from "../status/pending-policies.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
-import { noCredentials, type SoundCredentials } from "../translate/credentials.ts";
+import { noCredentials, type SoundCredentials } from "../translate/tls/credentials.ts";
 import { hostEnvironment } from "../translate/environment.ts";
-import type { RouteConflicts } from "../translate/route-conflicts.ts";
+import type { RouteConflicts } from "../translate/route/route-conflicts.ts";
 import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
 import { isSameFrame, type PackedSnapshot, packSnapshot } from "./snapshot-parts.ts";
 

@@ -22,7 +22,7 @@ import type { AbandonedResponseSettings } from "../server/abandoned-responses.ts
 import { clientMemoryOf } from "../server/client-connections.ts";
 import { checkFolder, openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
-import { isUnreadable } from "../translate/policies.ts";
+import { isUnreadable } from "../translate/policy/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../server/request-head.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";

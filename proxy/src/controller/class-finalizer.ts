@@ -10,7 +10,7 @@ import type { ResourceSet } from "../api/resource.ts";
 import { type KubeApi, resourcePath } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf } from "../kube/object.ts";
-import { ourClasses } from "../translate/gateway-classes.ts";
+import { ourClasses } from "../translate/gateway/gateway-classes.ts";
 
 /** The finalizer that the Gateway API defines for all controllers. Classes of other controllers are not changed. */
 const finalizer = `gateway-exists-finalizer.${gatewayGroup}`;

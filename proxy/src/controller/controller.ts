@@ -21,7 +21,7 @@ import {
 } from "../source/kubernetes/kubernetes-source.ts";
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
-import { noCredentials } from "../translate/credentials.ts";
+import { noCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";

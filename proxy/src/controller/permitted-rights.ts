@@ -6,9 +6,9 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import { gatewayGroup } from "../api/names.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
-import type { ScopeOf } from "../translate/gateway-scope.ts";
-import { type IsPermitted, referencePermissions } from "../translate/reference-grants.ts";
-import { namedObjects } from "../translate/references.ts";
+import type { ScopeOf } from "../translate/gateway/gateway-scope.ts";
+import { type IsPermitted, referencePermissions } from "../translate/reference/reference-grants.ts";
+import { namedObjects } from "../translate/reference/references.ts";
 import { objectKey } from "./provision/roles.ts";
 
 /** Whether an object may be read. */

@@ -4,7 +4,7 @@ import { parseManifests } from "../api/parse-manifests.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { KubeObject } from "../kube/object.ts";
-import { noCredentials } from "../translate/credentials.ts";
+import { noCredentials } from "../translate/tls/credentials.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
 import type { ProvisionErrors } from "./provision/provisioner.ts";

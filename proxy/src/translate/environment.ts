@@ -2,7 +2,7 @@
 import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
-import type { Finding } from "./finding.ts";
+import type { Finding } from "./status/finding.ts";
 
 export interface Environment {
   /**

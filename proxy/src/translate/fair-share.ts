@@ -3,7 +3,7 @@
  * gets all of it, whatever others demand, and the rest goes to the namespaces with a higher demand. The shares depend only
  * on the demands, so they are the same for each translation of the same objects.
  */
-import { compareText } from "./object-names.ts";
+import { compareText } from "./index/object-names.ts";
 
 /**
  * Divides `capacity` among demands: each gets its demand if that is at most an equal share of what lower demands leave,

@@ -8,27 +8,27 @@ import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";
-import { backendStatus } from "./backend-status.ts";
-import { backendStateResolver } from "./backend-resource.ts";
-import { referenceResolver } from "./backends.ts";
-import { resolveTlsPolicies } from "./backend-tls.ts";
-import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
-import { buildBinds, collectBackends } from "./binds.ts";
-import { noCredentials, openCredentials, type SoundCredentials } from "./credentials.ts";
+import { backendStatus } from "./status/backend-status.ts";
+import { backendStateResolver } from "./backend/backend-resource.ts";
+import { referenceResolver } from "./backend/backends.ts";
+import { resolveTlsPolicies } from "./backend/backend-tls.ts";
+import { backendTlsPolicyStatus, gatewaysByService } from "./status/backend-tls-status.ts";
+import { buildBinds, collectBackends } from "./listener/binds.ts";
+import { noCredentials, openCredentials, type SoundCredentials } from "./tls/credentials.ts";
 import { eachObject, itself } from "./each-object.ts";
 import { type Environment, hostEnvironment } from "./environment.ts";
-import { gatewayClassStatuses } from "./gateway-classes.ts";
-import { gatewayStatus } from "./gateway-status.ts";
-import { type GatewayState, resolveGateways } from "./gateways.ts";
-import { globalTranslator, wantServices } from "./global-limits.ts";
-import { listenerSetStatus } from "./listener-set-status.ts";
-import { NameHints } from "./name-hints.ts";
-import type { AddressDenial } from "./named-objects.ts";
-import { namespaceLabels } from "./namespaces.ts";
-import { compareText, nameKey } from "./object-names.ts";
-import { attachPolicies, type RefusedPolicies } from "./policies.ts";
-import { policyStatus } from "./policy-status.ts";
-import { shareOutPatterns } from "./pattern-share.ts";
+import { gatewayClassStatuses } from "./gateway/gateway-classes.ts";
+import { gatewayStatus } from "./status/gateway-status.ts";
+import { type GatewayState, resolveGateways } from "./gateway/gateways.ts";
+import { globalTranslator, wantServices } from "./policy/global-limits.ts";
+import { listenerSetStatus } from "./status/listener-set-status.ts";
+import { NameHints } from "./reference/name-hints.ts";
+import type { AddressDenial } from "./reference/named-objects.ts";
+import { namespaceLabels } from "./index/namespaces.ts";
+import { compareText, nameKey } from "./index/object-names.ts";
+import { attachPolicies, type RefusedPolicies } from "./policy/policies.ts";
+import { policyStatus } from "./status/policy-status.ts";
+import { shareOutPatterns } from "./route/pattern-share.ts";
 import {
   backendProblems,
   classProblems,
@@ -36,11 +36,11 @@ import {
   policyProblems,
   routeProblems,
   tlsPolicyProblems,
-} from "./problems.ts";
-import { referencePermissions } from "./reference-grants.ts";
-import { resolveConflicts, type RouteConflicts } from "./route-conflicts.ts";
-import { routeStatuses } from "./route-status.ts";
-import { resolveRoutes, routesByListener } from "./routes.ts";
+} from "./status/problems.ts";
+import { referencePermissions } from "./reference/reference-grants.ts";
+import { resolveConflicts, type RouteConflicts } from "./route/route-conflicts.ts";
+import { routeStatuses } from "./status/route-status.ts";
+import { resolveRoutes, routesByListener } from "./route/routes.ts";
 
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   /** Kubernetes mode writes them to the API server, file mode logs them. */

@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { batchesOf, type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
 import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
-import { maxServedExpressionLength, maxServedLimits } from "../../../proxy/src/translate/limit-budget.ts";
+import { maxServedExpressionLength, maxServedLimits } from "../../../proxy/src/translate/policy/limit-budget.ts";
 import { translate } from "../../../proxy/src/translate/translate.ts";
 import { usedMemory } from "../../support/memory.ts";
 import {

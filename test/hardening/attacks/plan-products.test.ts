@@ -3,7 +3,7 @@ import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { test } from "vitest";
 import { planFor } from "../../../proxy/src/controller/plan.ts";
 import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
-import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
+import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
 import {
   allSets,
   expectSum,

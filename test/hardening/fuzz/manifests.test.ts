@@ -18,8 +18,8 @@ import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter
 import { compileFilters } from "../../../proxy/src/filters/compile-filters.ts";
 import { compileRoutes } from "../../../proxy/src/routing/compile-routes.ts";
 import { cacheResource } from "../../../proxy/src/source/kubernetes/cached-resource.ts";
-import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
-import { gatewayScope } from "../../../proxy/src/translate/gateway-scope.ts";
+import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
+import { gatewayScope } from "../../../proxy/src/translate/gateway/gateway-scope.ts";
 import { translate } from "../../../proxy/src/translate/translate.ts";
 import { fuzz, hardeningSeconds } from "../support/fuzz.ts";
 import { generated, manifest, seeds } from "../support/manifest-values.ts";

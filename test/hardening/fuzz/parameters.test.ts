@@ -5,7 +5,7 @@ import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../../proxy/src/api/resource.ts";
 import { planFor } from "../../../proxy/src/controller/plan.ts";
 import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
-import { noCredentials } from "../../../proxy/src/translate/credentials.ts";
+import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { type Manifest, parameters } from "../support/manifest-values.ts";
 import { relativeCost } from "../support/relative-cost.ts";

@@ -52,7 +52,7 @@ export interface ConfigurationState {
   readonly lastRejected: RejectedConfiguration | undefined;
 }
 
-/** Rules that others take precedence over; see `translate/route-conflicts.ts`. */
+/** Rules that others take precedence over; see `translate/route/route-conflicts.ts`. */
 export interface ConflictsFound {
   readonly found: readonly {
     readonly route: string;

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import type { KubeObject } from "../../kube/object.ts";
-import { noCredentials } from "../../translate/credentials.ts";
+import { noCredentials } from "../../translate/tls/credentials.ts";
 import { planFor } from "../plan.ts";
 import { proxyDefaults } from "../testing/proxy-defaults.ts";
 import type { ProxyDefaults } from "./workload.ts";

@@ -7,7 +7,7 @@
 import type { Gateway } from "../../api/gateway.ts";
 import type { Service } from "../../api/service.ts";
 import { fieldsOf } from "../../kube/object.ts";
-import type { Finding } from "../../translate/finding.ts";
+import type { Finding } from "../../translate/status/finding.ts";
 import type { Parameters } from "./parameter-keys.ts";
 
 const harmlessPrefixes = ["app.kubernetes.io", "prometheus.io"];

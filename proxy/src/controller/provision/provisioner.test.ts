@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
-import { gatewayNameLabel } from "../../translate/gateway-label.ts";
+import { gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { ownedObject } from "./owned-object.ts";
 import { Provisioner } from "./provisioner.ts";

@@ -15,7 +15,7 @@ import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
-import { gatewayNameLabel } from "../../translate/gateway-label.ts";
+import { gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import {
   appliedFields,

@@ -8,8 +8,8 @@ import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
-import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway-label.ts";
-import type { RefusedPolicies } from "../../translate/policies.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
+import type { RefusedPolicies } from "../../translate/policy/policies.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { infrastructureOf, podMetadataOf } from "./infrastructure.ts";

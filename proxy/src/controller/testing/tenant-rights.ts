@@ -1,7 +1,7 @@
 /** Reads what the controller plans for a tenant in a cluster of `tenant-clusters.ts`, and computes what it may plan. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { type Resource, type ResourceSet, resourceSet } from "../../api/resource.ts";
-import { noCredentials } from "../../translate/credentials.ts";
+import { noCredentials } from "../../translate/tls/credentials.ts";
 import { planFor } from "../plan.ts";
 import { gatewayNamespaceLabel } from "../provision/names.ts";
 import type { OwnedObject } from "../provision/owned-object.ts";

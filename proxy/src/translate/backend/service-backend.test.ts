@@ -1,0 +1,69 @@
+import { describe, expect, test } from "vitest";
+import { parseResource } from "../../api/parse-resource.ts";
+import { resourceSet } from "../../api/resource.ts";
+import { indexSlices, newEndpointBudget, newScanBudget, resolveService, wantedOf } from "./service-backend.ts";
+
+interface Conditions {
+  readonly ready?: boolean;
+  readonly serving?: boolean;
+  readonly terminating?: boolean;
+}
+
+/** The addresses that a Service's requests go to, of endpoints in these conditions: 10.0.0.1, 10.0.0.2, … */
+function used(...endpoints: readonly Conditions[]): readonly string[] {
+  const slice = {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name: "b-1", labels: { "kubernetes.io/service-name": "b" } },
+    addressType: "IPv4",
+    ports: [{ name: "", port: 8080, protocol: "TCP" }],
+    endpoints: endpoints.map((conditions, index) => ({
+      addresses: [`10.0.${index >> 8}.${(index + 1) & 255}`],
+      conditions,
+    })),
+  };
+  const service = { apiVersion: "v1", kind: "Service", metadata: { name: "b" }, spec: { ports: [{ port: 80 }] } };
+  const resources = [service, slice].map((object) => {
+    const parsed = parseResource(object);
+    if (parsed.kind !== "resource") throw new Error(JSON.stringify(parsed));
+    return parsed.resource;
+  });
+  const { Service, EndpointSlice } = resourceSet(resources);
+  const [resource] = Service;
+  if (resource === undefined) throw new Error("there is no Service");
+  const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
+  const wanted = newEndpointBudget();
+  wanted.want("default", endpoints.length);
+  const scans = newScanBudget();
+  scans.want("default", wantedOf(slices).entries);
+  const resolution = resolveService(resource, 80, slices, {
+    tlsOf: () => ({ kind: "none" }),
+    addressDenial: () => undefined,
+    endpointBudget: wanted,
+    scanBudget: scans,
+  });
+  if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
+  return resolution.backend.endpoints.map(({ host }) => host);
+}
+
+const ready = { ready: true, serving: true, terminating: false };
+const ending = { ready: false, serving: true, terminating: true };
+const ended = { ready: false, serving: false, terminating: true };
+
+describe("of the endpoints of a Service", () => {
+  test("those that are ready are used, and none that is about to end", () => {
+    expect(used(ready, ending, ready)).toEqual(["10.0.0.1", "10.0.0.3"]);
+  });
+
+  test("those that serve while they end are used where none is ready", () => {
+    expect(used(ended, ending)).toEqual(["10.0.0.2"]);
+  });
+
+  test("a thousand are used, however many there are", () => {
+    expect(used(...Array.from({ length: 1_500 }, () => ready))).toHaveLength(1_000);
+  });
+
+  test("none is used that serves no more", () => {
+    expect(used(ended, { ready: false })).toEqual([]);
+  });
+});

@@ -1,0 +1,229 @@
+/** Translates a port of a Service to a backend with the ready endpoints of its EndpointSlices. */
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
+import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../../api/endpoint-slice.ts";
+import type { Service, ServicePort } from "../../api/service.ts";
+import type { UnresolvedReason } from "../../api/status.ts";
+import type { Backend, Endpoint } from "../../ir/snapshot.ts";
+import type { ResolvedTlsPolicies } from "./backend-tls.ts";
+import { memoised } from "../memoised.ts";
+import type { AddressDenial } from "../reference/named-objects.ts";
+import { FairBudget } from "../fair-share.ts";
+import { compareText, nameKey, sortByName } from "../index/object-names.ts";
+
+/** A backend, or why there is none. */
+export type Resolution =
+  | {
+      readonly kind: "resolved";
+      readonly backend: Backend;
+      /** Which endpoints are not used; absent if all are. */
+      readonly unsupported?: string;
+    }
+  /** The reference is valid, but the backend must not be called. */
+  | { readonly kind: "rejected"; readonly message: string }
+  | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
+
+/**
+ * The values of `appProtocol` for servers that only support HTTP/2 (KEP-3726, GEP-1911). Any other port gets HTTP/1.1:
+ * `kubernetes.io/ws` starts with it, and the meaning of implementation-specific names is unknown.
+ */
+const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
+
+export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
+  readonly addressDenial: AddressDenial;
+  /** The budget for endpoints, counted for each port. */
+  readonly endpointBudget: FairBudget;
+  /** The budget for reading slices, since a Service may have thousands of ports, each with the same slices. */
+  readonly scanBudget: FairBudget;
+}
+
+/** The ports by number; the first one of several. */
+const tcpPortsOfService = memoised(
+  ({ ports }: Service["spec"]): ReadonlyMap<number, ServicePort> =>
+    new Map(ports.flatMap((port) => (port.protocol === "TCP" ? [[port.port, port] as const] : [])).reverse()),
+);
+
+/** For messages. */
+const portList = memoised(({ ports }: Service["spec"]): string =>
+  ports.length === 0 ? "none" : listSome(ports.map(({ port }) => port)),
+);
+
+/** The numbers by name; the first one of several. */
+const tcpPortsOfSlice = memoised(
+  ({ ports }: EndpointSlice): ReadonlyMap<string, number | undefined> =>
+    new Map(ports.flatMap(({ name, port, protocol }) => (protocol === "TCP" ? [[name, port] as const] : [])).reverse()),
+);
+
+/** Resolves a port of a Service. A backend without a ready endpoint is valid, and responds with 503. */
+export function resolveService(
+  service: Service,
+  port: number,
+  slices: readonly EndpointSlice[],
+  { tlsOf, addressDenial, endpointBudget, scanBudget }: ServiceContext,
+): Resolution {
+  const name = `Service ${nameKey(service)}`;
+  if (service.spec.type === "ExternalName") {
+    // It could have any address, including that of the proxy's admin server (CVE-2021-25740). A Backend shows its host.
+    const message = `${name} is of type ExternalName, which is not supported; use a Backend`;
+    return { kind: "unresolved", reason: "InvalidKind", message };
+  }
+  const servicePort = tcpPortsOfService(service.spec).get(port);
+  if (servicePort === undefined) {
+    const message = `${name} has no TCP port ${port}, it has ${portList(service.spec)}`;
+    return { kind: "unresolved", reason: "BackendNotFound", message };
+  }
+  const { namespace, name: serviceName } = service.metadata;
+  const key = `Service/${namespace}/${serviceName}:${port}`;
+  const tls = tlsOf(service, servicePort.name);
+  if (tls.kind === "rejected") return tls;
+  const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
+  const { endpoints: all, isWhole } = usableEndpoints(servicePort, slices, most + 1, (entries) => {
+    if (entries > scanBudget.left(namespace)) return false;
+    scanBudget.take(namespace, entries);
+    return true;
+  });
+  const found = all.slice(0, most);
+  endpointBudget.take(namespace, found.length);
+  // An EndpointSlice can contain any address (CVE-2021-25740).
+  const endpoints = found.filter(({ host, port: at }) => addressDenial(host, at) === undefined);
+  const [forbidden] = found;
+  if (endpoints.length === 0 && forbidden !== undefined) {
+    const denial = addressDenial(forbidden.host, forbidden.port) ?? "";
+    const message = `${name} has no permitted endpoint: ${forbidden.host} port ${forbidden.port} ${denial}`;
+    return { kind: "unresolved", reason: "ForbiddenAddress", message };
+  }
+  const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
+  return {
+    kind: "resolved",
+    ...(all.length > most
+      ? { unsupported: tooManyEndpoints(service, most, endpointBudget) }
+      : !isWhole && { unsupported: tooManyEntries(service, scanBudget) }),
+    backend: {
+      key,
+      kind: "Service",
+      namespace,
+      name: serviceName,
+      endpoints,
+      ...(isHttp2 && { protocol: "h2" }),
+      ...(tls.kind === "tls" && { tls: tls.tls }),
+    },
+  };
+}
+
+function tooManyEndpoints(service: Service, most: number, budget: FairBudget): string {
+  const name = `Service ${nameKey(service)}`;
+  if (most === maxEndpoints) return `${name} has more than ${most} ready endpoints, of which ${most} are called`;
+  const { namespace } = service.metadata;
+  return `${name} has more ready endpoints than the ${most} that are called: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} endpoints that are called, each port of a Service counted`;
+}
+
+function tooManyEntries(service: Service, budget: FairBudget): string {
+  const { namespace } = service.metadata;
+  return `Service ${nameKey(service)} has more endpoints than are read: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} entries of EndpointSlices that are read, each port of a Service counted`;
+}
+
+/** Returns slices by the `namespace/name` of their Service. */
+export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<string, readonly EndpointSlice[]> {
+  const byService = new Map<string, EndpointSlice[]>();
+  for (const slice of sortByName(slices)) {
+    const service = Object.hasOwn(slice.metadata.labels, serviceNameLabel)
+      ? slice.metadata.labels[serviceNameLabel]
+      : undefined;
+    if (service === undefined) continue;
+    const key = `${slice.metadata.namespace}/${service}`;
+    const known = byService.get(key);
+    if (known === undefined) byService.set(key, [slice]);
+    else known.push(slice);
+  }
+  return byService;
+}
+
+/**
+ * Maximum number of endpoints of a backend, since each has its own state in every worker. Those of the first slices by name
+ * are used.
+ */
+export const maxEndpoints = 1_000;
+
+/** An endpoint of a port takes some 0.6 KB of the heap of each worker until it is called. */
+export function newEndpointBudget(): FairBudget {
+  return new FairBudget(160_000);
+}
+
+/** An entry takes some 200 ns. */
+export function newScanBudget(): FairBudget {
+  return new FairBudget(4_000_000);
+}
+
+/** The slices of a Service without any. */
+export const noSlices: readonly EndpointSlice[] = [];
+
+/** Returns the maximum demand of a port of a Service with these slices. */
+export const wantedOf = memoised((slices: readonly EndpointSlice[]) => {
+  const endpoints = slices.reduce((sum, slice) => sum + slice.endpoints.length, 0);
+  // The slices are read twice if no endpoint is ready.
+  return { endpoints: Math.min(endpoints, maxEndpoints), entries: 2 * (slices.length + endpoints) };
+});
+
+interface FoundEndpoints {
+  readonly endpoints: readonly Endpoint[];
+  /** Whether all slices were read, or enough of them. */
+  readonly isWhole: boolean;
+}
+
+/** Whether a slice with so many entries may be read. */
+type MayRead = (entries: number) => boolean;
+
+/**
+ * Returns the ready endpoints. If there is none, it returns terminating endpoints that still serve (`serving`, KEP-1672), so
+ * that the last pods of a rollout are used.
+ */
+function usableEndpoints(
+  servicePort: ServicePort,
+  slices: readonly EndpointSlice[],
+  most: number,
+  mayRead: MayRead,
+): FoundEndpoints {
+  const ready = endpointsThat(isReady, servicePort, slices, most, mayRead);
+  return ready.endpoints.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most, mayRead);
+}
+
+export function isReady({ conditions }: SliceEndpoint): boolean {
+  return conditions.ready;
+}
+
+function isServing({ conditions }: SliceEndpoint): boolean {
+  return conditions.serving ?? conditions.ready;
+}
+
+/**
+ * Returns endpoints sorted by address and port, each once, since slices may overlap while their controller moves endpoints.
+ * A port of a slice belongs to the port of the Service with the same name, which is empty if there is only one.
+ */
+function endpointsThat(
+  accepts: (endpoint: SliceEndpoint) => boolean,
+  servicePort: ServicePort,
+  slices: readonly EndpointSlice[],
+  most: number,
+  mayRead: MayRead,
+): FoundEndpoints {
+  const byAddress = new Map<string, Endpoint>();
+  let isWhole = true;
+  for (const slice of slices) {
+    if (byAddress.size >= most) break;
+    // Slices without the port count too, since they have been read.
+    isWhole = mayRead(1 + slice.endpoints.length);
+    if (!isWhole) break;
+    const port = tcpPortsOfSlice(slice).get(servicePort.name ?? "");
+    if (port === undefined || slice.addressType === "FQDN") continue;
+    for (const endpoint of slice.endpoints) {
+      if (byAddress.size >= most) break;
+      const { addresses, targetRef } = endpoint;
+      // All addresses of an endpoint belong to the same pod (API of EndpointSlice), so the first one suffices.
+      const [host] = addresses;
+      if (host === undefined || !accepts(endpoint)) continue;
+      const key = `${host} ${port}`;
+      if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
+    }
+  }
+  const endpoints = [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);
+  return { endpoints, isWhole };
+}

@@ -1,0 +1,244 @@
+/**
+ * The resources of a cluster that belong to one Gateway: those that a proxy of this Gateway needs, and for which its
+ * ServiceAccount has permissions. They exclude ListenerSets and routes that the Gateway does not accept, and referents
+ * without permission. They also exclude the parts of resources for other Gateways, so that no condition mentions these.
+ */
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
+import { serviceNameLabel } from "../../api/endpoint-slice.ts";
+import type { Gateway } from "../../api/gateway.ts";
+import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
+import { gatewayGroup, proxyGroup } from "../../api/names.ts";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { Resource, ResourceSet } from "../../api/resource.ts";
+import type { Service } from "../../api/service.ts";
+import { memoised } from "../memoised.ts";
+import { matchListeners, type OpenListener } from "../route/attachment.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
+import { eachObject, itself } from "../each-object.ts";
+import { allowsSet } from "../listener/listener-sets.ts";
+import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
+import { supportedKindsOf } from "../listener/listeners.ts";
+import { namespaceLabels } from "../index/namespaces.ts";
+import { indexByName, nameKey } from "../index/object-names.ts";
+import { type IsPermitted, referencePermissions } from "../reference/reference-grants.ts";
+import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
+import { indexSlices, isReady } from "../backend/service-backend.ts";
+
+export interface GatewayName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Never throws. Empty if the Gateway does not exist. */
+export function gatewayScope(resources: ResourceSet, gateway: GatewayName): ResourceSet {
+  return runToEnd(gatewayScopeInSteps(resources, gateway));
+}
+
+/** As `gatewayScope`, in steps. */
+export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayName): Steps<ResourceSet> {
+  const scopeOf = yield* gatewayScopes(resources);
+  return yield* scopeOf(gateway);
+}
+
+export interface ScopeOptions {
+  /**
+   * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
+   * for a Gateway that the parser rejected. Default: false.
+   */
+  readonly acceptsAll?: boolean;
+  /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
+  readonly accepted?: ReadonlySet<ParentRef> | undefined;
+}
+
+export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
+
+/** Returns the scopes of several Gateways. It reads each resource once for all of them. */
+export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
+  const index = yield* indexResources(resources);
+  return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
+}
+
+type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
+
+function* indexResources(resources: ResourceSet) {
+  const labels = namespaceLabels(resources.Namespace);
+  const isPermitted = referencePermissions(resources.ReferenceGrant);
+  const gateways = indexByName(resources.Gateway);
+  const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
+  const routesByParent = yield* groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
+  const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
+  const services = indexByName(resources.Service);
+  const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
+    `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
+  ]);
+  const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
+    spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
+  );
+  const backends = indexByName(resources.Backend);
+  const usesOf = memoised((route: HttpRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
+  const slices = yield* groupByKeys(resources.EndpointSlice, ({ metadata }) => [
+    `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
+  ]);
+  return {
+    ...{ labels, isPermitted, gateways, setsByParent, routesByParent, policiesByTarget },
+    ...{ services, ownServices, tlsPolicies, backends, usesOf, slices },
+  };
+}
+
+function* scopeIn(
+  resources: ResourceSet,
+  index: Index,
+  { namespace, name }: GatewayName,
+  { acceptsAll = false, accepted: acceptedParents }: ScopeOptions,
+): Steps<ResourceSet> {
+  const { labels, isPermitted, usesOf } = index;
+  const key = `${namespace}/${name}`;
+  const known = index.gateways.get(key);
+  const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
+  const sets = (index.setsByParent.get(key) ?? []).filter(
+    (set) => gateway !== undefined && allowsSet(gateway, set, labels),
+  );
+  const parents = new Map(
+    [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
+  );
+  const used = { services: new Set<string>(), backends: new Set<string>() };
+  const use = (uses: Uses) => {
+    for (const service of uses.services) used.services.add(service);
+    for (const backend of uses.backends) used.backends.add(backend);
+  };
+  const candidates = valuesOf(index.routesByParent, parents.keys());
+  const isAccepted = (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
+    acceptsAll || (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+  const accepted = yield* eachObject(candidates, itself, (whole) => {
+    const routes = acceptedBy(parents, whole, isAccepted);
+    if (routes.length > 0) use(usesOf(whole));
+    return routes;
+  });
+  const routes = accepted.flat();
+  const targets = new Set([
+    `Gateway ${key}`,
+    ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
+  ]);
+  const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => {
+    use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
+    return ofTargets(policy, targets);
+  });
+  for (const service of index.ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? []) {
+    used.services.add(nameKey(service));
+  }
+  return {
+    ...resources,
+    Gateway: gateway === undefined ? [] : [gateway],
+    ListenerSet: sets,
+    HTTPRoute: routes,
+    ProxyPolicy: policies,
+    BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
+    Backend: [...used.backends].flatMap((backend) => index.backends.get(backend) ?? []),
+    Service: [...used.services].flatMap((service) => index.services.get(service) ?? []),
+    EndpointSlice: valuesOf(index.slices, used.services),
+  };
+}
+
+/** Returns the referents, each as `namespace/name`. */
+interface Uses {
+  readonly services: readonly string[];
+  readonly backends: readonly string[];
+}
+
+function usesOfReferences(references: readonly Reference[], isPermitted: IsPermitted): Uses {
+  const referents = permittedReferents(references, isPermitted);
+  const namesOf = (group: string, kind: string) =>
+    referents.flatMap((to) => (to.group === group && to.kind === kind ? [`${to.namespace}/${to.name}`] : []));
+  return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
+}
+
+/** Returns the values by each of their keys, in their order. */
+function* groupByKeys<T extends Resource>(
+  values: readonly T[],
+  keysOf: (value: T) => readonly (string | undefined)[],
+): Steps<ReadonlyMap<string | undefined, readonly T[]>> {
+  const groups = new Map<string | undefined, T[]>();
+  yield* eachObject(values, itself, (value) => {
+    for (const key of new Set(keysOf(value))) {
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [value]);
+      else group.push(value);
+    }
+  });
+  return groups;
+}
+
+/** Returns the values of any of the keys, each once. */
+function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys: Iterable<string>): readonly T[] {
+  return [...new Set([...keys].flatMap((key) => groups.get(key) ?? []))];
+}
+
+/** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
+export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
+  const slices = indexSlices(resources.EndpointSlice);
+  const own = resources.Service.filter((service) => isOwnService(service, gateway));
+  // Without arguments of `Math.max`, since any number of Services in the namespace can have the label.
+  return own.reduce((most, service) => {
+    const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) => endpoints.filter(isReady));
+    // A pod with two address families is in two slices.
+    return Math.max(most, new Set(ready.map(({ targetRef, addresses }) => targetRef?.name ?? addresses[0])).size);
+  }, 1);
+}
+
+function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): boolean {
+  return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === gatewayLabelValue(name);
+}
+
+/** Returns the parents of a route, as `Gateway namespace/name`. */
+const parentsOf = memoised(({ spec, metadata }: HttpRoute) => {
+  return spec.parentRefs.flatMap((ref) => {
+    const { group, kind, namespace = metadata.namespace, name } = ref;
+    return group === gatewayGroup ? [{ key: `${kind} ${namespace}/${name}`, ref }] : [];
+  });
+});
+
+function parentKey({ kind, metadata }: ListenerOwner): string {
+  return `${kind} ${metadata.namespace}/${metadata.name}`;
+}
+
+function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
+  return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
+}
+
+function withAllSets(gateway: Gateway): Gateway {
+  return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
+}
+
+/** Returns the route with only these parents; undefined if none of them accepts it. */
+function acceptedBy(
+  parents: ReadonlyMap<string, readonly OpenListener[]>,
+  route: HttpRoute,
+  isAccepted: (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
+): readonly HttpRoute[] {
+  const { spec } = route;
+  const own = parentsOf(route).flatMap(({ key, ref }) => {
+    const listeners = parents.get(key);
+    return listeners === undefined ? [] : [{ ref, listeners }];
+  });
+  if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
+  if (own.length === spec.parentRefs.length) return [route];
+  return [{ ...route, spec: { ...spec, parentRefs: own.map(({ ref }) => ref) } }];
+}
+
+function anyRouteOf(namespace: string): string {
+  return `any HTTPRoute of ${namespace}`;
+}
+
+function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
+  // For a rejected policy without targets.
+  if (spec.targetRefs.length === 0) return [anyRouteOf(metadata.namespace)];
+  return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
+}
+
+/** Returns the policy with only these targets. */
+function ofTargets(policy: ProxyPolicy, targets: ReadonlySet<string>): ProxyPolicy {
+  const { spec } = policy;
+  const keys = targetsOf(policy);
+  const own = spec.targetRefs.filter((_, index) => targets.has(keys[index] ?? ""));
+  return own.length === spec.targetRefs.length ? policy : { ...policy, spec: { ...spec, targetRefs: own } };
+}

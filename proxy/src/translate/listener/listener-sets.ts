@@ -1,0 +1,97 @@
+/** Attaches ListenerSets to their Gateways (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { Gateway } from "../../api/gateway.ts";
+import type { ListenerSet } from "../../api/listener-set.ts";
+import { gatewayGroup } from "../../api/names.ts";
+import { resourceKey } from "../../api/resource.ts";
+import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
+import { type Finding, rejectedByParser } from "../status/finding.ts";
+import type { ListenerState } from "./listeners.ts";
+import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
+import { nameKey, sortByAge } from "../index/object-names.ts";
+
+/** A ListenerSet with a Gateway of this controller as its parent. */
+export interface ListenerSetState {
+  readonly set: ListenerSet;
+  /** `namespace/name` of its Gateway. */
+  readonly gateway: string;
+  /** Why none of its listeners is served; undefined if they are resolved individually. */
+  readonly rejection: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
+  /** In the order of the set; empty if it is rejected. */
+  readonly listeners: readonly ListenerState[];
+}
+
+/** A set before its listeners are resolved. */
+export type PlacedSet = Omit<ListenerSetState, "listeners">;
+
+/** The required state of a Gateway. */
+interface Parent {
+  readonly gateway: Gateway;
+  readonly rejections: readonly unknown[];
+}
+
+/**
+ * Finds the Gateway of each set, and whether the Gateway accepts it. A step for each set.
+ *
+ * @param ours the Gateways of this controller by `namespace/name`.
+ * @param all names of every Gateway that exists.
+ * @returns sets in the order of their precedence, oldest first.
+ */
+export function* placeListenerSets(
+  sets: readonly ListenerSet[],
+  ours: ReadonlyMap<string, Parent>,
+  all: ReadonlySet<string>,
+  labels: NamespaceLabels,
+): Steps<{ readonly placed: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] }> {
+  const placed: PlacedSet[] = [];
+  const problems: ResourceProblem[] = [];
+  for (const set of sortByAge(sets)) {
+    yield;
+    const { kind, group, name, namespace = set.metadata.namespace } = set.spec.parentRef;
+    const path = ["spec", "parentRef"];
+    const gateway = `${namespace}/${name}`;
+    if (kind !== "Gateway" || group !== gatewayGroup) {
+      const message = `kind ${kind} (group "${group}") has no listeners, accepted is Gateway (group "${gatewayGroup}")`;
+      problems.push(resourceProblem(resourceKey(set), [...path, "kind"], message));
+      continue;
+    }
+    const parent = ours.get(gateway);
+    if (parent !== undefined) {
+      placed.push({ set, gateway, rejection: rejectionOf(set, parent, labels) });
+    } else if (!all.has(gateway)) {
+      // No controller can write a status for a parent that does not exist.
+      problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
+    }
+  }
+  return { placed, problems };
+}
+
+function rejectionOf(
+  set: ListenerSet,
+  { gateway, rejections }: Parent,
+  labels: NamespaceLabels,
+): PlacedSet["rejection"] {
+  if (set.spec.listeners.length === 0) return rejectedByParser;
+  const path = ["spec", "parentRef"];
+  // A namespace that is not allowed gets no other information about the Gateway. A Gateway that the parser rejected has no
+  // known `allowedListeners`.
+  const isKnown = gateway.spec.listeners.length > 0;
+  const isReported = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
+  if (!allowsSet(gateway, set, labels) && !(isReported && rejections.length > 0)) {
+    const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
+    return { reason: "NotAllowed", message, path };
+  }
+  if (rejections.length === 0) return undefined;
+  return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+}
+
+/** Whether a Gateway allows ListenerSets of the namespace of a set. */
+export function allowsSet({ metadata, spec }: Gateway, set: ListenerSet, labels: NamespaceLabels): boolean {
+  const allowed = spec.allowedListeners?.namespaces ?? { from: "None" };
+  return allowsNamespace(allowed, metadata.namespace, set.metadata.namespace, labels);
+}
+
+/** Whether the status of the set is accepted: at least one of its listeners is served. */
+export function isAttachedSet({ rejection, listeners }: ListenerSetState): boolean {
+  return rejection === undefined && listeners.some(({ isServable }) => isServable);
+}

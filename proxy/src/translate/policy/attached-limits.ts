@@ -1,0 +1,118 @@
+/** The limits of policies by their targets, with the bound of limits per target. */
+import type { Gateway } from "../../api/gateway.ts";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { GlobalLimit } from "../../ir/global-limit.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
+import type { LimitBudget } from "./limit-budget.ts";
+import { nameKey } from "../index/object-names.ts";
+
+/**
+ * Maximum of local entries, global descriptors and fallback entries of all policies on one target. Each costs every
+ * request there a counter or a part of a call. Beyond it, the youngest policies are not attached there.
+ */
+export const maxLimitsPerTarget = 64;
+
+/** The limits of one or more policies at a target. */
+export interface Limits {
+  readonly local: readonly LocalLimit[];
+  readonly global: readonly GlobalLimit[];
+  /** The first policies (`namespace/name`) that close the target, because something that they enforce is invalid. */
+  readonly closedBy: readonly string[];
+}
+
+/** The limits of a target without policies. */
+export const noLimits: Limits = { local: [], global: [], closedBy: [] };
+
+/** Maximum number of policies that a closed target lists. Every rule has a copy, and thousands may close a route. */
+const mostClosing = 8;
+
+/** A policy at one of its targets. */
+export interface PolicyAtTarget {
+  readonly policy: ProxyPolicy;
+  /** `HTTPRoute/namespace/name`, `Gateway/namespace/name#listener`. */
+  readonly target: string;
+  /** The processes that serve the target. */
+  readonly places: readonly string[];
+  /** The limits of the policy at the target. */
+  readonly limits: Limits;
+  /** Whether the target is closed if the policy is not attached. */
+  readonly closes: boolean;
+}
+
+/** The limits of all targets. Policies are added in their order, oldest first. */
+export class AttachedLimits {
+  readonly #budget: LimitBudget;
+  readonly #placeOf: (gateway: Gateway) => string;
+  readonly #byTarget = new Map<string, Limits>();
+  readonly #ofAnyRoute = new Map<string, Limits>();
+
+  /** @param placeOf names the process that serves a Gateway. */
+  constructor(budget: LimitBudget, placeOf: (gateway: Gateway) => string) {
+    this.#budget = budget;
+    this.#placeOf = placeOf;
+  }
+
+  /** The limits of a target in the process that serves a Gateway. */
+  at(gateway: Gateway, target: string): Limits {
+    return this.#byTarget.get(placeKey(this.#placeOf(gateway), target)) ?? noLimits;
+  }
+
+  /** The limits of every HTTPRoute of a namespace, since a policy with unknown targets may target any of them. */
+  ofAnyRoute(namespace: string): Limits {
+    return this.#ofAnyRoute.get(namespace) ?? noLimits;
+  }
+
+  closeAnyRoute(namespace: string, names: readonly string[]): void {
+    const before = this.ofAnyRoute(namespace);
+    this.#ofAnyRoute.set(namespace, { ...before, closedBy: withClosing(before.closedBy, names) });
+  }
+
+  /**
+   * Adds a policy at one of its targets, in each process in which its limits are within the bounds.
+   *
+   * @returns a message if a bound is exceeded in one of the processes; undefined otherwise.
+   */
+  add({ policy, target, places, limits, closes }: PolicyAtTarget): string | undefined {
+    const excesses = places.flatMap((place) => {
+      const before = this.#byTarget.get(placeKey(place, target)) ?? noLimits;
+      const together = joined(before, limits);
+      const excess = excessOf(together, target) ?? this.#budget.take(place, policy);
+      const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
+      this.#byTarget.set(placeKey(place, target), excess === undefined ? together : leftOut);
+      return excess ?? [];
+    });
+    if (excesses[0] === undefined) return undefined;
+    const outcome = closes ? "responds with 503 (--refused-policies)" : "is served without this policy";
+    return `with this policy ${excesses[0]}; ${target} ${outcome}`;
+  }
+}
+
+function placeKey(place: string, target: string): string {
+  return `${place} ${target}`;
+}
+
+function joined(before: Limits, { local, global, closedBy }: Limits): Limits {
+  return {
+    local: [...before.local, ...local],
+    global: [...before.global, ...global],
+    closedBy: withClosing(before.closedBy, closedBy),
+  };
+}
+
+function withClosing(names: readonly string[], more: readonly string[]): readonly string[] {
+  return names.length >= mostClosing || more.length === 0 ? names : [...names, ...more];
+}
+
+/** Describes the exceeded bound of a target. */
+function excessOf({ local, global }: Limits, target: string): string | undefined {
+  const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
+  const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);
+  const excesses = [
+    { count: local.length, of: "local entries" },
+    { count: descriptors, of: "global descriptors" },
+    { count: fallbacks, of: "fallback entries" },
+  ].filter(({ count }) => count > maxLimitsPerTarget);
+  const [excess] = excesses;
+  if (excess === undefined) return undefined;
+  return `${target} has ${excess.count} ${excess.of}, accepted are at most ${maxLimitsPerTarget} of all policies together`;
+}

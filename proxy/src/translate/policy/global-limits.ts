@@ -1,0 +1,187 @@
+/**
+ * Translates the global part of a ProxyPolicy. An invalid descriptor is omitted with a finding, and the others are enforced.
+ * If the service is not found, the limits stay without an endpoint, so that their failure mode decides. Dropping them would
+ * leave the targets unlimited.
+ */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { FieldPath } from "../../api/issue.ts";
+import { proxyGroup } from "../../api/names.ts";
+import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { GlobalDescriptor, GlobalLimit } from "../../ir/global-limit.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
+import type { Backend } from "../../ir/snapshot.ts";
+import type { ReferenceResolver } from "../backend/backends.ts";
+import { eachObject, itself } from "../each-object.ts";
+import type { Finding } from "../status/finding.ts";
+import type { ReadableResources } from "../reference/named-objects.ts";
+import { countedBy, counterPlace } from "./limits.ts";
+import { nameKey } from "../index/object-names.ts";
+import type { Referrer } from "../reference/reference-grants.ts";
+
+/** The global part of a policy, before it is attached to a target. */
+export interface GlobalState {
+  /** Undefined if no descriptor is valid, or if the service does not exist and nothing decides without it. */
+  readonly limit: Omit<GlobalLimit, "id" | "target" | "fallback"> | undefined;
+  /** The service of the policy; undefined if it does not exist, and the failure mode decides. */
+  readonly service: Backend | undefined;
+  readonly findings: readonly Finding<"Invalid">[];
+}
+
+/** Returns a function that translates the global part of a policy; undefined if there is none. */
+export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
+
+const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
+
+function referrerOf({ kind, metadata: { namespace } }: ProxyPolicy): Referrer {
+  return { group: proxyGroup, kind, namespace };
+}
+
+/** Adds the rate limit services of policies to the demand of the resolver. */
+export function* wantServices(policies: readonly ProxyPolicy[], { want }: ReferenceResolver): Steps<void> {
+  yield* eachObject(policies, itself, (policy) => {
+    const ref = policy.spec.traffic.rateLimit.global?.backendRef;
+    if (ref !== undefined) want(referrerOf(policy), ref);
+  });
+}
+
+export function globalTranslator(
+  { addressDenial }: Pick<ReadableResources, "addressDenial">,
+  { resolve }: ReferenceResolver,
+): TranslateGlobal {
+  function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
+    if (address !== undefined) {
+      const service = serviceAt(policy, address);
+      const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
+      return denial[0] === undefined ? service : `${address} ${denial[0]}`;
+    }
+    // The parser accepts exactly one of them.
+    if (backendRef === undefined) return "has no service";
+    const resolution = resolve(referrerOf(policy), backendRef);
+    return resolution.kind === "resolved" ? resolution.backend : resolution.message;
+  }
+
+  return (policy) => {
+    const { global, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
+    if (global === undefined) return undefined;
+    const { descriptors, findings } = soundDescriptors(global);
+    const found = findService(policy, global);
+    if (typeof found === "string") {
+      const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
+      findings.push({
+        reason: "Invalid",
+        message,
+        path: [...globalPath, global.address === undefined ? "backendRef" : "address"],
+      });
+    }
+    const service = typeof found === "string" ? undefined : found;
+    const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
+    const settings = {
+      ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
+      ...(refundOn === undefined ? {} : { refundOn }),
+      ...(usageChunk === undefined ? {} : { usageChunk }),
+    };
+    const key = service?.key ?? missingKey(policy, global);
+    const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
+    const decides = service !== undefined || standsIn(global);
+    return { limit: descriptors.length === 0 || !decides ? undefined : limit, service, findings };
+  };
+}
+
+/** Whether the failure mode decides while the service does not exist. */
+function standsIn({ failureMode, fallback }: GlobalRateLimit): boolean {
+  return failureMode === "Closed" || (failureMode === "Local" && fallback !== undefined);
+}
+
+function soundDescriptors(global: GlobalRateLimit): {
+  readonly descriptors: readonly GlobalDescriptor[];
+  readonly findings: Finding<"Invalid">[];
+} {
+  const findings: Finding<"Invalid">[] = [];
+  const find = (faults: readonly string[], ...path: FieldPath): void => {
+    for (const message of faults) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
+  };
+  const descriptors = global.descriptors.flatMap(
+    ({ unit, entries, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
+      const before = findings.length;
+      entries.forEach(({ expression }, place) => {
+        find(expression.errors, "descriptors", index, "entries", place, "expression");
+      });
+      find(cost?.errors ?? [], "descriptors", index, "cost");
+      if (findings.length > before) return [];
+      return [
+        {
+          index,
+          counts: unit === "Tokens" ? "tokens" : "requests",
+          entries: entries.map(({ name, expression, ifAbsent }) => ({
+            key: name,
+            expression: expression.source,
+            ...(ifAbsent === "Skip" && { skipsAbsent: true as const }),
+          })),
+          ...(cost !== undefined && { cost: cost.source }),
+          ...(limitOverride !== undefined && { limitOverride }),
+        },
+      ];
+    },
+  );
+  return { descriptors, findings };
+}
+
+/** `127.0.0.1:8081` or `[::1]:8081`. */
+function serviceAt({ metadata: { namespace } }: ProxyPolicy, address: string): Backend {
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
+  const endpoints = [{ name: address, host, port: Number(address.slice(colon + 1)) }];
+  return { key: `address/${address}`, kind: "Backend", namespace, name: address, endpoints };
+}
+
+function missingKey(policy: ProxyPolicy, { backendRef }: GlobalRateLimit): string {
+  const { kind = "Service", namespace = policy.metadata.namespace, name = "", port } = backendRef ?? {};
+  return `${kind}/${namespace}/${name}${port === undefined ? "" : `:${port}`}`;
+}
+
+/**
+ * Returns the global limit of a policy at one of its targets.
+ *
+ * @param readyReplicas of the proxy, among which a shared fallback is divided; at least 1.
+ */
+export function globalLimitAt(
+  policy: ProxyPolicy,
+  { limit }: GlobalState,
+  target: string,
+  readyReplicas: number,
+): GlobalLimit | undefined {
+  if (limit === undefined) return undefined;
+  const entries = policy.spec.traffic.rateLimit.global?.fallback ?? [];
+  const fallback = entries.map((entry, index) => fallbackLimit(entry, index, limit, target, readyReplicas));
+  return { id: `${limit.policy} ${target}`, target, ...limit, fallback };
+}
+
+/**
+ * A share is rounded down, so that all replicas together do not exceed the limit, as far as it can be divided. The identity
+ * of the counter uses the whole amount, so that a change of the replicas does not start a new counter.
+ */
+function fallbackLimit(
+  { requests, tokens, unit, burst = 0, key, shareAcrossReplicas }: FallbackEntry,
+  entry: number,
+  { policy, mode, refundOn }: Pick<GlobalLimit, "policy" | "mode" | "refundOn">,
+  target: string,
+  readyReplicas: number,
+): LocalLimit {
+  const counts = tokens === undefined ? "requests" : "tokens";
+  // The parser accepts exactly one of them.
+  const amount = requests ?? tokens ?? 1;
+  const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
+  return {
+    counter: `${counterPlace(policy, target)} fallback ${entry} ${countedBy({ counts, amount, unit, burst, key })}`,
+    policy,
+    entry,
+    target,
+    counts,
+    amount: Math.max(1, Math.floor(amount / share)),
+    burst: Math.floor(burst / share),
+    unit,
+    mode,
+    ...(key === undefined ? {} : { key }),
+    ...(refundOn === undefined ? {} : { refundOn }),
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * Bounds the memory of policies in one process: limits, the product of entries and targets, and expressions, which take many
+ * times the memory of their text after compilation. Namespaces share both fairly (`fair-share.ts`). Within a namespace, the
+ * oldest policies have precedence.
+ */
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import { FairBudget } from "../fair-share.ts";
+import { memoised } from "../memoised.ts";
+
+/**
+ * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some 0.8
+ * KB of the main thread and of each worker.
+ */
+export const maxServedLimits = 32_768;
+
+/**
+ * Maximum characters of expressions. Equal texts of a namespace count once. A character takes up to 95 bytes of each worker.
+ */
+export const maxServedExpressionLength = 500_000;
+
+/** The limits and expressions of a namespace in one process. */
+interface Owned {
+  readonly wanted: Set<string>;
+  readonly taken: Set<string>;
+}
+
+/** Collects the demands of all policies, before they are attached by `take`. */
+export class LimitBudget {
+  readonly #places = new Map<string, PlaceBudget>();
+
+  /** @param place names the process that serves the target. */
+  want(place: string, policy: ProxyPolicy): void {
+    const known = this.#places.get(place) ?? new PlaceBudget(place);
+    this.#places.set(place, known);
+    known.want(policy);
+  }
+
+  /**
+   * Takes the limits and expressions of a policy at one target.
+   *
+   * @returns a description of the exceeded bound; undefined if they are within the share of the policy's namespace.
+   */
+  take(place: string, policy: ProxyPolicy): string | undefined {
+    return this.#places.get(place)?.take(policy);
+  }
+}
+
+class PlaceBudget {
+  readonly #place: string;
+  readonly #limits = new FairBudget(maxServedLimits);
+  readonly #expressions = new FairBudget(maxServedExpressionLength);
+  readonly #sources = new Map<string, Owned>();
+
+  constructor(place: string) {
+    this.#place = place;
+  }
+
+  want(policy: ProxyPolicy): void {
+    const { namespace } = policy.metadata;
+    this.#limits.want(namespace, sizeOf(policy));
+    const { wanted } = this.#sourcesOf(namespace);
+    for (const source of sourcesOf(policy)) {
+      if (wanted.has(source)) continue;
+      wanted.add(source);
+      this.#expressions.want(namespace, source.length);
+    }
+  }
+
+  take(policy: ProxyPolicy): string | undefined {
+    const { namespace } = policy.metadata;
+    const size = sizeOf(policy);
+    if (size > this.#limits.left(namespace)) {
+      return this.#excess(namespace, "limits at all targets", this.#limits, size);
+    }
+    const { taken } = this.#sourcesOf(namespace);
+    const added = sourcesOf(policy).filter((source) => !taken.has(source));
+    const length = added.reduce((sum, source) => sum + source.length, 0);
+    if (length > this.#expressions.left(namespace)) {
+      return this.#excess(namespace, "characters of expressions", this.#expressions, length);
+    }
+    this.#limits.take(namespace, size);
+    this.#expressions.take(namespace, length);
+    for (const source of added) taken.add(source);
+    return undefined;
+  }
+
+  #excess(namespace: string, what: string, budget: FairBudget, amount: number): string {
+    const total = budget.share(namespace) - budget.left(namespace) + amount;
+    const where = this.#place === "" ? "" : ` at Gateway ${this.#place}`;
+    return `namespace ${namespace} has ${total} ${what}${where}, and its share of the ${budget.capacity} that are enforced is ${budget.share(namespace)}, the oldest policies first`;
+  }
+
+  #sourcesOf(namespace: string): Owned {
+    const owned = this.#sources.get(namespace) ?? { wanted: new Set(), taken: new Set() };
+    this.#sources.set(namespace, owned);
+    return owned;
+  }
+}
+
+/** The limits of a policy at one target. */
+function sizeOf({ spec }: ProxyPolicy): number {
+  const { local, global } = spec.traffic.rateLimit;
+  return local.length + (global?.descriptors.length ?? 0) + (global?.fallback?.length ?? 0);
+}
+
+/** The expressions of a policy, each once. */
+const sourcesOf = memoised(({ spec }: ProxyPolicy): readonly string[] => {
+  const { local, global } = spec.traffic.rateLimit;
+  const keys = [...local, ...(global?.fallback ?? [])].flatMap(({ key }) => key ?? []);
+  const ofDescriptors = (global?.descriptors ?? []).flatMap(({ entries, cost }) => [
+    ...entries.map(({ expression }) => expression.source),
+    ...(cost === undefined ? [] : [cost.source]),
+  ]);
+  return [...new Set([...keys, ...ofDescriptors])];
+});

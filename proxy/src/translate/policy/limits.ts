@@ -1,0 +1,72 @@
+/**
+ * Translates local limit entries. The identity of a counter decides whether it is kept after an edit, and which targets share
+ * it.
+ */
+import { hash } from "node:crypto";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
+import { nameKey } from "../index/object-names.ts";
+
+/**
+ * Returns the entries of a policy at one of its targets, in the order of the policy.
+ *
+ * The identity of a counter is the policy, the target and the limit. A policy with two routes as targets therefore has
+ * separate counters for each, one on a Gateway has a counter for all its routes, and neither the order of the entries nor
+ * their mode resets a counter. Equal entries are distinguished by their number.
+ *
+ * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` for a section name.
+ */
+export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
+  const name = nameKey(policy);
+  const place = counterPlace(name, target);
+  const timesSeen = new Map<string, number>();
+  const { local, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
+  return local.map((localEntry, entry): LocalLimit => {
+    const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
+    const counts = tokens === undefined ? "requests" : "tokens";
+    // The parser accepts exactly one of them.
+    const amount = requests ?? tokens ?? 1;
+    const identity = `${place} ${countedBy({ counts, amount, unit, burst, key })}`;
+    const times = (timesSeen.get(identity) ?? 0) + 1;
+    timesSeen.set(identity, times);
+    const counter = times === 1 ? identity : `${identity} #${times}`;
+    return {
+      counter,
+      policy: name,
+      entry,
+      target,
+      counts,
+      amount,
+      burst,
+      unit,
+      ...(key === undefined ? {} : { key }),
+      mode,
+      ...(refundOn === undefined ? {} : { refundOn }),
+      ...(usageChunk === undefined ? {} : { usageChunk }),
+    };
+  });
+}
+
+/**
+ * A policy and target with more characters together, or a key with more, are replaced by their digest, since a policy may
+ * have 16 keys of 1,024 characters at 16 targets, with each limit in every worker.
+ */
+const [longestPlace, longestKey] = [128, 64];
+
+/** Returns the policy and target in the identity of a counter: `default/chat HTTPRoute/default/chat`. */
+export function counterPlace(policy: string, target: string): string {
+  return shortened(`${policy} ${target}`, longestPlace);
+}
+
+/** Returns the limit in the identity of a counter: `requests 10/Minutes+5 by source.address`. */
+export function countedBy(
+  entry: Pick<LocalLimit, "counts" | "amount" | "unit" | "burst"> & { key?: string | undefined },
+): string {
+  const { counts, amount, unit, burst, key } = entry;
+  const capacity = `${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
+  return key === undefined ? capacity : `${capacity} by ${shortened(key, longestKey)}`;
+}
+
+function shortened(text: string, longest: number): string {
+  return text.length > longest ? `sha256:${hash("sha256", text)}` : text;
+}

@@ -1,0 +1,78 @@
+/** The references of a Gateway or a ListenerSet for TLS, and how many of them are read. */
+import type { Gateway } from "../../api/gateway.ts";
+import type { ListenerSet } from "../../api/listener-set.ts";
+import { gatewayGroup } from "../../api/names.ts";
+import type { Referent, Referrer } from "./reference-grants.ts";
+
+export interface Reference {
+  readonly from: Referrer;
+  readonly to: Referent;
+}
+
+/** The owner of a listener, which may refer to its own namespace without a grant. */
+export type ListenerOwner = Gateway | ListenerSet;
+
+/**
+ * The maximum number of different Secrets and ConfigMaps of a Gateway or ListenerSet. The Gateway API permits thousands (64
+ * listeners with 64 certificates each), and the controller and every proxy read each of them.
+ */
+export const maxReferencesOfOwner = 256;
+
+/** Whether a Secret or ConfigMap is among the first ones of its Gateway or ListenerSet, which are read. */
+export function isWithinBound(owner: ListenerOwner, kind: string, name: string): boolean {
+  return readNames(owner).has(`${kind} ${name}`);
+}
+
+const namesByOwner = new WeakMap<ListenerOwner, ReadonlySet<string>>();
+
+/** Returns `kind namespace/name`. */
+function readNames(owner: ListenerOwner): ReadonlySet<string> {
+  const known = namesByOwner.get(owner);
+  if (known !== undefined) return known;
+  const all = new Set(allReferencesOfOwner(owner).map(({ to }) => `${to.kind} ${to.namespace}/${to.name}`));
+  const read = new Set([...all].slice(0, maxReferencesOfOwner));
+  namesByOwner.set(owner, read);
+  return read;
+}
+
+/** The references that are read. */
+export function referencesOfOwner(owner: ListenerOwner): readonly Reference[] {
+  return allReferencesOfOwner(owner).filter(({ to }) => isWithinBound(owner, to.kind, `${to.namespace}/${to.name}`));
+}
+
+function allReferencesOfOwner(owner: ListenerOwner): readonly Reference[] {
+  return [...(owner.kind === "Gateway" ? ofGateway(owner) : []), ...ofListeners(owner)];
+}
+
+interface ObjectReference {
+  readonly group: string;
+  readonly kind: string;
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+/** An object without a namespace is in that of the referrer. */
+export function reference(
+  from: Referrer,
+  { group, kind, namespace = from.namespace, name }: ObjectReference,
+): Reference {
+  return { from, to: { group, kind, namespace, name } };
+}
+
+export const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
+export const isConfigMap = ({ group, kind }: ObjectReference) => group === "" && kind === "ConfigMap";
+
+function ofListeners({ kind, metadata, spec }: ListenerOwner): readonly Reference[] {
+  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
+  const certificates = spec.listeners.flatMap(({ tls }) => tls?.certificateRefs ?? []);
+  return certificates.filter(isSecret).map((ref) => reference(from, ref));
+}
+
+function ofGateway({ kind, metadata, spec }: Gateway): readonly Reference[] {
+  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
+  const { frontend, backend } = spec.tls ?? {};
+  const validations = [frontend?.default, ...(frontend?.perPort ?? []).map(({ tls }) => tls)];
+  const authorities = validations.flatMap((tls) => tls?.validation?.caCertificateRefs ?? []);
+  const own = [backend?.clientCertificateRef ?? []].flat();
+  return [...authorities.filter(isConfigMap), ...own.filter(isSecret)].map((ref) => reference(from, ref));
+}

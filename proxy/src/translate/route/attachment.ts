@@ -1,0 +1,202 @@
+/**
+ * Attaches routes to listeners (Gateway API `ParentReference`, `AllowedRoutes`): by the section and port of the parentRef,
+ * then by `allowedRoutes` of the listener, then by host name. If one of these leaves no listener, it is the reason why the
+ * route is not accepted.
+ */
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
+import type { FieldPath } from "../../api/issue.ts";
+import { gatewayGroup } from "../../api/names.ts";
+import { resourceKey } from "../../api/resource.ts";
+import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
+import type { NotAcceptedReason } from "../../api/status.ts";
+import type { AttachmentBudget } from "./attachment-budget.ts";
+import type { Finding } from "../status/finding.ts";
+import type { ResolvedGateways } from "../gateway/gateways.ts";
+import { commonHostnames } from "./hostnames.ts";
+import type { ListenerState } from "../listener/listeners.ts";
+import type { NameHints } from "../reference/name-hints.ts";
+import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
+
+/** The part of a listener that decides whether a route may attach. */
+export type OpenListener = Pick<ListenerState, "listener" | "owner" | "supportedKinds">;
+
+/** A route at one listener. */
+export interface Attachment<L extends OpenListener = ListenerState> {
+  readonly listener: L;
+  /** The host names of the route that intersect the listener's; empty for every host of the listener. */
+  readonly hostnames: readonly string[];
+}
+
+/** The result of a parentRef to a Gateway of this controller, or to one of its ListenerSets. */
+export interface ParentState {
+  readonly parentRef: ParentRef;
+  readonly path: FieldPath;
+  /** Empty if it is rejected. */
+  readonly attachments: readonly Attachment[];
+  readonly rejection: Finding<NotAcceptedReason> | undefined;
+}
+
+/** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
+export function* attachRoute(
+  route: HttpRoute,
+  gateways: ResolvedGateways,
+  labels: NamespaceLabels,
+  budget: AttachmentBudget,
+  hints: NameHints,
+): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
+  const parents: ParentState[] = [];
+  const problems: ResourceProblem[] = [];
+  for (const [index, parentRef] of route.spec.parentRefs.entries()) {
+    const { listeners, name, kind } = parentOf(route, parentRef, gateways);
+    if (kind === undefined) continue;
+    const path = ["spec", "parentRefs", index];
+    if (listeners !== undefined) {
+      parents.push(attachToParent(route, { parentRef, path, listeners }, labels, budget));
+      yield;
+    } else if (!kind.all.has(name)) {
+      // No controller can write a status for a parent that does not exist, so only the problem reports it.
+      const message = `${parentRef.kind} ${name} does not exist${hints.of(route.metadata.namespace, parentRef.kind, name, kind.ours.keys())}`;
+      problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
+      yield;
+    }
+  }
+  return { parents, problems };
+}
+
+/** Adds the comparisons of a route to the budget. To be called for all routes before any is compared. */
+export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, budget: AttachmentBudget): void {
+  for (const parentRef of route.spec.parentRefs) {
+    budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
+  }
+}
+
+/** Adds the attachments of a route to the budget. To be called for all routes before any is attached. */
+export function* wantAttachments(
+  route: HttpRoute,
+  gateways: ResolvedGateways,
+  labels: NamespaceLabels,
+  budget: AttachmentBudget,
+): Steps<void> {
+  for (const parentRef of route.spec.parentRefs) {
+    const { listeners } = parentOf(route, parentRef, gateways);
+    const [first] = listeners ?? [];
+    if (listeners === undefined || first === undefined) continue;
+    // A demand above the capacity does not change the shares, so it is not counted further.
+    if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
+    const matched = matchListeners(route, parentRef, listeners, labels);
+    if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
+    yield;
+  }
+}
+
+/** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
+function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
+  const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
+  const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
+  return { kind, name, listeners: kind?.ours.get(name) };
+}
+
+interface Parent extends Pick<ParentState, "parentRef" | "path"> {
+  readonly listeners: readonly ListenerState[];
+}
+
+function attachToParent(
+  route: HttpRoute,
+  { parentRef, path, listeners }: Parent,
+  labels: NamespaceLabels,
+  budget: AttachmentBudget,
+): ParentState {
+  const rejected = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
+    return { parentRef, path, attachments: [], rejection: { reason, message, path } };
+  };
+  const uncompared = budget.compare(route, parentRef, listeners.length);
+  if (uncompared !== undefined) return rejected(uncompared);
+  const matched = matchListeners(route, parentRef, listeners, labels);
+  if (matched.kind === "rejected") return rejected(matched);
+  const { attachments } = matched;
+  const [first] = attachments;
+  const beyond = first && budget.take(route, first.listener, attachments.length);
+  return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : rejected(beyond);
+}
+
+export type MatchedListeners<L extends OpenListener> =
+  | { readonly kind: "attached"; readonly attachments: readonly Attachment<L>[] }
+  | { readonly kind: "rejected"; readonly reason: NotAcceptedReason; readonly message: string };
+
+/** Returns the listeners of a parent to which the route attaches by one of its parentRefs. */
+export function matchListeners<L extends OpenListener>(
+  route: HttpRoute,
+  parentRef: ParentRef,
+  listeners: readonly L[],
+  labels: NamespaceLabels,
+): MatchedListeners<L> {
+  const reject = (reason: NotAcceptedReason, message: string): MatchedListeners<L> => {
+    return { kind: "rejected", reason, message };
+  };
+  if (listeners.length === 0) return reject("NoMatchingParent", `the ${parentRef.kind} is not accepted`);
+
+  const named = listeners.filter(({ listener }) => isNamed(parentRef, listener));
+  if (named.length === 0) {
+    return reject("NoMatchingParent", `no listener of the ${parentRef.kind} ${describeAsked(parentRef)}`);
+  }
+
+  const allowing = named.filter((state) => allows(state, route, labels));
+  if (allowing.length === 0) {
+    const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
+    return reject("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
+  }
+  /** By host name of a listener, since most listeners have the same or none. */
+  const common = new Map<string | undefined, readonly string[] | undefined>();
+  const attachments = allowing.flatMap((listener): Attachment<L>[] => {
+    const { hostname } = listener.listener;
+    if (!common.has(hostname)) common.set(hostname, commonHostnames(hostname, route.spec.hostnames));
+    const hostnames = common.get(hostname);
+    return hostnames === undefined ? [] : [{ listener, hostnames }];
+  });
+  if (attachments.length === 0) {
+    const theirs = listSome(allowing.flatMap(({ listener }) => listener.hostname ?? []));
+    const message = `hostnames ${listSome(route.spec.hostnames)} do not intersect the listeners' ${theirs}`;
+    return reject("NoMatchingListenerHostname", message);
+  }
+  return { kind: "attached", attachments };
+}
+
+/** The names of the listeners are hidden from other namespaces, which may attach to none of them. */
+function describeListeners(
+  { kind, sectionName }: ParentRef,
+  named: readonly OpenListener[],
+  { metadata }: HttpRoute,
+): string {
+  if (sectionName !== undefined) return `none of the listeners ${sectionName}`;
+  if (named.some(({ owner }) => owner.metadata.namespace !== metadata.namespace)) {
+    return `none of the ${kind}'s listeners`;
+  }
+  return `none of the listeners ${listSome(named.map(({ listener }) => listener.name))}`;
+}
+
+function isNamed(ref: ParentRef, listener: { readonly name: string; readonly port: number }): boolean {
+  return (
+    (ref.sectionName === undefined || ref.sectionName === listener.name) &&
+    (ref.port === undefined || ref.port === listener.port)
+  );
+}
+
+function describeAsked({ sectionName, port }: ParentRef): string {
+  const asked = [
+    sectionName === undefined ? [] : `has the name ${sectionName}`,
+    port === undefined ? [] : `has port ${port}`,
+  ];
+  return asked.flat().join(" and ");
+}
+
+function allows(state: OpenListener, route: HttpRoute, labels: NamespaceLabels): boolean {
+  const own = state.owner.metadata.namespace;
+  const { namespaces } = state.listener.allowedRoutes;
+  return takesHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
+}
+
+function takesHttpRoutes({ supportedKinds }: OpenListener): boolean {
+  return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
+}

@@ -1,0 +1,104 @@
+/** Resolves HTTPRoutes: their attachments and their rules. */
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
+import type { HttpRoute } from "../../api/http-route.ts";
+import type { ResourceProblem } from "../../api/resource-problem.ts";
+import type { Gateway } from "../../api/gateway.ts";
+import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
+import { AttachmentBudget } from "./attachment-budget.ts";
+import { backendResolver, type ReferenceResolver, referrerOf } from "../backend/backends.ts";
+import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
+import type { ResolvedGateways } from "../gateway/gateways.ts";
+import type { ReadableResources } from "../reference/named-objects.ts";
+import type { NamespaceLabels } from "../index/namespaces.ts";
+import { nameKey, sortByAge } from "../index/object-names.ts";
+import { backendRefsOf } from "../reference/references.ts";
+import { type RuleState, translateRule } from "./rules.ts";
+
+export interface RouteState {
+  readonly route: HttpRoute;
+  readonly parents: readonly ParentState[];
+  readonly rules: readonly RuleState[];
+  /** Whether any rule is valid. A route without one is accepted nowhere. */
+  readonly isSupported: boolean;
+}
+
+export interface ResolvedRoutes {
+  /** Oldest first, then by namespace and name: the order in which the Gateway API prefers routes. */
+  readonly routes: readonly RouteState[];
+  readonly problems: readonly ResourceProblem[];
+}
+
+/** @param placeOf names the process that serves a Gateway. */
+export function* resolveRoutes(
+  resources: ReadableResources,
+  gateways: ResolvedGateways,
+  labels: NamespaceLabels,
+  resolver: ReferenceResolver,
+  placeOf: (gateway: Gateway) => string,
+): Steps<ResolvedRoutes> {
+  const problems: ResourceProblem[] = [];
+  const budget = new AttachmentBudget(placeOf);
+  const sorted = sortByAge(resources.HTTPRoute);
+  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
+    for (const ref of backendRefsOf(route)) {
+      resolver.want(referrerOf(route), ref);
+      yield;
+    }
+    wantComparisons(route, gateways, budget);
+    yield;
+  });
+  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
+    yield* wantAttachments(route, gateways, labels, budget);
+  });
+  const resolve = backendResolver(resolver);
+  const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
+    const attached = yield* attachRoute(route, gateways, labels, budget, resources.hints);
+    problems.push(...attached.problems);
+    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
+    for (const ref of backendRefsOf(route)) {
+      resolve(route, ref);
+      yield;
+    }
+    const rules = yield* mapInSteps(route.spec.rules.entries(), ([index, rule]) =>
+      translateRule(route, index, rule, resolve),
+    );
+    const isSupported = rules.some(({ invalid }) => invalid.length === 0);
+    return { route, parents: attached.parents, rules, isSupported };
+  });
+  return { routes, problems };
+}
+
+/** Whether a parent accepts the route. */
+export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
+  return route.isSupported && parent.rejection === undefined;
+}
+
+/** A route at one listener. */
+export interface AttachedRoute {
+  readonly state: RouteState;
+  readonly attachment: Attachment;
+}
+
+/** Returns routes by the key of each of their listeners, in their order, each once. */
+export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
+
+export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesByListener> {
+  const byListener = new Map<string, AttachedRoute[]>();
+  yield* eachObject(routes, routeOf, (state) => {
+    for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
+      const attached = byListener.get(attachment.listener.key);
+      if (attached === undefined) byListener.set(attachment.listener.key, [{ state, attachment }]);
+      // A route may attach to a listener by several parentRefs, with the same result.
+      else if (attached.at(-1)?.state !== state) attached.push({ state, attachment });
+    }
+  });
+  return byListener;
+}
+
+/** For `eachObject`. */
+export const routeOf = ({ route }: RouteState): HttpRoute => route;
+
+/** Returns the states of each route by `namespace/name`. */
+export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {
+  return Map.groupBy(routes, ({ route }) => nameKey(route));
+}

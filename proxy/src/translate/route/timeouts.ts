@@ -1,0 +1,24 @@
+/** Translates `HTTPRouteTimeouts` and `HTTPRouteRetry`, with the defaults that the API leaves to implementations. */
+import { durationMs } from "../../api/duration.ts";
+import type { HttpRouteRule } from "../../api/http-route.ts";
+import type { RetryPolicy, Timeouts } from "../../ir/snapshot.ts";
+
+export function translateTimeouts({ request, backendRequest }: NonNullable<HttpRouteRule["timeouts"]>): Timeouts {
+  return {
+    ...(request === undefined ? {} : { requestMs: durationMs(request) }),
+    ...(backendRequest === undefined ? {} : { backendRequestMs: durationMs(backendRequest) }),
+  };
+}
+
+/** Two more attempts cover an endpoint that restarts and a second one that is still starting. */
+const defaultAttempts = 2;
+/** About the time in which a connection fails and another endpoint is tried. */
+const defaultBackoffMs = 25;
+
+export function translateRetry({ codes, attempts, backoff }: NonNullable<HttpRouteRule["retry"]>): RetryPolicy {
+  return {
+    codes: codes ?? [],
+    attempts: attempts ?? defaultAttempts,
+    backoffMs: backoff === undefined ? defaultBackoffMs : durationMs(backoff),
+  };
+}

@@ -1,0 +1,76 @@
+/** The status of BackendTLSPolicies: one ancestor per Gateway of this controller with a route to the Service. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import { controllerName, gatewayGroup } from "../../api/names.ts";
+import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../../api/status.ts";
+import type { TlsPolicyState, TlsTargetState } from "../backend/backend-tls.ts";
+import { eachObject } from "../each-object.ts";
+import { conditionFrom, joinMessages } from "./finding.ts";
+import { compareText, nameKey } from "../index/object-names.ts";
+import { memoised } from "../memoised.ts";
+import type { IsPermitted } from "../reference/reference-grants.ts";
+import { permittedReferents, referencesOfRoute } from "../reference/references.ts";
+import { routeOf, type RouteState } from "../route/routes.ts";
+
+/** The maximum of the API. */
+const maxAncestors = 16;
+
+/** Returns Gateways by the Services to which their routes refer and may refer, both as `namespace/name`. */
+export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
+
+export function* gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): Steps<GatewaysByService> {
+  const byService = new Map<string, Set<string>>();
+  yield* eachObject(routes, routeOf, ({ route, parents }) => {
+    const gateways = new Set(
+      parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway))),
+    );
+    if (gateways.size === 0) return;
+    for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
+      if (group !== "" || kind !== "Service") continue;
+      const service = `${namespace}/${name}`;
+      const known = byService.get(service) ?? new Set();
+      for (const gateway of gateways) known.add(gateway);
+      byService.set(service, known);
+    }
+  });
+  return byService;
+}
+
+const none: ReadonlySet<string> = new Set();
+
+/** The Gateways of a status. A Service may have thousands of policies and as many Gateways. */
+const firstGateways = memoised((names: ReadonlySet<string>) => [...names].sort(compareText).slice(0, maxAncestors));
+
+export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {
+  const { namespace, name } = state.policy.metadata;
+  const names = new Set(state.targets.flatMap(({ service }) => firstGateways(gateways.get(service) ?? none)));
+  const ancestors = [...names]
+    .sort(compareText)
+    .slice(0, maxAncestors)
+    .map((gateway) => {
+      const [gatewayNamespace = "", gatewayName = ""] = gateway.split("/");
+      const targets = state.targets.filter(({ service }) => gateways.get(service)?.has(gateway) === true);
+      return {
+        ancestorRef: { group: gatewayGroup, kind: "Gateway", namespace: gatewayNamespace, name: gatewayName },
+        controllerName,
+        conditions: conditionsOf(state, targets),
+      };
+    });
+  return { namespace, name, ancestors };
+}
+
+/** @param targets to which routes of the ancestor refer; the policy is not accepted if it applies to none of them. */
+function conditionsOf(state: TlsPolicyState, targets: readonly TlsTargetState[]): readonly BackendTlsCondition[] {
+  const { generation } = state.policy.metadata;
+  const rejected = targets.flatMap(({ rejection }) => rejection ?? []);
+  const holds = rejected.length < targets.length;
+  const message = joinMessages([{ message: "policy is accepted" }, ...rejected, ...state.unsupported]);
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [
+    conditionFrom(
+      { type: "Accepted", reason: "Accepted", message },
+      [...(holds ? [] : rejected), ...state.rejections],
+      generation,
+    ),
+    conditionFrom(resolved, state.unresolved, generation),
+  ];
+}

@@ -1,0 +1,74 @@
+/** The status of Gateways. */
+import type { GatewayCondition, GatewayStatus } from "../../api/status.ts";
+import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import type { GatewayState } from "../gateway/gateways.ts";
+import { isAttachedSet } from "../listener/listener-sets.ts";
+import { listenerStatus } from "./listener-status.ts";
+import type { RoutesByListener } from "../route/routes.ts";
+
+export function gatewayStatus(state: GatewayState, routes: RoutesByListener): GatewayStatus {
+  const { namespace, name } = state.gateway.metadata;
+  return {
+    namespace,
+    name,
+    conditions: [
+      acceptedCondition(state),
+      programmedCondition(state),
+      ...resolvedCondition(state),
+      ...insecureCondition(state),
+    ],
+    listeners: state.listeners.map((listener) => listenerStatus(listener, state, routes)),
+    ...(state.gateway.spec.allowedListeners !== undefined && {
+      attachedListenerSets: state.sets.filter(isAttachedSet).length,
+    }),
+  };
+}
+
+/** An invalid listener does not affect the others. A Gateway is rejected if all are invalid. */
+function acceptedCondition({ gateway, listeners, rejections, unsupported }: GatewayState): GatewayCondition {
+  const { generation } = gateway.metadata;
+  const rejected = listeners.filter((listener) => listener.rejections.length > 0);
+  const notValid = rejected.map(({ listener, rejections: why }) => ({
+    reason: "ListenersNotValid" as const,
+    message: `listener ${listener.name}: ${joinMessages(why)}`,
+    path: [],
+  }));
+  const message = joinMessages([{ message: "Gateway is accepted" }, ...unsupported]);
+  if (rejections.length > 0 || !listeners.some((each) => each.rejections.length === 0 || each.isServable)) {
+    return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...rejections, ...notValid], generation);
+  }
+  if (rejected.length === 0) {
+    return { type: "Accepted", status: "True", reason: "Accepted", message, ...observed(generation) };
+  }
+  const partly = joinMessages([...notValid, ...unsupported]);
+  return { type: "Accepted", status: "True", reason: "ListenersNotValid", message: partly, ...observed(generation) };
+}
+
+function programmedCondition({ gateway, listeners: own, sets, unusableAddresses }: GatewayState): GatewayCondition {
+  const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
+  const findings: Finding<"AddressNotUsable" | "Invalid">[] = [...unusableAddresses];
+  if (!listeners.some(({ isProgrammed }) => isProgrammed)) {
+    findings.push({ reason: "Invalid", message: "no listener is programmed", path: [] });
+  }
+  const programmed = listeners.filter(({ isProgrammed }) => isProgrammed).length;
+  const message = `${programmed} of ${listeners.length} listeners are programmed`;
+  return conditionFrom({ type: "Programmed", reason: "Programmed", message }, findings, gateway.metadata.generation);
+}
+
+function resolvedCondition({ gateway, clientCertificate }: GatewayState): readonly GatewayCondition[] {
+  if (gateway.spec.tls?.backend?.clientCertificateRef === undefined) return [];
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [conditionFrom(resolved, clientCertificate.unresolved, gateway.metadata.generation)];
+}
+
+/** Returns a condition that is only present with status True. */
+function insecureCondition({ gateway }: GatewayState): readonly GatewayCondition[] {
+  const frontend = gateway.spec.tls?.frontend;
+  if (frontend === undefined) return [];
+  const rules = [frontend.default, ...frontend.perPort.map(({ tls }) => tls)];
+  if (!rules.some(({ validation }) => validation?.mode === "AllowInsecureFallback")) return [];
+  const message = "clients are accepted with any certificate, or none, where the mode is AllowInsecureFallback";
+  const reason = "ConfigurationChanged";
+  const { generation } = gateway.metadata;
+  return [{ type: "InsecureFrontendValidationMode", status: "True", reason, message, ...observed(generation) }];
+}

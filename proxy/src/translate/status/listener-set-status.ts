@@ -1,0 +1,67 @@
+/** The status of ListenerSets and their listeners. */
+import type { ListenerSetCondition, ListenerSetStatus } from "../../api/status.ts";
+import { conditionFrom, joinMessages } from "./finding.ts";
+import type { GatewayState } from "../gateway/gateways.ts";
+import { isAttachedSet, type ListenerSetState } from "../listener/listener-sets.ts";
+import { listenerStatus } from "./listener-status.ts";
+import type { RoutesByListener } from "../route/routes.ts";
+
+export function listenerSetStatus(
+  state: ListenerSetState,
+  gateway: GatewayState,
+  routes: RoutesByListener,
+): ListenerSetStatus {
+  const { namespace, name } = state.set.metadata;
+  return {
+    namespace,
+    name,
+    conditions: conditionsOf(state),
+    listeners: state.listeners.map((listener) => listenerStatus(listener, gateway, routes)),
+  };
+}
+
+function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] {
+  const { set, listeners } = state;
+  const { generation } = set.metadata;
+  const served = listeners.filter(({ isProgrammed }) => isProgrammed).length;
+  const message = `${served} of ${listeners.length} listeners are programmed`;
+  const faults = faultsOf(state, served);
+  const accepted = conditionFrom(
+    { type: "Accepted", reason: "Accepted", message: "ListenerSet is accepted" },
+    faults.flatMap(({ accepted: reason, message: fault }) =>
+      reason === undefined ? [] : [{ reason, message: fault, path: [] }],
+    ),
+    generation,
+  );
+  const programmed = conditionFrom(
+    { type: "Programmed", reason: "Programmed", message },
+    faults.map(({ programmed: reason, message: fault }) => ({ reason, message: fault, path: [] })),
+    generation,
+  );
+  return [accepted, programmed];
+}
+
+/** An error with its reason in each condition; undefined if it does not affect the condition. */
+interface SetFault {
+  readonly accepted: "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
+  readonly programmed: "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  readonly message: string;
+}
+
+function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
+  const { rejection, listeners } = state;
+  if (rejection !== undefined) {
+    const { reason, message } = rejection;
+    return [{ accepted: reason, programmed: reason === "ParentNotAccepted" ? "ParentNotProgrammed" : reason, message }];
+  }
+  if (!isAttachedSet(state)) {
+    const reason = "ListenersNotValid";
+    const invalid = listeners.filter(({ isServable }) => !isServable);
+    return invalid.map(({ listener, rejections, unresolved }) => {
+      const message = `listener ${listener.name}: ${joinMessages([...rejections, ...unresolved])}`;
+      return { accepted: reason, programmed: reason, message };
+    });
+  }
+  if (served > 0) return [];
+  return [{ accepted: undefined, programmed: "ParentNotProgrammed", message: "its Gateway has no usable address" }];
+}

@@ -1,0 +1,73 @@
+/** The status of listeners, of Gateways and of ListenerSets. */
+import type { ConflictReason, ListenerCondition, ListenerRejection, ListenerStatus } from "../../api/status.ts";
+import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import type { GatewayState } from "../gateway/gateways.ts";
+import type { ListenerState } from "../listener/listeners.ts";
+import type { RoutesByListener } from "../route/routes.ts";
+
+export function listenerStatus(state: ListenerState, gateway: GatewayState, routes: RoutesByListener): ListenerStatus {
+  return {
+    name: state.listener.name,
+    supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
+    // The accepted routes, independently of the state of the listener, as the API requires.
+    attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isSupported).length,
+    conditions: listenerConditions(state, gateway),
+  };
+}
+
+function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
+  const { generation } = state.owner.metadata;
+  const message = joinMessages([{ message: "listener is accepted" }, ...state.unsupported]);
+  const accepted = { type: "Accepted", reason: "Accepted", message } as const;
+  const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return [
+    conditionFrom(accepted, state.rejections, generation),
+    conditionFrom(programmed, programmingFindings(state, gateway), generation),
+    conditionFrom(resolved, state.unresolved, generation),
+    conflicted(state.rejections, generation),
+    ...overlapping(state, generation),
+  ];
+}
+
+/** Returns why a listener is not in the snapshot: its own errors, or those of its Gateway. */
+function programmingFindings(
+  { rejections, isProgrammed, listener, tls }: ListenerState,
+  gateway: GatewayState,
+): readonly Finding<"Invalid" | ConflictReason>[] {
+  if (isProgrammed) return [];
+  if (rejections.length > 0) {
+    return rejections.map((rejection) => ({
+      ...rejection,
+      reason: isConflict(rejection.reason) ? rejection.reason : "Invalid",
+    }));
+  }
+  if (listener.protocol === "HTTPS" && tls === undefined) {
+    return [{ reason: "Invalid", message: "it has no valid certificate", path: [] }];
+  }
+  const fault = gateway.rejections.length > 0 ? "is not accepted" : "has no usable address";
+  return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
+}
+
+function conflicted(rejections: ListenerState["rejections"], generation: number | undefined): ListenerCondition {
+  for (const { reason, message } of rejections) {
+    if (isConflict(reason)) return { type: "Conflicted", status: "True", reason, message, ...observed(generation) };
+  }
+  const message = "no other listener claims its requests";
+  return { type: "Conflicted", status: "False", reason: "NoConflicts", message, ...observed(generation) };
+}
+
+function isConflict(reason: ListenerRejection): reason is ConflictReason {
+  return reason === "HostnameConflict" || reason === "ProtocolConflict";
+}
+
+/** Returns a condition that is only present with status True. */
+function overlapping(
+  { isOverlapping, listener }: ListenerState,
+  generation: number | undefined,
+): readonly ListenerCondition[] {
+  if (!isOverlapping) return [];
+  const message = `another TLS listener of port ${listener.port} has some of its hosts; requests that reuse a connection of it get 421`;
+  const reason = "OverlappingHostnames";
+  return [{ type: "OverlappingTLSConfig", status: "True", reason, message, ...observed(generation) }];
+}

@@ -1,0 +1,89 @@
+/** The status of ProxyPolicies, with an ancestor per target, so that each target has its own conditions. */
+import { renderPath } from "../../api/issue.ts";
+import { controllerName, gatewayGroup } from "../../api/names.ts";
+import type { AncestorStatus, PolicyCondition, PolicyStatus } from "../../api/status.ts";
+import { joinMessages, observed } from "./finding.ts";
+import { isUnreadable, type PolicyState, type TargetState } from "../policy/policies.ts";
+
+export function policyStatus(state: PolicyState): PolicyStatus {
+  const { namespace, name } = state.policy.metadata;
+  return { namespace, name, ancestors: state.targets.map((target) => ancestorStatus(state, target)) };
+}
+
+function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus {
+  const { kind, name, sectionName } = target.targetRef;
+  const { namespace } = state.policy.metadata;
+  const ref = { group: gatewayGroup, kind, namespace, name };
+  return {
+    ancestorRef: sectionName === undefined ? ref : { ...ref, sectionName },
+    controllerName,
+    conditions: [acceptedCondition(state), attachedCondition(state, target)],
+  };
+}
+
+function acceptedCondition(state: PolicyState): PolicyCondition {
+  const generation = observed(state.policy.metadata.generation);
+  if (state.policy.isRejected === true) {
+    return { type: "Accepted", status: "False", reason: "Invalid", message: rejectedMessage, ...generation };
+  }
+  const findings = state.global?.findings ?? [];
+  if (findings.length === 0) {
+    return { type: "Accepted", status: "True", reason: "Valid", message: "policy is accepted", ...generation };
+  }
+  const message = joinMessages(
+    findings.map((finding) => ({ message: `${renderPath(finding.path)}: ${finding.message}` })),
+  );
+  if (enforcedParts(state).length === 0) {
+    return { type: "Accepted", status: "False", reason: "Invalid", message, ...generation };
+  }
+  return { type: "Accepted", status: "True", reason: "PartiallyValid", message, ...generation };
+}
+
+function attachedCondition(state: PolicyState, { unattached }: TargetState): PolicyCondition {
+  const generation = observed(state.policy.metadata.generation);
+  if (unattached !== undefined) return { type: "Attached", status: "False", ...unattached, ...generation };
+  const parts = enforcedParts(state);
+  if (parts.length === 0) {
+    const message = unenforcedMessage(state);
+    return { type: "Attached", status: "False", reason: "Pending", message, ...generation };
+  }
+  const message = enforcedMessage(state, parts);
+  return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
+}
+
+const rejectedMessage = "the current version is invalid, and no valid version is known";
+
+/** Describes how the targets are served, by the setting for invalid policies. */
+function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
+  const message = "nothing of the policy is enforced";
+  if (!isUnreadable(policy)) return message;
+  return refusedPolicies === "Closed"
+    ? `${message}: proxies without a valid version respond with 503 for its targets (--refused-policies Closed)`
+    : `${message}: proxies without a valid version do not limit its targets (--refused-policies Open)`;
+}
+
+function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {
+  const { local } = policy.spec.traffic.rateLimit;
+  if (global !== undefined) {
+    const [only, other] = parts;
+    const isOne = other === undefined && /^(?:1 (?!of)|the )/.test(only ?? "");
+    return `${parts.join(" and ")} ${isOne ? "is" : "are"} enforced`;
+  }
+  return local.length === 1 ? "its local entry is enforced" : `all ${local.length} local entries are enforced`;
+}
+
+/** Describes the enforced parts of a policy; empty if there is none. */
+function enforcedParts({ policy, global }: PolicyState): readonly string[] {
+  const { local, global: spec } = policy.spec.traffic.rateLimit;
+  const parts = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];
+  if (global?.limit === undefined || spec === undefined) return parts;
+  if (global.service !== undefined) {
+    const sound = global.limit.descriptors.length;
+    const all = spec.descriptors.length;
+    const count = sound === all ? String(all) : `${sound} of ${all}`;
+    return [...parts, `${count} global ${all === 1 ? "descriptor" : "descriptors"}`];
+  }
+  if (spec.failureMode === "Closed") return [...parts, "the rejection of every request by failureMode Closed"];
+  const count = spec.fallback?.length ?? 0;
+  return [...parts, `${count} fallback ${count === 1 ? "entry" : "entries"}`];
+}

@@ -1,0 +1,96 @@
+/** The status of HTTPRoutes, with an entry per parent of this controller. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import { controllerName } from "../../api/names.ts";
+import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../../api/status.ts";
+import type { ParentState } from "../route/attachment.ts";
+import { eachObject } from "../each-object.ts";
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
+import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import { nameKey } from "../index/object-names.ts";
+import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
+import { routeOf, type RouteState } from "../route/routes.ts";
+
+/** Returns a status for each route, which may have several states. */
+export function* routeStatuses(states: readonly RouteState[], conflicts: ResolvedConflicts): Steps<RouteStatus[]> {
+  const parents = yield* eachObject(states, routeOf, (state) => {
+    return { route: state.route, own: parentStatuses(state, conflicts) };
+  });
+  return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
+    const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
+    return { namespace, name, parents: ofRoute.flatMap(({ own }) => own) };
+  });
+}
+
+function parentStatuses(state: RouteState, conflicts: ResolvedConflicts): RouteStatus["parents"] {
+  const resolved = resolvedCondition(state);
+  return state.parents.map((parent) => ({
+    parentRef: parent.parentRef,
+    controllerName,
+    conditions: [...routeConditions(state, parent, resolved), ...shadowedCondition(state, parent, conflicts)],
+  }));
+}
+
+/** Returns why a parent does not accept the route. No parent accepts a route without a valid rule. */
+function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
+  if (parent.rejection !== undefined) return [parent.rejection];
+  return state.isSupported ? [] : state.rules.flatMap(({ invalid }) => invalid);
+}
+
+/** The same condition for all parents, since a route has up to 256 references. */
+function resolvedCondition({ route, rules }: RouteState): RouteCondition {
+  const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
+  return conditionFrom(
+    resolved,
+    rules.flatMap(({ unresolved }) => unresolved),
+    route.metadata.generation,
+  );
+}
+
+function routeConditions(state: RouteState, parent: ParentState, resolved: RouteCondition): readonly RouteCondition[] {
+  const { generation } = state.route.metadata;
+  const findings = acceptanceFindings(state, parent);
+  const unsupported = state.rules.flatMap((rule) => rule.unsupported);
+  const message = joinMessages([...servingMessage(parent), ...unsupported]);
+  const conditions: RouteCondition[] = [
+    conditionFrom({ type: "Accepted", reason: "Accepted", message }, findings, generation),
+    resolved,
+  ];
+  const invalidRules = state.rules.flatMap(({ invalid }, index) => (invalid.length === 0 ? [] : [{ invalid, index }]));
+  if (findings.length === 0 && invalidRules.length > 0) {
+    // The API requires this prefix for rules that are not served, which includes responses with 500.
+    const rules = invalidRules.map(({ invalid, index }) => `${index} (${joinMessages(invalid)})`).join(", ");
+    const dropped = `Dropped Rule ${rules}: requests that match it get 500`;
+    conditions.push({
+      type: "PartiallyInvalid",
+      status: "True",
+      reason: "UnsupportedValue",
+      message: dropped,
+      ...observed(generation),
+    });
+  }
+  return conditions;
+}
+
+/** Returns a condition that is only present with status True. */
+function shadowedCondition(
+  state: RouteState,
+  { attachments }: ParentState,
+  conflicts: ResolvedConflicts,
+): readonly RouteCondition[] {
+  const verdicts = conflicts.verdicts(state, attachments);
+  if (verdicts.length === 0) return [];
+  const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
+  const message = conflicts.describeForOwner(state, verdicts);
+  const { generation } = state.route.metadata;
+  return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
+}
+
+/** The API requires Accepted True at a listener that is not programmed, so the message reports such listeners. */
+function servingMessage({ attachments }: ParentState): readonly { readonly message: string }[] {
+  const silent = attachments
+    .filter(({ listener }) => !listener.isProgrammed)
+    .map(({ listener }) => listener.listener.name);
+  const accepted = { message: "route is accepted" };
+  if (silent.length === 0) return [accepted];
+  return [accepted, { message: `not served by listener ${listSome(silent)}, which is not programmed` }];
+}
