@@ -7,15 +7,17 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
+/** The bounds of responses that are read after their client has left (`--abandoned-answer-*`). */
 export interface AbandonedResponseSettings {
   /** Maximum time for which a response is read; 0 reads none. */
   readonly timeoutMs: number;
   /** Maximum bytes of its body after the client has left. */
   readonly maxBytes: number;
-  /** Of a worker at once; 0 reads none. */
+  /** Maximum number of such responses of a worker at once; 0 reads none. */
   readonly maxResponses: number;
 }
 
+/** One minute and 8 MiB for each response, and 128 responses of a worker at once. */
 export const defaultAbandonedResponses: AbandonedResponseSettings = {
   timeoutMs: 60_000,
   maxBytes: 8 * 1024 * 1024,
@@ -33,6 +35,7 @@ export interface AbandonedResponse {
   end(): void;
 }
 
+/** The responses of one worker that are read after their client has left. */
 export class AbandonedResponses {
   readonly #clock: Clock;
   readonly #settings: AbandonedResponseSettings;

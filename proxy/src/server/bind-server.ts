@@ -24,23 +24,34 @@ import type { RequestRules } from "./request-head.ts";
 import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
+/**
+ * The socket of a bind, and the receiver of its requests. Node's limits for HTTP/1.1 and HTTP/2 are in
+ * `http1-server.ts` and `http2-server.ts`.
+ */
 export interface BindOptions extends RequestReceiver {
   /** IP address to listen on; absent: every address of the machine. */
   readonly host: string | undefined;
+  /** TCP port; 0 takes a free one, which `BindServer.port` returns. */
   readonly port: number;
   /** Several workers share the port; the kernel spreads connections over them. */
   readonly reusePort: boolean;
+  /** Times rejected requests and floods of small frames. */
   readonly clock: Clock;
   /** Every connection begins with a PROXY protocol header; one that does not is closed. */
   readonly expectsProxyHeader: boolean;
-  /** That a request may switch to. */
+  /** The protocols to which a request may switch. */
   readonly upgradeProtocols: UpgradeProtocols;
+  /** How paths and header names of requests are normalized or rejected. */
   readonly rules: RequestRules;
+  /** Counts the memory of the connections, and closes some beyond its bounds. */
   readonly clients: ClientConnections;
+  /** Logs connections, at debug. */
   readonly connectionLog: ConnectionLog;
   /** Something failed inside the proxy, and has ended a request before it began, or a connection. */
   readonly onFault: (error: unknown) => void;
+  /** Called once for each accepted connection, before its first byte is read. */
   readonly onConnectionOpened: () => void;
+  /** Called once for each accepted connection, when its socket is closed. */
   readonly onConnectionClosed: () => void;
 }
 
@@ -65,6 +76,10 @@ interface SecuredConnection {
 
 type ConnectionListener = (this: Server, socket: Socket) => void;
 
+/**
+ * A listening socket with its connections. `open` creates it; `leave`, `drain` and `destroy` end it, in this order
+ * where a shutdown has time.
+ */
 export class BindServer {
   readonly #options: BindOptions;
   /** Also what listens: a server that does not would not watch over slow heads. */

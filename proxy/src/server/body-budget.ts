@@ -29,6 +29,7 @@ export function createBodyMemory(workers: number): SharedArrayBuffer {
   return new SharedArrayBuffer((1 + workers * rowLength) * Int32Array.BYTES_PER_ELEMENT);
 }
 
+/** The view of one worker on the budget of the process. Amounts are counted in steps of 16 KiB. */
 export class BodyBudget {
   /** In steps: of all workers, then the row of each. */
   readonly #held: Int32Array;

@@ -33,6 +33,7 @@ export const defaultClientBytes = 192 * mib;
 /** Share of connections at most. */
 const connectionPart = 2 / 3;
 
+/** Divides the memory of a worker, in bytes: two thirds for connections, one third for requests only. */
 export function clientMemoryOf(bytes: number): ClientMemory {
   return { connectionBytes: bytes * connectionPart, requestBytes: bytes * (1 - connectionPart) };
 }
@@ -110,10 +111,13 @@ export interface HeldRequest {
   endForMemory(): void;
 }
 
+/** The bounds of a worker, and its requests. */
 export interface ClientConnectionsOptions {
+  /** Times the looks at incomplete heads and at idle connections. */
   readonly clock: Clock;
+  /** The budgets of the worker in bytes; `clientMemoryOf` divides a total. */
   readonly memory: ClientMemory;
-  /** Length of the IPv6 prefix that identifies a client. */
+  /** Length in bits of the IPv6 prefix that identifies a client. */
   readonly ipv6PrefixLength: number;
   /** All requests in progress. */
   readonly requests: () => Iterable<HeldRequest>;
@@ -293,6 +297,10 @@ interface Holder {
   units: number;
 }
 
+/**
+ * The client connections of a worker, by client address. Closes connections and ends requests beyond the budgets.
+ * `close` stops its timers.
+ */
 export class ClientConnections {
   readonly #options: ClientConnectionsOptions;
   readonly #maxUnits: number;

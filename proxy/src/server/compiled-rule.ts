@@ -24,6 +24,7 @@ import { compileWeighted, type Picker, type Rotations } from "../routing/weighte
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { MirrorTarget } from "./mirror.ts";
 
+/** A rule that is ready to serve requests. It refers to the counters, pools and rotations that outlive its snapshot. */
 export interface CompiledRule {
   /** Keys as in the snapshot. */
   readonly route: string;
@@ -34,6 +35,7 @@ export interface CompiledRule {
   readonly loopName: string;
   /** Whether any of its targets has mirrors, whichever requests they get. */
   readonly mirrors: boolean;
+  /** The local limits of all policies that apply; `isEmpty` if there are none. */
   readonly limits: LimitSet;
   /** Undefined where none applies. */
   readonly globalLimits: GlobalLimitSet | undefined;
@@ -47,7 +49,9 @@ export interface CompiledRule {
   readonly queryNames: ParameterNames;
   /** Whether some expression of the limits reads the path. */
   readonly readsPath: boolean;
+  /** Gateway API `HTTPRouteTimeouts`; undefined: only the idle timeouts of connections to backends apply. */
   readonly timeouts: Timeouts | undefined;
+  /** Gateway API `HTTPRouteRetry`; undefined repeats only attempts that no endpoint has processed, and safe ones. */
   readonly retry: RetryPolicy | undefined;
   /** Of the rule, where it redirects; then no target is picked. */
   readonly redirect: RedirectTarget | undefined;
@@ -55,6 +59,10 @@ export interface CompiledRule {
   readonly pick: Picker<CompiledTarget>;
 }
 
+/**
+ * A backend reference of a rule, with its weight: `invalid` gets a 500, `redirect` responds itself, `backend` forwards
+ * the request.
+ */
 export type CompiledTarget =
   | { readonly kind: "invalid"; readonly weight: number }
   | ({ readonly kind: "redirect"; readonly weight: number } & RedirectTarget)
@@ -66,20 +74,28 @@ export interface RedirectTarget {
   readonly redirect: NonNullable<CompiledFilters["redirect"]>;
 }
 
+/** A backend with the filters of its reference. */
 export interface BackendTarget {
   readonly backend: BackendHandle;
   /** Of the rule and of the reference, in this order. */
   readonly filters: CompiledFilters;
+  /** The backends that may get a copy of the request; empty for none. */
   readonly mirrors: readonly MirrorTarget[];
   /** The authority to send where no filter says otherwise; absent keeps the client's. */
   readonly authority: string | undefined;
+  /** The LLM provider and its model; undefined for any other backend. */
   readonly ai: AiBackend | undefined;
 }
 
+/** The state that outlives a snapshot and that its rules refer to. */
 export interface RuleContext {
+  /** The backends of the snapshot; a reference to any other key is `invalid`. */
   readonly backends: ReadonlyMap<BackendKey, BackendHandle>;
+  /** The counters of local limits, shared by all workers. */
   readonly counters: CounterTable;
+  /** The rate limit services of the worker. */
   readonly globalLimiter: GlobalLimiter;
+  /** The positions in weighted choices, by the key of the rule. */
   readonly rotations: Rotations;
 }
 

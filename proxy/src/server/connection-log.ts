@@ -7,13 +7,17 @@ import type { TLSSocket } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 
+/** The logger, and the bind that its lines name. */
 export interface ConnectionLogOptions {
+  /** Receives the lines at debug; other levels are never written. */
   readonly log: Logger;
+  /** Measures the duration of a connection. */
   readonly clock: Clock;
-  /** That the connections come to, as `*:8080`. */
+  /** The bind that accepts the connections, such as `*:8080`. */
   readonly bind: string;
 }
 
+/** The log of the connections of one bind. */
 export class ConnectionLog {
   readonly #options: ConnectionLogOptions;
   /** By the socket as the kernel gave it. */

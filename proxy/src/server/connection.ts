@@ -2,6 +2,7 @@
 import type { ClientValidation } from "../ir/snapshot.ts";
 import type { Scheme } from "./request-head.ts";
 
+/** A client connection after its PROXY protocol header and TLS handshake. */
 export interface Connection {
   /** The client's address: that of the peer, or of the PROXY protocol header. */
   readonly sourceAddress: string;
@@ -9,6 +10,7 @@ export interface Connection {
   readonly peer: string;
   /** Absent on plain text. */
   readonly tls: TlsSession | undefined;
+  /** The counts of request heads, which bound what the connection may hold. */
   readonly heads: HeadCounts;
 }
 

@@ -84,6 +84,7 @@ export interface DataPlaneObserver {
   mirrored(backend: string, outcome: MirrorOutcome): void;
 }
 
+/** The settings and services of one worker. An absent member has the default that its comment names. */
 export interface DataPlaneOptions
   extends Omit<
     ExchangeServices,
@@ -101,9 +102,11 @@ export interface DataPlaneOptions
     | "ipv6PrefixLength"
     | "abandonedResponses"
   > {
+  /** Receives the events of connections and requests, for metrics and the access log. */
   readonly observer: DataPlaneObserver;
   /** Something failed inside the proxy. */
   readonly faulted: FaultSink;
+  /** The counters of local limits, shared by all workers. */
   readonly counters: CounterTable;
   /** Number of the worker, from 1; absent: 1. */
   readonly worker?: number;
@@ -170,6 +173,7 @@ interface OpenBind {
 const connectTimeoutMs = 5_000;
 const idleTimeoutMs = 300_000;
 
+/** Serves the current snapshot. `apply` replaces it; `leave` and `drain` end the service. */
 export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #requestRules: RequestRules;
@@ -540,6 +544,7 @@ export function bindName({ address, port }: { readonly address?: string | undefi
   return renderSocketAddress({ host: address ?? "*", port });
 }
 
+/** Returns the failure of a bind with the message of `error`. */
 export function bindFailure({ address, port }: Pick<Bind, "address" | "port">, error: unknown): BindFailure {
   return { address, port, message: error instanceof Error ? error.message : String(error) };
 }

@@ -30,10 +30,16 @@ export interface RejectedRequest {
   readonly fault: HeadFault;
 }
 
+/**
+ * A request of a client and the way back to it. At most one of `respond`, `forward`, `start` and `switchProtocols` is
+ * called, and once.
+ */
 export interface Downstream {
+  /** The head after normalization by the rules of requests. */
   readonly head: RequestHead;
   /** `1.0`, `1.1` or `2` */
   readonly httpVersion: string;
+  /** The connection of the request; several requests share it. */
   readonly connection: Connection;
   /** The request's body; absent when it has none. Reading it asks a client that waits for `100 Continue` to go on. */
   readonly body: Readable | undefined;

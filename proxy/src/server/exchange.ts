@@ -73,6 +73,7 @@ import {
 export interface ExchangeServices extends MirrorServices {
   /** Port of the listeners, as their Gateways name it. */
   readonly listenerPort: number;
+  /** The source of all times of requests. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -80,11 +81,13 @@ export interface ExchangeServices extends MirrorServices {
   readonly trustedHops: number;
   /** Bits of a client's IPv6 address that `source.address` shows. */
   readonly ipv6PrefixLength: number;
+  /** Returns a new id, for requests without a valid `x-request-id`. */
   readonly createRequestId: () => string;
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
+  /** Reads the rest of responses whose clients have left, for their usage. */
   readonly abandonedResponses: AbandonedResponses;
   /** Who waits for a request to watch, and the log of single requests. */
   readonly tracer: Tracer;
@@ -103,6 +106,10 @@ export interface ExchangeServices extends MirrorServices {
 /** Rules that do not match which a trace lists. */
 const maxPassedOver = 50;
 
+/**
+ * A request and its response. `serve` or `reject` is called once after the constructor; from then on it follows the
+ * events of its `Downstream`.
+ */
 export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
   after: Exchange | undefined;
@@ -377,7 +384,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   #deny(result: Exclude<LimitCheckResult, { kind: "allowed" }>): void {
     if (result.denial !== undefined) this.#services.denied(this.#record, result.denial);
     if (result.kind === "unavailable") {
-      // The service was to decide, so no limit has reservation the request.
+      // The service was to decide, so the local limits get their units back.
       if (result.denial !== undefined) this.#limitCheck?.reservation?.refund();
       this.#sendLocalReply(result.reply);
       return;

@@ -34,22 +34,31 @@ import type { OutgoingRequest } from "./provider-request.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { severityOfStatus } from "./trace-messages.ts";
 
+/** One allowed request, its target, and the rule's timeouts and retries. */
 export interface ForwardingOptions {
+  /** Times timeouts and backoffs. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
+  /** Receives the response. */
   readonly downstream: Downstream;
-  /** Address of the client. */
+  /** Address of the client; an IPv6 address as its network. */
   readonly client: string;
+  /** Gets the number of attempts, the endpoint, and what the response brings. */
   readonly record: RequestRecord;
   /** Of a request that someone watches, or that is logged in detail. */
   readonly trace: RequestTrace | undefined;
   /** Monotonic; `timeouts.request` runs from here. */
   readonly startMs: number;
+  /** The backend; the attempts choose among its endpoints. */
   readonly target: BackendTarget;
+  /** Gateway API `HTTPRouteTimeouts`; undefined or 0 is no timeout. */
   readonly timeouts: Timeouts | undefined;
+  /** Gateway API `HTTPRouteRetry`; undefined repeats an attempt once, at once, as the file comment says. */
   readonly retry: RetryPolicy | undefined;
+  /** The units that the request holds of its limits; undefined if it has no limits. */
   readonly admission: RequestReservation | undefined;
+  /** The response filters of the rule and its CORS headers; undefined if there are none. */
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the response are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
@@ -70,6 +79,10 @@ const maxBackoffMs = 10_000;
 /** LLM responses may take many minutes until their first byte. Clients have shorter timeouts than this. */
 const aiIdleTimeoutMs = 3_600_000;
 
+/**
+ * The attempts of one request. `send` begins, `abort` ends with a local reply, and `close` is called when the client
+ * has the response or has left.
+ */
 export class Forwarding implements RelayOwner {
   readonly #options: ForwardingOptions;
   readonly #idleTimeoutMs: number | undefined;

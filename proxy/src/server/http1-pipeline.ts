@@ -20,6 +20,10 @@ interface WaitingRequest {
   readonly bytes: number;
 }
 
+/**
+ * The requests of one HTTP/1.1 connection: at most one in progress, and up to 100 that wait. Reading pauses from 16
+ * waiting requests or 64 KiB on.
+ */
 export class Http1Pipeline {
   readonly #waiting: WaitingRequest[] = [];
   readonly #heads: HeadCounts;

@@ -15,12 +15,17 @@ import { memoryOfWaiting } from "./request-memory.ts";
 import { isChunkFlood } from "./small-chunks.ts";
 import { type HeadFault, maxHeadBytes, maxHeaderFields, readHttp1Head, type RequestRules } from "./request-head.ts";
 
+/** The receiver of the requests of a bind, and the rules for their heads. */
 export interface Http1ServerOptions extends RequestReceiver {
   /** The connection of each socket that the server received. */
   readonly connectionOf: (socket: Socket) => Http1Connection | undefined;
+  /** Unless the server is `serving`, responses ask the client to leave the connection. */
   readonly phase: () => DrainPhase;
+  /** The protocols to which a request may switch. */
   readonly upgradeProtocols: UpgradeProtocols;
+  /** How paths and header names of requests are normalized or rejected. */
   readonly rules: RequestRules;
+  /** Times the close of connections whose request was rejected. */
   readonly clock: Clock;
   /** A request has been parsed. */
   readonly onParsed: () => void;

@@ -12,16 +12,21 @@ import type { TunnelEnd } from "./tunnel.ts";
 
 /**
  * Up to this many bytes a body is written as text together with the head: Node joins two strings into one write, where
- * a string and a buffer take a gathering write of two pieces, which costs a tenth of a whole small request.
+ * a string and a buffer take a gathering write of two pieces.
  */
 const joinedBodyBytes = 8 * 1024;
 
+/** A connection that speaks HTTP/1.0 or 1.1. */
 export interface Http1Connection extends Connection {
+  /** The order of its requests. */
   readonly pipeline: Http1Pipeline;
 }
 
+/** The properties of one HTTP/1 request beside Node's own objects. */
 export interface Http1Options {
+  /** The head after normalization. */
   readonly head: RequestHead;
+  /** The connection that the request arrived on. */
   readonly connection: Http1Connection;
   /** The client sent `Expect: 100-continue` and holds its body back. */
   readonly awaitsContinue: boolean;
@@ -31,6 +36,7 @@ export interface Http1Options {
   readonly phase: () => DrainPhase;
 }
 
+/** A request of HTTP/1.0 or 1.1. */
 export class Http1Downstream implements Downstream {
   readonly head: RequestHead;
   readonly httpVersion: string;

@@ -57,8 +57,11 @@ const serverOptions = {
   streamResetRate: maxStreams,
 };
 
+/** The receiver of the requests of a bind, and the rules for their heads. */
 export interface Http2SessionsOptions extends RequestReceiver {
+  /** How paths and header names of requests are normalized or rejected; absent: `defaultRequestRules`. */
   readonly rules?: RequestRules;
+  /** Times rejected streams and floods of small frames. */
   readonly clock: Clock;
   /** The head of a request has been parsed. */
   readonly onParsed: () => void;
@@ -74,6 +77,10 @@ interface OpenSession {
   isGreeted: boolean;
 }
 
+/**
+ * The HTTP/2 connections of one bind. A connection without data for 5 minutes gets GOAWAY; each may have 100 open
+ * streams.
+ */
 export class Http2Sessions {
   readonly #server: Http2Server = createServer(serverOptions);
   readonly #sessions = new Set<OpenSession>();

@@ -8,8 +8,11 @@ import { fieldOf } from "./fields.ts";
 import { isTooLarge, type RequestHead } from "./request-head.ts";
 import type { TunnelEnd } from "./tunnel.ts";
 
+/** The properties of one HTTP/2 request beside its stream. */
 export interface Http2Options {
+  /** The head after normalization. */
   readonly head: RequestHead;
+  /** The connection of the stream. */
   readonly connection: Connection;
   /** The head was the whole request. */
   readonly isEnded: boolean;
@@ -17,6 +20,7 @@ export interface Http2Options {
   readonly upgrade: string | undefined;
 }
 
+/** A request of HTTP/2, on one stream. */
 export class Http2Downstream implements Downstream {
   readonly head: RequestHead;
   readonly httpVersion = "2";

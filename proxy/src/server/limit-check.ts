@@ -31,6 +31,7 @@ import type { RequestBody } from "./request-body.ts";
 import { callLines } from "./limit-call-lines.ts";
 import { globalPolicy, localPolicy, severityOf } from "./trace-messages.ts";
 
+/** The decision of all limits of a rule together: `denied` gets a 429. The header section is flat. */
 export type LimitCheckResult =
   | { readonly kind: "allowed" }
   /** A limit is exhausted. */
@@ -38,8 +39,11 @@ export type LimitCheckResult =
   /** No limit could be asked, and the request must not pass unasked; `denial` where a service was to be. */
   | { readonly kind: "unavailable"; readonly denial: Denial | undefined; readonly reply: LocalReply };
 
+/** One request, and where the decision is recorded. */
 export interface LimitCheckOptions {
+  /** The time of the decision, for local counters and the trace. */
   readonly clock: Clock;
+  /** Gets the decision of each entry. */
   readonly record: RequestRecord;
   /** Absent if the request is not traced. */
   readonly trace: RequestTrace | undefined;
@@ -51,6 +55,7 @@ export interface LimitCheckOptions {
   readonly guarded: <Value>(action: (value: Value) => void) => (value: Value) => void;
 }
 
+/** The check of one request. `run` is called once. */
 export class LimitCheck {
   readonly #options: LimitCheckOptions;
   #askedMs: number | undefined;

@@ -1,7 +1,6 @@
 /**
- * A set of frequently changing items, which are linked through themselves. A `Set` hashes each and recreates its table
- * every few hundred changes, which for requests costs half as much as all else that is done for them, and as garbage
- * a third of the process's memory.
+ * A set of frequently changing items, which are linked through themselves. A `Set` hashes each item and recreates its table
+ * every few hundred changes, and each old table is garbage. A change here writes only to the neighbors.
  */
 
 /** A member's own part of the set; of no use to anybody else. */

@@ -61,6 +61,7 @@ const aborted: LocalReply = { status: 502, reason: "UpstreamReset", body: "the b
 const upstreamReset: LocalReply = { ...aborted, refund: "Reset" };
 /** The endpoint closed the stream without processing the request (RFC 9113 §8.7). */
 const upstreamUnprocessed: LocalReply = { ...aborted, refund: "ConnectFailure" };
+/** The trailer section exceeds the limits of a head (RFC 6585 §5). */
 export const trailersTooLarge: LocalReply = {
   status: 431,
   reason: "BadRequest",
@@ -72,6 +73,7 @@ export const uploadStalled: LocalReply = {
   reason: "StreamIdleTimeout",
   body: "the request body took too long",
 };
+/** Gateway API `HTTPRouteTimeouts.backendRequest`, or the backend was silent for longer than its idle timeout. */
 export const upstreamTimeout: LocalReply = {
   status: 504,
   reason: "UpstreamTimeout",
@@ -175,6 +177,7 @@ export const loopDetected: LocalReply = {
   reason: "LoopDetected",
   body: "the request comes back to this gateway again and again; a backend of its route leads here",
 };
+/** `CDN-Loop` (RFC 8586) says that this Gateway has mirrored the request before; its copies would be copied, too. */
 export const mirrorLoopDetected: LocalReply = {
   status: 508,
   reason: "LoopDetected",
@@ -192,6 +195,7 @@ export const policyRejected: LocalReply = {
   reason: "PolicyRefused",
   body: "a policy of this route cannot be read",
 };
+/** An error inside the proxy, which the log describes. */
 export const internalError: LocalReply = { status: 500, reason: "Internal", body: "internal error" };
 
 /** The reply to a request whose body must be read or edited and is ambiguous. */

@@ -19,8 +19,11 @@ export interface MirrorTarget {
 /** The result of a copy: `sent` got a response, `failed` got none, `skipped` was not sent. */
 export type MirrorOutcome = "sent" | "failed" | "skipped";
 
+/** The clock for the 15 s that a copy may take, and the receiver of outcomes. */
 export interface MirrorServices {
+  /** Times the responses to copies. */
   readonly clock: Clock;
+  /** Called once for each copy that is due; `backend` is the key of the mirror's backend. */
   readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
 }
 

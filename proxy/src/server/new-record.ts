@@ -5,8 +5,11 @@ import { isName } from "../filters/hop-by-hop.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Downstream } from "./downstream.ts";
 
+/** The source of start times and of request ids. */
 export interface RecordServices {
+  /** The wall clock gives `startMs`. */
   readonly clock: Clock;
+  /** Returns a new id, for requests without a valid `x-request-id`. */
   readonly createRequestId: () => string;
 }
 

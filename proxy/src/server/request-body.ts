@@ -32,6 +32,10 @@ export interface BodySource {
   readonly owner: { fault(error: unknown): void };
 }
 
+/**
+ * The body of one request, which is read at most once from the client and may be opened for several attempts. Nothing
+ * is read before `open`, `collect`, `peek` or `whenReady`.
+ */
 export class RequestBody {
   readonly #source: Readable;
   readonly #record: BodyRecord;
@@ -42,6 +46,13 @@ export class RequestBody {
   /** Everything that has come; absent once that was more than is kept. */
   #kept: ChunkBuffer | undefined = new ChunkBuffer();
   #limitBytes = smallBodyBytes;
+  /**
+   * The state of the client's stream.
+   * - `unread`: no byte was requested yet. The first reader moves it to `flowing`.
+   * - `flowing`: bytes arrive. The end of the body moves it to `ended`, and the loss of the client to `broken`.
+   * - `ended`: the body has arrived completely.
+   * - `broken`: the client has left before the end; readers get an error.
+   */
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
   /** Who gets what comes next. */
   #reader: Readable | undefined;

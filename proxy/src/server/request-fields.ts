@@ -14,6 +14,7 @@ import { connectionOptions, isName } from "../filters/hop-by-hop.ts";
 
 /** What happens to a field whose name has other characters than letters, digits and hyphens, an underscore above all. */
 export const irregularNameActions = ["drop", "reject", "keep"] as const;
+/** `drop` removes the field, `reject` rejects the request with a 400, `keep` forwards the field. */
 export type IrregularNameAction = (typeof irregularNameActions)[number];
 
 /** Why a request is rejected. */

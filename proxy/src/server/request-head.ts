@@ -14,6 +14,7 @@ export interface RequestHead extends RoutableHead {
   readonly scheme: Scheme;
 }
 
+/** The scheme of the request target: `https` on connections with TLS (RFC 9110 §4.2). */
 export type Scheme = "http" | "https";
 
 /** How requests are read, as the settings say. */
@@ -22,6 +23,7 @@ export interface RequestRules {
   readonly path: PathRules;
 }
 
+/** Drops fields with irregular names, and normalizes paths by `defaultPathRules`. */
 export const defaultRequestRules: RequestRules = { irregularNames: "drop", path: defaultPathRules };
 
 /** Why a request is rejected before anything else reads it. */
@@ -134,13 +136,15 @@ export function readHttp2Head(
   return checked(rules, scheme, method, authority ?? host ?? "", path, rawHeaders);
 }
 
+/** The pseudo-header fields of an extended CONNECT (RFC 8441 §4), before it is validated. */
 export interface ExtendedConnect {
   readonly method: string;
   readonly path: string;
+  /** The `:authority`; undefined if the request has none. */
   readonly authority: string | undefined;
-  /** As received. */
+  /** The `:protocol`, as received. */
   readonly protocol: string;
-  /** The allowed protocol that it names, if it names one. */
+  /** The allowed protocol that `protocol` names; undefined if it is not allowed. */
   readonly upgrade: string | undefined;
 }
 

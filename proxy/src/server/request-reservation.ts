@@ -12,7 +12,7 @@ export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: Allowed | undefined;
   readonly #global: GlobalReservation | undefined;
-  /** Of the local limits, as the client is backendHeaders. */
+  /** State of the local limits, as the client gets it in headers. */
   #state: LimitState | undefined;
 
   constructor(clock: Clock, local: Allowed | undefined, global: GlobalReservation | undefined) {
@@ -58,7 +58,7 @@ export class RequestReservation {
   /**
    * Refunds the units of local limits, including the headers. Units of a rate limit service are not refunded.
    *
-   * @param cause as for `Lease.refund`.
+   * @param cause as for `Reservation.refund`.
    */
   refund(cause?: RefundCause): void {
     this.#state = this.#local?.reservation.refund(this.#clock.monotonicMs(), cause);

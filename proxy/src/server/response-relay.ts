@@ -27,11 +27,17 @@ import { fieldOf, removeField } from "./fields.ts";
 import type { Downstream } from "./downstream.ts";
 import { joinTunnel } from "./tunnel.ts";
 
+/** One attempt, and the request whose response it brings. */
 export interface RelayOptions {
+  /** Times the attempt, and waits for the end of a response. */
   readonly clock: Clock;
+  /** Receives the response. */
   readonly downstream: Downstream;
+  /** Gets the status, the bytes and the usage of the response. */
   readonly record: RequestRecord;
+  /** The units that the request holds of its limits; undefined if it has no limits. */
   readonly admission: RequestReservation | undefined;
+  /** Edits the flat header section in place; undefined if there is nothing to edit. */
   readonly editResponse: HeaderEditor | undefined;
   /** Whether tokens of the response are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
@@ -41,8 +47,9 @@ export interface RelayOptions {
   readonly reportsCharge: boolean;
   /** The request as it was sent. */
   readonly asked: ProviderTarget;
-  /** The address of the client. */
+  /** Address of the client; an IPv6 address as its network. */
   readonly client: string;
+  /** Decides whether the response is forwarded, and receives failures before its start. */
   readonly owner: RelayOwner;
 }
 
@@ -66,6 +73,7 @@ const maxAwaitedBytes = 64 * 1024;
 /** The highest that HTTP/2 can say by Node; HTTP/1.1 passes on what some sites make up. */
 const maxHttp2Status = 599;
 
+/** The response to one attempt. `settle` charges its cost once, whatever becomes of it. */
 export class ResponseRelay implements ResponseSink {
   readonly #options: RelayOptions;
   /** When its call was made; monotonic. */
@@ -84,8 +92,15 @@ export class ResponseRelay implements ResponseSink {
   /** The event that `#waitTimer` is for. */
   #waitingEvent: object | undefined;
   /**
-   * `dropped`: the response is not forwarded, since another one is. `abandoned`: the client has left, and the
-   * response is only read for its usage.
+   * The state of the response towards the client.
+   * - `awaitingHead`: no head has arrived. An accepted head moves it to `headHeld`, a switch of protocols to `ended`.
+   * - `headHeld`: the head waits for the end of the turn, or of the response. Then it is sent alone (`started`) or with
+   *   the complete body (`ended`).
+   * - `started`: the head was sent. The end, a failure or `cutOff` move it to `ended`.
+   * - `ended`: the client gets nothing more.
+   * - `dropped`: the response is not forwarded: its status is retried, or it failed before `started`. Another attempt
+   *   or a local reply follows.
+   * - `abandoned`: `abandon` moves it here when the client has left. The response is only read for its usage.
    */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
   #abandoned: AbandonedResponse | undefined;

@@ -33,11 +33,13 @@ export interface Stallable {
   stallState: StallState | undefined;
 }
 
+/** The two timeouts, and the requests that they apply to. At least one timeout is above 0. */
 export interface StreamIdleTimeoutsOptions {
+  /** Times the looks, eight for each timeout. */
   readonly clock: Clock;
-  /** After so long without a byte a request is ended; 0: never. */
+  /** Milliseconds after which a request without a byte in either direction is ended; 0: never. */
   readonly timeoutMs: number;
-  /** As `timeoutMs`, of one that delays others and stays below the minimum rate; 0: no such rule. */
+  /** As `timeoutMs`, for a request that delays others and stays below 500 bytes a second; 0: no such rule. */
   readonly contendedTimeoutMs: number;
   /** Whether any request waits for a connection to a backend; asked often. */
   readonly isContended: () => boolean;
@@ -61,6 +63,7 @@ export interface StallState {
   readonly paidMs: number;
 }
 
+/** Looks at all requests of a worker from time to time. `close` stops it. */
 export class StreamIdleTimeouts {
   readonly #options: StreamIdleTimeoutsOptions;
   #timer: Timer;

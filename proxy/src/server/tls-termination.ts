@@ -30,6 +30,7 @@ const handshakeTimeoutMs = 10_000;
 /** Ends a handshake. It is not part of the API of node:tls. */
 const handshakeFault = new Error("no certificate could be chosen");
 
+/** The TLS server of one bind, for a fixed list of listeners. A handshake has 10 s. */
 export class TlsTermination {
   readonly #names = new HostTable<CompiledListener>();
   /** Never listens: connections are handed to it. */

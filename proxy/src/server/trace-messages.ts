@@ -18,6 +18,7 @@ import type { Severity } from "../telemetry/trace/request-trace.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
 import type { RequestHead } from "./request-head.ts";
 
+/** The head of the request, with secrets redacted. `worker` counts from 1. */
 export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHead, worker: number): TraceMessage {
   const { requestId, method, scheme, authority, path, httpVersion, sourceAddress } = record;
   return {
@@ -34,6 +35,10 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
   };
 }
 
+/**
+ * The listener, the route and the match that were found; undefined `match` or `listener` means none. `passedOver.rules`
+ * are rules that do not match, the best fitting first, and `more` is the number of further ones.
+ */
 export function routeSelection(
   match: RouteMatch<CompiledRule> | undefined,
   listener: Listener | undefined,
@@ -68,6 +73,7 @@ function describeMatch({ path, method, headers, query }: Match): string {
   ].join(", ");
 }
 
+/** The policies whose limits apply to the rule, by policy and target, with the number of their local entries. */
 export function policySelection({ limits, globalLimits }: CompiledRule): TraceMessage {
   const local = Map.groupBy(limits.limits, ({ policy, target }) => `${policy}\n${target}`);
   const global = Map.groupBy(globalLimits?.limits ?? [], ({ policy, target }) => `${policy}\n${target}`);
@@ -102,11 +108,13 @@ export function localPolicy({ limit, key, capacity, used, isAllowed }: EntryFigu
   };
 }
 
+/** The decision of a rate limit service, or of the fallback, about one policy. */
 export function globalPolicy({ limit, outcome, by }: GlobalDecision): TraceMessage {
   const { policy, target, mode, service } = limit;
   return { type: "policy", kind: "globalRateLimit", policy, target, mode, decision: outcome, by, service };
 }
 
+/** Success if the limit allowed the request, otherwise a warning. */
 export function severityOf(decision: "allowed" | "denied" | "shadowDenied"): Severity {
   return decision === "allowed" ? "success" : "warn";
 }
@@ -125,6 +133,7 @@ export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | 
   };
 }
 
+/** The end of the request: its status (0 if no response started), attempts and body sizes in bytes. */
 export function requestFinished({ status, reason, calls, requestBytes, responseBytes }: RequestRecord): TraceMessage {
   const cause = reason === undefined ? {} : { reason };
   return { type: "requestFinished", status, ...cause, calls, requestBytes, responseBytes };

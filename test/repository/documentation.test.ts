@@ -1,0 +1,81 @@
+/**
+ * Every symbol that product source exports has a documentation comment. A file that exports one symbol and starts with a
+ * comment counts as documented: that comment is about the symbol.
+ */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import ts from "typescript";
+import { expect, test } from "vitest";
+
+const repository = join(import.meta.dirname, "../..");
+
+/** Folders with symbols that still lack a comment. A folder leaves this list with its last such symbol. */
+const pending: readonly string[] = [
+  "proxy/src/admin/",
+  "proxy/src/app/",
+  "proxy/src/cel/",
+  "proxy/src/connect/",
+  "proxy/src/controller/",
+  "proxy/src/ir/",
+  "proxy/src/llm/",
+  "proxy/src/offline/",
+  "proxy/src/policy/",
+  "proxy/src/regex/",
+  "proxy/src/routing/",
+  "proxy/src/status/",
+  "proxy/src/translate/",
+  "proxy/src/upstream/",
+  "protos/src/",
+  "ratelimit-service/src/",
+  "runtime/src/",
+];
+
+const workspaces = ["admin-api", "admin-ui", "protos", "proxy", "proxyctl", "ratelimit-service", "runtime"];
+const files = execFileSync("git", ["ls-files", ...workspaces.map((folder) => `${folder}/src/`)], {
+  cwd: repository,
+  encoding: "utf8",
+})
+  .split("\n")
+  .filter((path) => /\.tsx?$/.test(path) && !/\.test\.tsx?$|\/testing\/|\/testdata\//.test(path));
+
+/** Of each exported symbol, as "file name". */
+const symbols = files.flatMap((file) => {
+  const source = ts.createSourceFile(file, readFileSync(join(repository, file), "utf8"), ts.ScriptTarget.Latest, true);
+  const exported = source.statements.filter(isExported);
+  const isFileComment = exported.length === 1 && source.text.startsWith("/**");
+  return exported.flatMap((statement) => {
+    const isDocumented = isFileComment || ts.getJSDocCommentsAndTags(statement).length > 0;
+    return namesOf(statement).map((name) => ({ symbol: `${file} ${name}`, isDocumented }));
+  });
+});
+
+test("every exported symbol of product source has a documentation comment", () => {
+  expect(symbols.length).toBeGreaterThan(2_000);
+  const undocumented = symbols.filter(({ symbol, isDocumented }) => !isDocumented && !isPending(symbol));
+  expect(undocumented.map(({ symbol }) => symbol)).toEqual([]);
+});
+
+test("no folder is pending whose symbols are all documented", () => {
+  const isComplete = (folder: string): boolean =>
+    symbols.every(({ symbol, isDocumented }) => isDocumented || !symbol.startsWith(folder));
+  expect(pending.filter(isComplete)).toEqual([]);
+});
+
+function isPending(symbol: string): boolean {
+  return pending.some((folder) => symbol.startsWith(folder));
+}
+
+function isExported(statement: ts.Statement): boolean {
+  if (!ts.canHaveModifiers(statement)) return false;
+  return ts.getModifiers(statement)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true;
+}
+
+/** The names that an exported declaration declares. */
+function namesOf(statement: ts.Statement): readonly string[] {
+  if (ts.isVariableStatement(statement)) {
+    return statement.declarationList.declarations.map(({ name }) => name.getText());
+  }
+  const name = ts.getNameOfDeclaration(statement as ts.DeclarationStatement);
+  return [name?.getText() ?? "default"];
+}
