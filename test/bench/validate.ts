@@ -9,7 +9,7 @@ import type { BenchCase } from "./cases.ts";
 import { applyLoad } from "./load.ts";
 
 /** An answer as curl saw it. */
-interface Answer {
+interface TestResponse {
   readonly status: string;
   /** Status line and headers, lower case. */
   readonly head: string;
@@ -26,18 +26,18 @@ export async function validate(benchCase: BenchCase, port: number, backendPort: 
     return;
   }
   const expected = await ask({ ...benchCase, load: "wrk", listener: "plain" }, backendPort);
-  const answer = await ask(benchCase, port);
+  const response = await ask(benchCase, port);
   const where = `${benchCase.method} ${benchCase.path} on port ${port}`;
-  if (answer.status !== "200") throw new Error(`${where}: status ${answer.status}, expected 200: ${answer.body}`);
-  if (answer.body !== expected.body) {
-    throw new Error(`${where}: a body of ${answer.body.length} characters differs from the backend's own`);
+  if (response.status !== "200") throw new Error(`${where}: status ${response.status}, expected 200: ${response.body}`);
+  if (response.body !== expected.body) {
+    throw new Error(`${where}: a body of ${response.body.length} characters differs from the backend's own`);
   }
-  if (benchCase.expectHeader !== undefined && !answer.head.includes(`\r\n${benchCase.expectHeader}:`)) {
-    throw new Error(`${where}: no header ${benchCase.expectHeader} in\n${answer.head}`);
+  if (benchCase.expectHeader !== undefined && !response.head.includes(`\r\n${benchCase.expectHeader}:`)) {
+    throw new Error(`${where}: no header ${benchCase.expectHeader} in\n${response.head}`);
   }
 }
 
-async function ask({ method, path, headers, body, load, listener }: BenchCase, port: number): Promise<Answer> {
+async function ask({ method, path, headers, body, load, listener }: BenchCase, port: number): Promise<TestResponse> {
   const args = [
     ...["--silent", "--show-error", "--include", "--max-time", "5", "--request", method],
     ...(listener === "tls" ? ["--insecure"] : []),

@@ -42,10 +42,10 @@ export async function exhaust({ proxy, port }: Quickstart): Promise<string> {
   const body = JSON.stringify({ model: "mock", messages: [{ role: "user", content: "Why?" }] });
   for (let refused = 0, sent = 0; sent < 30; sent++) {
     const headers = { "content-type": "application/json" };
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
-    await answer.text();
-    if (answer.status !== 429 || ++refused < 5) continue;
-    const id = answer.headers.get("x-request-id") ?? "";
+    const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
+    await response.text();
+    if (response.status !== 429 || ++refused < 5) continue;
+    const id = response.headers.get("x-request-id") ?? "";
     await proxy.logged((line) => line["requestId"] === id);
     return id;
   }

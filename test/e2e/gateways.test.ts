@@ -37,8 +37,8 @@ async function twoServe(): Promise<void> {
     (await readyProxies(namespace, "edge")).length === 2 ? true : undefined,
   );
   await eventually("both proxies answer", async () => {
-    const answers = await askMany(16, models);
-    return answers.every(({ status }) => status === 200) ? true : undefined;
+    const responses = await askMany(16, models);
+    return responses.every(({ status }) => status === 200) ? true : undefined;
   });
 }
 
@@ -57,9 +57,9 @@ describe("the proxies of a Gateway", () => {
     const deployment = `deployment/${await deploymentName()}`;
     await kubectl(["-n", namespace, "rollout", "restart", deployment]);
     await kubectl(["-n", namespace, "rollout", "status", deployment, "--timeout=150s"]);
-    const answers = await load.stop();
-    expect(answers.length).toBeGreaterThan(100);
-    expect(failuresOf(answers)).toEqual([]);
+    const responses = await load.stop();
+    expect(responses.length).toBeGreaterThan(100);
+    expect(failuresOf(responses)).toEqual([]);
     await twoServe();
   });
 

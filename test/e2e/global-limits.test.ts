@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask, askMany, askUntilRefused, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
+import { ask, askMany, askUntilDenied, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
 import {
   apply,
   createNamespace,
@@ -64,8 +64,8 @@ function newUser(): Question {
 /** Waits until the service decides for all threads of both replicas: its limit is told in every answer. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
-    const answers = await askMany(enoughForAllThreads, newUser());
-    return answers.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${sharedLimit}`))
+    const responses = await askMany(enoughForAllThreads, newUser());
+    return responses.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${sharedLimit}`))
       ? true
       : undefined;
   });
@@ -79,9 +79,9 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const answers = await askUntilRefused(newUser(), { refusals: 20 });
-  expect(tally(answers)).toEqual({ 200: sharedLimit, 429: answers.length - sharedLimit });
-  const refused = answers.find(({ status }) => status === 429);
+  const responses = await askUntilDenied(newUser(), { refusals: 20 });
+  expect(tally(responses)).toEqual({ 200: sharedLimit, 429: responses.length - sharedLimit });
+  const refused = responses.find(({ status }) => status === 429);
   expect(refused?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
 }
 
@@ -108,18 +108,18 @@ describe("a global limit over two replicas of the proxy and two of the service",
     const half = { ...user, "x-mock-total-tokens": `${sharedTokens / 2}` };
     const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
     const streamed = { path: "/v1/chat/completions", headers: half, body };
-    const answers = [await ask(streamed), await ask(streamed)];
-    for (const { status, body: text } of answers) {
+    const responses = [await ask(streamed), await ask(streamed)];
+    for (const { status, body: text } of responses) {
       expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
     }
     // The proxies charge what an answer has cost when it has ended, and nobody waits for it.
     const refused = await eventually("the budget is used up", async () => {
-      const answer = await ask({ path: "/v1/models", headers: { ...user } });
-      answers.push(answer);
-      return answer.status === 429 ? answer : undefined;
+      const response = await ask({ path: "/v1/models", headers: { ...user } });
+      responses.push(response);
+      return response.status === 429 ? response : undefined;
     });
     expect(refused.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
-    expect(answers.length, "refused for its tokens, not for its requests").toBeLessThanOrEqual(sharedLimit);
+    expect(responses.length, "refused for its tokens, not for its requests").toBeLessThanOrEqual(sharedLimit);
   });
 
   test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {
@@ -127,11 +127,11 @@ describe("a global limit over two replicas of the proxy and two of the service",
     await scale(service.name, 0);
     // Breakers open with the first failures.
     await eventually("the proxies decide", async () => {
-      const answers = await askMany(8, newUser());
-      return answers.every(({ headers }) => headers["x-ratelimit-limit"] === `${fallback}`) ? true : undefined;
+      const responses = await askMany(8, newUser());
+      return responses.every(({ headers }) => headers["x-ratelimit-limit"] === `${fallback}`) ? true : undefined;
     });
-    const answers = await askMany(20, newUser());
-    for (const { headers } of answers) expect(headers).not.toHaveProperty("x-envoy-ratelimited");
+    const responses = await askMany(20, newUser());
+    for (const { headers } of responses) expect(headers).not.toHaveProperty("x-envoy-ratelimited");
     await scale(service.name, 2);
     await untilShared();
     expect(failuresOf(await load.stop())).toEqual([]);

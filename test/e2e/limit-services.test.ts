@@ -10,7 +10,7 @@ import { leaveOut } from "../../scripts/not-run.ts";
 import {
   ask,
   askMany,
-  askUntilRefused,
+  askUntilDenied,
   examplePort,
   failuresOf,
   type Question,
@@ -59,8 +59,8 @@ function patchOf(global: object): readonly string[] {
 /** Waits until the service decides for all threads of both replicas: its limit is told in every answer. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
-    const answers = await askMany(enoughForAllThreads, newUser());
-    return answers.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${limit}`))
+    const responses = await askMany(enoughForAllThreads, newUser());
+    return responses.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${limit}`))
       ? true
       : undefined;
   });
@@ -74,9 +74,9 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const answers = await askUntilRefused(newUser(), { refusals: 20 });
-  expect(tally(answers)).toEqual({ 200: limit, 429: answers.length - limit });
-  expect(answers.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+  const responses = await askUntilDenied(newUser(), { refusals: 20 });
+  expect(tally(responses)).toEqual({ 200: limit, 429: responses.length - limit });
+  expect(responses.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
 }
 
 /** Two answers that cost more than the budget of tokens, and the refusal of what comes after. */
@@ -115,8 +115,8 @@ async function expectOutageUnnoticed(namespace: string, deployment: string): Pro
   await using load = startLoad(newUser());
   await kubectl(["-n", namespace, "scale", `deployment/${deployment}`, "--replicas=0"]);
   await eventually("the proxies decide", async () => {
-    const answers = await askMany(8, newUser());
-    return answers.every(({ headers }) => headers["x-ratelimit-limit"] === `${share}`) ? true : undefined;
+    const responses = await askMany(8, newUser());
+    return responses.every(({ headers }) => headers["x-ratelimit-limit"] === `${share}`) ? true : undefined;
   });
   await scale(namespace, deployment, 1);
   await untilShared();
@@ -203,11 +203,11 @@ test("our image enforces what Envoy Gateway sends by xDS, and has the reference'
   ];
   await kubectl(patchOf({ descriptors: [{ entries }] }));
   await eventually("the limit of Envoy Gateway is told", async () => {
-    const answers = await askMany(enoughForAllThreads, newUser());
-    return answers.every(({ headers }) => headers["x-ratelimit-limit"] === "3, 3;w=3600") ? true : undefined;
+    const responses = await askMany(enoughForAllThreads, newUser());
+    return responses.every(({ headers }) => headers["x-ratelimit-limit"] === "3, 3;w=3600") ? true : undefined;
   });
-  const answers = await askUntilRefused(newUser(), { refusals: 8 });
-  expect(tally(answers)).toEqual({ 200: 3, 429: answers.length - 3 });
+  const responses = await askUntilDenied(newUser(), { refusals: 8 });
+  expect(tally(responses)).toEqual({ 200: 3, 429: responses.length - 3 });
   const metrics = await viaApi(namespace, "envoy-ratelimit:19001/proxy/metrics");
   for (const metric of ["total_hits", "within_limit", "over_limit"]) {
     expect(metrics).toMatch(

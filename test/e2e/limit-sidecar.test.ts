@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { changeChartValues } from "./support/chart-values.ts";
-import { type Answer, askMany, askUntilRefused, type Question, startLoad, tally } from "./support/client.ts";
+import { type TestResponse, askMany, askUntilDenied, type Question, startLoad, tally } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, list, readyProxies } from "./support/cluster.ts";
 import { gateway, llm, policy, route } from "./support/manifests.ts";
 
@@ -42,7 +42,7 @@ async function untilEnforced(): Promise<void> {
   );
 }
 
-function hasLimit(headers: Answer["headers"]): boolean {
+function hasLimit(headers: TestResponse["headers"]): boolean {
   return String(headers["x-ratelimit-limit"]).startsWith(`${limit}`);
 }
 
@@ -85,7 +85,7 @@ describe.each([
 
   test(`allows each user ${allowed} requests`, async () => {
     await enoughOfTheMinute();
-    const responses = await askUntilRefused(newUser());
+    const responses = await askUntilDenied(newUser());
     expect(tally(responses)).toEqual({ 200: allowed, 429: responses.length - allowed });
   });
 

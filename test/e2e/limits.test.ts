@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask, askMany, askUntilRefused, startLoad, tally } from "./support/client.ts";
+import { ask, askMany, askUntilDenied, startLoad, tally } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, readyProxies } from "./support/cluster.ts";
 import { gateway, llm, policy, route } from "./support/manifests.ts";
 
@@ -21,10 +21,10 @@ beforeAll(async () => {
   );
   // A pod is ready before the node sends it a share of what comes in.
   await eventually("both are asked", async () => {
-    const answers = await askMany(16, chat);
+    const responses = await askMany(16, chat);
     const pods = await readyProxies(namespace, "limits");
     const logs = await Promise.all(pods.map(({ metadata }) => kubectl(["-n", namespace, "logs", metadata.name])));
-    return answers.every(({ status }) => status === 200) && logs.every((log) => log.includes(chat.path))
+    return responses.every(({ status }) => status === 200) && logs.every((log) => log.includes(chat.path))
       ? true
       : undefined;
   });
@@ -38,8 +38,8 @@ afterAll(async () => {
 async function limit(...policies: readonly object[]): Promise<void> {
   await kubectl(["-n", namespace, "delete", "proxypolicies", "--all", "--wait"]);
   await eventually("no limit is left", async () => {
-    const answers = await askMany(16, chat);
-    return answers.every(({ headers }) => !("x-ratelimit-limit" in headers)) ? true : undefined;
+    const responses = await askMany(16, chat);
+    return responses.every(({ headers }) => !("x-ratelimit-limit" in headers)) ? true : undefined;
   });
   await apply(namespace, ...policies);
 }
@@ -52,16 +52,16 @@ async function expectAttached(name: string): Promise<void> {
 describe("local limits over two replicas", () => {
   test("admit on a route what each replica has, and not one more", async () => {
     await limit(policy("route", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests: 5, unit: "Hours" }] }));
-    const answers = await askUntilRefused(chat);
-    expect(tally(answers)).toEqual({ 200: 10, 429: answers.length - 10 });
+    const responses = await askUntilDenied(chat);
+    expect(tally(responses)).toEqual({ 200: 10, 429: responses.length - 10 });
     expect((await ask({ path: "/free/v1/models" })).status).toBe(200);
     await expectAttached("route");
   });
 
   test("on a Gateway are a ceiling over all its routes", async () => {
     await limit(policy("ceiling", { kind: "Gateway", name: "limits" }, { local: [{ requests: 6, unit: "Hours" }] }));
-    const answers = await askUntilRefused(chat);
-    expect(tally(answers)).toEqual({ 200: 12, 429: answers.length - 12 });
+    const responses = await askUntilDenied(chat);
+    expect(tally(responses)).toEqual({ 200: 12, 429: responses.length - 12 });
     const others = await askMany(20, { path: "/free/v1/models" });
     expect(tally(others)).toEqual({ 429: 20 });
     await expectAttached("ceiling");
@@ -74,10 +74,10 @@ describe("local limits over two replicas", () => {
       body: { ...question.body, stream: true },
       headers: { "x-mock-total-tokens": "150" },
     };
-    const answers = await askUntilRefused(streamed, { refusals: 20, width: 1 });
-    expect(tally(answers)).toEqual({ 200: 2, 429: answers.length - 2 });
-    for (const { body } of answers.filter(({ status }) => status === 200)) expect(body).toMatch(/data: \[DONE\]\s*$/);
-    const refused = answers.find(({ status }) => status === 429);
+    const responses = await askUntilDenied(streamed, { refusals: 20, width: 1 });
+    expect(tally(responses)).toEqual({ 200: 2, 429: responses.length - 2 });
+    for (const { body } of responses.filter(({ status }) => status === 200)) expect(body).toMatch(/data: \[DONE\]\s*$/);
+    const refused = responses.find(({ status }) => status === 429);
     expect(refused?.body).toBe("rate limit exceeded");
     expect(refused?.headers).toMatchObject({ "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0" });
     expect(refused?.headers).not.toHaveProperty("x-envoy-ratelimited");
@@ -97,6 +97,6 @@ describe("local limits over two replicas", () => {
 });
 
 async function limitEverywhere(value: string): Promise<true | undefined> {
-  const answers = await askMany(12, chat);
-  return answers.every(({ headers }) => headers["x-ratelimit-limit"] === value) ? true : undefined;
+  const responses = await askMany(12, chat);
+  return responses.every(({ headers }) => headers["x-ratelimit-limit"] === value) ? true : undefined;
 }

@@ -168,11 +168,11 @@ test("a real Envoy keeps its place, and asks our service", async () => {
   await rolledOut("envoy");
   const question = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
   await eventually("Envoy answers", async () => {
-    const [answer] = await askMany(1, { path: "/v1/models" });
-    return answer?.status === 200 ? true : undefined;
+    const [response] = await askMany(1, { path: "/v1/models" });
+    return response?.status === 200 ? true : undefined;
   });
-  const answers = await askMany(20, question);
-  expect(tally(answers)).toEqual({ 200: limit, 429: 20 - limit });
-  expect(answers.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+  const responses = await askMany(20, question);
+  expect(tally(responses)).toEqual({ 200: limit, 429: 20 - limit });
+  expect(responses.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
   await kubectl(["-n", namespace, "delete", "deployment,service,configmap", "envoy", "--wait"]);
 });

@@ -74,10 +74,10 @@ function testUpgradeFrom(from: string): void {
     await using shared = startLoad({ path: "/shared/v1/models" });
     await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
     await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
-    const answers = await own.stop();
-    expect(tally(answers)).toEqual({ 200: answers.length });
+    const responses = await own.stop();
+    expect(tally(responses)).toEqual({ 200: responses.length });
     expect(failuresOf(await shared.stop())).toEqual([]);
-    expect(answers.length).toBeGreaterThan(100);
+    expect(responses.length).toBeGreaterThan(100);
   });
 }
 

@@ -42,7 +42,7 @@ test("two proxies share six requests a minute; without the service each admits t
     await response.body?.cancel();
     return [response.status, response.headers.has("x-envoy-ratelimited")];
   };
-  const answers = async (count: number, user: string) => {
+  const respond = async (count: number, user: string) => {
     const all = [];
     for (let turn = 0; turn < count; turn++) all.push(await ask(turn, user));
     return all;
@@ -50,7 +50,7 @@ test("two proxies share six requests a minute; without the service each admits t
   /** Of requests in one window: where a minute ended between them, of the same requests by another user. */
   const answersOfOneMinute = async (count: number, user: string): Promise<unknown[]> => {
     const startedMinute = minuteNow();
-    const all = await answers(count, user);
+    const all = await respond(count, user);
     return minuteNow() === startedMinute ? all : await answersOfOneMinute(count, `${user}-again`);
   };
   const passed = [200, false];

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createConnection, type Socket } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, routeManifest, startGateway, type TestGateway } from "../support/gateway.ts";
 
 function configuration(provider: string, { port }: TestBackend, key: string): string {
@@ -40,7 +40,7 @@ const keysOf = ({ requests }: TestBackend) =>
   requests.map(({ headers }) => headers.authorization ?? headers["x-api-key"]);
 
 test("a request that began before takes its key to the former server, and later ones theirs to the new one", async () => {
-  const [before, after] = [await startBackend(answering(200, "{}")), await startBackend(answering(200, "{}"))];
+  const [before, after] = [await startBackend(respondWith(200, "{}")), await startBackend(respondWith(200, "{}"))];
   const gateway = await startGateway(configuration("openai", before, "sk-before"));
   const began = await beginRequest(gateway);
   await gateway.apply(configuration("anthropic", after, "sk-after"));
@@ -53,20 +53,20 @@ test("a request that began before takes its key to the former server, and later 
 });
 
 test("so does one that began two edits ago, also where its Backend is gone", async () => {
-  const servers = [await startBackend(answering(200, "{}")), await startBackend(answering(200, "{}"))] as const;
+  const servers = [await startBackend(respondWith(200, "{}")), await startBackend(respondWith(200, "{}"))] as const;
   const gateway = await startGateway(configuration("openai", servers[0], "sk-0"));
   const began = await beginRequest(gateway);
   await gateway.apply(configuration("openai", servers[1], "sk-1"));
   await gateway.apply(manifests(gatewayManifest()));
   const answered = once(began.socket, "data");
   began.finish();
-  const [answer] = (await answered) as [Buffer];
-  expect(answer.toString("latin1")).toMatch(/^HTTP\/1\.1 200 /);
+  const [response] = (await answered) as [Buffer];
+  expect(response.toString("latin1")).toMatch(/^HTTP\/1\.1 200 /);
   expect([keysOf(servers[0]), keysOf(servers[1])]).toEqual([["Bearer sk-0"], []]);
 });
 
 test("a new key for the same server uses the connections that are open", async () => {
-  const server = await startBackend(answering(200, "{}"));
+  const server = await startBackend(respondWith(200, "{}"));
   const gateway = await startGateway(configuration("openai", server, "sk-before"));
   const ask = async () => {
     const request = await beginRequest(gateway);

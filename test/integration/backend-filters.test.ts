@@ -13,8 +13,8 @@ async function serve(rule: string) {
     manifests(gatewayManifest(), backendManifest("echo", port), routeManifest("r", [rule])),
   );
   return async (path = "/"): Promise<{ echo: Echo; headers: Headers }> => {
-    const answer = await fetch(`${gateway.url()}${path}`, { headers: { "x-kept": "1" } });
-    return { echo: (await answer.json()) as Echo, headers: answer.headers };
+    const response = await fetch(`${gateway.url()}${path}`, { headers: { "x-kept": "1" } });
+    return { echo: (await response.json()) as Echo, headers: response.headers };
   };
 }
 

@@ -56,7 +56,7 @@ function leave({ stream }: Arrival, last: number): void {
   stream.session?.goaway(constants.NGHTTP2_NO_ERROR, last);
 }
 
-function answer({ stream, path }: Arrival): void {
+function respond({ stream, path }: Arrival): void {
   if (!stream.headersSent) stream.respond({ ":status": 200 });
   stream.end(path);
 }
@@ -79,7 +79,7 @@ test.each([
 ])("what it has not taken is sent by another connection, with a body %s", async (_what, body) => {
   const { gateway, paths } = await startEndpoint((arrival) => {
     if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
-    else if (arrival.path === "/second") answer(arrival);
+    else if (arrival.path === "/second") respond(arrival);
   });
   const first = post(`${gateway.url()}/first`).catch(() => undefined);
   await expect.poll(paths).toEqual(["/first"]);
@@ -104,17 +104,17 @@ test.each([
   expect((await post(`${gateway.url()}/second`)).status).toBe(502);
   const third = post(`${gateway.url()}/third`);
   await expect.poll(() => paths().at(-1)).toBe("/third");
-  for (const arrival of arrivals) if (arrival.path !== "/second") answer(arrival);
+  for (const arrival of arrivals) if (arrival.path !== "/second") respond(arrival);
   expect([await (await first).text(), await (await third).text()]).toEqual(["/first", "/third"]);
   expect(paths()).toEqual(["/first", "/second", "/second", "/third"]);
 });
 
 test("what it has taken is finished, though the connection that follows leaves too", async () => {
   const { gateway, arrivals, paths } = await startEndpoint((arrival) => {
-    if (arrival.path === "/other") answer(arrival);
+    if (arrival.path === "/other") respond(arrival);
     if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 3);
     if (arrival.path !== "/second" || arrival.connection === 0) return;
-    answer(arrival);
+    respond(arrival);
     leave(arrival, 1);
   });
   await post(`${gateway.url()}/other`);
@@ -122,7 +122,7 @@ test("what it has taken is finished, though the connection that follows leaves t
   await expect.poll(paths).toEqual(["/other", "/first"]);
   expect((await post(`${gateway.url()}/second`)).status).toBe(200);
   expect((await post(`${gateway.url()}/other`)).status).toBe(200);
-  for (const arrival of arrivals) if (arrival.path === "/first") answer(arrival);
+  for (const arrival of arrivals) if (arrival.path === "/first") respond(arrival);
   expect((await first).status).toBe(200);
   expect(paths()).toEqual(["/other", "/first", "/second", "/second", "/other"]);
 });
@@ -164,7 +164,7 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
 test("a stream that it refuses is opened once more, whatever the method", async () => {
   const { gateway, paths, arrivals } = await startEndpoint((arrival) => {
     if (arrivals.length === 1) arrival.stream.close(constants.NGHTTP2_REFUSED_STREAM);
-    else answer(arrival);
+    else respond(arrival);
   });
   expect((await post(gateway.url())).status).toBe(200);
   expect(paths()).toEqual(["/", "/"]);

@@ -33,13 +33,13 @@ function manifestsFor(backends: readonly TestBackend[], rule = ""): string {
 }
 
 /** Sends a request and waits until the proxy has it under way or has answered. */
-async function ask(gateway: TestGateway, init?: RequestInit): Promise<{ readonly answer: Promise<Response> }> {
+async function ask(gateway: TestGateway, init?: RequestInit): Promise<{ readonly response: Promise<Response> }> {
   const before = pending(gateway);
   const done = gateway.records.length;
-  const answer = fetch(gateway.url(), init);
-  answer.catch(() => undefined);
+  const response = fetch(gateway.url(), init);
+  response.catch(() => undefined);
   await expect.poll(() => pending(gateway) > before || gateway.records.length > done).toBe(true);
-  return { answer };
+  return { response };
 }
 
 function pending(gateway: TestGateway): number {
@@ -56,7 +56,7 @@ describe("connections to an endpoint", () => {
     for (let i = 0; i < asked.length; i++) {
       await expect.poll(() => held.length).toBeGreaterThan(i);
       held[i]?.end(String(i));
-      expect(await (await asked[i]?.answer)?.text()).toBe(String(i));
+      expect(await (await asked[i]?.response)?.text()).toBe(String(i));
     }
     expect(sockets.size).toBe(2);
   });
@@ -71,10 +71,10 @@ describe("connections to an endpoint", () => {
     await gateway.apply(manifestsFor([other]));
     expect(await (await fetch(gateway.url())).text()).toBe("other");
     held[0]?.end("first");
-    expect(await (await first.answer).text()).toBe("first");
+    expect(await (await first.response).text()).toBe("first");
     await expect.poll(() => held.length).toBe(2);
     held[1]?.end("second");
-    expect(await (await waiting.answer).text()).toBe("second");
+    expect(await (await waiting.response).text()).toBe("second");
     await closed;
   });
 });
@@ -83,24 +83,24 @@ describe("requests to a backend", () => {
   test("beyond the bound are answered with 503 and a reason, until one has ended", async () => {
     const { gateway, held } = await start({ maxRequests: 2 });
     const asked = [await ask(gateway), await ask(gateway)];
-    const third = await (await ask(gateway)).answer;
+    const third = await (await ask(gateway)).response;
     expect(third.status).toBe(503);
     expect(await third.text()).toBe("backend overloaded");
     expect(gateway.records[0]).toMatchObject({ ...refused, backend: "Service/default/svc:80", calls: 0 });
     await expect.poll(() => held.length).toBe(2);
     held[0]?.end();
-    await (await asked[0]?.answer)?.text();
+    await (await asked[0]?.response)?.text();
     const fourth = await ask(gateway);
     await expect.poll(() => held.length).toBe(3);
     held[2]?.end();
-    expect((await fourth.answer).status).toBe(200);
+    expect((await fourth.response).status).toBe(200);
   });
 
   test("that would wait beyond the bound are answered with 503", async () => {
     const { gateway } = await start({ maxConnections: 1, maxWaiting: 1 });
     await ask(gateway);
     await ask(gateway);
-    expect((await (await ask(gateway)).answer).status).toBe(503);
+    expect((await (await ask(gateway)).response).status).toBe(503);
     expect(gateway.records[0]).toMatchObject(refused);
   });
 
@@ -117,7 +117,7 @@ describe("requests to a backend", () => {
     held[0]?.end();
     await expect.poll(() => held.length).toBe(2);
     held[1]?.end();
-    expect((await third.answer).status).toBe(200);
+    expect((await third.response).status).toBe(200);
   });
 
   describe("that wait for a connection", () => {
@@ -128,14 +128,14 @@ describe("requests to a backend", () => {
       gateway.clock.advance(400);
       const late = await ask(gateway);
       gateway.clock.advance(600);
-      expect((await early.answer).status).toBe(503);
+      expect((await early.response).status).toBe(503);
       expect(gateway.records).toMatchObject([{ ...refused, durationMs: 1_000 }]);
       await expect.poll(() => held.length).toBe(1);
       held[0]?.end();
-      expect((await served.answer).status).toBe(200);
+      expect((await served.response).status).toBe(200);
       await expect.poll(() => held.length).toBe(2);
       held[1]?.end();
-      expect((await late.answer).status).toBe(200);
+      expect((await late.response).status).toBe(200);
     });
 
     test("do not stand in line again, whatever the rule says of retries", async () => {
@@ -143,7 +143,7 @@ describe("requests to a backend", () => {
       await ask(gateway);
       const waiting = await ask(gateway);
       gateway.clock.advance(1_000);
-      expect((await waiting.answer).status).toBe(503);
+      expect((await waiting.response).status).toBe(503);
       expect(gateway.records[0]).toMatchObject({ ...refused, calls: 1 });
     });
 
@@ -153,7 +153,7 @@ describe("requests to a backend", () => {
       for (let i = 0; i < 6; i++) {
         const waiting = await ask(gateway);
         gateway.clock.advance(1_000);
-        expect((await waiting.answer).status).toBe(503);
+        expect((await waiting.response).status).toBe(503);
       }
       expect(gateway.dataPlane.endpoints()).toMatchObject([{ health: 1, consecutiveFailures: 0, timesEjected: 0 }]);
     });
@@ -167,7 +167,7 @@ describe("requests to a backend", () => {
       gateway.clock.advance(100);
       const waiting = await ask(gateway);
       gateway.clock.advance(300);
-      expect((await waiting.answer).status).toBe(504);
+      expect((await waiting.response).status).toBe(504);
       expect(gateway.records.map((record) => record.reason)).toEqual([reason, reason]);
     });
   });

@@ -27,13 +27,13 @@ function serve(port: number, appProtocol: string, options?: Parameters<typeof st
 }
 
 /** An HTTP/2 server without TLS that tells each request back; `sessions` are the connections that came. */
-async function startHttp2Backend(answer: (stream: ServerHttp2Stream, headers: object) => void = tellBack) {
+async function startHttp2Backend(respond: (stream: ServerHttp2Stream, headers: object) => void = tellBack) {
   const sessions: ServerHttp2Session[] = [];
   const server = createServer();
   server.on("session", (session) => sessions.push(session));
   server.on("stream", (stream: ServerHttp2Stream, headers) => {
     stream.on("error", () => undefined);
-    answer(stream, headers);
+    respond(stream, headers);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(async () => {
@@ -72,9 +72,13 @@ describe("kubernetes.io/h2c", () => {
   test("a client's HTTP/1.1 request reaches the endpoint as HTTP/2, with its host, path and body", async () => {
     const { port } = await startHttp2Backend();
     const gateway = await serve(port, h2c);
-    const answer = await fetch(`${gateway.url()}/path?q=1`, { method: "POST", body: "hello", headers: { "x-a": "1" } });
-    expect(answer.status).toBe(200);
-    const { headers, body } = (await answer.json()) as Echo;
+    const response = await fetch(`${gateway.url()}/path?q=1`, {
+      method: "POST",
+      body: "hello",
+      headers: { "x-a": "1" },
+    });
+    expect(response.status).toBe(200);
+    const { headers, body } = (await response.json()) as Echo;
     expect(body).toBe("hello");
     expect(headers).toMatchObject({
       ":method": "POST",
@@ -89,8 +93,8 @@ describe("kubernetes.io/h2c", () => {
   test("requests at the same time share one connection", async () => {
     const { port, sessions } = await startHttp2Backend();
     const gateway = await serve(port, h2c);
-    const answers = await Promise.all(Array.from({ length: 20 }, () => fetch(gateway.url())));
-    expect(answers.map((answer) => answer.status)).toEqual(Array<number>(20).fill(200));
+    const responses = await Promise.all(Array.from({ length: 20 }, () => fetch(gateway.url())));
+    expect(responses.map((response) => response.status)).toEqual(Array<number>(20).fill(200));
     expect(sessions).toHaveLength(1);
   });
 
@@ -113,9 +117,9 @@ describe("kubernetes.io/h2c", () => {
 
   test("an upload is read to its end behind an answer that did not wait for it, so that its connection can be used on", async () => {
     // `:status: 200` alone (RFC 7541 §A); the endpoint gives no window for the rest of the body, and resets nothing.
-    const answer = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, Buffer.from([0x88]));
+    const respond = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, Buffer.from([0x88]));
     const port = await startRawHttp2Backend((frames, socket) => {
-      for (const { type, stream } of frames) if (type === frameType.headers) socket.write(answer(stream));
+      for (const { type, stream } of frames) if (type === frameType.headers) socket.write(respond(stream));
     });
     const gateway = await serve(port, h2c);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -159,8 +163,8 @@ describe("kubernetes.io/h2c", () => {
   test("requests to an endpoint that refuses connections are answered, each of them", async () => {
     const gateway = await serve(1, h2c);
     const statuses = async () => {
-      const answers = await Promise.all(Array.from({ length: 5 }, () => fetch(gateway.url())));
-      return answers.map(({ status: code }) => code);
+      const responses = await Promise.all(Array.from({ length: 5 }, () => fetch(gateway.url())));
+      return responses.map(({ status: code }) => code);
     };
     expect(await statuses()).toEqual(Array<number>(5).fill(503));
     expect(await statuses()).toEqual(Array<number>(5).fill(503));
@@ -233,11 +237,11 @@ describe.each(["kubernetes.io/ws", "kubernetes.io/wss", "http", "example.com/own
     const gateway = await serve(port, `appProtocol: ${appProtocol}`);
     const socket = new WebSocket(gateway.url().replace("http:", "ws:"));
     onTestFinished(() => socket.terminate());
-    const answer = await new Promise<string>((resolve, reject) => {
+    const response = await new Promise<string>((resolve, reject) => {
       socket.on("open", () => socket.send("hello"));
       socket.on("message", (data: Buffer) => resolve(data.toString()));
       socket.on("error", reject);
     });
-    expect(answer).toBe("hello");
+    expect(response).toBe("hello");
   });
 });

@@ -106,7 +106,7 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
           authorities,
           policyManifest(validation()),
         ),
-        { expectsFaults: true },
+        { expectsProblems: true },
       );
       expect((await fetch(gateway.url())).status).toBe(500);
       expect(gateway.records[0]).toMatchObject({ reason: "InvalidBackend" });

@@ -1,7 +1,7 @@
 /** Endpoints that fail are left out for a while and come back; what is known of each can be read. */
 import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
-import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   gatewayManifest,
   manifests,
@@ -28,9 +28,9 @@ function inTurn(): () => number {
 async function ask(gateway: TestGateway, times: number): Promise<readonly number[]> {
   const statuses: number[] = [];
   for (let i = 0; i < times; i++) {
-    const answer = await fetch(gateway.url());
-    await answer.arrayBuffer();
-    statuses.push(answer.status);
+    const response = await fetch(gateway.url());
+    await response.arrayBuffer();
+    statuses.push(response.status);
   }
   return statuses;
 }
@@ -43,7 +43,7 @@ function stateOf(gateway: TestGateway, { port }: TestBackend) {
 async function startPair() {
   let status = 503;
   const serve: RequestListener = (request, response) => {
-    answering(request.socket.localPort === ill.port ? status : 200)(request, response);
+    respondWith(request.socket.localPort === ill.port ? status : 200)(request, response);
   };
   const [one, other] = [await startBackend(serve), await startBackend(serve)];
   // Endpoints stand in the order of their addresses.
@@ -93,7 +93,7 @@ describe("an endpoint that fails five times in a row", () => {
   });
 
   test("stays in where it is the only one", async () => {
-    const only = await startBackend(answering(500));
+    const only = await startBackend(respondWith(500));
     const gateway = await startGateway(serviceOn(only));
     expect(await ask(gateway, 12)).toEqual(Array<number>(12).fill(500));
     expect(stateOf(gateway, only)).toMatchObject({ ejectedForMs: 0, consecutiveFailures: 12, requests: 12 });
@@ -101,7 +101,7 @@ describe("an endpoint that fails five times in a row", () => {
 });
 
 test("of endpoints that all fail at least half stay in", async () => {
-  const all = await Promise.all([1, 2, 3, 4].map(() => startBackend(answering(500))));
+  const all = await Promise.all([1, 2, 3, 4].map(() => startBackend(respondWith(500))));
   let draw = 0;
   const gateway = await startGateway(serviceOn(...all), { random: () => (draw = (draw + 0.37) % 1) });
   for (let i = 0; i < 60; i++) await ask(gateway, 1);
@@ -155,10 +155,10 @@ test("clients that break their uploads off are not held against an endpoint", as
         controller.enqueue(new TextEncoder().encode("part"));
       },
     });
-    const answer = fetch(gateway.url(), { method: "POST", body, duplex: "half", signal: abort.signal });
+    const response = fetch(gateway.url(), { method: "POST", body, duplex: "half", signal: abort.signal });
     await expect.poll(() => backend.requests.length).toBe(i + 1);
     abort.abort();
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     await ended;
   }
   expect(stateOf(gateway, backend)).toMatchObject({ requests: 6, consecutiveFailures: 0, health: 1, pending: 0 });

@@ -2,7 +2,7 @@
 import { request as httpRequest } from "node:http";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, type Echo, startBackend } from "../support/backend.ts";
+import { respondWith, type Echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -27,8 +27,8 @@ describe("requests", () => {
     ["a body longer than what is held", 300_000],
   ])("%s arrives whole, with its length", async (_case, bytes) => {
     const gateway = await serve((await startBackend()).port);
-    const answer = await fetch(gateway.url(), { method: "POST", body: "x".repeat(bytes) });
-    const echo = (await answer.json()) as Echo;
+    const response = await fetch(gateway.url(), { method: "POST", body: "x".repeat(bytes) });
+    const echo = (await response.json()) as Echo;
     expect(echo.body).toHaveLength(bytes);
     expect(echo.headers["content-length"]).toBe(String(bytes));
   });
@@ -84,12 +84,12 @@ describe("requests", () => {
 
   test("a client that expects 100 Continue and is refused is told so, and its connection is closed", async () => {
     const gateway = await startGateway(gatewayManifest());
-    const answer = await rawHttp(
+    const response = await rawHttp(
       gateway.url(),
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
     );
-    expect(answer.status).toBe(404);
-    expect(answer.head.toLowerCase()).toContain("connection: close");
+    expect(response.status).toBe(404);
+    expect(response.head.toLowerCase()).toContain("connection: close");
   });
 
   test("a client that expects 100 Continue and is over a limit is refused without having sent its body", async () => {
@@ -103,12 +103,12 @@ describe("requests", () => {
       ),
     );
     await (await fetch(gateway.url())).text();
-    const answer = await rawHttp(
+    const response = await rawHttp(
       gateway.url(),
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
     );
-    expect(answer.status).toBe(429);
-    expect(answer.head.toLowerCase()).toContain("connection: close");
+    expect(response.status).toBe(429);
+    expect(response.head.toLowerCase()).toContain("connection: close");
   });
 
   test("a client that goes away ends the call to the backend", async () => {
@@ -135,8 +135,8 @@ describe("answers", () => {
       response.write("a");
       response.end("b");
     });
-    const answer = await fetch((await serve(port)).url());
-    expect(await answer.text()).toBe("ab");
+    const reply = await fetch((await serve(port)).url());
+    expect(await reply.text()).toBe("ab");
   });
 
   test("HEAD tells the length that GET would have, and nothing of its own", async () => {
@@ -151,7 +151,7 @@ describe("answers", () => {
   });
 
   test.each([204, 304])("%i has neither body nor length", async (status) => {
-    const gateway = await serve((await startBackend(answering(status))).port);
+    const gateway = await serve((await startBackend(respondWith(status))).port);
     const {
       status: got,
       head,
@@ -168,8 +168,8 @@ describe("answers", () => {
       response.write("data: 1\n\n");
       void goOn.then(() => response.end("data: 2\n\n"));
     });
-    const answer = await fetch((await serve(port)).url());
-    const reader = answer.body?.getReader();
+    const reply = await fetch((await serve(port)).url());
+    const reader = reply.body?.getReader();
     expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("data: 1\n\n");
     next(undefined);
     expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("data: 2\n\n");
@@ -197,10 +197,10 @@ describe("answers", () => {
       fill();
     });
     const gateway = await serve(port);
-    const answer = await fetch(gateway.url());
+    const reply = await fetch(gateway.url());
     expect(await blocked).toBeLessThan(total);
     let read = 0;
-    for await (const chunk of answer.body ?? []) read += (chunk as Uint8Array).length;
+    for await (const chunk of reply.body ?? []) read += (chunk as Uint8Array).length;
     expect(read).toBe(total);
   });
 
@@ -225,7 +225,7 @@ describe("answers", () => {
     });
     const gateway = await serve(port);
     const record = gateway.nextRecord();
-    await expect(fetch(gateway.url()).then((answer) => answer.text())).rejects.toThrow();
+    await expect(fetch(gateway.url()).then((response) => response.text())).rejects.toThrow();
     expect(await record).toMatchObject({ status: 200, reason: "UpstreamReset" });
   });
 });
@@ -249,7 +249,7 @@ describe("requests that could mean two things are refused", () => {
   ];
 
   test.each(cases)("%s", async (_case, request, status) => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     expect((await rawHttp((await serve(backend.port)).url(), request)).status).toBe(status);
     expect(backend.requests).toHaveLength(0);
   });

@@ -146,7 +146,9 @@ test("uploads that stand still are ended soon once memory gets tight, and not be
   const third = await withhold(gateway, bodies, 0.3, "10.0.0.3");
   const ended = [first, second, third].map((socket) => once(socket, "data"));
   for (let i = 0; i < 12; i++) gateway.clock.advance(375);
-  for (const [answer] of (await Promise.all(ended)) as [Buffer][]) expect(String(answer)).toMatch(/^HTTP\/1\.1 408 /);
+  for (const [response] of (await Promise.all(ended)) as [Buffer][]) {
+    expect(String(response)).toMatch(/^HTTP\/1\.1 408 /);
+  }
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 

@@ -36,10 +36,10 @@ async function start(connections: number, requestBytes = 1024 * kib, options: Te
     expectsProxyHeader: true,
     ...options,
   });
-  const answer = (): void => {
+  const respond = (): void => {
     for (const response of held.splice(0)) response.end("ok");
   };
-  return { gateway, backend, held, answer };
+  return { gateway, backend, held, respond };
 }
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -89,18 +89,18 @@ test("connections that never send a request give way first", async () => {
 });
 
 test("one address whose connections are all in use gets no more, and keeps those that it has", async () => {
-  const { gateway, held, answer } = await start(4);
+  const { gateway, held, respond } = await start(4);
   const busy = Array.from({ length: 4 }, () => openFrom(gateway, "10.0.0.1", getHeld));
   await expect.poll(() => held.length).toBe(4);
   const further = openFrom(gateway, "10.0.0.1", get);
   await isClosed(further);
   expect(gateway.shed.map(({ reason }) => reason)).toEqual(["newest"]);
-  answer();
+  respond();
   for (const client of busy) await answered(client);
 });
 
 test("requests of an address with many connections do not keep another one out", async () => {
-  const { gateway, held, answer } = await start(4);
+  const { gateway, held, respond } = await start(4);
   const busy: ProxiedClient[] = [];
   for (let i = 0; i < 4; i++) {
     busy.push(openFrom(gateway, "10.0.0.1", getHeld));
@@ -109,7 +109,7 @@ test("requests of an address with many connections do not keep another one out",
   await openIdle(gateway, "10.0.0.2");
   await isClosed(busy[3] as ProxiedClient);
   expect(gateway.shed).toContainEqual({ reason: "newest", client: "10.0.0.1" });
-  answer();
+  respond();
   for (const client of busy.slice(0, 3)) await answered(client);
 });
 
@@ -200,13 +200,13 @@ test("a head that follows one that came bit by bit counts", async () => {
 });
 
 test("bodies in chunks of any size, with trailers, are no heads when they have ended", async () => {
-  const { gateway, held, answer } = await start(100, 64 * kib);
+  const { gateway, held, respond } = await start(100, 64 * kib);
   const body = [1, 15, 16, 255, 256, 4_095, 4_096, 20_000].map((size) => chunks("x".repeat(size))).join("");
   const request = `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\na: b\r\nc: d\r\n\r\n`;
   const clients = others(40).map((address) => openFrom(gateway, address, request));
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
-  answer();
+  respond();
   for (const client of clients) await answered(client);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   for (const { socket } of clients) socket.write(request.replace("/held", "/unknown"));
@@ -228,7 +228,7 @@ test("an incomplete trailer section of a body in chunks counts", async () => {
 });
 
 test("heads of requests under way are bounded with 503, and another address is served meanwhile", async () => {
-  const { gateway, held, answer } = await start(152, 2_048 * kib);
+  const { gateway, held, respond } = await start(152, 2_048 * kib);
   const other = openFrom(gateway, "10.0.0.2", getHeld);
   // Of a length that the backend accepts too.
   const many = Array.from({ length: 150 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
@@ -240,7 +240,7 @@ test("heads of requests under way are bounded with 503, and another address is s
   expect(refusal?.text()).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many requests or too large headers at once$/i);
   expect(refused()).toBeLessThan(100);
   await expect.poll(() => held.length).toBeGreaterThan(0);
-  answer();
+  respond();
   await answered(other);
   await openIdle(gateway, "10.0.0.2");
 });
@@ -256,26 +256,26 @@ const postHeld = (body: string): string =>
   `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
 
 test("bodies that end between two looks are no heads, while their responses are awaited and afterwards", async () => {
-  const { gateway, held, answer } = await start(42, 1_024 * kib);
+  const { gateway, held, respond } = await start(42, 1_024 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, ""));
   await look(gateway, () => clients.every(({ socket }) => socket.writableLength === 0));
   // 40 × 60 KB are more than the bound, and all comes between two looks.
   for (const { socket } of clients) socket.write(postHeld("x".repeat(60_000)));
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
-  answer();
+  respond();
   for (const client of clients) await answered(client);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   expect(gateway.shed).toEqual([]);
 });
 
 test("heads of one address end no request of the others, though these take most of the bound", async () => {
-  const { gateway, held, answer } = await start(101, 1_536 * kib);
+  const { gateway, held, respond } = await start(101, 1_536 * kib);
   const clients = others(60).map((address) => openFrom(gateway, address, `${unfinished(12_000)}\r\n`));
   await expect.poll(() => held.length).toBe(60);
   const greedy = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
   await look(gateway, () => greedy.some(({ text }) => text().startsWith("HTTP/1.1 503 ")));
-  answer();
+  respond();
   for (const client of clients) await answered(client);
   expect(gateway.shed.filter(({ client }) => client !== "10.0.0.1")).toEqual([]);
 });
@@ -288,7 +288,7 @@ test("of addresses that hold the same, no more give way than have to", async () 
 });
 
 test("uploads and tunnels are no heads, however much passes", async () => {
-  const { gateway, held, answer } = await start(100, 512 * kib);
+  const { gateway, held, respond } = await start(100, 512 * kib);
   const head = "POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
   const uploads = Array.from({ length: 20 }, () => openFrom(gateway, "10.0.0.1", head));
   await expect.poll(() => held.length).toBe(20);
@@ -298,7 +298,7 @@ test("uploads and tunnels are no heads, however much passes", async () => {
   await look(gateway, () => uploads.every(({ socket }) => socket.writableLength === 0));
   for (let i = 0; i < 5; i++) gateway.clock.advance(100);
   for (const { socket } of uploads) socket.write("0\r\n\r\n");
-  answer();
+  respond();
   for (const upload of uploads) await answered(upload);
   expect(gateway.shed).toEqual([]);
 });
@@ -363,7 +363,7 @@ test.each([
 });
 
 test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a PING", async () => {
-  const { gateway, held, answer } = await start(42, 512 * kib);
+  const { gateway, held, respond } = await start(42, 512 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, clientPreface));
   const update = frame(frameType.windowUpdate, 0, 0, Buffer.from([0, 0, 0, 1]));
   const data = frame(frameType.data, 0, 1, Buffer.alloc(16_000));
@@ -384,7 +384,7 @@ test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a
   const acknowledgement = (): boolean => clients.every(({ socket }) => socket.writableLength === 0);
   await expect.poll(acknowledgement).toBe(true);
   for (const { socket } of clients) socket.write(frame(frameType.data, endStream, 1));
-  answer();
+  respond();
   await expect.poll(() => clients.every((client) => framesOfType(client, frameType.headers) === 1)).toBe(true);
   for (let i = 0; i < 10; i++) gateway.clock.advance(100);
   expect(gateway.shed).toEqual([]);
@@ -457,36 +457,36 @@ test("requests of HTTP/1 that wait count by what each takes, however small they 
 });
 
 test.each([
-  { name: "behind a hundred that wait", before: getHeld, answers: 101, last: "200" },
-  { name: "behind a refused one", before: "GET / HTTP/1.1\r\n\r\n", answers: 1, last: "400" },
-])("requests $name in one read are not kept", async ({ before, answers, last }) => {
-  const { gateway, held, answer } = await start(4, 256 * kib);
+  { name: "behind a hundred that wait", before: getHeld, responses: 101, last: "200" },
+  { name: "behind a refused one", before: "GET / HTTP/1.1\r\n\r\n", responses: 1, last: "400" },
+])("requests $name in one read are not kept", async ({ before, responses, last }) => {
+  const { gateway, held, respond } = await start(4, 256 * kib);
   // Each that is kept counts 2.5 KiB: 600 would cost the connection.
   const client = openFrom(gateway, "10.0.0.1", `${before}${get.repeat(600)}`);
   if (before === getHeld) await expect.poll(() => held.length).toBe(1);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
-  answer();
+  respond();
   await isClosed(client);
   expect(gateway.shed).toEqual([]);
   const statuses = [...client.text().matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
-  expect(statuses).toHaveLength(answers);
+  expect(statuses).toHaveLength(responses);
   expect(statuses.at(-1)).toBe(last);
 });
 
 test("requests have the memory that connections leave", async () => {
   // Requests alone have 128 KiB: 15 requests.
-  const { gateway, held, answer } = await start(64, 128 * kib);
+  const { gateway, held, respond } = await start(64, 128 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, getHeld));
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
-  answer();
+  respond();
   for (const client of clients) await answered(client);
   expect(gateway.shed).toEqual([]);
 });
 
 test("idle connections of one address are closed before requests of others are refused", async () => {
   // 60 idle connections leave 192 KiB to requests, of which 40 take 340 KiB.
-  const { gateway, held, answer } = await start(64, 128 * kib);
+  const { gateway, held, respond } = await start(64, 128 * kib);
   await Promise.all(Array.from({ length: 60 }, () => openIdle(gateway, "10.0.0.1")));
   const asked = Array.from({ length: 10 }, (_, i) =>
     frame(frameType.headers, endHeaders | endStream, 2 * i + 1, block("/held")),
@@ -499,7 +499,7 @@ test("idle connections of one address are closed before requests of others are r
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "idle", client: "10.0.0.1" });
   // No more than have to.
   expect(gateway.shed.length).toBeLessThan(25);
-  answer();
+  respond();
   for (const client of clients) await expect.poll(() => framesOfType(client, frameType.headers)).toBe(10);
   expect(gateway.records.filter(({ reason }) => reason === "HeadMemoryFull")).toEqual([]);
 });

@@ -9,7 +9,7 @@ import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { type Logger, Logs } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
@@ -46,7 +46,7 @@ function logConnections(level = "debug"): LoggedConnections {
 }
 
 async function start(logged: LoggedConnections, options: TestGatewayOptions = {}): Promise<TestGateway> {
-  const { port } = await startBackend(answering(200));
+  const { port } = await startBackend(respondWith(200));
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const { connectionLog } = logged;
   return startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), { connectionLog, ...options });
@@ -133,7 +133,7 @@ describeWith(["openssl"], "over TLS", ({ openssl }) => {
   afterAll(() => rmSync(directory, { recursive: true }));
 
   async function startTls(logged: LoggedConnections): Promise<TestGateway> {
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const text = manifests(
       tlsGatewayManifest([tlsListener("https", ["a"], "hostname: a.example")]),
       tlsSecretManifest("a", authority.issue("a", "DNS:a.example")),

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -28,7 +28,7 @@ test.each([
   ["nothing", ""],
   ["half of HTTP/2's first word", "PR"],
 ])("a client that leaves after %s is let go at once", async (_said, bytes) => {
-  const gateway = await startGateway(route((await startBackend(answering(200))).port));
+  const gateway = await startGateway(route((await startBackend(respondWith(200))).port));
   const socket = await open(gateway);
   const closed = once(socket, "end");
   socket.resume().end(bytes);

@@ -1,6 +1,6 @@
 /** CORS through the door: what a browser is told, on which answers, and what of it reaches the backend. */
 import { describe, expect, test } from "vitest";
-import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -27,7 +27,7 @@ async function serve(
   const backend = await startBackend((request, response) => {
     response.setHeader("access-control-allow-origin", "https://backend.example");
     response.setHeader("x-total", "7");
-    answering(200, "shop")(request, response);
+    respondWith(200, "shop")(request, response);
   });
   const gateway = await startGateway(
     manifests(
@@ -59,13 +59,13 @@ const listed =
 describe("preflights", () => {
   test("an allowed origin gets the configured headers, and the backend no request", async () => {
     const { backend, preflight, gateway } = await serve(listed);
-    const answer = await preflight({
+    const response = await preflight({
       origin: "https://www.foo.com",
       "access-control-request-method": "GET",
       "access-control-request-headers": "x-header-1",
     });
-    expect(answer.status).toBe(204);
-    expect(corsOf(answer)).toEqual({
+    expect(response.status).toBe(204);
+    expect(corsOf(response)).toEqual({
       "access-control-allow-origin": "https://www.foo.com",
       "access-control-allow-methods": "GET, OPTIONS",
       "access-control-allow-headers": "x-header-1, x-header-2",
@@ -73,7 +73,7 @@ describe("preflights", () => {
       "access-control-allow-credentials": "true",
       "access-control-max-age": "3600",
     });
-    expect(answer.headers.get("vary")).toContain("Origin");
+    expect(response.headers.get("vary")).toContain("Origin");
     expect(backend.requests).toHaveLength(0);
     expect(gateway.records[0]).toMatchObject({ status: 204, reason: undefined, route: "default/r" });
   });
@@ -90,9 +90,9 @@ describe("preflights", () => {
     ["null", 403],
   ])("from %s: %i", async (origin, status) => {
     const { preflight } = await serve(listed);
-    const answer = await preflight({ origin, "access-control-request-method": "GET" });
-    expect(answer.status).toBe(status);
-    expect(answer.headers.get("access-control-allow-origin")).toBe(status === 204 ? origin : null);
+    const response = await preflight({ origin, "access-control-request-method": "GET" });
+    expect(response.status).toBe(status);
+    expect(response.headers.get("access-control-allow-origin")).toBe(status === 204 ? origin : null);
   });
 
   test("of a wildcard everywhere, with credentials, echoes what was asked and never a star", async () => {
@@ -112,8 +112,8 @@ describe("preflights", () => {
 
   test("of a wildcard without credentials is the same for every origin", async () => {
     const { preflight } = await serve("allowOrigins: ['*'], allowMethods: [PUT], exposeHeaders: ['*']");
-    const answer = await preflight({ origin: "https://any.example", "access-control-request-method": "PUT" });
-    expect(corsOf(answer)).toEqual({
+    const response = await preflight({ origin: "https://any.example", "access-control-request-method": "PUT" });
+    expect(corsOf(response)).toEqual({
       "access-control-allow-origin": "*",
       "access-control-allow-methods": "PUT",
       "access-control-expose-headers": "*",
@@ -148,24 +148,24 @@ describe("preflights", () => {
 describe("other requests", () => {
   test("an allowed origin may read the answer, whatever the backend says of it", async () => {
     const { request } = await serve(listed);
-    const answer = await request("https://www.foo.com");
-    expect(await answer.text()).toBe("shop");
-    expect(corsOf(answer)).toEqual({
+    const response = await request("https://www.foo.com");
+    expect(await response.text()).toBe("shop");
+    expect(corsOf(response)).toEqual({
       "access-control-allow-origin": "https://www.foo.com",
       "access-control-allow-credentials": "true",
       "access-control-expose-headers": "x-header-3",
     });
-    expect(answer.headers.get("vary")).toBe("Origin");
+    expect(response.headers.get("vary")).toBe("Origin");
   });
 
   test.each([["https://foobar.com"], [undefined]])(
     "from origin %s are served, without a permission",
     async (origin) => {
       const { request, backend } = await serve(listed);
-      const answer = await request(origin);
-      expect(answer.status).toBe(200);
-      expect(corsOf(answer)).toEqual({});
-      expect(answer.headers.get("vary")).toBe("Origin");
+      const response = await request(origin);
+      expect(response.status).toBe(200);
+      expect(corsOf(response)).toEqual({});
+      expect(response.headers.get("vary")).toBe("Origin");
       expect(backend.requests).toHaveLength(1);
     },
   );

@@ -11,7 +11,7 @@ import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer
 import { HostTable } from "../../proxy/src/routing/host-table.ts";
 import { guardedClock } from "../../proxy/src/server/faults.ts";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -24,7 +24,7 @@ import {
   type TestGatewayOptions,
 } from "../support/gateway.ts";
 import { byAddress, globalPolicy, manifestsUnder } from "../support/global-policy.ts";
-import { answerGrpc, startRawService } from "../support/rate-limit-service.ts";
+import { respondGrpc, startRawService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -42,10 +42,10 @@ class Faulty {
 }
 
 async function start(options: TestGatewayOptions, policy = ""): Promise<TestGateway> {
-  const { port } = await startBackend(answering(200, "ok"));
+  const { port } = await startBackend(respondWith(200, "ok"));
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const all = manifests(gatewayManifest(), backendManifest("b", port), route, ...(policy === "" ? [] : [policy]));
-  return await startGateway(all, { isFaulty: true, ...options });
+  return await startGateway(all, { expectsFaults: true, ...options });
 }
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -143,12 +143,12 @@ test("a timer that fails is reported, and others fire", () => {
 });
 
 test("what fails with the answer of a rate limit service ends that call, and the policy decides", async () => {
-  const { port } = await startRawService((stream) => answerGrpc(stream, Buffer.from([8, 1])));
+  const { port } = await startRawService((stream) => respondGrpc(stream, Buffer.from([8, 1])));
   const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Open, ${byAddress}`);
   const faulty = new Faulty();
-  const backend = await startBackend(answering(200, "ok"));
+  const backend = await startBackend(respondWith(200, "ok"));
   const globalLimits = { ...silentObserver, called: () => faulty.throwIfOn() };
-  const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, isFaulty: true });
+  const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, expectsFaults: true });
   await isServed(gateway);
   faulty.isOn = true;
   await isServed(gateway);
@@ -170,7 +170,7 @@ describeWith(["openssl"], "a TLS handshake", ({ openssl }) => {
     const authority = new TestAuthority(openssl, directory, "authority");
     const listener = tlsListener("https", ["a"], "hostname: a.example");
     const secret = tlsSecretManifest("a", authority.issue("a", "DNS:a.example"));
-    const gateway = await startGateway(manifests(tlsGatewayManifest([listener]), secret), { isFaulty: true });
+    const gateway = await startGateway(manifests(tlsGatewayManifest([listener]), secret), { expectsFaults: true });
     const options = { servername: "a.example", ALPNProtocols: ["http/1.1"], ca: authority.authority.cert };
 
     let looks = 0;

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { ask, globalPolicy, manifestsUnder, serveUnder } from "../support/global-policy.ts";
@@ -25,8 +25,8 @@ const threeTimes = (unit: string): string =>
 /** The status and the body for a request whose header is sent in Latin-1. */
 async function askAs(gateway: TestGateway, header: string) {
   const head = `GET / HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n${header}\r\n\r\n`;
-  const answer = await rawHttp(gateway.url(), head);
-  return { status: answer.status, body: answer.body };
+  const response = await rawHttp(gateway.url(), head);
+  return { status: response.status, body: response.body };
 }
 
 const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
@@ -43,7 +43,7 @@ describe("a value that a global limit counts by", () => {
     ["longer in UTF-8", "\u00e9".repeat(maxValueBytes / 2 + 1), 431],
     ["as long as headers may be", "\u00e9".repeat(58_000), 431],
   ])("%s: the answer is by its bytes", async (_, value, expected) => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       backend,
@@ -55,7 +55,7 @@ describe("a value that a global limit counts by", () => {
   });
 
   test.each(["Local", "Open", "Closed"])("is bounded whatever the failure mode (%s)", async (failureMode) => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       backend,
@@ -69,7 +69,7 @@ describe("a value that a global limit counts by", () => {
   });
 
   test("is bounded together with all values of the call", async () => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const descriptors = Array.from({ length: 16 }, () => `{ entries: [${user}, ${user}] }`).join(", ");
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', descriptors: [${descriptors}]`);
@@ -80,7 +80,7 @@ describe("a value that a global limit counts by", () => {
   });
 
   test("may be longer where the limit only watches, which then does not ask", async () => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${threeTimes("Requests")}`);
     const gateway = await serveUnder(backend, policy);
@@ -90,7 +90,7 @@ describe("a value that a global limit counts by", () => {
   });
 
   test("that is too long for one limit has no service count the request, not even that of another", async () => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const byMethod = `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: m, expression: request.method }] }]`;
     const gateway = await serveUnder(
@@ -114,9 +114,9 @@ describe("a service that refuses calls for their size", () => {
   test("is asked for all others, before and after", async () => {
     const service = await startScriptedService(isLong);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Requests")}`);
-    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
     const long = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, `x-user: ${"x".repeat(2_000)}`)));
-    expect(new Set(long.map((answer) => answer.status))).toEqual(new Set([503]));
+    expect(new Set(long.map((response) => response.status))).toEqual(new Set([503]));
     expect((await ask(gateway)).status).toBe(200);
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", failuresInARow: 0 }]);
   });
@@ -132,7 +132,7 @@ describe("a service that refuses calls for their size", () => {
     const post = (name: string) => ask(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
     const state = () => gateway.dataPlane.rateLimitServices()[0];
     const long = await Promise.all(Array.from({ length: 45 }, () => post("x".repeat(2_000))));
-    expect(new Set(long.map((answer) => answer.status))).toEqual(new Set([200]));
+    expect(new Set(long.map((response) => response.status))).toEqual(new Set([200]));
     expect((await post("ann")).status).toBe(200);
     const charged = () =>
       service.calls.some(
@@ -174,7 +174,7 @@ describe("a service that fails", () => {
     const full = { code: status.RESOURCE_EXHAUSTED, details: "too many requests" };
     const service = await startScriptedService(() => (hasRoom ? { overallCode: "OK" } : full));
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Open, ${threeTimes("Requests")}`);
-    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
     for (let at = 0; at < 20; at++) expect((await ask(gateway)).status).toBe(200);
     gateway.clock.advance(1_000);
     for (let at = 0; at < 50; at++) expect((await ask(gateway)).status).toBe(200);
@@ -219,7 +219,7 @@ describe("the service of this project with its defaults", () => {
     const policy = globalPolicy(
       `address: '127.0.0.1:${service.grpcPort}', timeout: 60s, failureMode: Closed, descriptors: [${descriptors.join(", ")}]`,
     ).replace("domain: chat", `domain: '${domain}'`);
-    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
     // 256 values of 512 bytes are all that a call may have.
     expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}`)).toMatchObject({ status: 200 });
     expect((await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}x`)).status).toBe(431);
@@ -243,7 +243,7 @@ describe("the service of this project with its defaults", () => {
     const post = () => ask(gateway, { method: "POST", body: "{}" });
     const huge = `x-user: ${"\u00e9".repeat(58_000)}`;
     const burst = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, huge)));
-    expect(new Set(burst.map((answer) => answer.status))).toEqual(new Set([431]));
+    expect(new Set(burst.map((response) => response.status))).toEqual(new Set([431]));
     // 300 tokens: charges arrive after the response, so it takes a while until the last is counted.
     await expect.poll(async () => (await post()).status, { timeout: 10_000 }).toBe(429);
     expect(state()).toMatchObject({ breaker: "closed", failuresInARow: 0, chargesBuffered: 0 });

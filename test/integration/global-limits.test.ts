@@ -1,7 +1,7 @@
 /** Global limits through the door, against a service whose answers are written here. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { answering, echo, startBackend, type Echo } from "../support/backend.ts";
+import { respondWith, echo, startBackend, type Echo } from "../support/backend.ts";
 import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
@@ -38,11 +38,11 @@ function costing(tokens: number): Parameters<typeof startBackend>[0] {
 describe("the service decides", () => {
   test("an allowed request goes on, and tells the service's limit in Envoy's format", async () => {
     const service = await startScriptedService(allow);
-    const backend = await startBackend(answering(200, "hello"));
+    const backend = await startBackend(respondWith(200, "hello"));
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
-    const answer = await ask(gateway);
-    expect([answer.status, answer.body]).toEqual([200, "hello"]);
-    expect(answer.limit).toEqual(["10, 10;w=60", "7", "42"]);
+    const response = await ask(gateway);
+    expect([response.status, response.body]).toEqual([200, "hello"]);
+    expect(response.limit).toEqual(["10, 10;w=60", "7", "42"]);
     expect(service.calls[0]?.request).toMatchObject({
       domain: "chat",
       descriptors: [{ entries: [{ key: "remote_address", value: "127.0.0.1" }], limit: null }],
@@ -55,12 +55,12 @@ describe("the service decides", () => {
     const service = await startScriptedService(refuse);
     const backend = await startBackend();
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
-    const answer = await ask(gateway);
-    expect([answer.status, answer.body]).toEqual([429, "rate limit exceeded"]);
-    expect(answer.limit).toEqual(["10, 10;w=60", "0", "42"]);
-    expect(answer.headers.get("retry-after")).toBe("42");
-    expect(answer.headers.get("content-type")).toBe("text/plain");
-    expect(answer.headers.get("x-envoy-ratelimited")).toBe("true");
+    const response = await ask(gateway);
+    expect([response.status, response.body]).toEqual([429, "rate limit exceeded"]);
+    expect(response.limit).toEqual(["10, 10;w=60", "0", "42"]);
+    expect(response.headers.get("retry-after")).toBe("42");
+    expect(response.headers.get("content-type")).toBe("text/plain");
+    expect(response.headers.get("x-envoy-ratelimited")).toBe("true");
     expect(backend.requests).toHaveLength(0);
     expect(gateway.records[0]).toMatchObject({
       reason: "RateLimited",
@@ -138,11 +138,11 @@ describe("the service decides", () => {
   test("Shadow asks and records, and neither refuses nor shows", async () => {
     const service = await startScriptedService(refuse);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${byAddress}`),
     );
-    const answer = await ask(gateway);
-    expect([answer.status, answer.limit]).toEqual([200, [null, null, null]]);
+    const response = await ask(gateway);
+    expect([response.status, response.limit]).toEqual([200, [null, null, null]]);
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "shadowDenied" }]);
   });
 
@@ -188,8 +188,8 @@ describe("the service decides", () => {
       overallCode: "OVER_LIMIT" as const,
       statuses: [{ ...over, durationUntilReset: { seconds, nanos } }],
     });
-    const answers = [inSeconds(42, 0), inSeconds(1, 0), inSeconds(1, 500_000_000)];
-    const service = await startScriptedService((_, number) => answers[number - 1]);
+    const responses = [inSeconds(42, 0), inSeconds(1, 0), inSeconds(1, 500_000_000)];
+    const service = await startScriptedService((_, number) => responses[number - 1]);
     const gateway = await serveUnder(
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
@@ -228,7 +228,7 @@ describe("descriptors", () => {
   test("one whose header is absent does not apply where it says Skip", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]', ifAbsent: Skip }] }]`,
       ),
@@ -252,7 +252,7 @@ describe("descriptors", () => {
     ["llm.requestModel", "that is a form", { method: "POST", body: "--x--" }],
   ])("%s of a request %s is asked about as a request without a value", async (expression, _what, request) => {
     const service = await startScriptedService(refuse);
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const gateway = await serveUnder(
       backend,
       globalPolicy(
@@ -270,7 +270,7 @@ describe("descriptors", () => {
     ["compressed", gzipSync('{"model":"gpt-5"}'), { "content-encoding": "gzip" }, 415],
   ])("one about the model refuses a body %s", async (_how, body, headers, status) => {
     const service = await startScriptedService(allow);
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const gateway = await serveUnder(
       backend,
       globalPolicy(
@@ -284,20 +284,20 @@ describe("descriptors", () => {
   test("one that is Closed answers 503 while its service is away", async () => {
     const service = await startScriptedService(() => undefined);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: n, expression: 'request.path' }] }]`,
       ),
     );
-    const answer = await ask(gateway);
-    expect([answer.status, answer.body]).toEqual([503, "the rate limit service is unavailable"]);
+    const response = await ask(gateway);
+    expect([response.status, response.body]).toEqual([503, "the rate limit service is unavailable"]);
     expect(gateway.records[0]?.reason).toBe("RateLimitServiceFailure");
   });
 
   test("cost and limitOverride are sent, per descriptor where they differ", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'int(request.query.n)', limitOverride: { requestsPerUnit: 5, unit: Hour } }, { entries: [{ name: b, expression: gateway }] }]`,
       ),
@@ -323,7 +323,7 @@ describe("descriptors", () => {
   ])("a cost of %s is answered %i and counts as %s", async (n, status, hits) => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'double(request.query.n)' }]`,
       ),
@@ -335,7 +335,7 @@ describe("descriptors", () => {
   test("a cost of 0 asks for nothing to be counted", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'request.path == "/free" ? 0 : 1' }]`,
       ),
@@ -353,8 +353,8 @@ describe("descriptors", () => {
       ),
     );
     const body = JSON.stringify({ model: "gpt-5", messages: ["x".repeat(200_000)] });
-    const answer = await ask(gateway, { method: "POST", body });
-    expect((JSON.parse(answer.body) as Echo).body).toBe(body);
+    const response = await ask(gateway, { method: "POST", body });
+    expect((JSON.parse(response.body) as Echo).body).toBe(body);
     expect(service.calls[0]?.request.descriptors[0]?.entries).toEqual([{ key: "model", value: "gpt-5" }]);
   });
 });
@@ -453,7 +453,7 @@ describe("local and global limits of a policy are one", () => {
   test("what the local entry refuses never reaches the service", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
     );
     expect((await ask(gateway)).status).toBe(200);
@@ -491,7 +491,7 @@ describe("local and global limits of a policy are one", () => {
       number < 4 ? { overallCode: "OVER_LIMIT" } : { overallCode: "OK" },
     );
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
     );
     const statuses = [];
@@ -505,7 +505,7 @@ describe("local and global limits of a policy are one", () => {
   ])("the headers are of the limit nearest to exhaustion: %s", async (_, limitRemaining, requests, headers) => {
     const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ ...fine, limitRemaining }] }));
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, `[{ requests: ${requests}, unit: Minutes }]`),
     );
     expect((await ask(gateway)).limit).toEqual(headers);

@@ -2,7 +2,7 @@
 import { status } from "@grpc/grpc-js";
 import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { describe, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -61,7 +61,7 @@ describe("the breaker", () => {
   test("opens after a few failures in a row; from then on nothing is asked and nobody waits", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
     expect(await statuses(gateway, 20)).toEqual(new Array<number>(20).fill(200));
@@ -85,7 +85,7 @@ describe("the breaker", () => {
   test("a service that hangs costs a request its timeout and not a moment more; once the breaker is open none waits", async () => {
     const service = await startRawService(() => undefined);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', timeout: 80ms, ${byAddress}, fallback: [{ requests: 1000, unit: Hours }]`,
       ),
@@ -110,7 +110,7 @@ describe("the breaker", () => {
       isAway ? away : number === 1 ? limited(call, number) : exhausted,
     );
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
     const startMs = gateway.clock.nowMs();
@@ -135,7 +135,7 @@ describe("the breaker", () => {
     let isAway = true;
     const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
     await statuses(gateway, failuresToOpen);
@@ -156,7 +156,7 @@ describe("the breaker", () => {
   test("closes without a request, so that the first after an idle outage is decided by the service", async () => {
     const first = await startScriptedService(() => ({ overallCode: "OK" }));
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${first.port}', failureMode: Closed, ${byAddress}`),
     );
     expect(await statuses(gateway, 1)).toEqual([200]);
@@ -173,7 +173,7 @@ describe("the breaker", () => {
   test("a service that refuses calls as such is there, and stays asked", async () => {
     const service = await startScriptedService(() => ({ code: status.INVALID_ARGUMENT, details: "bad domain" }));
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
     await statuses(gateway, 8);
@@ -185,7 +185,7 @@ describe("failureMode: Local", () => {
   test("the policy's fallback admits exactly what it says, as any local limit does", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: Always, ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`,
       ),
@@ -203,7 +203,7 @@ describe("failureMode: Local", () => {
   test("a fallback with a key counts each value by itself", async () => {
     const fallback = `fallback: [{ requests: 2, unit: Minutes, key: 'request.headers["x-user"]' }]`;
     const policy = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, ${fallback}`);
-    const gateway = await serveUnder(await startBackend(answering(200)), policy);
+    const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
     const user = (name: string): RequestInit => ({ headers: { "x-user": name } });
     expect(await statuses(gateway, 3, user("ann"))).toEqual([200, 200, 429]);
     expect(await statuses(gateway, 3, user("bob"))).toEqual([200, 200, 429]);
@@ -217,7 +217,7 @@ describe("failureMode: Local", () => {
     ["gives the fallback's unit back where the policy says so", "\n      refundOn: [BackendError]", "3"],
   ])("a failure of the backend %s", async (_, refundOn, remaining) => {
     const limit = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`);
-    const gateway = await serveUnder(await startBackend(answering(503)), `${limit.trimEnd()}${refundOn}\n`);
+    const gateway = await serveUnder(await startBackend(respondWith(503)), `${limit.trimEnd()}${refundOn}\n`);
     expect((await ask(gateway)).limit).toEqual(["3", remaining, "60"]);
   });
 
@@ -225,7 +225,7 @@ describe("failureMode: Local", () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]' }] }]`,
       ),
@@ -247,7 +247,7 @@ describe("failureMode: Local", () => {
     };
     let isAway = false;
     const service = await startScriptedService(() => (isAway ? away : report));
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const policy = (mode: string) =>
       globalPolicy(`address: '127.0.0.1:${service.port}', mode: ${mode}, ${globalFields}`);
     const gateway = await serveUnder(backend, policy("Enforce"));
@@ -281,14 +281,14 @@ describe("failureMode: Local", () => {
   });
 
   test("a limit that is over and refuses nothing, as in a service's shadow mode, does not begin to", async () => {
-    let answer: RateLimitResponse | typeof away = { ...exhausted, overallCode: "OK" };
-    const service = await startScriptedService(() => answer);
+    let response: RateLimitResponse | typeof away = { ...exhausted, overallCode: "OK" };
+    const service = await startScriptedService(() => response);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
     await statuses(gateway, 1);
-    answer = away;
+    response = away;
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 200]);
   });
 
@@ -309,7 +309,7 @@ describe("failureMode: Local", () => {
   test("routes that the service counts together count together while it is away", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const route = (name: string) =>
       routeManifest(name, [
         `{ matches: [{ path: { type: PathPrefix, value: /${name} } }], backendRefs: [${backendRef("llm")}] }`,
@@ -333,7 +333,7 @@ describe("failureMode: Local", () => {
   test("shareAcrossReplicas is the whole in a process of its own", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(
         `address: '127.0.0.1:${service.port}', ${byAddress}, fallback: [{ requests: 3, unit: Minutes, shareAcrossReplicas: true }]`,
       ),
@@ -343,7 +343,7 @@ describe("failureMode: Local", () => {
 
   test("a service that does not exist is away from the first request on", async () => {
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 1, unit: Minutes }]`),
     );
     expect(await statuses(gateway, 2)).toEqual([200, 429]);

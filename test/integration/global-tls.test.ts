@@ -5,12 +5,12 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { serviceManifest } from "../support/gateway.ts";
 import { ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
-import { answerGrpc, okMessage } from "../support/rate-limit-service.ts";
+import { respondGrpc, okMessage } from "../support/rate-limit-service.ts";
 import { authorityManifest } from "../support/tls.ts";
 
 const inYaml = (text: string): string => JSON.stringify(text);
@@ -32,7 +32,7 @@ describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
     const service = createSecureServer({ cert, key, ...options });
     service.on("stream", (stream: ServerHttp2Stream) => {
       stream.resume();
-      stream.on("end", () => answerGrpc(stream, okMessage));
+      stream.on("end", () => respondGrpc(stream, okMessage));
     });
     service.on("sessionError", () => undefined);
     await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
@@ -53,7 +53,7 @@ describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
     });
     const authority = (trusted === "ours" ? ours : another).authority.cert;
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       `
 apiVersion: v1
 kind: Secret
@@ -85,7 +85,7 @@ spec: { static: { host: 127.0.0.1, port: ${port}, tls: { hostname: ratelimit.int
   ])("by a BackendTLSPolicy with the certificate %s", async (_, names, status) => {
     const port = await startService(["DNS:ratelimit.internal", "URI:spiffe://example.com/limits"]);
     const gateway = await serveUnder(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       serviceManifest("ratelimit", [port]),
       authorityManifest("ca", ours.authority),
       `

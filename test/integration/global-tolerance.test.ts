@@ -5,27 +5,27 @@
 import { createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
-import { type Answer, ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
+import { type TestResponse, ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import {
-  answerGrpc,
+  respondGrpc,
   okMessage,
-  type ScriptedAnswer,
+  type ScriptedResponse,
   startRawService,
   startScriptedService,
 } from "../support/rate-limit-service.ts";
 
 async function gatewayTo(port: number, more = ""): Promise<TestGateway> {
   return serveUnder(
-    await startBackend(answering(200)),
+    await startBackend(respondWith(200)),
     globalPolicy(`address: '127.0.0.1:${port}', ${more} ${byAddress}`),
   );
 }
 
 /** What a client gets when the service says `answer`. */
-async function clientSees(answer: ScriptedAnswer, more = ""): Promise<Answer> {
-  const service = await startScriptedService(() => answer);
+async function clientSees(response: ScriptedResponse, more = ""): Promise<TestResponse> {
+  const service = await startScriptedService(() => response);
   return ask(await gatewayTo(service.port, more));
 }
 
@@ -38,9 +38,9 @@ describe("statuses", () => {
   });
 
   test("none at all on OVER_LIMIT: 429 with nothing remaining and no reset", async () => {
-    const answer = await clientSees({ overallCode: "OVER_LIMIT" });
-    expect(answer).toMatchObject({ status: 429, limit: [null, "0", null] });
-    expect(answer.headers.has("retry-after")).toBe(false);
+    const response = await clientSees({ overallCode: "OVER_LIMIT" });
+    expect(response).toMatchObject({ status: 429, limit: [null, "0", null] });
+    expect(response.headers.has("retry-after")).toBe(false);
   });
 
   test("more than there are descriptors are all looked at", async () => {
@@ -88,8 +88,11 @@ describe("statuses", () => {
     ["of a multiple", { requestsPerUnit: 10, unit: "SECOND", unitMultiplier: { value: 30 } }, "10, 10;w=30"],
     ["with a name", { requestsPerUnit: 10, unit: "SECOND", name: 'per "ip"' }, '10, 10;w=1;name="per ip"'],
   ] as const)("a limit whose unit is %s", async (_, currentLimit, shown) => {
-    const answer = await clientSees({ overallCode: "OK", statuses: [{ code: "OK", currentLimit, limitRemaining: 4 }] });
-    expect(answer.limit[0]).toBe(shown);
+    const response = await clientSees({
+      overallCode: "OK",
+      statuses: [{ code: "OK", currentLimit, limitRemaining: 4 }],
+    });
+    expect(response.limit[0]).toBe(shown);
   });
 
   test("overall OK while one is OVER_LIMIT (shadow, quota): the overall code decides", async () => {
@@ -115,9 +118,9 @@ describe("statuses", () => {
         durationUntilReset: { seconds: 700 },
       } as const,
     ];
-    const answer = await clientSees({ overallCode: "OVER_LIMIT", statuses });
-    expect(answer.limit).toEqual(["99, 1;w=86400, 10;w=60, 99;w=3600", "0", "700"]);
-    expect(answer.headers.get("retry-after")).toBe("700");
+    const response = await clientSees({ overallCode: "OVER_LIMIT", statuses });
+    expect(response.limit).toEqual(["99, 1;w=86400, 10;w=60, 99;w=3600", "0", "700"]);
+    expect(response.headers.get("retry-after")).toBe("700");
   });
 });
 
@@ -129,8 +132,12 @@ describe("headers", () => {
       { key: "X-RateLimit-Limit", value: "7, 7;w=1" },
       { key: "X-RateLimit-Remaining", value: "3" },
     ];
-    const answer = await clientSees({ overallCode: "OK", statuses: [{ ...status, code: "OK" }], responseHeadersToAdd });
-    expect(answer.limit).toEqual(["7, 7;w=1", "3", null]);
+    const response = await clientSees({
+      overallCode: "OK",
+      statuses: [{ ...status, code: "OK" }],
+      responseHeadersToAdd,
+    });
+    expect(response.limit).toEqual(["7, 7;w=1", "3", null]);
   });
 
   test("in mixed case and twice come once", async () => {
@@ -141,13 +148,13 @@ describe("headers", () => {
       { key: "x-envoy-ratelimited", value: "true" },
       { key: "Retry-After", value: "9" },
     ];
-    const answer = await clientSees(
+    const response = await clientSees(
       { overallCode: "OVER_LIMIT", statuses: [status], responseHeadersToAdd },
       "envoyRatelimitedHeader: Always,",
     );
-    expect(answer.limit[0]).toBe("7");
-    expect(answer.headers.get("x-envoy-ratelimited")).toBe("true");
-    expect(answer.headers.get("retry-after")).toBe("9");
+    expect(response.limit[0]).toBe("7");
+    expect(response.headers.get("x-envoy-ratelimited")).toBe("true");
+    expect(response.headers.get("retry-after")).toBe("9");
   });
 
   test("that would break the message are left out", async () => {
@@ -158,13 +165,11 @@ describe("headers", () => {
       { key: "bad name", value: "1" },
       { key: "x-good", value: "1" },
     ];
-    const answer = await clientSees({ overallCode: "OVER_LIMIT", responseHeadersToAdd });
-    expect([answer.status, answer.body]).toEqual([429, "rate limit exceeded"]);
-    expect([answer.headers.get("x-good"), answer.headers.has("x-smuggled"), answer.headers.has("x-bad")]).toEqual([
-      "1",
-      false,
-      false,
-    ]);
+    const response = await clientSees({ overallCode: "OVER_LIMIT", responseHeadersToAdd });
+    expect([response.status, response.body]).toEqual([429, "rate limit exceeded"]);
+    expect([response.headers.get("x-good"), response.headers.has("x-smuggled"), response.headers.has("x-bad")]).toEqual(
+      ["1", false, false],
+    );
   });
 
   test("a raw_body that is no text goes through byte for byte", async () => {
@@ -185,8 +190,8 @@ describe("failures leave the failure mode to decide", () => {
     ["gRPC UNKNOWN", { code: 2, details: "no rate limit configuration loaded" }],
     ["gRPC INVALID_ARGUMENT", { code: 3, details: "bad" }],
     ["gRPC UNAVAILABLE", { code: 14, details: "storage" }],
-  ])("%s", async (_, answer) => {
-    const service = await startScriptedService(() => answer);
+  ])("%s", async (_, response) => {
+    const service = await startScriptedService(() => response);
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
     expect(await decided(await gatewayTo(service.port, "failureMode: Open,"))).toEqual([200, "failureMode"]);
   });
@@ -194,10 +199,10 @@ describe("failures leave the failure mode to decide", () => {
   test("no answer: nobody waits longer than the timeout", async () => {
     const service = await startScriptedService(() => undefined);
     const gateway = await gatewayTo(service.port, "timeout: 70ms, failureMode: Closed,");
-    const answer = ask(gateway);
+    const response = ask(gateway);
     await service.received(1);
     gateway.clock.advance(70);
-    expect((await answer).status).toBe(503);
+    expect((await response).status).toBe(503);
   });
 
   test.each([
@@ -205,7 +210,7 @@ describe("failures leave the failure mode to decide", () => {
     ["an empty message, whose overall code is UNKNOWN", Buffer.alloc(0)],
     ["a truncated message", Buffer.from([8, 1, 18, 40, 8])],
   ])("%s", async (_, message) => {
-    const service = await startRawService((stream) => answerGrpc(stream, message));
+    const service = await startRawService((stream) => respondGrpc(stream, message));
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
   });
 
@@ -258,7 +263,7 @@ describe("failures leave the failure mode to decide", () => {
 
 describe("connections", () => {
   test("a farewell (GOAWAY) is seen by no request: the call goes on a new connection", async () => {
-    const service = await startRawService((stream) => answerGrpc(stream, okMessage));
+    const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port, "failureMode: Closed,");
     expect((await ask(gateway)).status).toBe(200);
     service.sessions[0]?.goaway(0);
@@ -271,14 +276,14 @@ describe("connections", () => {
   test("a call that the service refuses unread (REFUSED_STREAM) is sent once more", async () => {
     const service = await startRawService((stream, number) => {
       if (number === 1) stream.close(7);
-      else answerGrpc(stream, okMessage);
+      else respondGrpc(stream, okMessage);
     });
     expect((await ask(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(200);
     expect(service.calls).toBe(2);
   });
 
   test("many calls at once share one connection", async () => {
-    const service = await startRawService((stream) => answerGrpc(stream, okMessage));
+    const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port);
     await Promise.all(Array.from({ length: 50 }, () => ask(gateway)));
     expect([service.sessions.length, service.calls]).toEqual([1, 50]);

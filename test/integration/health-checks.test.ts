@@ -1,7 +1,7 @@
 /** Active health checks: off by default; where they are on, an endpoint that fails them gets no requests. */
 import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
-import { answering, startBackend, type TestBackend } from "../support/backend.ts";
+import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   gatewayManifest,
   manifests,
@@ -19,7 +19,7 @@ const upstream = { maxConnections: 10, maxRequests: 100, maxWaiting: 10, maxWait
 function serving(text: string, health: () => number): RequestListener {
   return (request, response) => {
     const isCheck = request.url === "/healthz";
-    answering(isCheck ? health() : 200, text)(request, response);
+    respondWith(isCheck ? health() : 200, text)(request, response);
   };
 }
 

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from "node:http2";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, type Echo, startBackend } from "../support/backend.ts";
+import { respondWith, type Echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -20,13 +20,13 @@ function open(url: string): ClientHttp2Session {
   return session;
 }
 
-interface Answer {
+interface TestResponse {
   readonly headers: IncomingHttpHeaders;
   readonly trailers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-function ask(session: ClientHttp2Session, headers: Record<string, string> = {}, body?: string): Promise<Answer> {
+function ask(session: ClientHttp2Session, headers: Record<string, string> = {}, body?: string): Promise<TestResponse> {
   return new Promise((resolve, reject) => {
     const stream = session.request({ ":path": "/", ...headers }, { endStream: body === undefined });
     const chunks: Buffer[] = [];
@@ -59,16 +59,16 @@ test("a request and its body arrive as an HTTP/1.1 request would", async () => {
 });
 
 test("many streams share a connection", async () => {
-  const gateway = await startGateway(route((await startBackend(answering(200, "ok"))).port));
+  const gateway = await startGateway(route((await startBackend(respondWith(200, "ok"))).port));
   const session = open(gateway.url());
-  const answers = await Promise.all(Array.from({ length: 100 }, () => ask(session)));
-  expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(["ok"]));
+  const responses = await Promise.all(Array.from({ length: 100 }, () => ask(session)));
+  expect(new Set(responses.map(({ body }) => body))).toEqual(new Set(["ok"]));
 });
 
 test("a limit refuses with the same status, headers and text", async () => {
   const gateway = await startGateway(
     manifests(
-      route((await startBackend(answering(200))).port),
+      route((await startBackend(respondWith(200))).port),
       policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes }"]),
     ),
   );
@@ -121,8 +121,8 @@ describe.each([
         setTimeout(() => response.end(), 20);
       },
     ],
-  ])("%s", async (_pieces, answer) => {
-    const gateway = await startGateway(route((await startBackend((_, response) => answer(response))).port));
+  ])("%s", async (_pieces, respond) => {
+    const gateway = await startGateway(route((await startBackend((_, response) => respond(response))).port));
     const { socket, received } = openRawHttp2(gateway.url());
     socket.write(Buffer.concat(request));
     await expect.poll(() => gateway.records).toMatchObject([{ status: 200, reason: undefined }]);
@@ -175,7 +175,7 @@ test("a client that vanishes ends all its calls", async () => {
 });
 
 test("a request that is reset in the read that brought it is let go, whatever is wrong with it", async () => {
-  const gateway = await startGateway(route((await startBackend(answering(200, "ok"))).port));
+  const gateway = await startGateway(route((await startBackend(respondWith(200, "ok"))).port));
   const { socket } = openRawHttp2(gateway.url());
   // `:path: /..%2f` as a literal in the place of `/`.
   const path = Buffer.from("\x04\x06/..%2f");
@@ -195,12 +195,12 @@ test("a path with bytes that a URI cannot hold is refused, as on HTTP/1.1", asyn
       ]),
     ),
   );
-  const answer = await ask(open(gateway.url()), { ":path": Buffer.from("/café").toString("latin1") });
-  expect([answer.headers[":status"], answer.body]).toEqual([400, "request target is not a valid path\n"]);
+  const response = await ask(open(gateway.url()), { ":path": Buffer.from("/café").toString("latin1") });
+  expect([response.headers[":status"], response.body]).toEqual([400, "request target is not a valid path\n"]);
 });
 
 test("Host that differs from :authority is refused", async () => {
-  const gateway = await startGateway(route((await startBackend(answering(200))).port));
+  const gateway = await startGateway(route((await startBackend(respondWith(200))).port));
   const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
   expect(headers[":status"]).toBe(400);
 });

@@ -1,6 +1,6 @@
 /** Expressions of limits that would take long: a key has no value then, a cost refuses the request, and nobody waits. */
 import { expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -15,7 +15,7 @@ import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 test("a key that costs too much for a request has no value there, and the limit holds", async () => {
-  const backend = await startBackend(answering(200, "here"));
+  const backend = await startBackend(respondWith(200, "here"));
   const key = 'request.path.replace("", request.path).replace("", request.path)';
   const gateway = await startGateway(
     manifests(
@@ -38,7 +38,7 @@ test("a key that costs too much for a request has no value there, and the limit 
 });
 
 test("keys that cost too much together have no value beyond what a request may cost, and their limits hold", async () => {
-  const backend = await startBackend(answering(200, "here"));
+  const backend = await startBackend(respondWith(200, "here"));
   const entry = (at: number) =>
     `{ requests: 2, unit: Hours, key: 'request.headers["x"].split("").map(x, x + "${at}").join(",")' }`;
   const gateway = await startGateway(
@@ -66,7 +66,7 @@ test.each([
   ["Requests", 'size(request.path.replace("", request.path).replace("", request.path)) > 9 ? 10 : 5'],
   ["Tokens", 'llm.totalTokens + size(request.query["x"].split("").map(c, c + "x").map(c, c + "y").map(c, c + "z"))'],
 ])("a request whose cost in %s takes too much to compute is refused and reaches nobody", async (unit, cost) => {
-  const backend = await startBackend(answering(200, "here"));
+  const backend = await startBackend(respondWith(200, "here"));
   const service = await startScriptedService(() => ({ overallCode: "OK" }));
   const start = (mode: string) =>
     startGateway(
@@ -81,8 +81,11 @@ test.each([
     );
   const gateway = await start("Enforce");
   const padded = `/${"a".repeat(700)}?x=${"b".repeat(9_000)}`;
-  const answer = await fetch(`${gateway.url()}${padded}`);
-  expect([answer.status, await answer.text()]).toEqual([400, "the cost of the request takes too much work to compute"]);
+  const response = await fetch(`${gateway.url()}${padded}`);
+  expect([response.status, await response.text()]).toEqual([
+    400,
+    "the cost of the request takes too much work to compute",
+  ]);
   expect(service.calls).toHaveLength(0);
   expect(backend.requests).toHaveLength(0);
   expect((await fetch(`${gateway.url()}/?x=b`)).status).toBe(200);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
@@ -42,7 +42,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     `{ validation: { ${refs(...names)}, mode: ${mode} } }`;
 
   async function start(...gateways: readonly string[]) {
-    const { port } = await startBackend(answering(200, "ok"));
+    const { port } = await startBackend(respondWith(200, "ok"));
     const rest = [
       tlsSecretManifest("server", server),
       authorityManifest("first", first.authority),

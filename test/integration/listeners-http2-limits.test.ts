@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -25,7 +25,7 @@ import {
 import { askHttp2 } from "../support/tls.ts";
 
 async function start(): Promise<TestGateway> {
-  const { port } = await startBackend(answering(200, "ok"));
+  const { port } = await startBackend(respondWith(200, "ok"));
   return startGateway(
     manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
   );
@@ -70,9 +70,9 @@ test("a client that resets every stream that it opens is sent away, and another 
       frame(frameType.rstStream, 0, stream, cancel),
     ]);
   });
-  const answers = [];
-  for (let i = 0; i < 20; i++) answers.push(await askHttp2(session, "a"));
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  const responses = [];
+  for (let i = 0; i < 20; i++) responses.push(await askHttp2(session, "a"));
+  expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
   await flooding;
   expect([enhanceYourCalm, internalError]).toContain(goaways(attacker.received())[0]);
   // 1,000 at once and 100 a second, of 20,000.
@@ -101,7 +101,7 @@ test.each([
 });
 
 test("streams beyond those that are allowed at once are refused, and the others are served", async () => {
-  const { promise: goOn, resolve: answer } = Promise.withResolvers<undefined>();
+  const { promise: goOn, resolve: respond } = Promise.withResolvers<undefined>();
   const { port } = await startBackend((_request, response) => void goOn.then(() => response.end("ok")));
   const gateway = await startGateway(
     manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
@@ -114,7 +114,7 @@ test("streams beyond those that are allowed at once are refused, and the others 
   );
   client.socket.write(Buffer.concat(streams));
   await expect.poll(() => refusals(client.received())).toBe(10);
-  answer(undefined);
+  respond(undefined);
   await expect.poll(() => gateway.records.length).toBe(100);
   expect(new Set(gateway.records.map(({ status }) => status))).toEqual(new Set([200]));
 });

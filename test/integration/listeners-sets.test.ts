@@ -1,6 +1,6 @@
 /** ListenerSets: listeners that others add to a Gateway, served on its addresses, and nobody harmed by them. */
 import { describe, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -34,7 +34,9 @@ const route = (name: string, parents: string): string =>
   routeManifest(name, [`backendRefs: [${backendRef(name)}]`]).replace("[{ name: web }]", parents);
 
 async function backends(...names: readonly string[]): Promise<string[]> {
-  return Promise.all(names.map(async (name) => backendManifest(name, (await startBackend(answering(200, name))).port)));
+  return Promise.all(
+    names.map(async (name) => backendManifest(name, (await startBackend(respondWith(200, name))).port)),
+  );
 }
 
 async function ask(on: TestGateway, host: string, port = 80): Promise<string> {

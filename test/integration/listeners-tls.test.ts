@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
-import { answering, type Echo, startBackend } from "../support/backend.ts";
+import { respondWith, type Echo, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
@@ -267,8 +267,8 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
 
   test("several Gateways serve from one process, each on its own address and port", async () => {
     const [first, second] = await Promise.all([
-      startBackend(answering(200, "first")),
-      startBackend(answering(200, "second")),
+      startBackend(respondWith(200, "first")),
+      startBackend(respondWith(200, "second")),
     ]);
     const other = tlsGatewayManifest([tlsListener("https", ["b"])], "", "other").replace(
       "value: 127.0.0.1",

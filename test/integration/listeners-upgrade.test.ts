@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -161,7 +161,7 @@ describe("a WebSocket", () => {
   });
 
   test("that the backend declines is an ordinary answer", async () => {
-    const { port } = await startBackend(answering(403, "no"));
+    const { port } = await startBackend(respondWith(403, "no"));
     const gateway = await startGateway(route(port));
     const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 403 /);
@@ -222,7 +222,7 @@ describe("any other protocol", () => {
     "connect-tcp",
   ];
   test.each(unlisted)("%s is not switched to, for it is not listed", async (protocol) => {
-    const { port, requests } = await startBackend(answering(200, "plain"));
+    const { port, requests } = await startBackend(respondWith(200, "plain"));
     const gateway = await startGateway(route(port));
     const { head } = await askToSwitch(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
     expect(head).toMatch(/^HTTP\/1.1 200 /);
@@ -245,11 +245,11 @@ describe("any other protocol", () => {
 
   test("that is asked for by a head that cannot be accepted is refused, and the connection is closed", async () => {
     const gateway = await startGateway(gatewayManifest());
-    const answer = await rawHttp(
+    const response = await rawHttp(
       gateway.url(),
       "GET / HTTP/1.1\r\nHost: me@a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     );
-    expect(answer.status).toBe(400);
+    expect(response.status).toBe(400);
   });
 
   test("is not switched to ahead of a body, which is served as such", async () => {
@@ -302,10 +302,10 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   /** The status of the answer, once its stream is closed by both. */
   async function ask(session: ClientHttp2Session, head: OutgoingHttpHeaders): Promise<unknown> {
     const stream = session.request({ ":method": "CONNECT", ":path": "/", ...head }, { endStream: false });
-    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
+    const [response] = (await once(stream, "response")) as [Record<string, unknown>];
     stream.resume();
     await once(stream, "close");
-    return answer[":status"];
+    return response[":status"];
   }
 
   test.each([
@@ -325,23 +325,23 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     ["websocket;h2c", 400],
     ["a/b/c", 400],
   ])("with :protocol %j is answered with %i, and asks no backend", async (protocol, status) => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const { gateway, session } = await connectTo(backend.port);
     expect(await ask(session, { ":protocol": protocol })).toBe(status);
     expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", calls: 0 }]);
     expect(backend.requests).toEqual([]);
     // The same connection goes on serving.
     const stream = session.request({ ":path": "/" }).resume();
-    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
-    expect(answer[":status"]).toBe(200);
+    const [response] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(response[":status"]).toBe(200);
   });
 
   test("without :protocol is not served", async () => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const { session } = await connectTo(backend.port);
     const stream = session.request({ ":method": "CONNECT", ":authority": "internal:80" }, { endStream: false });
-    const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
-    expect(answer[":status"]).toBe(501);
+    const [response] = (await once(stream, "response")) as [Record<string, unknown>];
+    expect(response[":status"]).toBe(501);
     expect(backend.requests).toEqual([]);
   });
 
@@ -404,7 +404,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   });
 
   test("that is declined spares the other streams", async () => {
-    const { port } = await startBackend(answering(404));
+    const { port } = await startBackend(respondWith(404));
     const session = connectHttp2((await startGateway(route(port))).url());
     onTestFinished(() => session.destroy());
     await once(session, "remoteSettings");

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   gatewayManifest,
@@ -112,8 +112,8 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
   test("a stream is asked for its usage and charged by it, and the last chunk shows it", async () => {
     const { port, bodies } = await startProvider();
     const { ask, charged, gateway } = await serve(kind, port);
-    const answer = await ask(stream);
-    expect(await answer.text()).toBe(chunk(choice("Hello")) + chunk(choice("", '"stop"'), `,${usage}`) + done);
+    const response = await ask(stream);
+    expect(await response.text()).toBe(chunk(choice("Hello")) + chunk(choice("", '"stop"'), `,${usage}`) + done);
     expect(bodies).toEqual([stream.replace(" }", ' ,"stream_options":{"include_usage":true}}')]);
     expect(gateway.records[0]?.usage).toMatchObject({ total: 307, estimated: false });
     expect(await charged()).toBe(307);
@@ -214,8 +214,8 @@ describe.each(["Service", "static"] as const)("what is not of a model passes to 
   ])("%s", async (_name, path, body) => {
     const { port } = await startBackend();
     const { ask } = await serve(kind, port);
-    const answer = await ask(body, path, { prefer: "respond-async" });
-    expect([answer.status, ((await answer.json()) as { body: string }).body]).toEqual([200, body]);
+    const response = await ask(body, path, { prefer: "respond-async" });
+    expect([response.status, ((await response.json()) as { body: string }).body]).toEqual([200, body]);
   });
 
   test("a WebSocket of an application", async () => {
@@ -305,15 +305,15 @@ describe("a chunk", () => {
     const { gateway } = await serve("Service", port);
     const timers = gateway.clock.pendingTimers;
     const head = `POST ${chat} HTTP/1.1\r\nhost: a\r\ncontent-length: ${stream.length}\r\n\r\n`;
-    const answer = rawHttp(gateway.url(), head + stream);
+    const response = rawHttp(gateway.url(), head + stream);
     await expect.poll(() => gateway.clock.pendingTimers).toBe(timers + 1);
     breakOff(undefined);
-    expect((await answer).body).toBe(`${last.length.toString(16)}\r\n${last}\r\n`);
+    expect((await response).body).toBe(`${last.length.toString(16)}\r\n${last}\r\n`);
   });
 });
 
 test("a body that is not JSON passes where the path is not of a model, however long it is", async () => {
-  const { port } = await startBackend(answering(200, "ok"));
+  const { port } = await startBackend(respondWith(200, "ok"));
   const { gateway } = await serve("Service", port);
   const head = `POST /upload HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n`;
   const piece = `10000\r\n${"x".repeat(65_536)}\r\n`;

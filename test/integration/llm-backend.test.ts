@@ -43,8 +43,8 @@ async function serve(ai: string, apiKey = "sk-ours") {
       headers: Readonly<Record<string, string>> = {},
       body: string | Buffer = '{"model":"theirs"}',
     ): Promise<Echo> => {
-      const answer = await fetch(`${gateway.url()}${path}`, { method: "POST", headers, body });
-      return (await answer.json()) as Echo;
+      const response = await fetch(`${gateway.url()}${path}`, { method: "POST", headers, body });
+      return (await response.json()) as Echo;
     },
   };
 }
@@ -114,8 +114,8 @@ describe("a client steps around no budget and no model", () => {
     const gateway = await startGateway(
       manifests(gatewayManifest(), aiBackend(`port: ${port}, provider: { openai: {} }`), chatRoute),
     );
-    const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
-    expect([answer.status, await answer.text()]).toEqual([400, "request body must be a JSON object"]);
+    const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+    expect([response.status, await response.text()]).toEqual([400, "request body must be a JSON object"]);
     expect(requests).toHaveLength(0);
   });
 
@@ -145,11 +145,11 @@ test("a new key is used from the next request on, while a stream goes on with th
   const streaming = fetch(`${gateway.url()}/stream`);
   const stream = await asked;
   stream.write("before ");
-  const answer = await streaming;
+  const reply = await streaming;
   await gateway.apply(configuration("sk-new"));
   await (await fetch(gateway.url())).text();
   stream.end("after");
-  expect(await answer.text()).toBe("before after");
+  expect(await reply.text()).toBe("before after");
   expect(seen).toEqual(["Bearer sk-old", "Bearer sk-new"]);
 });
 
@@ -168,7 +168,7 @@ describe("a stream", () => {
         ...(local.length === 0 ? [] : [policyManifest("p", "kind: HTTPRoute, name: chat", local)]),
       ),
     );
-    const answer = fetch(`${gateway.url()}/v1/chat/completions`, {
+    const reply = fetch(`${gateway.url()}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
     });
@@ -177,7 +177,7 @@ describe("a stream", () => {
     const received: string[] = [];
     const [first = "", ...rest] = events;
     response.write(first);
-    const reader = (await answer).body?.getReader();
+    const reader = (await reply).body?.getReader();
     const receive = async (): Promise<void> => {
       received.push(Buffer.from((await reader?.read())?.value ?? []).toString());
     };
@@ -226,12 +226,12 @@ describe("a stream", () => {
     const gateway = await startGateway(
       manifests(gatewayManifest(), aiBackend(`port: ${port}, provider: { anthropic: {} }`), chatRoute),
     );
-    const answer = fetch(`${gateway.url()}/v1/messages`, { method: "POST", body: "{}" });
+    const reply = fetch(`${gateway.url()}/v1/messages`, { method: "POST", body: "{}" });
     const response = await asked;
     expect(gateway.clock.pendingTimers).toBe(0);
     gateway.clock.advance(4 * 3_600_000);
     response.end("{}");
-    expect((await answer).status).toBe(200);
+    expect((await reply).status).toBe(200);
   });
 });
 

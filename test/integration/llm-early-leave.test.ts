@@ -82,8 +82,8 @@ const streamed = `{"stream":true,"prompt":"${"x".repeat(400_000)}"}`;
 const plain = `{"prompt":"${"x".repeat(40_000)}"}`;
 
 /** Resolves when so many answers are read on. */
-function abandoned({ gateway }: Scene, answers: number): Promise<void> {
-  return expect.poll(() => gateway.clock.pendingTimers).toBe(answers);
+function abandoned({ gateway }: Scene, responses: number): Promise<void> {
+  return expect.poll(() => gateway.clock.pendingTimers).toBe(responses);
 }
 
 test("a stream that is left at its last piece is charged what the provider then reports", async () => {
@@ -226,9 +226,9 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     const client = scene.ask(plain);
     await scene.asked();
     scene.gateway.clock.advance(2_000);
-    const [answer] = (await once(client, "data")) as [Buffer];
-    expect(answer.toString()).toContain("504");
-    expect(answer.toString()).toContain(`x-ratelimit-remaining: ${tokenLimit - inputOf(plain)}`);
+    const [response] = (await once(client, "data")) as [Buffer];
+    expect(response.toString()).toContain("504");
+    expect(response.toString()).toContain(`x-ratelimit-remaining: ${tokenLimit - inputOf(plain)}`);
   });
 
   test("the rule's timeout for one call", async () => {
@@ -236,8 +236,8 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     const client = scene.ask(plain);
     await scene.asked();
     scene.gateway.clock.advance(2_000);
-    const [answer] = (await once(client, "data")) as [Buffer];
-    expect(answer.toString()).toContain("504");
+    const [response] = (await once(client, "data")) as [Buffer];
+    expect(response.toString()).toContain("504");
     expect(await scene.charged()).toBe(inputOf(plain));
   });
 });
@@ -283,10 +283,10 @@ describe("nothing is charged", () => {
   test("for an answer without a text of a model", async () => {
     const scene = await start();
     const { gateway } = scene;
-    const answer = fetch(`${gateway.url()}/v1/messages/count_tokens`, { method: "POST", body: plain });
+    const reply = fetch(`${gateway.url()}/v1/messages/count_tokens`, { method: "POST", body: plain });
     const { response } = await scene.asked();
     response.end('{"input_tokens":10000}');
-    await (await answer).text();
+    await (await reply).text();
     expect(gateway.records[0]).toMatchObject({ usageUnread: "absent" });
     expect(await scene.charged()).toBe(0);
   });

@@ -9,10 +9,10 @@ import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { deferringEndpoints } from "../../proxy/src/llm/deferred-work.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
-import { startLenientProvider, tokensPerAnswer } from "../support/lenient-provider.ts";
+import { startLenientProvider, tokensPerResponse } from "../support/lenient-provider.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
@@ -145,8 +145,8 @@ describe("a streamed completion is counted or refused", () => {
       async (path) => {
         const { provider, send, charged } = await start("provider: { openai: {} }, otherEndpoints: Allow");
         expect((await send(path, chatStream)).status).toBe(200);
-        expect(provider.served).toMatchObject([{ isStream: true, tellsUsage: true }]);
-        expect(await charged()).toBe(tokensPerAnswer);
+        expect(provider.served).toMatchObject([{ isStream: true, reportsUsage: true }]);
+        expect(await charged()).toBe(tokensPerResponse);
         expect([400, 415]).toContain((await send(path, wide)).status);
         expect((await send(path, "--x\r\n", ["content-type: multipart/form-data"])).status).toBe(404);
       },
@@ -220,7 +220,7 @@ describe("a streamed completion is counted or refused", () => {
         if (side === undefined) return;
         const spelled = change === undefined ? path : path.replace(...change);
         await side.send(spelled, body, headers, method);
-        expect(await side.charged()).toBe(side.provider.served.length * tokensPerAnswer);
+        expect(await side.charged()).toBe(side.provider.served.length * tokensPerResponse);
       }),
       { numRuns: 150 },
     );
@@ -232,7 +232,7 @@ describe("a streamed completion is counted or refused", () => {
     const { status } = await send(path, body, headers, method);
     expect([200, 400, 415]).toContain(status);
     expect(provider.served).toHaveLength(status === 200 ? 1 : 0);
-    expect(await charged()).toBe(provider.served.length * tokensPerAnswer);
+    expect(await charged()).toBe(provider.served.length * tokensPerResponse);
   }
 });
 
@@ -310,7 +310,7 @@ describe("a path that names another model is not sent, also where it looks like 
     "/v1/threads/t/runs/r/cancel",
   ];
   test.each(["", ", deferredWork: Allow", ", otherEndpoints: Allow"])("%s", async (more) => {
-    const backend = await startBackend(answering(200, "{}"));
+    const backend = await startBackend(respondWith(200, "{}"));
     const gateway = await startGateway(llmManifests(backend.port, `provider: { openai: { model: gpt-cheap } }${more}`));
     const statusOf = async (path: string) =>
       (await fetch(`${gateway.url()}${path}`, { method: "POST", body: "{}" })).status;
@@ -391,18 +391,18 @@ describe("work whose tokens no response reports", () => {
   }
 
   async function startDeferring(ai: string, isLimited = true) {
-    const backend = await startBackend(answering(200, "{}"));
+    const backend = await startBackend(respondWith(200, "{}"));
     const all = llmManifests(backend.port, ai);
     const gateway = await startGateway(isLimited ? all : all.replace(/---\n[^-]*kind: ProxyPolicy[^]*/, ""));
     /** The status, by a connection of its own. */
     const ask = async (path: string, { method = "POST", content = body, headers = [] }: Asked = {}) => {
       const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n`;
       const fields = [...headers, ...(content === "" ? [] : [`content-length: ${content.length}`])];
-      const answer = await rawHttp(
+      const response = await rawHttp(
         gateway.url(),
         `${head}${fields.map((field) => `${field}\r\n`).join("")}\r\n${content}`,
       );
-      return answer.status;
+      return response.status;
     };
     return { ask, backend };
   }
@@ -526,8 +526,8 @@ test("a global limit about the model is about the prescribed one, whatever the c
     manifests(llmManifests(provider.port, "provider: { openai: { model: gpt-cheap } }"), policy),
   );
   for (const body of ['{"model":"other"}', "{}"]) {
-    const answer = await fetch(`${gateway.url()}${chat}`, { method: "POST", body });
-    expect(answer.status).toBe(429);
+    const response = await fetch(`${gateway.url()}${chat}`, { method: "POST", body });
+    expect(response.status).toBe(429);
   }
   const asked = service.calls.map(({ request }) => request.descriptors[0]?.entries);
   expect(asked).toEqual(asked.map(() => [{ key: "model", value: "gpt-cheap" }]));

@@ -18,8 +18,8 @@ spec: { ai: { provider: ${provider}, host: 127.0.0.1, port: ${backend.port} } }
   const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
   const gateway = await startGateway(manifests(gatewayManifest(), llm, route, ...policies));
   const ask = async (body: string) => {
-    const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
-    return [answer.status, await answer.text()];
+    const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+    return [response.status, await response.text()];
   };
   return { ask, backend };
 }

@@ -209,9 +209,9 @@ describe("what is estimated, with the input", () => {
     ["an empty answer", 100, { body: "" }],
   ])("of %s", async (_shape, tokens, told) => {
     const { gateway, charged } = await start(told);
-    const answer = await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
+    const response = await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
     // What cannot be decoded cannot be here either.
-    await answer.text().catch(() => undefined);
+    await response.text().catch(() => undefined);
     expect(await charged()).toBe(tokens);
     expect(gateway.records[0]?.usage?.estimated).toBe(true);
   });
@@ -345,14 +345,14 @@ describe("a copy of an earlier answer", () => {
 
 describe("a request whose calls time out is charged once", () => {
   /** @param answers whether each call is answered. */
-  async function retry(answers: readonly boolean[]) {
+  async function retry(responses: readonly boolean[]) {
     const waiting: (() => void)[] = [];
     let calls = 0;
     const { port } = await startBackend((request, response) => {
       if (request.url === "/nothing") {
         response.end("{}");
       } else {
-        const isAnswered = answers[calls++] ?? false;
+        const isAnswered = responses[calls++] ?? false;
         request.resume().on("end", () => {
           if (isAnswered) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
           for (const resolve of waiting.splice(0)) resolve();
@@ -368,15 +368,15 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
     const rule = `{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }], timeouts: { request: 60s, backendRequest: 1s }, retry: { attempts: 2, backoff: 100ms } }`;
     const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
     const gateway = await startGateway(manifests(gatewayManifest(), backend, routeManifest("chat", [rule]), policy));
-    const answer = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
-    for (const isAnswered of answers) {
+    const reply = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
+    for (const isAnswered of responses) {
       await new Promise<void>((resolve) => waiting.push(resolve));
       if (isAnswered) break;
       gateway.clock.advance(1_000);
       // The wait before the next call, which doubles.
       gateway.clock.advance(200);
     }
-    const { status, headers } = await answer;
+    const { status, headers } = await reply;
     const { headers: later } = await fetch(`${gateway.url()}/nothing`);
     const used = (fields: Headers): number => tokenLimit - Number(fields.get("x-ratelimit-remaining"));
     return { status, told: used(headers), charged: used(later) };

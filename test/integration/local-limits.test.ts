@@ -1,6 +1,6 @@
 /** Local limits through the door: the rows of the product specification that concern them, one test each. */
 import { describe, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -40,14 +40,14 @@ async function serve(backend: Served["backend"], ...policies: readonly string[])
   return { gateway: await startGateway(manifests(base, ...policies)), backend, base };
 }
 
-interface Answer {
+interface TestResponse {
   readonly status: number;
   readonly body: string;
   readonly limit: readonly (string | null)[];
   readonly headers: Headers;
 }
 
-async function get(gateway: TestGateway, path = "/", headers: Record<string, string> = {}): Promise<Answer> {
+async function get(gateway: TestGateway, path = "/", headers: Record<string, string> = {}): Promise<TestResponse> {
   const response = await fetch(`${gateway.url()}${path}`, { headers });
   return {
     status: response.status,
@@ -58,9 +58,9 @@ async function get(gateway: TestGateway, path = "/", headers: Record<string, str
 }
 
 async function statuses(gateway: TestGateway, count: number): Promise<number[]> {
-  const answers: number[] = [];
-  for (let i = 0; i < count; i++) answers.push((await get(gateway)).status);
-  return answers;
+  const responses: number[] = [];
+  for (let i = 0; i < count; i++) responses.push((await get(gateway)).status);
+  return responses;
 }
 
 const ok = (count: number): number[] => new Array<number>(count).fill(200);
@@ -68,7 +68,7 @@ const ok = (count: number): number[] => new Array<number>(count).fill(200);
 describe("requests", () => {
   test("10 a minute with burst 5 admit 15 at once and then 10 a minute", async () => {
     const { gateway } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 10, unit: Minutes, burst: 5 }"]),
     );
     expect(await statuses(gateway, 16)).toEqual([...ok(15), 429]);
@@ -78,7 +78,7 @@ describe("requests", () => {
 
   test("the ceiling in the headers is the base limit plus burst", async () => {
     const { gateway } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 10, unit: Minutes, burst: 5 }"]),
     );
     expect((await get(gateway)).limit).toEqual(["15", "14", "60"]);
@@ -92,7 +92,7 @@ describe("requests", () => {
     ["Hours", 3_600_000],
   ])("a window of %s ends after %i ms, and not before", async (unit, length) => {
     const { gateway } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, [`{ requests: 1, unit: ${unit} }`]),
     );
     expect(await statuses(gateway, 2)).toEqual([200, 429]);
@@ -153,7 +153,7 @@ describe("tokens", () => {
 
   test("an answer without a readable usage costs nothing, and the record tells why", async () => {
     const { gateway } = await serve(
-      await startBackend(answering(200, "no JSON")),
+      await startBackend(respondWith(200, "no JSON")),
       policyManifest("p", toRoute, ["{ tokens: 1, unit: Minutes }"]),
     );
     expect(await statuses(gateway, 3)).toEqual([200, 200, 200]);
@@ -180,7 +180,7 @@ describe("tokens", () => {
 describe("a refusal", () => {
   test("says rate limit exceeded, when to come back, and reaches no backend", async () => {
     const { gateway, backend } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"]),
     );
     await get(gateway);
@@ -195,7 +195,7 @@ describe("a refusal", () => {
 
   test("names the policy and the entry in the record of the request", async () => {
     const { gateway } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 9, unit: Hours }", "{ requests: 1, unit: Minutes }"]),
     );
     await statuses(gateway, 2);
@@ -221,7 +221,7 @@ describe("several entries", () => {
 
   test("what one entry refuses consumes nothing of another", async () => {
     const { gateway } = await serve(
-      await startBackend(answering(200)),
+      await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 1, unit: Seconds }", "{ requests: 3, unit: Minutes }"]),
     );
     expect(await statuses(gateway, 4)).toEqual([200, 429, 429, 429]);
@@ -253,7 +253,7 @@ describe("attachment", () => {
     );
 
   test("a policy on a route limits that route alone", async () => {
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(twoRoutes(port), policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"])),
     );
@@ -263,7 +263,7 @@ describe("attachment", () => {
   });
 
   test("a policy on a Gateway is a ceiling over all its routes together", async () => {
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(twoRoutes(port), policyManifest("p", toGateway, ["{ requests: 2, unit: Minutes }"])),
     );
@@ -274,7 +274,7 @@ describe("attachment", () => {
   });
 
   test("a generous route does not lift the ceiling of its Gateway", async () => {
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(
         twoRoutes(port),
@@ -287,7 +287,7 @@ describe("attachment", () => {
   });
 
   test("two policies on one target both apply", async () => {
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(
         twoRoutes(port),
@@ -314,7 +314,7 @@ test("an upstream's own limit headers are replaced, OpenAI's pass", async () => 
 
 test("a key has a counter per value, and one for requests without it", async () => {
   const { gateway } = await serve(
-    await startBackend(answering(200)),
+    await startBackend(respondWith(200)),
     policyManifest("p", toRoute, [`{ requests: 1, unit: Minutes, key: 'request.headers["x-user"]' }`]),
   );
   const statusOf = async (headers: Record<string, string>): Promise<number> =>
@@ -327,7 +327,7 @@ test("a key has a counter per value, and one for requests without it", async () 
 });
 
 test("a key of the host has one counter for all spellings of a host", async () => {
-  const { port } = await startBackend(answering(200));
+  const { port } = await startBackend(respondWith(200));
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -344,7 +344,7 @@ test("a key of the host has one counter for all spellings of a host", async () =
 
 test("Shadow counts and refuses nothing", async () => {
   const { gateway } = await serve(
-    await startBackend(answering(200)),
+    await startBackend(respondWith(200)),
     policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes, mode: Shadow }"]),
   );
   expect(await statuses(gateway, 2)).toEqual([200, 200]);
@@ -354,7 +354,7 @@ test("Shadow counts and refuses nothing", async () => {
 
 test("an edit keeps the counters of the entries that it does not change", async () => {
   const { gateway, base } = await serve(
-    await startBackend(answering(200)),
+    await startBackend(respondWith(200)),
     policyManifest("p", toRoute, ["{ requests: 2, unit: Minutes }", "{ requests: 9, unit: Minutes }"]),
   );
   await statuses(gateway, 2);
@@ -365,7 +365,7 @@ test("an edit keeps the counters of the entries that it does not change", async 
 });
 
 test("replicas count each for itself", async () => {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const policy = policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"]);
   const [one, other] = [await serve(backend, policy), await serve(backend, policy)];
   expect(await statuses(one.gateway, 2)).toEqual([200, 429]);

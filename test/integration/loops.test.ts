@@ -21,8 +21,11 @@ async function start(...rules: readonly string[]): Promise<TestGateway> {
 
 test("a request that comes back is answered with 508 at its fifth pass", async () => {
   const gateway = await start(`{ backendRefs: [${backendRef("self")}] }`);
-  const answer = await fetch(gateway.url());
-  expect([answer.status, await answer.text()]).toEqual([508, expect.stringContaining("comes back to this gateway")]);
+  const response = await fetch(gateway.url());
+  expect([response.status, await response.text()]).toEqual([
+    508,
+    expect.stringContaining("comes back to this gateway"),
+  ]);
   expect(gateway.records).toHaveLength(5);
   expect(gateway.records[0]).toMatchObject({ status: 508, reason: "LoopDetected", calls: 0 });
 });
@@ -33,8 +36,8 @@ test.each([
   "{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: self } } }",
 ])("no filter goes round for longer: %s", async (filter) => {
   const gateway = await start(`{ filters: [${filter}], backendRefs: [${backendRef("self")}] }`);
-  const answer = await fetch(gateway.url(), { headers: { connection: "cdn-loop" } });
-  expect(answer.status).toBe(508);
+  const response = await fetch(gateway.url(), { headers: { connection: "cdn-loop" } });
+  expect(response.status).toBe(508);
   // A request that was mirrored, and its copy, end where they would be mirrored again.
   await expect.poll(() => gateway.records.length).toBe(filter.includes("Mirror") ? 3 : 5);
 });
@@ -45,8 +48,8 @@ test("a request that was mirrored is refused where it would be mirrored again, h
   const gateway = await start(
     `{ filters: [${Array(8).fill(mirror).join(", ")}], backendRefs: [${backendRef("self")}] }`,
   );
-  const answer = await fetch(gateway.url());
-  expect([answer.status, await answer.text()]).toEqual([508, expect.stringContaining("has mirrored it already")]);
+  const response = await fetch(gateway.url());
+  expect([response.status, await response.text()]).toEqual([508, expect.stringContaining("has mirrored it already")]);
   // The client's request, what it was forwarded as, and eight copies.
   await expect.poll(() => gateway.records.length).toBe(1 + 1 + 8);
 });
@@ -63,7 +66,7 @@ test("listeners can be chained, and the names of others stay in the field", asyn
   await gateway.apply(
     manifests(gatewayManifest(), self, backendManifest("b", backend.port), routeManifest("r", rules)),
   );
-  const answer = await fetch(`${gateway.url()}/1`, { headers: { "cdn-loop": "other.example; v=1" } });
-  expect(answer.status).toBe(200);
+  const response = await fetch(`${gateway.url()}/1`, { headers: { "cdn-loop": "other.example; v=1" } });
+  expect(response.status).toBe(200);
   expect(backend.requests[0]?.headers["cdn-loop"]).toMatch(/^other\.example; v=1(?:, gateway-proxy-[0-9a-f]{8}){4}$/);
 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { statusLines } from "../../proxy/src/status/conditions.ts";
 import type { Translation } from "../../proxy/src/translate/translate.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
@@ -154,7 +154,7 @@ spec: ${spec}
       );
 
     test("presents the previous certificate, and reports its expiry", async () => {
-      const { port } = await startBackend(answering(200, "ok"));
+      const { port } = await startBackend(respondWith(200, "ok"));
       const rest = [backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])];
       const all = (certificate: string) =>
         manifests(tlsGatewayManifest([tlsListener("https", ["server"])]), ...rest, certificate);

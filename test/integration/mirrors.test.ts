@@ -1,7 +1,7 @@
 /** RequestMirror through the door: who gets copies, of what, and that the request does not feel it. */
 import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
-import { answering, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
+import { respondWith, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -48,8 +48,12 @@ test("every mirror gets the request after the filters, and the client gets the r
   const edit =
     "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: X-Set, value: s }], remove: [X-Old] } }";
   const gateway = await serve(`${mirror("copy0")}, ${edit}, ${mirror("copy1")}`, a, b);
-  const answer = await fetch(`${gateway.url()}/path?x=1`, { method: "POST", body: "hello", headers: { "x-old": "1" } });
-  const original = (await answer.json()) as Echo;
+  const response = await fetch(`${gateway.url()}/path?x=1`, {
+    method: "POST",
+    body: "hello",
+    headers: { "x-old": "1" },
+  });
+  const original = (await response.json()) as Echo;
   await vi.waitFor(() => expect([a.seen.length, b.seen.length]).toEqual([1, 1]));
   expect(a.seen[0]).toMatchObject({ method: "POST", url: "/path?x=1", body: "hello" });
   expect(a.seen[0]?.headers).toMatchObject({ "x-set": "s", "x-request-id": original.headers["x-request-id"] });
@@ -65,7 +69,7 @@ describe("shares", () => {
     [", percent: 0", 0],
     [", percent: 100", 100],
   ])("{ %s }: %i of 100 requests", async (share, copies) => {
-    const copy = await startBackend(answering(200));
+    const copy = await startBackend(respondWith(200));
     const gateway = await serve(mirror("copy0", share), copy);
     for (let n = 0; n < 100; n++) await (await fetch(gateway.url())).arrayBuffer();
     await vi.waitFor(() => expect(copy.requests).toHaveLength(copies));
@@ -86,7 +90,7 @@ describe("a mirror never delays or fails a request", () => {
 
   test("that it refuses, breaks off, or answers badly", async () => {
     const broken = await startBackend((request) => request.socket.destroy());
-    const failing = await startBackend(answering(500));
+    const failing = await startBackend(respondWith(500));
     const gateway = await serve(`${mirror("copy0")}, ${mirror("copy1")}, ${mirror("copy2")}`, broken, failing, {
       port: 1,
       requests: [],
@@ -103,13 +107,13 @@ describe("a mirror never delays or fails a request", () => {
         controller.close();
       },
     });
-    const answer = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
-    expect(((await answer.json()) as Echo).body).toBe("one two three");
+    const response = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
+    expect(((await response.json()) as Echo).body).toBe("one two three");
     await vi.waitFor(() => expect(copy.seen.map((seen) => seen.body)).toEqual(["one two three"]));
   });
 
   test("whose body is longer than a copy may be: there is no copy", async () => {
-    const copy = await startBackend(answering(200));
+    const copy = await startBackend(respondWith(200));
     const gateway = await serve(mirror("copy0"), copy);
     const long = await fetch(gateway.url(), { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
     expect(((await long.json()) as Echo).body).toHaveLength(1024 * 1024 + 1);
@@ -121,7 +125,7 @@ describe("a mirror never delays or fails a request", () => {
 
 /** A rule of two backendRefs to one backend, of which the one with a quarter of the weight has a mirror. */
 async function serveQuarterMirrored() {
-  const [main, copy] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const [main, copy] = [await startBackend(respondWith(200)), await startBackend(respondWith(200))];
   const mirrored = `{ group: gatewayproxy.dev, kind: Backend, name: main, weight: 1, filters: [${mirror("copy0")}] }`;
   const gateway = await startGateway(
     manifests(
@@ -142,7 +146,7 @@ test("a mirror on a backendRef copies that backend's requests only", async () =>
 });
 
 test("ResolvedRefs reports a mirror without a backend, and the rule is served", async () => {
-  const main = await startBackend(answering(200, "main"));
+  const main = await startBackend(respondWith(200, "main"));
   const gateway = await startGateway(gatewayManifest());
   const { statuses } = await gateway.apply(
     manifests(
@@ -161,15 +165,15 @@ test("ResolvedRefs reports a mirror without a backend, and the rule is served", 
 describe("a client that writes CDN-Loop itself", () => {
   const name = `gateway-proxy-${hash("sha256", "default/web").slice(0, 8)}`;
   const ask = async (gateway: TestGateway, loop: string): Promise<number> => {
-    const answer = await fetch(gateway.url(), { headers: { "cdn-loop": loop } });
-    await answer.arrayBuffer();
-    return answer.status;
+    const response = await fetch(gateway.url(), { headers: { "cdn-loop": loop } });
+    await response.arrayBuffer();
+    return response.status;
   };
 
   test.each(["other.example; mirrored", name, `${name}; v=1`, `${name}, ${name}`])(
     "gets no answer without a copy: %s",
     async (loop) => {
-      const copy = await startBackend(answering(200));
+      const copy = await startBackend(respondWith(200));
       const gateway = await serve(mirror("copy0"), copy);
       expect(await ask(gateway, loop)).toBe(200);
       await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
@@ -181,7 +185,7 @@ describe("a client that writes CDN-Loop itself", () => {
     ["a share of the requests", mirror("copy0", ", percent: 1")],
     ["all requests", mirror("copy0")],
   ])("is refused where it says that the request was mirrored, by a rule that mirrors %s", async (_, filter) => {
-    const copy = await startBackend(answering(200));
+    const copy = await startBackend(respondWith(200));
     const gateway = await serve(filter, copy);
     for (let n = 0; n < 5; n++) expect(await ask(gateway, `${name};Mirrored`)).toBe(508);
     expect(gateway.records.at(-1)).toMatchObject({ reason: "LoopDetected", calls: 0 });

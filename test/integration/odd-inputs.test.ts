@@ -45,7 +45,7 @@ test("hosts, paths and header values of configuration", async () => {
   const base = manifests(gatewayManifest(), backendManifest("b", backend.port));
   const healthChecks = { intervalMs: 100, timeoutMs: 100, path: "/no blank\r\n" };
   const gateway = await startGateway(base, {
-    expectsFaults: true,
+    expectsProblems: true,
     resolveName: () => Promise.reject(new Error("no such name")),
     upstream: {
       ...{ maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 },
@@ -81,8 +81,8 @@ test("hosts, paths and header values of configuration", async () => {
         gateway.clock.advance(200);
         for (const target of ["/host", "/mirror", "/header", "/rewrite", "/redirect"]) {
           for (const init of [{}, { method: "POST", body: "small" }, { method: "POST", body: "x".repeat(70_000) }]) {
-            const answer = await fetch(`${gateway.url()}${target}`, { ...init, redirect: "manual" });
-            await answer.arrayBuffer();
+            const response = await fetch(`${gateway.url()}${target}`, { ...init, redirect: "manual" });
+            await response.arrayBuffer();
           }
         }
         expect((await fetch(`${gateway.url()}/open`)).status).toBe(200);
@@ -122,7 +122,7 @@ test("a path of health checks that cannot be written fails them, and nothing is 
 });
 
 /** The head of an answer, from pieces that are each fine or odd. */
-const answer = fc
+const response = fc
   .record({
     status: fc.constantFrom("200 OK", "204", "101 x", "103 Early", "304 x", "999 x", "000", "200", "599 é", "407 x"),
     fields: fc.array(
@@ -181,7 +181,7 @@ test("answers of backends", async () => {
   const pending = (): number => gateway.dataPlane.endpoints().reduce((sum, endpoint) => sum + endpoint.pending, 0);
   const upgrade = "Connection: close, upgrade\r\nUpgrade: websocket\r\n";
   await fc.assert(
-    fc.asyncProperty(answer, async (text) => {
+    fc.asyncProperty(response, async (text) => {
       next = text;
       for (const path of ["/", "/mirror"]) {
         await rawHttp(gateway.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
@@ -257,7 +257,7 @@ test("answers of backends to health checks", async () => {
       .map(({ failsChecks }) => failsChecks);
   const ends = fc.constantFrom("close", "reset", "never");
   await fc.assert(
-    fc.asyncProperty(fc.oneof(answer, noAnswer, fc.constant("")), ends, async (text, end) => {
+    fc.asyncProperty(fc.oneof(response, noAnswer, fc.constant("")), ends, async (text, end) => {
       Object.assign(next, { text, end });
       // Each check has ended before the next one of its endpoint begins.
       const before = asked.map((count) => count + 2);

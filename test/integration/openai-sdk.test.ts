@@ -122,8 +122,8 @@ describe("a stream", () => {
       response.end(stream);
     });
     const gateway = await startGatewayTo("openai", port, thousandTokens);
-    const answer = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"stream":true}' });
-    expect(await answer.text()).toBe(`data: ${choice},"usage":{"total_tokens":3}}\n\n${done}`);
+    const reply = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"stream":true}' });
+    expect(await reply.text()).toBe(`data: ${choice},"usage":{"total_tokens":3}}\n\n${done}`);
     expect(gateway.records[0]?.usage?.total).toBe(3);
   });
 

@@ -22,7 +22,7 @@ async function start(options: TestGatewayOptions = {}) {
   const held: (() => void)[] = [];
   let underWay = 0;
   let mostUnderWay = 0;
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const respond = (request: IncomingMessage, response: ServerResponse): void => {
     mostUnderWay = Math.max(mostUnderWay, ++underWay);
     response.once("close", () => underWay--);
     const end = (): void => void response.end(`${request.method} ${request.url}\n`);
@@ -31,7 +31,7 @@ async function start(options: TestGatewayOptions = {}) {
       else end();
     });
   };
-  const { port, requests } = await startBackend(answer);
+  const { port, requests } = await startBackend(respond);
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), options);
   const asked = (): readonly string[] => requests.map(({ method, url }) => `${method} ${url}`);
@@ -162,7 +162,7 @@ describe("behind a request whose answer says close", () => {
     await fetch(`${gateway.url()}/warm`);
     const own = status === "200" ? ["GET /"] : [];
     const methods = ["GET", "DELETE", "POST"];
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 18 }, (_, i) => {
         const hidden = request(methods[i % 3] ?? "", "/hidden", i % 3 === 2 ? "Content-Length: 2\r\n" : "", "");
         return rawHttp(gateway.url(), first + (i % 3 === 2 ? `${hidden}ab` : hidden).repeat(1 + (i % 4)));
@@ -170,9 +170,9 @@ describe("behind a request whose answer says close", () => {
     );
     await fetch(`${gateway.url()}/sentinel`);
     expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
-    expect(asked().filter((line) => line === own[0])).toHaveLength(own.length * answers.length);
+    expect(asked().filter((line) => line === own[0])).toHaveLength(own.length * responses.length);
     expect(gateway.records.filter(({ path }) => path === "/hidden")).toEqual([]);
-    expect(answers.map((answer) => String(answer.status))).toEqual(answers.map(() => status));
+    expect(responses.map((response) => String(response.status))).toEqual(responses.map(() => status));
   });
 
   test.each([

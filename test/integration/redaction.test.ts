@@ -49,8 +49,8 @@ const urlHeaders = fc.constantFrom("location", "referer", "content-location", "l
 const scenario = fc.record({ name: names, other: names, parameter: parameters, urlHeader: urlHeaders });
 
 test("whatever has a secret's name is shown nowhere", async () => {
-  let answer: Record<string, string> = {};
-  const backend = await startBackend((_request, response) => response.writeHead(200, answer).end("ok"));
+  let reply: Record<string, string> = {};
+  const backend = await startBackend((_request, response) => response.writeHead(200, reply).end("ok"));
   const base = manifests(gatewayManifest(), backendManifest("b", backend.port));
   const detail = detailedLog();
   const gateway = await startGateway(base, detail);
@@ -70,7 +70,7 @@ test("whatever has a secret's name is shown nowhere", async () => {
       ]);
       const text = manifests(base, routeManifest("r", [rule.trim()]), policy);
       await gateway.apply(text);
-      answer = { [urlHeader]: `https://a.example/x?${query}#${query}`, [name]: marker };
+      reply = { [urlHeader]: `https://a.example/x?${query}#${query}`, [name]: marker };
 
       const shown: unknown[] = [dumpOf(text)];
       const events: TraceEvent[] = [];

@@ -1,6 +1,6 @@
 /** RequestRedirect through the door: where it leads from which listener, and that nothing is forwarded. */
 import { expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   gatewayManifest,
@@ -32,8 +32,8 @@ async function ask(
   port = 80,
 ): Promise<{ status: number; location: string | null }> {
   // fetch writes the port it connects to into Host; the redirect must not repeat that one.
-  const answer = await fetch(`${gateway.url(port)}${path}`, { redirect: "manual" });
-  return { status: answer.status, location: answer.headers.get("location") };
+  const response = await fetch(`${gateway.url(port)}${path}`, { redirect: "manual" });
+  return { status: response.status, location: response.headers.get("location") };
 }
 
 test.each([301, 302, 303, 307, 308])("responds with status %i", async (status) => {
@@ -105,12 +105,12 @@ test("a ResponseHeaderModifier has the last word on CORS, as on answers of a bac
       ]),
     ),
   );
-  const answer = await fetch(gateway.url(), { redirect: "manual", headers: { origin: "https://a.example" } });
-  expect(answer.headers.get("access-control-allow-origin")).toBe("https://b.example");
+  const response = await fetch(gateway.url(), { redirect: "manual", headers: { origin: "https://a.example" } });
+  expect(response.headers.get("access-control-allow-origin")).toBe("https://b.example");
 });
 
 test("a redirect on one backendRef takes that reference's share, and the others are forwarded", async () => {
-  const { port, requests } = await startBackend(answering(200));
+  const { port, requests } = await startBackend(respondWith(200));
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),

@@ -1,7 +1,7 @@
 /** `refundOn` of a policy: which failures give a request's unit back, and that a client can cause none of the default ones. */
 import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -44,7 +44,7 @@ const closedPort = 1;
 
 describe("by default", () => {
   test.each<[string, Listener, number]>([
-    ["a 5xx of the backend", answering(503), 503],
+    ["a 5xx of the backend", respondWith(503), 503],
     ["a backend that breaks off", breaksOff, 502],
   ])("%s keeps the unit, and the backend is asked no more than the limit says", async (_, behave, status) => {
     const backend = await startBackend(behave);
@@ -63,10 +63,10 @@ describe("by default", () => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, undefined, `timeouts: { ${timeout} }, `);
     for (const sent of [1, 2]) {
-      const answer = ask(gateway, { method: "POST" });
+      const response = ask(gateway, { method: "POST" });
       await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
-      expect(await answer).toEqual([504, String(2 - sent)]);
+      expect(await response).toEqual([504, String(2 - sent)]);
     }
     expect((await ask(gateway))[0]).toBe(429);
   });
@@ -118,18 +118,18 @@ describe("by default", () => {
     // A TCP server that listens has such an address.
     const { port } = server.address() as AddressInfo;
     const gateway = await serve(port, undefined, "retry: { codes: [503], attempts: 1 }, ");
-    const answer = ask(gateway);
+    const response = ask(gateway);
     await vi.waitFor(() => {
       gateway.clock.advance(100);
       expect(gateway.records).toMatchObject([{ calls: 2, reason: "UpstreamConnectFailure" }]);
     });
-    expect(await answer).toEqual([503, "1"]);
+    expect(await response).toEqual([503, "1"]);
   });
 });
 
 describe("where the policy says so", () => {
   test.each<[string, Listener, number]>([
-    ["BackendError", answering(500), 500],
+    ["BackendError", respondWith(500), 500],
     ["Reset", breaksOff, 502],
   ])("%s gives the unit back, and the answer tells of it", async (cause, behave, status) => {
     const gateway = await serve((await startBackend(behave)).port, `[${cause}]`);
@@ -140,10 +140,10 @@ describe("where the policy says so", () => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, "[Timeout]", "timeouts: { request: 1s }, ");
     for (const sent of [1, 2, 3]) {
-      const answer = ask(gateway, { method: "POST" });
+      const response = ask(gateway, { method: "POST" });
       await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
-      expect(await answer).toEqual([504, "2"]);
+      expect(await response).toEqual([504, "2"]);
     }
   });
 

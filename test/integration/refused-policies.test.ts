@@ -1,6 +1,6 @@
 /** Policies that cannot be read, through the door: what they would limit answers 503, and nothing else does. */
 import { describe, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -36,7 +36,7 @@ const shadow = "local: [{ requests: 5, unit: Hours, mode: Shadow }]";
 const besideShadow = badGlobal.replace("{ global", `{ ${shadow}, global`);
 
 async function start(...documents: readonly string[]) {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const open = gatewayManifest().replace("port: 80 }", "port: 80, allowedRoutes: { namespaces: { from: All } } }");
   const grant = `
 apiVersion: gateway.networking.k8s.io/v1
@@ -48,7 +48,7 @@ spec:
 `;
   const foreign = route("foreign", "other").replace("kind: Backend,", "kind: Backend, namespace: default,");
   const base = [open, grant, backendManifest("b", backend.port), route("chat"), route("beside"), foreign];
-  const gateway = await startGateway(manifests(...base, ...documents), { expectsFaults: true });
+  const gateway = await startGateway(manifests(...base, ...documents), { expectsProblems: true });
   const statusOf = async (path: string): Promise<number> => (await fetch(`${gateway.url()}${path}`)).status;
   const statuses = async () => [await statusOf("/chat"), await statusOf("/beside"), await statusOf("/foreign")];
   return { gateway, statuses };
@@ -78,8 +78,8 @@ describe("a policy that cannot be read", () => {
 
   test("tells the client why, and nothing of the policy", async () => {
     const { gateway } = await start(policy(onRoute, novel));
-    const answer = await fetch(`${gateway.url()}/chat`);
-    expect(await answer.text()).toBe("a policy of this route cannot be read");
+    const response = await fetch(`${gateway.url()}/chat`);
+    expect(await response.text()).toBe("a policy of this route cannot be read");
   });
 
   test("closes a Gateway's routes where it is on the Gateway", async () => {

@@ -20,15 +20,15 @@ const usage = '{"usage":{"total_tokens":400}}';
 const chunks = `${usage.length.toString(16)}\r\n${usage}\r\n0\r\n\r\n`;
 
 /** A gateway in front of a backend that sends `answer` cut where `cuts` say, with time between the pieces. */
-async function serve(answer: string, closes: boolean, local: readonly string[]) {
+async function serve(response: string, closes: boolean, local: readonly string[]) {
   let cuts: readonly number[] = [];
   const port = await startRawServer((socket) => {
     socket.setNoDelay(true);
     socket.on("data", () => {
       void (async () => {
-        const ends = [...cuts, answer.length];
+        const ends = [...cuts, response.length];
         for (const [at, end] of ends.entries()) {
-          socket.write(answer.slice(ends[at - 1] ?? 0, end), "latin1");
+          socket.write(response.slice(ends[at - 1] ?? 0, end), "latin1");
           // Until the gateway has read it: what follows comes with another read.
           for (let turns = 0; turns < 20; turns++) await turn();
         }
@@ -64,7 +64,7 @@ function content(chunked: string): string {
   return text;
 }
 
-const answers = [
+const responses = [
   ["chunked", head(chunked) + chunks, false],
   ["of a known length", head(`content-length: ${usage.length}\r\n`) + usage, false],
   ["that ends with its connection", head("") + usage, true],
@@ -73,31 +73,31 @@ const answers = [
   ["that resets the content", "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n", false],
 ] as const;
 
-describe.each(answers)("an answer %s", (name, answer, closes) => {
+describe.each(responses)("an answer %s", (name, response, closes) => {
   test.each([
     ["1.1", "without limits", []],
     ["1.0", "without limits", []],
     ["1.1", "under a limit by tokens", ["{ tokens: 1000, unit: Minutes }"]],
   ])("goes out the same to HTTP/%s %s, wherever it is cut", async (version, _limits, local) => {
-    const ask = await serve(answer, closes, local);
-    const headEnd = answer.indexOf("\r\n\r\n") + 4;
+    const ask = await serve(response, closes, local);
+    const headEnd = response.indexOf("\r\n\r\n") + 4;
     const whole = await ask(version, "POST", []);
     for (const cuts of [
       [headEnd],
       [headEnd + 1],
       [headEnd + 6],
-      [headEnd, headEnd + 4, answer.length - 3],
-      [answer.length - 1],
+      [headEnd, headEnd + 4, response.length - 3],
+      [response.length - 1],
     ]) {
       expect(
         await ask(
           version,
           "POST",
-          cuts.filter((cut) => cut < answer.length),
+          cuts.filter((cut) => cut < response.length),
         ),
       ).toBe(whole);
     }
-    const isLengthSent = answer.includes("content-length");
+    const isLengthSent = response.includes("content-length");
     expect(/^content-length:/im.test(whole)).toBe(isLengthSent);
     const isChunked = version === "1.1" && !isLengthSent && name !== "without content";
     expect(/^transfer-encoding: chunked/im.test(whole)).toBe(isChunked);

@@ -1,7 +1,7 @@
 /** `retry` of a rule through the door: what is repeated, how often, after which wait, and what stays counted once. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
-import { answering, type Echo, echo, startBackend } from "../support/backend.ts";
+import { respondWith, type Echo, echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -13,15 +13,15 @@ import {
   type TestGateway,
 } from "../support/gateway.ts";
 
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** A backend that gives these answers in turn, and the last one ever after. */
-async function backendWith(...answers: readonly Answer[]) {
+async function backendWith(...responses: readonly Handler[]) {
   let asked = 0;
-  return startBackend((request, response) => answers[Math.min(asked++, answers.length - 1)]?.(request, response));
+  return startBackend((request, response) => responses[Math.min(asked++, responses.length - 1)]?.(request, response));
 }
 
-const drop: Answer = (request) => request.socket.destroy();
+const drop: Handler = (request) => request.socket.destroy();
 
 async function serve(port: number, rule: string, ...more: readonly string[]): Promise<TestGateway> {
   return startGateway(
@@ -36,9 +36,9 @@ async function serve(port: number, rule: string, ...more: readonly string[]): Pr
 
 /** Lets every wait before a retry pass, until the answer is there. */
 async function answerOf(gateway: TestGateway, init: RequestInit = {}): Promise<Response> {
-  const answer = fetch(gateway.url(), init);
+  const response = fetch(gateway.url(), init);
   let isThere = false;
-  void answer.finally(() => (isThere = true)).catch(() => undefined);
+  void response.finally(() => (isThere = true)).catch(() => undefined);
   await vi.waitFor(
     () => {
       gateway.clock.advance(100);
@@ -46,36 +46,36 @@ async function answerOf(gateway: TestGateway, init: RequestInit = {}): Promise<R
     },
     { timeout: 10_000, interval: 2 },
   );
-  return answer;
+  return response;
 }
 
 describe("codes and attempts", () => {
   test.each([500, 502, 503, 504, 429])("a %i that is named is not passed on while there are attempts", async (code) => {
-    const { port, requests } = await backendWith(answering(code), answering(code), answering(200, "well"));
+    const { port, requests } = await backendWith(respondWith(code), respondWith(code), respondWith(200, "well"));
     const gateway = await serve(port, `retry: { codes: [${code}], attempts: 3 }`);
-    const answer = await answerOf(gateway);
-    expect([answer.status, await answer.text()]).toEqual([200, "well"]);
+    const response = await answerOf(gateway);
+    expect([response.status, await response.text()]).toEqual([200, "well"]);
     expect(requests).toHaveLength(3);
     expect(gateway.records[0]).toMatchObject({ status: 200, calls: 3, reason: undefined });
   });
 
   test("the last answer is passed on when the attempts are used up", async () => {
-    const { port, requests } = await backendWith(answering(500, "first"), answering(500, "again"));
+    const { port, requests } = await backendWith(respondWith(500, "first"), respondWith(500, "again"));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 2 }");
-    const answer = await answerOf(gateway);
-    expect([answer.status, await answer.text()]).toEqual([500, "again"]);
+    const response = await answerOf(gateway);
+    expect([response.status, await response.text()]).toEqual([500, "again"]);
     expect(requests).toHaveLength(3);
   });
 
   test("a code that is not named is passed on", async () => {
-    const { port, requests } = await backendWith(answering(503), answering(200));
+    const { port, requests } = await backendWith(respondWith(503), respondWith(200));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3 }");
     expect((await answerOf(gateway)).status).toBe(503);
     expect(requests).toHaveLength(1);
   });
 
   test("two attempts are made where none are given", async () => {
-    const { port, requests } = await backendWith(answering(500));
+    const { port, requests } = await backendWith(respondWith(500));
     expect((await answerOf(await serve(port, "retry: { codes: [500] }"))).status).toBe(500);
     expect(requests).toHaveLength(3);
   });
@@ -85,8 +85,8 @@ describe("calls without an answer", () => {
   test("a connection that breaks off counts, for POST too", async () => {
     const { port, requests } = await backendWith(drop, drop, echo);
     const gateway = await serve(port, "retry: { attempts: 2 }");
-    const answer = await answerOf(gateway, { method: "POST", body: "order 7" });
-    expect(((await answer.json()) as Echo).body).toBe("order 7");
+    const response = await answerOf(gateway, { method: "POST", body: "order 7" });
+    expect(((await response.json()) as Echo).body).toBe("order 7");
     expect(requests).toHaveLength(3);
   });
 
@@ -98,17 +98,17 @@ describe("calls without an answer", () => {
   });
 
   test("a call that takes longer than backendRequest counts", async () => {
-    const { port, requests } = await backendWith(() => undefined, answering(200, "quick"));
+    const { port, requests } = await backendWith(() => undefined, respondWith(200, "quick"));
     const gateway = await serve(port, "timeouts: { backendRequest: 400ms }, retry: { attempts: 1 }");
-    const answer = fetch(gateway.url());
+    const response = fetch(gateway.url());
     await vi.waitFor(() => expect(requests).toHaveLength(1));
     gateway.clock.advance(400);
     gateway.clock.advance(25);
-    expect(await (await answer).text()).toBe("quick");
+    expect(await (await response).text()).toBe("quick");
   });
 
   test("an endpoint that refuses is left for another one", async () => {
-    const { port, requests } = await startBackend(answering(200));
+    const { port, requests } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(
         gatewayManifest(),
@@ -139,9 +139,9 @@ endpoints: [{ addresses: [127.0.0.1], conditions: { ready: true } }]
 
 describe("waits", () => {
   test("grow from the rule's backoff, and are never shorter", async () => {
-    const { port, requests } = await backendWith(answering(500));
+    const { port, requests } = await backendWith(respondWith(500));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3, backoff: 200ms }");
-    const answer = fetch(gateway.url());
+    const response = fetch(gateway.url());
     for (const [calls, waitMs] of [200, 400, 800].entries()) {
       // With the wait begun, the one timer is its.
       await vi.waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]));
@@ -149,40 +149,40 @@ describe("waits", () => {
       expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]);
       gateway.clock.advance(1);
     }
-    expect((await answer).status).toBe(500);
+    expect((await response).status).toBe(500);
     expect(requests).toHaveLength(4);
   });
 
   test("end with the request's timeout", async () => {
-    const { port, requests } = await backendWith(answering(500), () => undefined);
+    const { port, requests } = await backendWith(respondWith(500), () => undefined);
     const gateway = await serve(
       port,
       "timeouts: { request: 1s }, retry: { codes: [500], attempts: 5, backoff: 300ms }",
     );
-    const answer = fetch(gateway.url());
+    const response = fetch(gateway.url());
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(2));
     gateway.clock.advance(300);
     await vi.waitFor(() => expect(requests).toHaveLength(2));
     gateway.clock.advance(700);
-    expect((await answer).status).toBe(504);
+    expect((await response).status).toBe(504);
     expect(gateway.records[0]).toMatchObject({ reason: "RequestTimeout", calls: 2 });
   });
 
   test("that would outlast the request's timeout are not begun: the client gets the answer there is", async () => {
-    const { port } = await backendWith(answering(503, "busy"));
+    const { port } = await backendWith(respondWith(503, "busy"));
     const gateway = await serve(port, "timeouts: { request: 1s }, retry: { codes: [503], backoff: 5s }");
     expect(await (await fetch(gateway.url())).text()).toBe("busy");
   });
 
   test("a client that leaves meanwhile ends them", async () => {
-    const { port, requests } = await backendWith(answering(500));
+    const { port, requests } = await backendWith(respondWith(500));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3 }");
     const client = new AbortController();
-    const answer = fetch(gateway.url(), { signal: client.signal });
+    const response = fetch(gateway.url(), { signal: client.signal });
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(1));
     const record = gateway.nextRecord();
     client.abort();
-    await expect(answer).rejects.toThrow("aborted");
+    await expect(response).rejects.toThrow("aborted");
     expect(await record).toMatchObject({ reason: "ClientDisconnect", calls: 1 });
     expect(gateway.clock.pendingTimers).toBe(0);
     expect(requests).toHaveLength(1);
@@ -192,7 +192,7 @@ describe("waits", () => {
 describe("bodies", () => {
   test("are sent again whole, also those that came in pieces", async () => {
     const { port } = await backendWith((request, response) => {
-      request.on("end", () => answering(503)(request, response)).resume();
+      request.on("end", () => respondWith(503)(request, response)).resume();
     }, echo);
     const gateway = await serve(port, "retry: { codes: [503] }");
     const body = new ReadableStream({
@@ -201,41 +201,41 @@ describe("bodies", () => {
         controller.close();
       },
     });
-    const answer = await answerOf(gateway, { method: "POST", body, duplex: "half" });
-    expect(((await answer.json()) as Echo).body).toBe(`one two ${"x".repeat(200_000)}`);
+    const reply = await answerOf(gateway, { method: "POST", body, duplex: "half" });
+    expect(((await reply.json()) as Echo).body).toBe(`one two ${"x".repeat(200_000)}`);
   });
 
   test("longer than what is kept are sent once", async () => {
     const { port, requests } = await backendWith((request, response) => {
-      request.on("end", () => answering(503)(request, response)).resume();
+      request.on("end", () => respondWith(503)(request, response)).resume();
     });
     const gateway = await serve(port, "retry: { codes: [503] }");
-    const answer = await answerOf(gateway, { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
-    expect(answer.status).toBe(503);
+    const reply = await answerOf(gateway, { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
+    expect(reply.status).toBe(503);
     expect(requests).toHaveLength(1);
   });
 });
 
 test("limits are charged once per client request, however often it was sent", async () => {
-  const { port, requests } = await backendWith(answering(500), answering(500), answering(200));
+  const { port, requests } = await backendWith(respondWith(500), respondWith(500), respondWith(200));
   const gateway = await serve(
     port,
     "retry: { codes: [500] }",
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 10, unit: Hours }"]),
   );
-  const answer = await answerOf(gateway);
-  expect(answer.headers.get("x-ratelimit-remaining")).toBe("9");
+  const response = await answerOf(gateway);
+  expect(response.headers.get("x-ratelimit-remaining")).toBe("9");
   expect(requests).toHaveLength(3);
 });
 
 test("a backend that fails everything gets no more retries than its budget allows", async () => {
-  const { port, requests } = await backendWith(answering(500));
+  const { port, requests } = await backendWith(respondWith(500));
   const gateway = await serve(port, "retry: { codes: [500], attempts: 1, backoff: 1ms }");
   // The clock stands but for the waits, so all of this is within ten seconds: 100 retries.
   for (let n = 0; n < 120; n++) {
-    const answer = fetch(gateway.url());
+    const response = fetch(gateway.url());
     let isThere = false;
-    void answer.then(() => (isThere = true));
+    void response.then(() => (isThere = true));
     await vi.waitFor(
       () => {
         gateway.clock.advance(1);

@@ -1,6 +1,6 @@
 /** Which listeners a route is served by, and what of it: parentRefs, host names, named rules, invalid rules. */
 import { describe, expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -24,7 +24,7 @@ spec:
 const twoPorts = listeners("{ name: a, protocol: HTTP, port: 80 }", "{ name: b, protocol: HTTP, port: 8080 }");
 
 async function backendNamed(name: string): Promise<string> {
-  return backendManifest(name, (await startBackend(answering(200, name))).port);
+  return backendManifest(name, (await startBackend(respondWith(200, name))).port);
 }
 
 async function statusOf(gateway: TestGateway, port: number, path = "/", host = "any.example"): Promise<number> {

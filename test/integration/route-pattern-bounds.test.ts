@@ -1,6 +1,6 @@
 /** Regular expressions of routes through the door: what they may take to compile, and what a request may make them cost. */
 import { expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -27,9 +27,9 @@ const path = (value: string): string => `{ path: { type: RegularExpression, valu
 const random = Array.from({ length: 16_000 }, (_, at) => "abq".charAt(((at * 2_654_435_761) >>> 13) % 3)).join("");
 
 async function start(...rules: readonly string[]) {
-  const backend = await startBackend(answering(200, "here"));
+  const backend = await startBackend(respondWith(200, "here"));
   return startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), routeManifest("r", rules)), {
-    expectsFaults: true,
+    expectsProblems: true,
   });
 }
 
@@ -73,7 +73,7 @@ test("so is one that has too many", async () => {
 });
 
 test("a request for which too many matches are tried is refused, and other hosts are served", async () => {
-  const backend = await startBackend(answering(200, "here"));
+  const backend = await startBackend(respondWith(200, "here"));
   // 16 parameters, the last of which never holds.
   const parameters = Array.from({ length: 16 }, (_, at) => `{ name: p${at}, value: ${at === 15 ? "never" : "v"} }`);
   const rule = `{ matches: [${Array(8)
@@ -91,7 +91,7 @@ test("a request for which too many matches are tried is refused, and other hosts
       ...tried,
       routeManifest("other", [matching("{ path: { value: / } }", "b")], "hostnames: [any.example]"),
     ),
-    { expectsFaults: true },
+    { expectsProblems: true },
   );
   const query = Array.from({ length: 16 }, (_, at) => `p${at}=v`).join("&");
   const { status } = await rawHttp(

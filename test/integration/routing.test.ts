@@ -1,6 +1,6 @@
 /** Routing through the door: which backend answers, how the request arrives there, and what the proxy says itself. */
 import { describe, expect, test } from "vitest";
-import { answering, type Echo, startBackend } from "../support/backend.ts";
+import { respondWith, type Echo, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -13,7 +13,9 @@ import {
 import { rawHttp } from "../support/raw-http.ts";
 
 async function named(...names: readonly string[]): Promise<string[]> {
-  return Promise.all(names.map(async (name) => backendManifest(name, (await startBackend(answering(200, name))).port)));
+  return Promise.all(
+    names.map(async (name) => backendManifest(name, (await startBackend(respondWith(200, name))).port)),
+  );
 }
 
 async function bodyOf(gateway: TestGateway, path: string, host = "any.example"): Promise<string> {
@@ -104,7 +106,7 @@ test("matches on headers, query and method", async () => {
 });
 
 test("weights are exact over 1,000 requests", async () => {
-  const [a, b] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const [a, b] = [await startBackend(respondWith(200)), await startBackend(respondWith(200))];
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -120,7 +122,7 @@ test("weights are exact over 1,000 requests", async () => {
 });
 
 test("weights stay exact through changes of the configuration elsewhere", async () => {
-  const [a, b] = [await startBackend(answering(200)), await startBackend(answering(200))];
+  const [a, b] = [await startBackend(respondWith(200)), await startBackend(respondWith(200))];
   const configuration = (generation: number): string =>
     manifests(
       gatewayManifest(),
@@ -260,7 +262,7 @@ spec: { ports: [{ port: 80 }] }
 });
 
 test("a Service is reached by the ready endpoints of its slices", async () => {
-  const { port, requests } = await startBackend(answering(200, "pod"));
+  const { port, requests } = await startBackend(respondWith(200, "pod"));
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),

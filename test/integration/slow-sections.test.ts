@@ -26,10 +26,10 @@ async function start() {
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route), {
     expectsProxyHeader: true,
   });
-  const answer = (): void => {
+  const respond = (): void => {
     for (const response of held.splice(0)) response.end("ok");
   };
-  return { gateway, backend, held, answer };
+  return { gateway, backend, held, respond };
 }
 
 /** Moves the clock in steps, so that what a step sends comes in before the next. */
@@ -71,7 +71,7 @@ test("trailers of a request that is answered already are not waited for either",
 });
 
 test("a slow upload in chunks is no slow trailer section, wherever its chunks are cut", async () => {
-  const { gateway, held, answer } = await start();
+  const { gateway, held, respond } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/held")}1\r\nx`);
   await expect.poll(() => held.length).toBe(1);
   // The size of a chunk comes 40 s before its data.
@@ -80,7 +80,7 @@ test("a slow upload in chunks is no slow trailer section, wherever its chunks ar
     client.socket.write(write);
     await pass(gateway, 40);
   }
-  answer();
+  respond();
   await expect.poll(client.text).toContain("HTTP/1.1 200");
   expect(gateway.shed).toEqual([]);
 });
@@ -213,12 +213,12 @@ test("a connection of HTTP/2 stays while its client acknowledges a PING, and one
 });
 
 test("an upload over HTTP/2 proves itself, also of a client that acknowledges no PING", async () => {
-  const { gateway, held, answer } = await start();
+  const { gateway, held, respond } = await start();
   const client = openHttp2(gateway, postHeld);
   await expect.poll(() => held.length).toBe(1);
   await pass(gateway, 200, () => client.socket.write(frame(frameType.data, 0, 1, Buffer.from("x"))));
   client.socket.write(frame(frameType.data, endStream, 1));
-  answer();
+  respond();
   await expect.poll(() => framesIn(client).some(({ type }) => type === frameType.headers)).toBe(true);
   expect(gateway.shed).toEqual([]);
 });

@@ -135,10 +135,10 @@ describe("a client that stops sending its request", () => {
     const gateway = await serve(backend.port);
     const socket = openSocket(gateway, `POST / HTTP/1.1\r\nHost: a\r\n${rest}`);
     await expect.poll(() => underWay(gateway) + backend.requests.length).toBe(1 + calls);
-    const answer = socket.toArray() as Promise<Buffer[]>;
+    const response = socket.toArray() as Promise<Buffer[]>;
     const expected = { status: 408, reason: "StreamIdleTimeout", requestBytes, calls };
     expect(await nextEnded(gateway)).toMatchObject(expected);
-    const text = Buffer.concat(await answer).toString();
+    const text = Buffer.concat(await response).toString();
     expect(text).toMatch(/^HTTP\/1\.1 408 /);
     expect(text).toContain("connection: close");
     await expect.poll(() => backend.requests.every(({ closed }) => closed)).toBe(true);
@@ -187,8 +187,8 @@ describe("is not held against a client", () => {
   test("that the backend is silent, before its answer and within it", async () => {
     const backend = await startBackend((_request, response) => void response.write("first"));
     const gateway = await serve(backend.port);
-    const answer = await fetch(gateway.url());
-    const reader = answer.body?.getReader();
+    const reply = await fetch(gateway.url());
+    const reader = reply.body?.getReader();
     await reader?.read();
     gateway.clock.advance(10 * noticedMs);
     expect(underWay(gateway)).toBe(1);

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -42,10 +42,10 @@ describe.each([
   test("504 if no response has started by then, and the backend's request ends", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
-    const answer = fetch(gateway.url());
+    const response = fetch(gateway.url());
     await backend.asked;
     gateway.clock.advance(500);
-    expect((await answer).status).toBe(504);
+    expect((await response).status).toBe(504);
     await backend.left;
     expect(gateway.records[0]).toMatchObject({ status: 504, reason, calls: 1 });
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
@@ -54,11 +54,11 @@ describe.each([
   test("an answer in time passes, and leaves no timer behind", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
-    const answer = fetch(gateway.url());
+    const reply = fetch(gateway.url());
     const response = await backend.asked;
     gateway.clock.advance(499);
     response.end("made it");
-    expect(await (await answer).text()).toBe("made it");
+    expect(await (await reply).text()).toBe("made it");
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
@@ -78,12 +78,12 @@ describe.each([
   test("0s means no timeout at all", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 0s`);
-    const answer = fetch(gateway.url());
+    const reply = fetch(gateway.url());
     const response = await backend.asked;
     expect(gateway.clock.pendingTimers).toBe(0);
     gateway.clock.advance(86_400_000);
     response.end("late");
-    expect(await (await answer).text()).toBe("late");
+    expect(await (await reply).text()).toBe("late");
   });
 });
 
@@ -101,7 +101,7 @@ test("the request's time includes its upload", async () => {
 });
 
 test("timeouts apply on HTTP/1 connections one request after the other", async () => {
-  const { port } = await startBackend(answering(200, "quick"));
+  const { port } = await startBackend(respondWith(200, "quick"));
   const gateway = await serve(port, "request: 1s, backendRequest: 500ms");
   for (let n = 0; n < 3; n++) {
     expect(await (await fetch(gateway.url())).text()).toBe("quick");

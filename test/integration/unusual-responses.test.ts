@@ -20,23 +20,23 @@ const long = "x".repeat(200_000);
 const chunked = "transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
 const withBody = "content-length: 2\r\n\r\nok";
 
-const gatewayFor = async (answer: string) => {
-  const port = await startRawBackend((path) => (path === "/odd" ? answer : `HTTP/1.1 200 OK\r\n${withBody}`));
+const gatewayFor = async (response: string) => {
+  const port = await startRawBackend((path) => (path === "/odd" ? response : `HTTP/1.1 200 OK\r\n${withBody}`));
   return startGateway(
     manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
   );
 };
 
-interface Answer {
+interface TestResponse {
   readonly status: number;
   readonly body: string;
 }
 
-async function askHttp1(url: string, path: string, method: string, version = "1.1"): Promise<Answer> {
+async function askHttp1(url: string, path: string, method: string, version = "1.1"): Promise<TestResponse> {
   return rawHttp(url, `${method} ${path} HTTP/${version}\r\nHost: a\r\nConnection: close\r\n\r\n`);
 }
 
-function askHttp2(url: string, path: string, method: string): Promise<Answer> {
+function askHttp2(url: string, path: string, method: string): Promise<TestResponse> {
   const session = connect(url);
   onTestFinished(() => session.destroy());
   const stream = session.request({ ":method": method, ":path": path });
@@ -102,8 +102,8 @@ describe.each([
       "ok",
     ],
     ["has two framings", `HTTP/1.1 200 OK\r\ncontent-length: 1\r\n${chunked}\r\n`, 502, undefined],
-  ])("an answer that %s", async (_case, answer, status, body) => {
-    const gateway = await gatewayFor(answer);
+  ])("an answer that %s", async (_case, response, status, body) => {
+    const gateway = await gatewayFor(response);
     const got = await ask(gateway.url(), "/odd", "GET");
     expect(got.status).toBe(status);
     if (body !== undefined) expect(got.body.replace(/^2\r\nok\r\n0\r\n\r\n$/, "ok")).toBe(body);

@@ -6,7 +6,7 @@ import { freePort } from "../support/proxy-process.ts";
 import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
-import { type Outcome, type PolicyOutcome, scenarios, stage, tokensOfAnAnswer } from "./support/status-scenarios.ts";
+import { type Outcome, type PolicyOutcome, scenarios, stage, tokensPerResponse } from "./support/status-scenarios.ts";
 
 const namespace = "status-matrix";
 const controllerName = "gatewayproxy.dev/controller";
@@ -18,7 +18,7 @@ describeCluster("statuses", (cluster) => {
   let port: number;
 
   beforeAll(async () => {
-    const usage = { total_tokens: tokensOfAnAnswer };
+    const usage = { total_tokens: tokensPerResponse };
     backend = createServer((_, response) => {
       response.setHeader("content-type", "application/json").end(JSON.stringify({ usage }));
     });

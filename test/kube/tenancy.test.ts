@@ -51,7 +51,7 @@ describeCluster("a tenant", () => {
     const account = `system:serviceaccount:${namespace}:${name}-gateway-proxy`;
     const asked = ["auth", "can-i", "list", `secrets/${object}`, "-n", place, "--as", account];
     return plane.kubectl(asked).then(
-      (answer) => answer.trim() === "yes",
+      (response) => response.trim() === "yes",
       (error: unknown) => {
         // kubectl answers "no" with a failure.
         if (String(error).includes("no")) return false;

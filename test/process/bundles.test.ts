@@ -11,7 +11,7 @@ import proxyManifest from "../../proxy/package.json" with { type: "json" };
 import serviceManifest from "../../ratelimit-service/package.json" with { type: "json" };
 import { bundle } from "../../scripts/bundle.ts";
 import { type BundledImage, bundledPrograms } from "../../scripts/bundled-programs.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { freePort, startProxy } from "../support/proxy-process.ts";
@@ -88,7 +88,7 @@ describe("the rate limit service", () => {
 
 describe("the proxy", () => {
   test("serves requests with two workers", async () => {
-    const backend = await startBackend(answering(200, "from the backend"));
+    const backend = await startBackend(respondWith(200, "from the backend"));
     const port = await freePort();
     const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
     const files = { "all.yaml": manifests(gatewayManifest(port), backendManifest("b", backend.port), route) };

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createServer } from "node:net";
 import { Agent, request } from "undici";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -21,7 +21,7 @@ const limit = (requests: number, unit = "Hours"): string =>
 async function start(
   policy: string,
 ): Promise<{ proxy: Awaited<ReturnType<typeof startProxy>>; url: string; port: number }> {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const proxy = await startProxy({
     "base.yaml": manifests(
@@ -161,7 +161,7 @@ test("an address that somebody else holds is opened when it is free, and no othe
   const holder = createServer();
   const held = await freePort();
   await new Promise<void>((resolve) => holder.listen(held, "127.0.0.1", resolve));
-  const [port, backend] = [await freePort(), await startBackend(answering(200))];
+  const [port, backend] = [await freePort(), await startBackend(respondWith(200))];
   const proxy = await startProxy({
     "all.yaml": manifests(
       gatewayManifest(port),

@@ -1,7 +1,7 @@
 /** A limit of N admits N, whatever the number of workers, connections and requests at once. */
 import { Agent, request } from "undici";
 import { expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -17,7 +17,7 @@ const runs = 20;
 test(`2,000 requests at once against 100 and burst 5 admit exactly 105 over 2 workers, ${runs} times`, {
   timeout: 120_000,
 }, async () => {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const route = (run: number): string =>
     manifests(

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
@@ -91,7 +91,7 @@ async function countOf(
 function interoperates(start: () => Promise<RateLimitService>): void {
   test("two proxies share one limit of requests", async () => {
     const service = await start();
-    const { port } = await startBackend(answering(200));
+    const { port } = await startBackend(respondWith(200));
     const policy = globalPolicy(
       `address: '127.0.0.1:${service.grpcPort}', timeout: 5s, failureMode: Closed, ${byPlan}`,
     );

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -43,8 +43,8 @@ users: [{ name: u, user: {} }]
 `;
 
 const ready = async ({ readiness }: ProxyProcess): Promise<{ status: number; text: string }> => {
-  const answer = await fetch(`${readiness}/healthz/ready`);
-  return { status: answer.status, text: await answer.text() };
+  const response = await fetch(`${readiness}/healthz/ready`);
+  return { status: response.status, text: await response.text() };
 };
 
 test("readiness and metrics have one page each, by GET", async () => {
@@ -57,7 +57,7 @@ test("readiness and metrics have one page each, by GET", async () => {
 
 test("metrics add up what all workers have counted", async () => {
   const { proxy, url } = await start(
-    (await startBackend(answering(200))).port,
+    (await startBackend(respondWith(200))).port,
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 30, unit: Hours }"]),
     ["--workers", "2"],
   );
@@ -141,7 +141,7 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
   const delay = ["--drain-delay", "1h", "--drain-timeout", "1h"];
 
   test("HTTP/1.1: kept connections and new ones are served, each a last time", async () => {
-    const { proxy, url } = await start((await startBackend(answering(200, "ok"))).port, "", delay);
+    const { proxy, url } = await start((await startBackend(respondWith(200, "ok"))).port, "", delay);
     const { hostname, port } = new URL(url);
     const kept = connect(Number(port), hostname);
     onTestFinished(() => void kept.destroy());
@@ -160,7 +160,7 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
   });
 
   test("HTTP/2: streams that begin after GOAWAY are served", async () => {
-    const { proxy, url } = await start((await startBackend(answering(200, "ok"))).port, "", delay);
+    const { proxy, url } = await start((await startBackend(respondWith(200, "ok"))).port, "", delay);
     const { socket, received } = openRawHttp2(url);
     const ask = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest);
     const answered = (stream: number) =>

@@ -1,6 +1,6 @@
 /** A policy that cannot be read, from a cold start on: the setting, the readiness page, and what a good version changes. */
 import { expect, test } from "vitest";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -15,7 +15,7 @@ const limit = (requests: string): string =>
   policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: ${requests}, unit: Hours }`]);
 
 async function start(...args: readonly string[]) {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const base = manifests(
     gatewayManifest(port),

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { proxyctl } from "../../proxyctl/src/testing/run.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -33,7 +33,7 @@ const none2 = `no request can reach rule 0 (path prefix /): rule 0 of HTTPRoute 
 
 test("routes with the same matches, or none, are told with the winner, and a policy on the loser is not attached", async () => {
   const names = ["first", "second", "none1", "none2"];
-  const backends = await Promise.all(names.map(async (name) => startBackend(answering(200, name))));
+  const backends = await Promise.all(names.map(async (name) => startBackend(respondWith(200, name))));
   const port = await freePort();
   const all = manifests(
     gatewayManifest(port),
@@ -44,8 +44,8 @@ test("routes with the same matches, or none, are told with the winner, and a pol
   const proxy = await startProxy({ "all.yaml": all });
 
   for (const path of ["/x", "/x", "/x/y"]) {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
-    expect([answer.status, await answer.text()]).toEqual([200, "first"]);
+    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    expect([response.status, await response.text()]).toEqual([200, "first"]);
   }
   expect(await (await fetch(`http://127.0.0.1:${port}/other`)).text()).toBe("none1");
 

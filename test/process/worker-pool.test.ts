@@ -8,7 +8,7 @@ import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { TraceWatches } from "../../proxy/src/app/trace-watches.ts";
 import type { WorkerPool } from "../../proxy/src/app/worker-pool.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -33,7 +33,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
 }
 
 test("a worker in the place of one that died knows who waits for a request", async () => {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const text = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);
@@ -65,7 +65,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
 });
 
 test("what a worker had counted outlives it, and what was open in it does not", async () => {
-  const backend = await startBackend(answering(200));
+  const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const text = manifests(gatewayManifest(port), backendManifest("b", backend.port), route);

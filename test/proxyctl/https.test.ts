@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { startKubeApi } from "../../proxyctl/src/kube/testing/kube-api.ts";
 import { startAdmin } from "../../proxyctl/src/testing/admin.ts";
 import { proxyctl } from "../../proxyctl/src/testing/run.ts";
-import { answering, startBackend } from "../support/backend.ts";
+import { respondWith, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest } from "../support/gateway.ts";
@@ -27,7 +27,7 @@ describeWith(["openssl"], "proxyctl over TLS", ({ openssl }) => {
   });
 
   test("traces a request to an HTTPS listener, whose certificate it verifies as curl does", async () => {
-    const backend = await startBackend(answering(200));
+    const backend = await startBackend(respondWith(200));
     const port = await freePort();
     const all = manifests(
       tlsGatewayManifest([

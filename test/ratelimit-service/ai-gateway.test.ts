@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
-import { StandingClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 import { spawnRateLimitService } from "../support/ratelimit-process.ts";
 
 const folder = join(import.meta.dirname, "../../examples/limit-services/envoy-ai-gateway");
@@ -79,7 +79,7 @@ async function start() {
       REDIS_URL: "",
       BACKEND_TYPE: "memory",
     },
-    { clock: new StandingClock() },
+    { clock: new FixedClock() },
   );
   const { node } = await server.requests.next();
   expect(node?.id).toBe("envoy-ai-gateway-ratelimit");
@@ -128,9 +128,9 @@ test("a request passes while any of its buckets has room, of its backends too", 
 test("another model has no quota", async () => {
   const { client } = await start();
   const other = descriptor("backend_name=default/openai", "model_name_override=other");
-  const answer = await client.ask({ domain, descriptors: [other] });
+  const reply = await client.ask({ domain, descriptors: [other] });
 
-  expect(answer).toMatchObject({ overallCode: "OK", statuses: [{ code: "OK", currentLimit: null }] });
+  expect(reply).toMatchObject({ overallCode: "OK", statuses: [{ code: "OK", currentLimit: null }] });
 });
 
 test("arguments that the reference does not read do not stop /bin/ratelimit, as in the manifest of Envoy AI Gateway", async () => {

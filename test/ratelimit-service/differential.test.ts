@@ -16,7 +16,14 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 import { connectRateLimit, descriptor, type RateLimitTestClient } from "../support/rate-limit-client.ts";
 import { type Environment, startRateLimitService, startReference } from "../support/ratelimit-process.ts";
-import { answerOf, domains, leaveTheHour, request, requestDescriptor, specs } from "../support/random-limits.ts";
+import {
+  comparedResponse,
+  domains,
+  leaveTheHour,
+  request,
+  requestDescriptor,
+  specs,
+} from "../support/random-limits.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";
 
 describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) => {
@@ -71,12 +78,15 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     let limited = 0;
     for (const [index, sampled] of fc.sample(request, { seed, numRuns }).entries()) {
       const asked = hasCache ? withoutOverrides(sampled) : sampled;
-      const [ours, reference] = await Promise.all([answerOf(both.ours, asked), answerOf(both.reference, asked)]);
-      expect(ours.answer, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.answer);
+      const [ours, reference] = await Promise.all([
+        comparedResponse(both.ours, asked),
+        comparedResponse(both.reference, asked),
+      ]);
+      expect(ours.response, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.response);
       for (const [at, reset] of ours.resets.entries()) {
         expect(Math.abs(reset - (reference.resets[at] ?? 0))).toBeLessThan(2);
       }
-      if ("overallCode" in ours.answer && ours.answer.overallCode === "OVER_LIMIT") limited++;
+      if ("overallCode" in ours.response && ours.response.overallCode === "OVER_LIMIT") limited++;
     }
 
     // The calls are no proof where nothing is ever refused, or everything is.

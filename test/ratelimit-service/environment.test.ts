@@ -12,7 +12,7 @@ import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
-import { type InProcessOptions, StandingClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { type InProcessOptions, FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";
 
@@ -39,7 +39,7 @@ async function writeFiles(root: string, files: Readonly<Record<string, string>>)
 }
 
 /** Counters in memory and the limits above, unless `env` says otherwise. */
-function start(env: Environment = {}, options: InProcessOptions = { clock: new StandingClock() }) {
+function start(env: Environment = {}, options: InProcessOptions = { clock: new FixedClock() }) {
   return startInProcess({ BACKEND_TYPE: "memory", RUNTIME_ROOT: join(folder, "root"), ...env }, options);
 }
 
@@ -258,7 +258,7 @@ describe("an xDS server", () => {
   });
 
   test("that is away is looked for every CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", async () => {
-    const clock = new StandingClock();
+    const clock = new FixedClock();
     const env = { ...xds(await freePort()), CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: "17ms" };
     await start({ ...env, FORCE_START_WITHOUT_INITIAL_CONFIG: "true", XDS_CLIENT_BACKOFF_JITTER: "false" }, { clock });
 
@@ -280,7 +280,7 @@ describe("an xDS server", () => {
   ])("that ends the stream is asked again after %s", async (_, env, delays) => {
     const server = await startXdsServer();
     onTestFinished(() => server.close());
-    const clock = new StandingClock();
+    const clock = new FixedClock();
     const settings = { ...xds(server.port), FORCE_START_WITHOUT_INITIAL_CONFIG: "true" };
     await start({ XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: "11ms", ...settings, ...env }, { clock, random: () => 0 });
     for (let i = 0; i < delays.length; i++) {
@@ -380,7 +380,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
   });
 
   test("EXPIRATION_JITTER_MAX_SECONDS is what a counter may live longer", async () => {
-    const clock = () => new StandingClock(1_700_000_022_000);
+    const clock = () => new FixedClock(1_700_000_022_000);
     for (const [seconds, least] of [
       ["0", 86_400],
       ["1000", 86_900],
@@ -486,7 +486,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
 });
 
 test("STATS_FLUSH_INTERVAL is between two sendings to STATSD_HOST and STATSD_PORT by USE_STATSD", async () => {
-  const clock = new StandingClock();
+  const clock = new FixedClock();
   const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await once(server, "listening");

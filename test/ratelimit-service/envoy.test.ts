@@ -85,13 +85,13 @@ function envoyConfig({ port, adminPort, grpcPort, backendPort }: EdgePorts, ownH
   });
 }
 
-interface Answer {
+interface TestResponse {
   readonly status: number | undefined;
   /** Every header line, so that a doubled one shows. */
   readonly headers: readonly (readonly [string, string])[];
 }
 
-function get(port: number, user: string): Promise<Answer> {
+function get(port: number, user: string): Promise<TestResponse> {
   return new Promise((resolve, reject) => {
     const sent = request({ port, host: "127.0.0.1", headers: { "x-user": user } }, (response) => {
       const raw = response.rawHeaders;
@@ -106,7 +106,8 @@ function get(port: number, user: string): Promise<Answer> {
   });
 }
 
-const limitHeaders = ({ headers }: Answer) => headers.filter(([name]) => /^x-(envoy-)?ratelimit/.test(name)).sort();
+const limitHeaders = ({ headers }: TestResponse) =>
+  headers.filter(([name]) => /^x-(envoy-)?ratelimit/.test(name)).sort();
 
 describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
   async function start(ownHeaders: boolean, env: Environment) {
@@ -149,17 +150,17 @@ describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
     ["by Envoy itself, while our service sends none", true, { RESPONSE_HEADERS: "off" }],
   ])("limits requests; each header is there once, written %s", { timeout: 60_000 }, async (_, ownHeaders, env) => {
     const { port } = await start(ownHeaders, env);
-    const answers = [];
-    for (let call = 0; call < 5; call++) answers.push(await get(port, "ada"));
+    const responses = [];
+    for (let call = 0; call < 5; call++) responses.push(await get(port, "ada"));
 
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
     const reset = expect.stringMatching(/^\d{1,5}$/) as string;
-    expect(answers[0] && limitHeaders(answers[0])).toEqual([
+    expect(responses[0] && limitHeaders(responses[0])).toEqual([
       ["x-ratelimit-limit", "3, 3;w=86400"],
       ["x-ratelimit-remaining", "2"],
       ["x-ratelimit-reset", reset],
     ]);
-    expect(answers[4] && limitHeaders(answers[4])).toEqual([
+    expect(responses[4] && limitHeaders(responses[4])).toEqual([
       ["x-envoy-ratelimited", "true"],
       ["x-ratelimit-limit", "3, 3;w=86400"],
       ["x-ratelimit-remaining", "0"],
@@ -171,13 +172,13 @@ describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
   test("answers a crowd of requests, each counted once", { timeout: 60_000 }, async () => {
     const { port, service } = await start(false, {});
     const users = Array.from({ length: 100 }, (_, index) => `user-${index}`);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       users.flatMap((user) => [get(port, user), get(port, user), get(port, user), get(port, user)]),
     );
     const stats = await (await fetch(`${service.debug}/stats`)).text();
 
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(300);
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(100);
+    expect(responses.filter(({ status }) => status === 200)).toHaveLength(300);
+    expect(responses.filter(({ status }) => status === 429)).toHaveLength(100);
     expect(stats).toContain("ratelimit.service.rate_limit.edge.user.total_hits: 400\n");
   });
 });

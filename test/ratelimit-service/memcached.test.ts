@@ -115,9 +115,9 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     const server = await startServer(paths.memcached);
     const service = await startRateLimitService(join(folder, "config"), memcache([server]), ["--workers", "2"]);
     const clients = [client(service), client(service), client(service)];
-    const answers = await Promise.all(clients.flatMap(({ ask }) => Array.from({ length: 10 }, () => ask("k=v"))));
+    const responses = await Promise.all(clients.flatMap(({ ask }) => Array.from({ length: 10 }, () => ask("k=v"))));
 
-    expect(answers.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(5);
+    expect(responses.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(5);
     const [entry] = (await server.entries()).values();
     expect(entry?.value).toBe("30");
     expect(entry?.secondsLeft).toBeGreaterThan(364 * 86_400);
@@ -128,13 +128,13 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     const env = memcache([server], { FAILURE_MODE: mode });
     const { outcome } = client(await startRateLimitService(join(folder, "config"), env));
     await server.kill();
-    const answers: unknown[] = [];
-    for (let i = 0; i < 6; i++) answers.push(await outcome("m=v"));
+    const responses: unknown[] = [];
+    for (let i = 0; i < 6; i++) responses.push(await outcome("m=v"));
 
     if (mode === "error") {
-      for (const answer of answers) expect(answer).toMatchObject({ code: 2, details: away });
+      for (const response of responses) expect(response).toMatchObject({ code: 2, details: away });
     } else {
-      const codes = answers.map((answer) => (answer as { readonly overallCode: string }).overallCode);
+      const codes = responses.map((response) => (response as { readonly overallCode: string }).overallCode);
       expect(codes).toEqual(["OK", "OK", "OK", "OK", "OK", "OVER_LIMIT"]);
     }
   });

@@ -106,11 +106,11 @@ describe("the command line", () => {
 describe("with no setting", () => {
   test("limits by the example's rules from memory, with the headers that a proxy passes on", async () => {
     const { client } = await start();
-    const answers = [];
-    for (let call = 0; call < 11; call++) answers.push(await client.ask({ domain: "chat", descriptors: [client1] }));
-    const last = answers.at(-1);
+    const responses = [];
+    for (let call = 0; call < 11; call++) responses.push(await client.ask({ domain: "chat", descriptors: [client1] }));
+    const last = responses.at(-1);
 
-    expect(answers.map(({ overallCode }) => overallCode)).toEqual([...Array<string>(10).fill("OK"), "OVER_LIMIT"]);
+    expect(responses.map(({ overallCode }) => overallCode)).toEqual([...Array<string>(10).fill("OK"), "OVER_LIMIT"]);
     expect(last?.responseHeadersToAdd.map(({ key, value }) => `${key}: ${value}`)).toEqual([
       "x-envoy-ratelimited: true",
       "x-ratelimit-limit: 10, 10;w=60",
@@ -226,9 +226,11 @@ describe("several workers", () => {
     const clients = Array.from({ length: 8 }, () => connectRateLimit(grpcPort));
     onTestFinished(() => clients.forEach((client) => client.close()));
     const call = { domain: "d", descriptors: [descriptor("k=v")] };
-    const answers = await Promise.all(clients.flatMap((client) => Array.from({ length: 100 }, () => client.ask(call))));
+    const responses = await Promise.all(
+      clients.flatMap((client) => Array.from({ length: 100 }, () => client.ask(call))),
+    );
 
-    expect(answers.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(500);
+    expect(responses.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(500);
     expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/rate_limit\.d\.k\.total_hits: 800\n/);
     expect(await (await fetch(`${debug}/stats`)).text()).toMatch(/config_load_success: 1\n/);
     expect(await clients[0]?.health("ratelimit")).toBe("SERVING");

@@ -74,7 +74,7 @@ test("a secret in a call or in the limits is in no output", async () => {
   const json = async (body: unknown) =>
     (await fetch(`${service.http}/json`, { method: "POST", body: JSON.stringify(body) })).text();
   const entry = { key: "authorization", value: marker };
-  const answers = [
+  const responses = [
     await json({ domain: "d", descriptors: [{ entries: [entry] }] }),
     await json({ domain: "d", descriptors: [{ entries: [entry], hitsAddend: credential }] }),
     await json({ domain: "d", descriptors: [{ entries: [entry], limit: { unit: credential, requestsPerUnit: 1 } }] }),
@@ -90,7 +90,7 @@ test("a secret in a call or in the limits is in no output", async () => {
   const asJson = await fetch(`${service.debug}/rlconfig`, { headers: { accept: "application/json" } });
   pages.push(await asJson.text());
 
-  const shown = { unknown, wrong, answers, pages, log: service.output };
+  const shown = { unknown, wrong, responses, pages, log: service.output };
   for (const [place, output] of Object.entries(shown)) expect(JSON.stringify(output), place).not.toContain(marker);
   expect(pages.join()).toContain("authorization");
 }, 60_000);

@@ -62,8 +62,8 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     for (const { client } of [inRedis, inMemory]) {
       const codes = [];
       for (const round of rounds) {
-        for (const answer of await Promise.all(round.map((call) => client.outcome(call)))) {
-          codes.push("overallCode" in answer ? answer.overallCode : answer.details);
+        for (const response of await Promise.all(round.map((call) => client.outcome(call)))) {
+          codes.push("overallCode" in response ? response.overallCode : response.details);
         }
       }
       outcomes.push(codes);

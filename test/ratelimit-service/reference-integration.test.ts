@@ -18,7 +18,7 @@ import { describeWith } from "../support/describe-with.ts";
 import { type MemcachedServer, startMemcached } from "../support/memcached-server.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
-import { type InProcessService, StandingClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { type InProcessService, FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis, startRedisCluster } from "../support/redis-server.ts";
 
@@ -63,7 +63,7 @@ let leaves = 0;
 
 /** Starts the service as a leaf has it; `basic` asks by another name where the local cache is on. */
 async function start(env: Environment) {
-  const clock = new StandingClock(1_700_000_022_000 + 86_400_000 * ++leaves);
+  const clock = new FixedClock(1_700_000_022_000 + 86_400_000 * ++leaves);
   const service = await startInProcess({ ...common(), ...env }, { clock });
   await expect.poll(() => service.client.health("ratelimit"), { timeout: 10_000 }).toBe("SERVING");
   return { ...service, clock };
@@ -109,10 +109,10 @@ async function basic(env: Environment): Promise<void> {
   expect(await counts("basic", "key1")).toMatchObject({ total: 1, cache: [0, whenCached(1)] });
 
   for (let i = 0; i < 25; i++) {
-    const answer = await ask("another", ["key2", "alone"]);
+    const reply = await ask("another", ["key2", "alone"]);
     const code = i < 20 ? "OK" : "OVER_LIMIT";
-    expect(answer.overallCode).toBe(code);
-    shown(answer.statuses[0], "MINUTE", 20, code, Math.max(0, 19 - i));
+    expect(reply.overallCode).toBe(code);
+    shown(reply.statuses[0], "MINUTE", 20, code, Math.max(0, 19 - i));
     expect(await counts("another", "key2")).toEqual({
       total: i + 1,
       over: Math.max(0, i - 19),
@@ -122,11 +122,11 @@ async function basic(env: Environment): Promise<void> {
   }
 
   for (let i = 0; i < 15; i++) {
-    const answer = await ask("another", ["key2", "both"], ["key3", "both"]);
+    const reply = await ask("another", ["key2", "both"], ["key3", "both"]);
     const code = i < 10 ? "OK" : "OVER_LIMIT";
-    expect(answer.overallCode).toBe(code);
-    shown(answer.statuses[0], "MINUTE", 20, "OK", stopsAtOver && i >= 10 ? 10 : 19 - i);
-    shown(answer.statuses[1], "HOUR", 10, code, Math.max(0, 9 - i));
+    expect(reply.overallCode).toBe(code);
+    shown(reply.statuses[0], "MINUTE", 20, "OK", stopsAtOver && i >= 10 ? 10 : 19 - i);
+    shown(reply.statuses[1], "HOUR", 10, code, Math.max(0, 9 - i));
     expect(await counts("another", "key2")).toMatchObject({ total: i + 26, over: 5, cached: whenCached(4) });
     expect(await counts("another", "key3")).toEqual({
       total: i + 1,
@@ -338,7 +338,7 @@ describeWith(["redis-server", "openssl"], "with Redis", (paths) => {
         onTestFinished(() => client.close());
         const request = { domain: "basic", descriptors: [descriptor("key1=foo")] };
         return new Promise((resolve) => {
-          client.shouldRateLimit(request, (error, answer) => resolve(answer?.overallCode ?? error?.code));
+          client.shouldRateLimit(request, (error, reply) => resolve(reply?.overallCode ?? error?.code));
         });
       };
 

@@ -16,7 +16,7 @@ import { response, startXdsServer } from "../../ratelimit-service/src/config/xds
 import { describeWith } from "../support/describe-with.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { descriptor, type RateLimitTestClient } from "../support/rate-limit-client.ts";
-import { StandingClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";
 import { startRedis, startRedisCluster } from "../support/redis-server.ts";
 
@@ -46,7 +46,7 @@ afterAll(() => rm(folder, { recursive: true }));
 /** With counters in memory, and files that the test has. */
 async function start(env: Environment = {}) {
   const files = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: "." };
-  return startInProcess({ ...files, BACKEND_TYPE: "memory", ...env }, { clock: new StandingClock() });
+  return startInProcess({ ...files, BACKEND_TYPE: "memory", ...env }, { clock: new FixedClock() });
 }
 
 /** Codes of one call: overall, and of each descriptor. */
@@ -143,11 +143,11 @@ test("#1148, #1174, #1175: quota_mode and metadata come by xDS, too", async () =
   });
   const { client } = await startByXds({ name: "d", domain: "d", descriptors: [rule("first", 1), rule("second", 2)] });
   const descriptors = [descriptor("first=a"), descriptor("second=a")];
-  const answers = [];
-  for (let i = 0; i < 3; i++) answers.push(await client.ask({ domain: "d", descriptors }));
+  const responses = [];
+  for (let i = 0; i < 3; i++) responses.push(await client.ask({ domain: "d", descriptors }));
 
-  expect(answers.map(({ overallCode }) => overallCode)).toEqual(["OK", "OK", "OVER_LIMIT"]);
-  const chosen = answers.map(({ dynamicMetadata }) => {
+  expect(responses.map(({ overallCode }) => overallCode)).toEqual(["OK", "OK", "OVER_LIMIT"]);
+  const chosen = responses.map(({ dynamicMetadata }) => {
     const { metadata } = dynamicMetadata?.fields ?? {};
     return metadata?.structValue?.fields["chosen"]?.stringValue;
   });
@@ -173,7 +173,7 @@ describeWith(["redis-server"], "#1144: a start without Redis", (paths) => {
     const redis = await startRedis(paths["redis-server"]);
     onTestFinished(() => redis.close());
     await redis.kill();
-    const clock = new StandingClock();
+    const clock = new FixedClock();
     const { client, http } = await startInProcess(
       {
         RUNTIME_ROOT: folder,

@@ -12,7 +12,22 @@ const read = (path: string): string => readFileSync(join(repository, path), "utf
 const tracked = execFileSync("git", ["ls-files"], { cwd: repository, encoding: "utf8" }).split("\n");
 
 /** Folders and pages that are not rewritten yet. A folder leaves this list with its last such word. */
-const pending: readonly string[] = ["test/"];
+const pending: readonly string[] = [
+  "test/bench/",
+  "test/docs/",
+  "test/e2e/",
+  "test/examples/",
+  "test/faults/",
+  "test/hardening/",
+  "test/integration/",
+  "test/kube/",
+  "test/process/",
+  "test/proxyctl/",
+  "test/ratelimit-service/",
+  "test/repository/",
+  "test/rig/",
+  "test/scripts/",
+];
 
 /** Texts in which a rejected word is the field's own: names of errors, of other products, of the public API. */
 const accepted: readonly RegExp[] = [

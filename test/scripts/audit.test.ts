@@ -21,7 +21,7 @@ interface Advisory {
 
 /** Runs the check against a registry that answers audits with `answer` of the versions that are asked for. */
 async function auditWith(
-  answer: (
+  respond: (
     versions: Readonly<Record<string, readonly string[]>>,
   ) => Readonly<Record<string, readonly Advisory[]>> | number,
 ) {
@@ -33,9 +33,9 @@ async function auditWith(
         return;
       }
       // npm's own form.
-      const answered = answer(JSON.parse(gunzipSync(body).toString()) as Record<string, readonly string[]>);
-      if (typeof answered === "number") response.writeHead(answered).end();
-      else response.end(JSON.stringify(answered));
+      const result = respond(JSON.parse(gunzipSync(body).toString()) as Record<string, readonly string[]>);
+      if (typeof result === "number") response.writeHead(result).end();
+      else response.end(JSON.stringify(result));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -46,7 +46,7 @@ async function typeLoop(text: string, user: string): Promise<readonly string[]> 
   return stdout
     .split(/^HTTP\/1\.1 /m)
     .slice(1)
-    .map((answer) => answer.slice(0, 3) + (/^x-envoy-ratelimited: true/m.test(answer) ? " by the service" : ""));
+    .map((response) => response.slice(0, 3) + (/^x-envoy-ratelimited: true/m.test(response) ? " by the service" : ""));
 }
 
 test("what demo:global prints happens: two proxies share a limit, with and without their service", async () => {

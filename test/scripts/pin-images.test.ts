@@ -5,8 +5,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { resolveDigest } from "../../scripts/pin-images.ts";
 
 /** A registry on a free port; returns its `host:port`. */
-async function startRegistry(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
-  const server = createServer(answer);
+async function startRegistry(respond: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
+  const server = createServer(respond);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
     server.closeAllConnections();

@@ -1,11 +1,11 @@
-/** A proxy process with one route to a backend of the test, to ask its admin server about. */
+/** A proxy process with one route to a backend of the test, for tests of its admin server. */
 import { request as httpRequest } from "node:http";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "./gateway.ts";
 import { freePort, type ProxyProcess, startProxy } from "./proxy-process.ts";
 
 export interface AdminProxy {
   readonly proxy: ProxyProcess;
-  /** Where its listener is. */
+  /** The URL of its listener. */
   readonly url: string;
 }
 
@@ -23,17 +23,17 @@ export async function startAdminProxy(
   return { proxy, url: `http://127.0.0.1:${port}` };
 }
 
-export interface AdminAnswer {
+export interface AdminResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly text: string;
 }
 
-/** Asks with headers that `fetch` would not let through, such as `host`. */
+/** Sends a request with headers that `fetch` does not permit, such as `host`. */
 export function askAdmin(
   url: string,
   { method = "GET", headers = {} }: { readonly method?: string; readonly headers?: Record<string, string> } = {},
-): Promise<AdminAnswer> {
+): Promise<AdminResponse> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(url, { method, headers, agent: false }, (response) => {
       let text = "";

@@ -1,20 +1,20 @@
-/** A real HTTP server as the backend of a test: answers as it is told and remembers what it was asked. */
+/** A real HTTP server as the backend of a test: it responds as the test says and records the requests. */
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 
 export interface TestBackend {
   readonly port: number;
-  /** Every request whose head has come, in that order. */
+  /** Every request whose head was received, in that order. */
   readonly requests: readonly IncomingMessage[];
 }
 
 /** Listens on a free port of 127.0.0.1 until the test ends. */
-export async function startBackend(answer: RequestListener = echo): Promise<TestBackend> {
+export async function startBackend(respond: RequestListener = echo): Promise<TestBackend> {
   const requests: IncomingMessage[] = [];
   const server = createServer((request, response) => {
     requests.push(request);
-    answer(request, response);
+    respond(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(async () => {
@@ -25,7 +25,7 @@ export async function startBackend(answer: RequestListener = echo): Promise<Test
   return { port: (server.address() as AddressInfo).port, requests };
 }
 
-/** What `echo` answers, as JSON. */
+/** The body of the response of `echo`, as JSON. */
 export interface Echo {
   readonly method: string;
   readonly url: string;
@@ -33,7 +33,7 @@ export interface Echo {
   readonly body: string;
 }
 
-/** Tells the request back. */
+/** Responds with the request. */
 export function echo(request: IncomingMessage, response: ServerResponse): void {
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -45,11 +45,11 @@ export function echo(request: IncomingMessage, response: ServerResponse): void {
   });
 }
 
-/** Answers with a status and a text. */
-export function answering(status: number, text = ""): RequestListener {
+/** Responds with a status and a text. */
+export function respondWith(status: number, text = ""): RequestListener {
   return (_request, response) => {
     response.statusCode = status;
-    // Without `writeHead` Node tells the length.
+    // Without `writeHead`, Node sends the length.
     response.setHeader("content-type", "text/plain").end(text);
   };
 }

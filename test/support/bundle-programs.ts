@@ -1,6 +1,6 @@
 /**
- * Global setup of a test run: under CI, bundles the programs as images run them, for `programFile`. A bundle starts
- * with less than half of the processor time that the sources take.
+ * Global setup of a test run: under CI, bundles the programs as in the images, for `programFile`. A bundle starts with
+ * less than half of the processor time that the sources take.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

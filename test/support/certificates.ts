@@ -1,4 +1,4 @@
-/** Certificates for tests of TLS, made by openssl in a folder of the test's own. */
+/** Certificates for tests of TLS, made by openssl in a folder of the test. */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ export class TestAuthority {
     return this.#issue(file, ecdsa, altNames);
   }
 
-  /** Like `issue`; nothing but the issuer's name, which others may bear too, says who has signed it. */
+  /** Like `issue`; only the issuer's name, which other authorities may have too, says who signed it. */
   issueByName(file: string, ...altNames: readonly string[]): Certificate {
     return this.#issue(file, [...ecdsa, "-addext", "authorityKeyIdentifier=none"], altNames);
   }

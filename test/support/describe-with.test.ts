@@ -12,7 +12,7 @@ describeWith(["curl"], "a suite whose program is there", (paths) => {
   });
 });
 
-/** Runs this very file's sibling fixture in a vitest of its own, on a machine that has no program at all. */
+/** Runs the fixture beside this file in a vitest process, on a machine without any program. */
 function runWithoutPrograms(environment: Record<string, string>) {
   const empty = mkdtempSync(join(tmpdir(), "no-programs-"));
   try {
@@ -34,11 +34,11 @@ function runWithoutPrograms(environment: Record<string, string>) {
   }
 }
 
-test("without its program a suite is skipped, counted and named at the end of the run", () => {
+test("a suite without its program is skipped, counted and named at the end of the run", () => {
   const { status, output } = runWithoutPrograms({});
   expect(output).toContain("1 passed | 2 skipped");
   expect(output).toContain(
-    "!! 2 tests SKIPPED for want of: grpcurl. Run scripts/install-test-programs.sh to run them too.",
+    "!! 2 tests SKIPPED because of missing programs: grpcurl. Run scripts/install-test-programs.sh to run them too.",
   );
   expect(status).toBe(0);
 });

@@ -1,6 +1,6 @@
 /**
- * Suites that need a program beside the code. Where it is missing the suite fails under CI=true, because a green run
- * must mean that everything ran; elsewhere it is skipped, counted by vitest, and named at the end of the run by
+ * Suites that need a further program. Where it is missing, the suite fails under CI=true, because a green run must mean
+ * that everything ran. Elsewhere it is skipped, counted by vitest, and named at the end of the run by
  * `MissingProgramsReporter`.
  */
 import { describe, test } from "vitest";
@@ -8,7 +8,7 @@ import { findProgram, requireProgram, type TestProgram } from "./programs.ts";
 
 declare module "vitest" {
   interface TaskMeta {
-    /** Programs that a skipped suite would have needed. */
+    /** The missing programs that a skipped suite needs. */
     missingPrograms?: readonly string[];
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A clock for a process of its own, by libfaketime (https://github.com/wolfcw/libfaketime), which
+ * A faster clock for one process, by libfaketime (https://github.com/wolfcw/libfaketime), which
  * `scripts/install-test-programs.sh` installs with the program `faketime`.
  */
 import { existsSync } from "node:fs";
@@ -7,12 +7,12 @@ import { existsSync } from "node:fs";
 /** Debian keeps it in a folder of the machine's architecture. */
 const files = ["x86_64", "aarch64"].map((machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketimeMT.so.1`);
 
-/** What LD_PRELOAD takes; `undefined` where it is not installed. */
+/** The value for LD_PRELOAD; `undefined` where libfaketime is not installed. */
 export const faketimeLibrary = files.find((file) => existsSync(file));
 
 /**
- * The environment of a process whose clocks and timers run `speed` times as fast as those of the machine. What the process
- * says took a minute takes 60 / `speed` seconds. Throws where libfaketime is not installed.
+ * The environment of a process whose clocks and timers run `speed` times as fast as those of the machine: a minute in
+ * the process takes 60 / `speed` seconds. Throws where libfaketime is not installed.
  */
 export function fastClock(speed: number): Readonly<Record<string, string>> {
   if (faketimeLibrary === undefined) throw new Error("libfaketime is missing: run scripts/install-test-programs.sh");

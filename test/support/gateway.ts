@@ -1,7 +1,7 @@
 /**
- * A gateway in this process, on real sockets and a clock that stands still: manifests go in as text and take the way
- * that they take in production (parse, translate, compile), only without threads and files. Everything is closed when
- * the test ends; a connection that is left open then fails it.
+ * A gateway in this process, on real sockets and a fake clock. Manifests are parsed, translated and compiled as in
+ * production, only without threads and files. Everything is closed when the test ends; a connection that is left open
+ * then fails the test.
  */
 import { randomUUID } from "node:crypto";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -20,13 +20,13 @@ export interface TestGateway {
   readonly clock: FakeClock;
   /** Of every request that has ended, in that order. */
   readonly records: readonly RequestRecord[];
-  /** Faults inside the proxy; a test that does not expect any need not look, they fail it. */
+  /** Internal errors of the proxy. They fail the test unless it expects them. */
   readonly faults: readonly unknown[];
-  /** Connections that were closed for want of memory, in that order. */
+  /** Connections that were closed because of the memory bound, in that order. */
   readonly shed: readonly ShedConnection[];
   /** `http://127.0.0.1:PORT` of the listener on the Gateway's port 80, or the one given. */
   url(port?: number): string;
-  /** Puts other manifests in force. */
+  /** Replaces the manifests. */
   apply(manifests: string): Promise<Translation>;
   /** Resolves with the record of the next request that ends. */
   nextRecord(): Promise<RequestRecord>;
@@ -64,12 +64,12 @@ export interface TestGatewayOptions
   > {
   /** Default false. */
   readonly expectsProxyHeader?: boolean;
-  /** In place of what the test gateway does itself. */
+  /** Replaces callbacks of the test gateway. */
   readonly observer?: Partial<DataPlaneObserver>;
-  /** Faults inside the proxy do not fail the test. Default false. */
-  readonly isFaulty?: boolean;
-  /** Serves what is sound of manifests with faults in their text. Default false. */
+  /** Internal errors of the proxy do not fail the test. Default false. */
   readonly expectsFaults?: boolean;
+  /** Serves the valid part of manifests that have problems in their text. Default false. */
+  readonly expectsProblems?: boolean;
   /** Absent: manifests may name every address. */
   readonly addressDenial?: NonNullable<TranslateOptions["addressDenial"]>;
 }
@@ -77,7 +77,7 @@ export interface TestGatewayOptions
 /** Has Gateways that name no address listen on 127.0.0.1. */
 export const onLoopback: TranslateOptions = { environment: { ...hostEnvironment, defaultAddress: "127.0.0.1" } };
 
-/** Parses and translates `manifests`, which must be without a fault unless one is expected, and serves them. */
+/** Parses, translates and serves `manifests`, which must have no problem unless one is expected. */
 export async function startGateway(manifests: string, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const clock = new FakeClock();
   const records: RequestRecord[] = [];
@@ -88,8 +88,8 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   let credentials = noCredentials;
   const {
     expectsProxyHeader = false,
+    expectsProblems = false,
     expectsFaults = false,
-    isFaulty = false,
     addressDenial,
     observer,
     ...upstream
@@ -121,7 +121,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
 
   async function apply(text: string): Promise<Translation> {
     const parsed = parseManifests([{ path: "test.yaml", text }]);
-    if (parsed.problems.length > 0 && !expectsFaults) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
+    if (parsed.problems.length > 0 && !expectsProblems) throw new Error(JSON.stringify(parsed.problems, undefined, 2));
     const translation = translate(parsed.resources, {
       ...onLoopback,
       before: credentials,
@@ -137,7 +137,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     const drained = dataPlane.drain();
     dataPlane.destroy();
     await drained;
-    if (faults.length > 0 && !isFaulty) throw new AggregateError(faults, "the proxy failed inside");
+    if (faults.length > 0 && !expectsFaults) throw new AggregateError(faults, "internal errors of the proxy");
   });
   await apply(manifests);
   return {

@@ -36,7 +36,7 @@ export function serveUnder(backend: TestBackend, ...policies: readonly string[])
   return startGateway(manifestsUnder(backend, ...policies));
 }
 
-/** What `serveUnder` serves, to be applied again after an edit. */
+/** The manifests of `serveUnder`, to apply again after an edit. */
 export function manifestsUnder(backend: TestBackend, ...policies: readonly string[]): string {
   return manifests(
     gatewayManifest(),
@@ -46,15 +46,15 @@ export function manifestsUnder(backend: TestBackend, ...policies: readonly strin
   );
 }
 
-export interface Answer {
+export interface TestResponse {
   readonly status: number;
   readonly body: string;
-  /** Limit, remaining and reset; null where there is none. */
+  /** Limit, remaining and reset; null where the header is missing. */
   readonly limit: readonly (string | null)[];
   readonly headers: Headers;
 }
 
-export async function ask(gateway: TestGateway, init: RequestInit = {}, path = "/"): Promise<Answer> {
+export async function ask(gateway: TestGateway, init: RequestInit = {}, path = "/"): Promise<TestResponse> {
   const response = await fetch(`${gateway.url()}${path}`, init);
   return {
     status: response.status,

@@ -1,22 +1,22 @@
-/** A real gRPC server as the backend of a test, and the client that goes with it: the service of `echo.proto`. */
+/** A real gRPC server as the backend of a test, and its client: the service of `echo.proto`. */
 import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { onTestFinished } from "vitest";
 
-/** For clients that read it themselves. */
+/** For clients that read the file themselves. */
 export const echoProto = join(import.meta.dirname, "testdata/echo.proto");
 
 export interface Message {
   readonly text: string;
 }
 
-/** Trailers that every call ends with, beside the status. */
+/** The trailers of every call, beside the status. */
 const trailers = { "x-served-by": "echo" };
 
 const { EchoService, EchoClient } = loadEcho();
 
-/** A service of the file, as grpc-js makes it. */
+/** The service of the file as loaded by grpc-js. */
 function loadEcho() {
   const definition = loadSync(echoProto)["test.Echo"];
   if (definition === undefined || "format" in definition) throw new Error("echo.proto has no service test.Echo");

@@ -1,19 +1,19 @@
 /**
- * A fake LLM provider that reads requests as leniently as FastAPI applications do: it decodes paths before it routes, takes
- * `;parameters`, `\`, case and trailing slashes for nothing, detects UTF-16 and UTF-32, ignores content types, and takes
- * every empty `stream_options` for none. It has aliases of completions: `/invocations`, as vLLM has, at the end of any path,
- * and `/ask`, which no API documents. What a request would cost shows in `served`, whatever the gateway counted.
+ * A fake LLM provider that reads requests as leniently as FastAPI applications do. It decodes paths before it routes,
+ * ignores `;parameters`, `\`, case, trailing slashes and content types, detects UTF-16 and UTF-32, and reads every
+ * empty `stream_options` as none. It has aliases of completions: `/invocations`, as in vLLM, at the end of any path,
+ * and `/ask`, which no API documents. `served` shows the cost of the requests, whatever the gateway counted.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { startBackend } from "./backend.ts";
 
-/** A request that the provider has taken for the work of a model. */
+/** A request for which the provider ran a model. */
 export interface Served {
   readonly model: unknown;
   readonly isStream: boolean;
-  /** The answer tells its usage. */
-  readonly tellsUsage: boolean;
+  /** The response reports its usage. */
+  readonly reportsUsage: boolean;
   readonly authorization: string | undefined;
 }
 
@@ -22,10 +22,10 @@ export interface LenientProvider {
   readonly served: readonly Served[];
 }
 
-/** Tokens that each answer costs. */
-export const tokensPerAnswer = 100;
+/** The usage of each response. */
+export const tokensPerResponse = 100;
 
-const usage = { prompt_tokens: 60, completion_tokens: 40, total_tokens: tokensPerAnswer };
+const usage = { prompt_tokens: 60, completion_tokens: 40, total_tokens: tokensPerResponse };
 const text = "x".repeat(160);
 
 export async function startLenientProvider(): Promise<LenientProvider> {
@@ -33,12 +33,12 @@ export async function startLenientProvider(): Promise<LenientProvider> {
   const { port } = await startBackend((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => answer(request, response, Buffer.concat(chunks), served));
+    request.on("end", () => respond(request, response, Buffer.concat(chunks), served));
   });
   return { port, served };
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, bytes: Buffer, served: Served[]): void {
+function respond(request: IncomingMessage, response: ServerResponse, bytes: Buffer, served: Served[]): void {
   const url = request.url ?? "";
   const path = routedPath(url);
   const body = readBody(request, bytes);
@@ -52,10 +52,10 @@ function answer(request: IncomingMessage, response: ServerResponse, bytes: Buffe
   const isStream = Boolean(body["stream"]) && body["stream"] !== "false";
   const options = body["stream_options"];
   const asks = typeof options === "object" && options !== null && "include_usage" in options && options.include_usage;
-  // The API of responses and that of messages tell it unasked.
-  const tellsUsage = !isStream || Boolean(asks) || /\/(?:responses|messages)$/.test(path);
+  // The responses API and the messages API always report it.
+  const reportsUsage = !isStream || Boolean(asks) || /\/(?:responses|messages)$/.test(path);
   const { authorization } = request.headers;
-  served.push({ model: body["model"], isStream, tellsUsage, authorization });
+  served.push({ model: body["model"], isStream, reportsUsage, authorization });
   if (!isStream) {
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ choices: [{ message: { content: text } }], usage }));
@@ -63,11 +63,11 @@ function answer(request: IncomingMessage, response: ServerResponse, bytes: Buffe
   }
   response.setHeader("content-type", "text/event-stream");
   response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}\n\n`);
-  if (tellsUsage) response.write(`data: ${JSON.stringify({ choices: [], usage })}\n\n`);
+  if (reportsUsage) response.write(`data: ${JSON.stringify({ choices: [], usage })}\n\n`);
   response.end("data: [DONE]\n\n");
 }
 
-/** Decoded twice, as by a server behind a server. */
+/** Decoded twice, as by one server behind another. */
 function routedPath(url: string): string {
   const decoded = decodeURIComponent(decodeURIComponent(url.split("?", 1)[0] ?? ""));
   return decoded
@@ -88,7 +88,7 @@ function readBody(request: IncomingMessage, bytes: Buffer): Record<string, unkno
   }
 }
 
-/** Nothing where it is not what its label says. */
+/** Empty if the bytes are not in the declared encoding. */
 function unzipped(bytes: Buffer): Buffer {
   try {
     return gunzipSync(bytes);
@@ -97,7 +97,7 @@ function unzipped(bytes: Buffer): Buffer {
   }
 }
 
-/** As Python's `json.loads` tells encodings of bytes apart. */
+/** Detects the encoding as Python's `json.loads` does. */
 function decodedText(bytes: Buffer): string {
   const text = bytes.toString();
   if (!bytes.includes(0)) return text.replace(/^\ufeff/, "");

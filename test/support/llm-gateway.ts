@@ -1,4 +1,4 @@
-/** A gateway with the mock LLM behind it and limits on the way, for tests that speak to it as LLM clients do. */
+/** A gateway with limits in front of the mock LLM, for tests that use it as LLM clients do. */
 import { onTestFinished } from "vitest";
 import { type MockLlm, startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
 import {

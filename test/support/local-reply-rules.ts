@@ -1,14 +1,16 @@
-/** Routes whose rules the proxy answers by itself, each on the path of its name, for tests of what operators are told. */
+/**
+ * Routes whose rules get a local reply, each on the path of its name, for tests of the pages and tools of operators.
+ */
 import { manifests, policyManifest, routeManifest, serviceManifest } from "./gateway.ts";
 
-export interface AnsweringRule {
+export interface LocalReplyRule {
   readonly name: string;
   readonly status: number;
   readonly manifests: string;
 }
 
-/** @param rule what the rule has beside its match, as flow YAML. */
-function answering(name: string, status: number, rule: string, ...more: readonly string[]): AnsweringRule {
+/** @param rule the fields of the rule beside its match, as flow YAML. */
+function localReplyRule(name: string, status: number, rule: string, ...more: readonly string[]): LocalReplyRule {
   const match = `matches: [{ path: { type: PathPrefix, value: /${name} } }]`;
   return {
     name,
@@ -20,13 +22,13 @@ function answering(name: string, status: number, rule: string, ...more: readonly
 const toNowhere = "backendRefs: [{ name: nowhere, port: 80 }]";
 const redirect = "filters: [{ type: RequestRedirect, requestRedirect: { hostname: example.com } }]";
 
-export const answeringRules: readonly AnsweringRule[] = [
-  answering("missing", 500, toNowhere),
-  answering("none", 500, ""),
-  answering("weightless", 500, "backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: b, weight: 0 }]"),
-  answering("empty", 503, "backendRefs: [{ name: idle, port: 80 }]", serviceManifest("idle", [])),
-  answering("elsewhere", 302, redirect),
-  answering(
+export const localReplyRules: readonly LocalReplyRule[] = [
+  localReplyRule("missing", 500, toNowhere),
+  localReplyRule("none", 500, ""),
+  localReplyRule("weightless", 500, "backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: b, weight: 0 }]"),
+  localReplyRule("empty", 503, "backendRefs: [{ name: idle, port: 80 }]", serviceManifest("idle", [])),
+  localReplyRule("elsewhere", 302, redirect),
+  localReplyRule(
     "closed",
     503,
     "backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: b }]",

@@ -9,20 +9,21 @@ import { freePort } from "./redis-server.ts";
 export interface MemcachedServer {
   readonly address: string;
   readonly port: number;
-  /** Stops answering without closing a connection, and goes on again. */
+  /** Stops responding without closing a connection, and resumes. */
   readonly pause: () => void;
   readonly resume: () => void;
-  /** Ends it at once, all data lost; `start` brings an empty one up on the same port. */
+  /** Kills it, with the loss of all data; `start` starts an empty one on the same port. */
   readonly kill: () => Promise<void>;
   readonly start: () => Promise<void>;
-  /** Every value by its key, with the seconds that it has left; -1 for ever. */
+  /** Every value by its key, with the seconds to its expiry; -1 for none. */
   readonly entries: () => Promise<ReadonlyMap<string, { readonly value: string; readonly secondsLeft: number }>>;
-  /** One command and the first line of its answer, on a connection of its own. */
+  /** Sends one command on a new connection; resolves with the first line of the reply. */
   readonly command: (line: string) => Promise<string>;
 }
 
 /**
- * Starts `binary` and resolves when it takes connections.
+ * Starts `binary` and resolves when it accepts connections.
+ *
  * @param args further options of memcached
  */
 export async function startMemcached(binary: string, args: readonly string[] = []): Promise<MemcachedServer> {
@@ -30,11 +31,11 @@ export async function startMemcached(binary: string, args: readonly string[] = [
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    // Root has to say as whom memcached is to run.
+    // Run by root, memcached needs the name of the user.
     const options = ["-l", "127.0.0.1", "-p", String(port), "-U", "0", "-u", userInfo().username, ...args];
     const started = spawn(binary, options, { stdio: "ignore" });
     child = started;
-    while (!(await takesConnections(port))) {
+    while (!(await acceptsConnections(port))) {
       if (started.exitCode !== null) throw new Error(`${binary} ended with status ${started.exitCode}`);
       await sleep(10);
     }
@@ -72,7 +73,7 @@ export async function startMemcached(binary: string, args: readonly string[] = [
   };
 }
 
-/** Everything that is answered to `line`, up to `end`. */
+/** The reply to `line`, up to `end`. */
 async function exchange(port: number, line: string, end: string | RegExp): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   socket.write(`${line}\r\n`);
@@ -85,7 +86,7 @@ async function exchange(port: number, line: string, end: string | RegExp): Promi
   return text;
 }
 
-function takesConnections(port: number): Promise<boolean> {
+function acceptsConnections(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.on("connect", () => {

@@ -1,4 +1,4 @@
-/** Control groups with a memory limit, as containers have them, where the machine lets us make one. */
+/** Control groups with a memory limit, as containers have them, on machines that permit them. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
 
@@ -9,7 +9,7 @@ const versions = [
 
 export interface MemoryCgroup {
   readonly path: string;
-  /** The most that its processes have taken at once, in bytes, with the pages of files that they read. */
+  /** The maximum of the memory of its processes, in bytes, with the page cache of files that they read. */
   peakBytes(): number;
 }
 
@@ -26,9 +26,9 @@ export function memoryCgroup(limitBytes: number): MemoryCgroup | undefined {
     } catch {
       continue;
     }
-    // A process that was killed leaves a moment later.
+    // A killed process leaves the group a moment later.
     onTestFinished(() => removeSoon(path));
-    // Without a memory controller for children the file is missing.
+    // The file is missing if the parent does not pass the memory controller to its children.
     if (!existsSync(`${path}/${limit}`)) continue;
     writeFileSync(`${path}/${limit}`, String(limitBytes));
     return { path, peakBytes: () => Number(readFileSync(`${path}/${peak}`, "utf8")) };

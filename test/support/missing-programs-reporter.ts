@@ -1,15 +1,15 @@
 /**
- * Says aloud, at the end of a run, which tests did not run because a program was missing; `describe-with.ts` marks them.
+ * Reports, at the end of a run, which tests were skipped because a program was missing; `describe-with.ts` marks them.
  */
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 import { installCommand } from "./programs.ts";
 
-/** Ends a run with one line that names the programs whose absence skipped tests, and how many tests that were. */
+/** Ends a run with one line: the missing programs, and the number of skipped tests. */
 export class MissingProgramsReporter implements Reporter {
   readonly #write: (line: string) => void;
   readonly #command: string;
 
-  /** @param command what brings the programs. */
+  /** @param command installs the programs. */
   constructor(command = installCommand, write: (line: string) => void = (line) => process.stderr.write(line)) {
     this.#command = command;
     this.#write = write;
@@ -27,11 +27,13 @@ export class MissingProgramsReporter implements Reporter {
     }
     if (skipped === 0) return;
     const names = [...missing].sort().join(", ");
-    this.#write(`\n!! ${skipped} tests SKIPPED for want of: ${names}. Run ${this.#command} to run them too.\n\n`);
+    this.#write(
+      `\n!! ${skipped} tests SKIPPED because of missing programs: ${names}. Run ${this.#command} to run them too.\n\n`,
+    );
   }
 }
 
-/** The programs that a skipped test would have needed. Vitest keeps the mark on the suite, and tests may sit in suites below it. */
+/** The missing programs that a skipped test needs. The mark is on a suite; the test may be in a suite below it. */
 export function missingProgramsOf(testCase: TestCase): readonly string[] {
   const found = new Set<string>(testCase.meta().missingPrograms);
   for (let parent = testCase.parent; parent.type === "suite"; parent = parent.parent) {

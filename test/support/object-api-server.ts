@@ -1,6 +1,6 @@
 /**
- * An API server that keeps objects and checks nothing: what a controller and proxies see of a cluster whose
- * CustomResourceDefinitions are older, or wider, than their own. It lists, watches, and takes every write.
+ * An API server that stores objects without validation. To a controller and proxies it is a cluster whose
+ * CustomResourceDefinitions are older, or wider, than their own. It lists, watches, and accepts every write.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -16,13 +16,13 @@ export interface ObjectApiServer {
   /** Creates or replaces an object. @param collection its path over all namespaces, such as `/api/v1/services` */
   put(collection: string, object: KubeObject): void;
   remove(collection: string, object: KubeObject): void;
-  /** From now on answers 500 to all who read this collection, and ends their watches. */
+  /** Ends the watches of this collection, and from then on responds with 500 to requests for it. */
   fail(collection: string): void;
-  /** As it is now, with the status that was written. */
+  /** The current object, with the status that was written. */
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
 }
 
-interface Place {
+interface ResourcePath {
   /** Path over all namespaces. */
   readonly collection: string;
   readonly namespace: string;
@@ -44,33 +44,33 @@ interface Selector {
 }
 
 interface Watcher {
-  readonly place: Place;
+  readonly target: ResourcePath;
   readonly selector: Selector;
   readonly response: ServerResponse;
 }
 
-/** Until the test ends. */
+/** Serves until the test ends. */
 export async function startObjectApiServer(): Promise<ObjectApiServer> {
   const objects = new Map<string, KubeObject>();
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
-  /** What is left of lists that are read in pages, by their token. */
+  /** The remaining objects of paged lists, by the continue token. */
   const pages = new Map<string, readonly KubeObject[]>();
   let version = 1;
 
   function record(type: Change["type"], collection: string, object: KubeObject): KubeObject {
     const metadata = { ...fieldsOf(object["metadata"]), resourceVersion: String(++version) };
-    const made = { ...object, metadata };
-    const key = keyOf(collection, namespaceOf(made), nameOf(made));
+    const stored = { ...object, metadata };
+    const key = keyOf(collection, namespaceOf(stored), nameOf(stored));
     if (type === "DELETED") objects.delete(key);
-    else objects.set(key, made);
-    const change = { version, type, collection, object: made };
+    else objects.set(key, stored);
+    const change = { version, type, collection, object: stored };
     changes.push(change);
-    // As the API server, which answers 410 to who is further behind.
+    // Like the API server, which responds with 410 to watches from older versions.
     if (changes.length > 5_000) changes.splice(0, 2_500);
     for (const watcher of watchers) send(watcher, change);
-    return made;
+    return stored;
   }
 
   function put(collection: string, object: KubeObject): void {
@@ -83,17 +83,17 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     record(before === undefined ? "ADDED" : "MODIFIED", collection, full);
   }
 
-  function listed({ collection, namespace }: Place, selector: Selector): readonly KubeObject[] {
+  function listed({ collection, namespace }: ResourcePath, selector: Selector): readonly KubeObject[] {
     const prefix = namespace === "" ? `${collection} ` : `${collection} ${namespace}/`;
     return [...objects]
       .filter(([key, object]) => key.startsWith(prefix) && isSelected(object, selector))
       .map(([, object]) => object);
   }
 
-  /** Status and body of the answer. */
-  function write(method: string, place: Place, body: KubeObject): readonly [number, KubeObject] {
-    const { collection, namespace, isStatus } = place;
-    const name = place.name === "" ? nameOf(body) : place.name;
+  /** Status and body of the response. */
+  function write(method: string, target: ResourcePath, body: KubeObject): readonly [number, KubeObject] {
+    const { collection, namespace, isStatus } = target;
+    const name = target.name === "" ? nameOf(body) : target.name;
     const before = objects.get(keyOf(collection, namespace, name));
     if (method === "POST" && before !== undefined) return [409, failure(409)];
     if (method === "DELETE") {
@@ -114,11 +114,11 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     return { continue: token };
   }
 
-  function watch(place: Place, url: URL, response: ServerResponse): void {
+  function watch(target: ResourcePath, url: URL, response: ServerResponse): void {
     const since = Number(url.searchParams.get("resourceVersion") ?? 0);
     response.writeHead(200, { "content-type": "application/json" });
     response.flushHeaders();
-    const watcher = { place, selector: selectorOf(url), response };
+    const watcher = { target, selector: selectorOf(url), response };
     if (since < (changes[0]?.version ?? version) - 1) {
       response.end(`${JSON.stringify({ type: "ERROR", object: failure(410) })}\n`);
       return;
@@ -128,20 +128,20 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     response.on("close", () => watchers.delete(watcher));
   }
 
-  /** Status and body of what is no watch. */
-  async function answer(request: IncomingMessage, place: Place, url: URL): Promise<readonly [number, object]> {
+  /** Status and body of the response to anything but a watch. */
+  async function handle(request: IncomingMessage, target: ResourcePath, url: URL): Promise<readonly [number, object]> {
     if (request.method !== "GET") {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
       const body: unknown = JSON.parse(Buffer.concat(chunks).toString());
-      return write(request.method ?? "", place, isObject(body) ? body : {});
+      return write(request.method ?? "", target, isObject(body) ? body : {});
     }
-    if (place.name !== "") {
-      const found = objects.get(keyOf(place.collection, place.namespace, place.name));
+    if (target.name !== "") {
+      const found = objects.get(keyOf(target.collection, target.namespace, target.name));
       return found === undefined ? [404, failure(404)] : [200, found];
     }
     const { searchParams } = url;
-    const rest = pages.get(searchParams.get("continue") ?? "") ?? listed(place, selectorOf(url));
+    const rest = pages.get(searchParams.get("continue") ?? "") ?? listed(target, selectorOf(url));
     const limit = Number(searchParams.get("limit") ?? rest.length);
     const metadata = { resourceVersion: String(version), ...nextPage(rest.slice(limit)) };
     return [200, { kind: "List", apiVersion: "v1", metadata, items: rest.slice(0, limit) }];
@@ -149,16 +149,16 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://api");
-    const place = placeOf(url.pathname);
-    if (place !== undefined && request.method === "GET" && failing.has(place.collection)) {
+    const target = parsePath(url.pathname);
+    if (target !== undefined && request.method === "GET" && failing.has(target.collection)) {
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
       return;
     }
-    if (place !== undefined && url.searchParams.get("watch") === "1") {
-      watch(place, url, response);
+    if (target !== undefined && url.searchParams.get("watch") === "1") {
+      watch(target, url, response);
       return;
     }
-    const [status, body] = place === undefined ? [404, failure(404)] : await answer(request, place, url);
+    const [status, body] = target === undefined ? [404, failure(404)] : await handle(request, target, url);
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   }
 
@@ -166,7 +166,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     serve(request, response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // a TCP server that listens has one
+  const { port } = server.address() as AddressInfo; // a listening TCP server has one
   const folder = await mkdtemp(join(tmpdir(), "object-api-"));
   const kubeconfig = join(folder, "kubeconfig");
   const config = {
@@ -192,15 +192,15 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     },
     fail(collection) {
       failing.add(collection);
-      for (const { place, response } of watchers) if (place.collection === collection) response.destroy();
+      for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
   };
 }
 
-function send({ place, selector, response }: Watcher, { type, collection, object }: Change): void {
-  if (collection !== place.collection) return;
-  if (place.namespace !== "" && namespaceOf(object) !== place.namespace) return;
+function send({ target, selector, response }: Watcher, { type, collection, object }: Change): void {
+  if (collection !== target.collection) return;
+  if (target.namespace !== "" && namespaceOf(object) !== target.namespace) return;
   if (isSelected(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`);
 }
 
@@ -208,7 +208,7 @@ function selectorOf({ searchParams }: URL): Selector {
   return { field: searchParams.get("fieldSelector"), label: searchParams.get("labelSelector") };
 }
 
-/** By name, and by one label that must have a value: what our programs select by. */
+/** By name, and by one label with a value: the selectors of the programs. */
 function isSelected(object: KubeObject, { field, label }: Selector): boolean {
   const labels = fieldsOf(fieldsOf(object["metadata"])["labels"]);
   const hasLabel = label === null || Object.entries(labels).some(([key, value]) => label === `${key}=${String(value)}`);
@@ -224,14 +224,14 @@ function nameOf(object: KubeObject): string {
   return typeof name === "string" ? name : "";
 }
 
-/** Empty for an object of the whole cluster. */
+/** Empty for a cluster-scoped object. */
 function namespaceOf(object: KubeObject): string {
   const { namespace } = fieldsOf(object["metadata"]);
   return typeof namespace === "string" ? namespace : "";
 }
 
-/** Undefined where the path is of no object and no collection. */
-function placeOf(pathname: string): Place | undefined {
+/** Undefined where the path is neither of an object nor of a collection. */
+function parsePath(pathname: string): ResourcePath | undefined {
   const match =
     /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+)(\/status)?)?$/.exec(
       pathname,

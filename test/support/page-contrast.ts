@@ -1,4 +1,4 @@
-/** What a reader of a page cannot read: texts of too little contrast, and what is cut off at the window's edge. */
+/** Finds texts of a page that cannot be read: with too little contrast, or cut off at the edge of the window. */
 import type { Page } from "playwright-core";
 
 /** Texts whose contrast is below 4.5 to 1 (WCAG 2.2, success criterion 1.4.3), with the ratio. */
@@ -11,7 +11,7 @@ export function findCutElements(page: Page): Promise<readonly string[]> {
   return page.evaluate<string[]>(`(${cutElements})()`);
 }
 
-/** Runs in the page, whose types the tests do not know. */
+/** Runs in the page, whose types are unknown to the tests. */
 const shownElements = `
   const shown = [...document.querySelectorAll("main *, header *")].filter((element) => {
     const { width, height, right } = element.getBoundingClientRect();
@@ -37,7 +37,7 @@ const faintTexts = `() => {
     return [255, 255, 255];
   };
   return shown.flatMap((element) => {
-    // A control that cannot be used may be faint.
+    // A disabled control may be faint.
     if (element.closest(":disabled") !== null) return [];
     const [text, ground] = [read(getComputedStyle(element).color).slice(0, 3), groundOf(element)].map(luminance);
     const ratio = (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);

@@ -1,4 +1,4 @@
-/** Which files tests start as programs: the sources, or what `bundle-programs.ts` has made of them. */
+/** The files that tests start as programs: the sources, or the bundles of `bundle-programs.ts`. */
 import { join } from "node:path";
 import { type BundledImage, bundledPrograms } from "../../scripts/bundled-programs.ts";
 

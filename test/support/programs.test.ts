@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-function place(folder: string, name: string, mode = 0o755): string {
+function createFile(folder: string, name: string, mode = 0o755): string {
   mkdirSync(join(home, folder), { recursive: true });
   const path = join(home, folder, name);
   writeFileSync(path, "");
@@ -21,29 +21,29 @@ function place(folder: string, name: string, mode = 0o755): string {
 }
 
 describe("findProgram", () => {
-  test("searches PATH before what the install script built", () => {
-    const onPath = place("bin", "grpcurl");
-    place("cache/gatewayproxy/bin", "grpcurl");
+  test("searches PATH before the folder of the install script", () => {
+    const onPath = createFile("bin", "grpcurl");
+    createFile("cache/gatewayproxy/bin", "grpcurl");
     const env = { PATH: join(home, "bin"), XDG_CACHE_HOME: join(home, "cache") };
     expect(findProgram("grpcurl", env)).toBe(onPath);
   });
 
-  test("finds what the install script built", () => {
-    const built = place("cache/gatewayproxy/bin", "grpcurl");
+  test("finds programs in the folder of the install script", () => {
+    const built = createFile("cache/gatewayproxy/bin", "grpcurl");
     expect(findProgram("grpcurl", { PATH: "", XDG_CACHE_HOME: join(home, "cache") })).toBe(built);
   });
 
-  test("takes the binary that the environment names, and no other", () => {
-    place("bin", "ratelimit");
-    const named = place("elsewhere", "service_cmd");
+  test("finds only the binary that the environment names, if it names one", () => {
+    createFile("bin", "ratelimit");
+    const named = createFile("elsewhere", "service_cmd");
     const env = { PATH: join(home, "bin"), XDG_CACHE_HOME: home };
     expect(findProgram("ratelimit", { ...env, RATELIMIT_REFERENCE: named })).toBe(named);
     expect(findProgram("ratelimit", { ...env, RATELIMIT_REFERENCE: join(home, "gone") })).toBeUndefined();
   });
 
-  test("passes over folders and files that cannot be run", () => {
+  test("skips folders and files that are not executable", () => {
     mkdirSync(join(home, "bin", "grpcurl"), { recursive: true });
-    place("other", "grpcurl", 0o644);
+    createFile("other", "grpcurl", 0o644);
     const env = { PATH: `${join(home, "bin")}:${join(home, "other")}`, XDG_CACHE_HOME: home };
     expect(findProgram("grpcurl", env)).toBeUndefined();
   });
@@ -57,29 +57,29 @@ test("requireProgram names the program and the script that installs it", () => {
 
 describe("the install script", () => {
   const path = join(import.meta.dirname, "../../scripts/install-test-programs.sh");
-  const brought = [
+  const installed = [
     ...readFileSync(path, "utf8").matchAll(/^ *(?:from_apt|from_go) (\w[\w-]*)|^(\w+)_from_pypi$/gm),
   ].map((match) => match[1] ?? match[2]);
 
-  test("brings every program that tests may ask for", () => {
-    expect(testPrograms.filter((name) => !brought.includes(name))).toEqual([]);
+  test("installs every program that tests may require", () => {
+    expect(testPrograms.filter((name) => !installed.includes(name))).toEqual([]);
   });
 
-  test("brings every program that a cluster without a registry takes, but npm, which is there", () => {
+  test("installs every program that a cluster without a registry needs, except npm", () => {
     const rig = readFileSync(join(import.meta.dirname, "../rig/kind/rig.sh"), "utf8");
     const needed = /^ {2}for name in (.+); do$/m.exec(rig)?.[1]?.split(" ") ?? [];
     expect(needed).toContain("debootstrap");
-    // The client comes with the daemon.
-    expect(brought).toContain("dockerd");
-    expect(needed.filter((name) => name !== "npm" && name !== "docker" && !brought.includes(name))).toEqual([]);
+    // The package of the daemon contains the client.
+    expect(installed).toContain("dockerd");
+    expect(needed.filter((name) => name !== "npm" && name !== "docker" && !installed.includes(name))).toEqual([]);
   });
 
   test.each([
     { version: "go1.19.8", verdict: "missing" },
     { version: "go1.21.0", verdict: "present" },
     { version: "go1.30.1", verdict: "present" },
-  ])("takes Go as of 1.21, which fetches later versions itself: $version is $verdict", ({ version, verdict }) => {
-    const go = place("bin", "go");
+  ])("accepts Go from 1.21, which downloads later versions itself: $version is $verdict", ({ version, verdict }) => {
+    const go = createFile("bin", "go");
     writeFileSync(go, `#!/bin/sh\necho ${version}\n`);
     const { stdout } = spawnSync(path, ["--check"], {
       encoding: "utf8",

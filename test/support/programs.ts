@@ -1,13 +1,13 @@
 /**
- * Finds the programs that tests and benchmarks run beside the code (Redis, Envoy, load generators). They come from
- * `scripts/install-test-programs.sh`; nothing here installs or starts one. What a test does without its program is
- * decided in `describe-with.ts`.
+ * Finds the programs that tests and benchmarks run beside the code (Redis, Envoy, load generators).
+ * `scripts/install-test-programs.sh` installs them; nothing here installs or starts one. `describe-with.ts` decides how
+ * a test behaves without its program.
  */
 import { accessSync, constants, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 
-/** Every program that a test may ask for; the install script brings each. */
+/** Every program that a test may require. The install script installs each. */
 export const testPrograms = [
   "curl",
   "openssl",
@@ -31,10 +31,10 @@ export const testPrograms = [
 
 export type TestProgram = (typeof testPrograms)[number];
 
-/** The command that brings what is missing, for messages. */
+/** The command that installs missing programs, for messages. */
 export const installCommand = "scripts/install-test-programs.sh";
 
-/** An environment variable that names the binary itself and wins over every search. */
+/** Environment variables that name a binary and override every search. */
 const overrides: Partial<Record<TestProgram, string>> = {
   envoy: "ENVOY",
   ratelimit: "RATELIMIT_REFERENCE",
@@ -42,8 +42,8 @@ const overrides: Partial<Record<TestProgram, string>> = {
 
 /**
  * The path of a program's binary, or undefined where it is not installed. Searched in this order: the override of the
- * environment (`ENVOY`, `RATELIMIT_REFERENCE`), PATH, the directories where Debian keeps servers, and the install
- * script's own `${XDG_CACHE_HOME:-~/.cache}/gatewayproxy/bin`.
+ * environment (`ENVOY`, `RATELIMIT_REFERENCE`), PATH, the directories where Debian keeps servers, and the folder of the
+ * install script, `${XDG_CACHE_HOME:-~/.cache}/gatewayproxy/bin`.
  */
 export function findProgram(name: TestProgram, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const override = env[overrides[name] ?? ""];

@@ -1,15 +1,15 @@
-/** Clients whose address the test chooses, of a gateway that expects a PROXY protocol header. */
+/** Clients with an address that the test chooses, for a gateway that expects a PROXY protocol header. */
 import { connect, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import type { TestGateway } from "./gateway.ts";
 
 export interface ProxiedClient {
   readonly socket: Socket;
-  /** All that has come so far. */
+  /** All bytes received so far, in latin1. */
   readonly text: () => string;
 }
 
-/** Sends `text` on a connection of its own from an `address`. The connection ends with the test. */
+/** Opens a connection from `address` and sends `text`. The connection is closed when the test ends. */
 export function openFrom(gateway: TestGateway, address: string, text: string): ProxiedClient {
   const { hostname, port } = new URL(gateway.url());
   const socket = connect(Number(port), hostname);

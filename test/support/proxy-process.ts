@@ -1,6 +1,6 @@
 /**
- * The proxy as a process of its own, as users run it: a folder of manifests, settings on the command line, standard
- * output read line by line. Everything listens on free ports of 127.0.0.1; the process is stopped when the test ends.
+ * The proxy as a process, as users run it: a folder of manifests, settings on the command line, standard output read
+ * line by line. Everything listens on free ports of 127.0.0.1; the process is stopped when the test ends.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
@@ -24,9 +24,12 @@ export interface ProxyProcess {
   readonly admin: string;
   /** Lines of standard output so far, parsed. */
   readonly log: readonly LogLine[];
-  /** What it wrote on standard error so far. */
+  /** Standard error so far. */
   stderr(): string;
-  /** Resolves with the first line, past or to come, that `accepts`; rejects when the process ends before. */
+  /**
+   * Resolves with the first line, earlier or later, that `accepts` returns true for; rejects if the process ends before
+   * it.
+   */
   logged(accepts: (line: LogLine) => boolean): Promise<LogLine>;
   write(file: string, text: string): Promise<void>;
   kill(signal: NodeJS.Signals): void;
@@ -39,9 +42,9 @@ export type LogLine = Readonly<Record<string, unknown>>;
 /**
  * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready.
  *
- * @param env adds to ours.
- * @param cgroup folder of a control group that the process is in from its beginning.
- * @param main the program, where it is not the one of the sources.
+ * @param env adds to the environment of this process.
+ * @param cgroup folder of a control group that the process starts in.
+ * @param main the program, if it is not the one of the sources.
  */
 export async function spawnProxy(
   files: Readonly<Record<string, string>>,
@@ -56,7 +59,7 @@ export async function spawnProxy(
   return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup, main);
 }
 
-/** Starts the proxy on a cluster, serving one Gateway; does not wait for it to be ready. `env` adds to ours. */
+/** Starts the proxy on a cluster, for one Gateway; does not wait for it to be ready. `env` adds to the environment. */
 export async function spawnClusterProxy(
   kubeconfig: string,
   gateway: string,
@@ -103,7 +106,7 @@ async function spawnWith(
   };
 }
 
-/** Starts the proxy and resolves when it says that it is ready. */
+/** Starts the proxy and resolves when it logs that it is ready. */
 export async function startProxy(...args: Parameters<typeof spawnProxy>): Promise<ProxyProcess> {
   const proxy = await spawnProxy(...args);
   await proxy.logged(({ msg }) => msg === "ready");
@@ -111,8 +114,8 @@ export async function startProxy(...args: Parameters<typeof spawnProxy>): Promis
 }
 
 /**
- * A port of 127.0.0.1 that was free a moment ago. Of those that the kernel gives to nobody by itself (on Linux they begin
- * at 32768), so that no connection of another test takes it before the program that it is for.
+ * A port of 127.0.0.1 that is free at the moment. It is below the range from which the kernel assigns ports (on Linux,
+ * from 32768), so that no connection of another test takes it.
  */
 export async function freePort(): Promise<number> {
   const port = randomInt(12_000, 32_000);
@@ -132,13 +135,13 @@ function readOutput(child: ChildProcess): Pick<ProxyProcess, "log" | "stderr" | 
   let stderr = "";
   let hasEnded = false;
   const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
-  const tell = (): void => {
-    for (const look of awaiting) look();
+  const notify = (): void => {
+    for (const check of awaiting) check();
   };
   if (child.stdout !== null) {
     createInterface(child.stdout).on("line", (line) => {
       log.push(JSON.parse(line) as LogLine);
-      tell();
+      notify();
     });
   }
   child.stderr?.on("data", (chunk: Buffer) => {
@@ -146,7 +149,7 @@ function readOutput(child: ChildProcess): Pick<ProxyProcess, "log" | "stderr" | 
   });
   void exited.then(() => {
     hasEnded = true;
-    tell();
+    notify();
   });
   return {
     log,
@@ -154,15 +157,15 @@ function readOutput(child: ChildProcess): Pick<ProxyProcess, "log" | "stderr" | 
     stderr: () => stderr,
     logged: (accepts) =>
       new Promise((resolve, reject) => {
-        const look = (): void => {
+        const check = (): void => {
           const line = log.find(accepts);
           if (line === undefined && !hasEnded) return;
-          awaiting.delete(look);
+          awaiting.delete(check);
           if (line !== undefined) resolve(line);
-          else reject(new Error(`the proxy ended without that line; standard error:\n${stderr}`));
+          else reject(new Error(`the proxy ended before it logged the expected line; standard error:\n${stderr}`));
         };
-        awaiting.add(look);
-        look();
+        awaiting.add(check);
+        check();
       }),
   };
 }

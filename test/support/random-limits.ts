@@ -1,4 +1,4 @@
-/** Random limits and calls for comparisons of rate limit services, and what of an answer is compared. */
+/** Random limits and calls for comparisons of rate limit services, and the compared part of a response. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RateLimitRequest } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitRequest";
 import fc from "fast-check";
@@ -32,7 +32,7 @@ const rateLimit = fc.oneof(
         ...(replaces === undefined ? {} : { replaces: replaces.map((replaced) => ({ name: replaced })) }),
       })),
   },
-  // Those that others replace.
+  // The limits that others replace.
   { weight: 2, arbitrary: fc.record({ unit, requests_per_unit: fc.nat(5), name: fc.constantFrom("n4", "n5") }) },
 );
 
@@ -52,7 +52,7 @@ export function specs(depth: number): fc.Arbitrary<readonly Spec[]> {
       ...spec,
       ...(share_threshold && spec.value?.endsWith("*") === true ? { share_threshold } : {}),
     }));
-  // JSON is YAML, and leaves out what is undefined.
+  // JSON is YAML, and leaves out undefined members.
   return fc.uniqueArray(node, { maxLength: 5, selector: (spec) => `${spec.key}_${spec.value ?? ""}` });
 }
 
@@ -80,14 +80,14 @@ export const request: fc.Arbitrary<RateLimitRequest> = fc.record({
   hitsAddend: fc.constantFrom(0, 0, 0, 1, 3),
 });
 
-/** What is compared: all that a client acts on. Times may lie on two sides of a second. */
-export async function answerOf(client: RateLimitTestClient, asked: RateLimitRequest) {
+/** The compared part: everything that a client acts on, except times, which may be in two different seconds. */
+export async function comparedResponse(client: RateLimitTestClient, asked: RateLimitRequest) {
   const outcome = await client.outcome(asked);
-  if ("code" in outcome) return { answer: outcome, resets: [] };
+  if ("code" in outcome) return { response: outcome, resets: [] };
   const { overallCode, statuses, responseHeadersToAdd } = outcome;
   const headers = responseHeadersToAdd.filter(({ key }) => !key.endsWith("Reset"));
   return {
-    answer: {
+    response: {
       overallCode,
       statuses: statuses.map(({ code, currentLimit, limitRemaining }) => ({ code, currentLimit, limitRemaining })),
       headers: headers.map(({ key, value }) => `${key}: ${value}`),
@@ -97,8 +97,8 @@ export async function answerOf(client: RateLimitTestClient, asked: RateLimitRequ
 }
 
 /**
- * Waits for the next hour where less than `neededMs` is left of this one: a window that ends while calls are made would
- * begin anew for one service first.
+ * Waits for the next hour if less than `neededMs` is left of this one: a window that ends during the calls would start
+ * again for one service before the other.
  */
 export async function leaveTheHour(neededMs = 90_000): Promise<void> {
   const leftMs = 3_600_000 - (Date.now() % 3_600_000);

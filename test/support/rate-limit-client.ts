@@ -7,7 +7,7 @@ import { credentials, type ServiceError } from "@grpc/grpc-js";
 export interface RateLimitTestClient {
   /** Rejects with the `ServiceError` of grpc-js. */
   ask(request: RateLimitRequest): Promise<RateLimitResponse__Output>;
-  /** The answer, or the status code and its text. */
+  /** The response, or the status code and its text. */
   outcome(
     request: RateLimitRequest,
   ): Promise<RateLimitResponse__Output | { readonly code: number; readonly details: string }>;
@@ -16,7 +16,7 @@ export interface RateLimitTestClient {
   close(): void;
 }
 
-/** To 127.0.0.1; every client has a connection of its own. */
+/** Connects to 127.0.0.1; every client has its own connection. */
 export function connectRateLimit(port: number): RateLimitTestClient {
   const options = { "grpc.use_local_subchannel_pool": 1 };
   const target = `127.0.0.1:${port}`;
@@ -24,22 +24,22 @@ export function connectRateLimit(port: number): RateLimitTestClient {
   const health = new HealthClient(target, credentials.createInsecure(), options);
   const ask = (request: RateLimitRequest) =>
     new Promise<RateLimitResponse__Output>((resolve, reject) => {
-      client.shouldRateLimit(request, (error, answer) => {
-        if (answer === undefined) reject(error ?? new Error("no answer"));
-        else resolve(answer);
+      client.shouldRateLimit(request, (error, response) => {
+        if (response === undefined) reject(error ?? new Error("no response"));
+        else resolve(response);
       });
     });
   return {
     ask,
     outcome: (request) =>
       ask(request).catch((error: unknown) => {
-        // grpc-js rejects with nothing else.
+        // grpc-js rejects with no other error.
         const { code, details } = error as ServiceError;
         return { code, details };
       }),
     health: (service) =>
       new Promise((resolve) => {
-        health.check({ service }, (error, answer) => resolve(answer?.status ?? error?.details ?? ""));
+        health.check({ service }, (error, response) => resolve(response?.status ?? error?.details ?? ""));
       }),
     close: () => {
       client.close();

@@ -1,6 +1,6 @@
 /**
- * Rate limit services that a test writes the answers of: one on grpc-js, which speaks the protocol as other people's
- * programs do, and one on bare HTTP/2 streams for what grpc-js would never send.
+ * Rate limit services with scripted responses: one on grpc-js, which implements the protocol as other programs do, and
+ * one on bare HTTP/2 streams, for responses that grpc-js would never send.
  */
 import {
   loadPackageDefinition,
@@ -18,33 +18,33 @@ import type { RateLimitRequest__Output } from "@gatewayproxy/protos/gen/envoy/se
 import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { onTestFinished } from "vitest";
 
-/** A call as the service got it. */
+/** A call as the service received it. */
 export interface ReceivedCall {
-  /** `ShouldRateLimit`, or a method of Limitador's own. */
+  /** `ShouldRateLimit`, or a method of Limitador's service. */
   readonly method: string;
   readonly request: RateLimitRequest__Output;
 }
 
 export interface ScriptedService {
   readonly port: number;
-  /** Every call, in the order in which they came. */
+  /** Every call, in the order of arrival. */
   readonly calls: readonly ReceivedCall[];
-  /** Resolves when so many calls have come in all. */
+  /** Resolves when this number of calls in total was received. */
   received(count: number): Promise<void>;
-  /** Ends the service and its connections at once. */
+  /** Closes the service and its connections at once. */
   kill(): void;
 }
 
-/** An answer, a gRPC status, or nothing at all. */
-export type ScriptedAnswer = RateLimitResponse | { readonly code: status; readonly details: string } | undefined;
+/** A response, a gRPC status, or none at all. */
+export type ScriptedResponse = RateLimitResponse | { readonly code: status; readonly details: string } | undefined;
 
-export type Script = (call: ReceivedCall, number: number) => ScriptedAnswer | Promise<ScriptedAnswer>;
+export type Script = (call: ReceivedCall, number: number) => ScriptedResponse | Promise<ScriptedResponse>;
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
 const healthDefinitions = loadProtos("grpc/health/v1/health.proto");
 
 /**
- * Serves on 127.0.0.1 until the test ends; its health is bad after a gRPC status, good after an answer.
+ * Serves on 127.0.0.1 until the test ends. Its health is bad after a gRPC status, good after a response.
  *
  * @param port 0 for a free one.
  */
@@ -52,10 +52,10 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
   const calls: ReceivedCall[] = [];
   let isServing = true;
   const waiting = new Set<() => void>();
-  const answer = (method: string) => (call: { request: RateLimitRequest__Output }, done: sendUnaryData<object>) => {
+  const respond = (method: string) => (call: { request: RateLimitRequest__Output }, done: sendUnaryData<object>) => {
     const received = { method, request: call.request };
     calls.push(received);
-    for (const look of waiting) look();
+    for (const check of waiting) check();
     void Promise.resolve(script(received, calls.length)).then((said) => {
       if (said === undefined) return;
       isServing = !("code" in said);
@@ -66,10 +66,10 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
   const server = new Server();
   const { envoy } = loadPackageDefinition(definitions) as never as { envoy: EnvoyPackage };
   const { service } = envoy.service.ratelimit.v3.RateLimitService;
-  server.addService(service, { ShouldRateLimit: answer("ShouldRateLimit") });
+  server.addService(service, { ShouldRateLimit: respond("ShouldRateLimit") });
   server.addService(kuadrantOf(service), {
-    CheckRateLimit: answer("CheckRateLimit"),
-    Report: answer("Report"),
+    CheckRateLimit: respond("CheckRateLimit"),
+    Report: respond("Report"),
   });
   const { grpc } = loadPackageDefinition(healthDefinitions) as never as { grpc: GrpcPackage };
   server.addService(grpc.health.v1.Health.service, {
@@ -89,13 +89,13 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
     kill: () => server.forceShutdown(),
     received: (count) =>
       new Promise((resolve) => {
-        const look = (): void => {
+        const check = (): void => {
           if (calls.length < count) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve();
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       }),
   };
 }
@@ -126,11 +126,11 @@ export interface RawService {
 }
 
 /**
- * Passes the stream of every call to `answer` when its message is complete. Calls that identify the service get no
+ * Passes the stream of every call to `respond` when its message is complete. Calls that identify the service get no
  * response, since the proxy makes them when its state is read.
  */
 export async function startRawService(
-  answer: (stream: ServerHttp2Stream, number: number) => void,
+  respond: (stream: ServerHttp2Stream, number: number) => void,
   port = 0,
 ): Promise<RawService> {
   const server = createServer();
@@ -145,7 +145,7 @@ export async function startRawService(
     stream.on("error", () => undefined);
     stream.resume();
     stream.on("end", () => {
-      if (!isIdentification) answer(stream, ++calls);
+      if (!isIdentification) respond(stream, ++calls);
     });
   });
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
@@ -154,7 +154,7 @@ export async function startRawService(
     server.close();
   });
   return {
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     port: (server.address() as AddressInfo).port,
     sessions,
     get calls() {
@@ -163,13 +163,13 @@ export async function startRawService(
   };
 }
 
-/** Answers one call in gRPC's way: `message` as its only message. */
-export function answerGrpc(stream: ServerHttp2Stream, message: Buffer, status = "0"): void {
+/** Responds to one gRPC call with `message` as its only message. */
+export function respondGrpc(stream: ServerHttp2Stream, message: Buffer, status = "0"): void {
   const framed = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
   stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": status }));
   stream.end(framed);
 }
 
-/** The shortest answer: overall code OK. */
+/** The shortest response: overall code OK. */
 export const okMessage = Buffer.from([8, 1]);

@@ -1,4 +1,7 @@
-/** The rate limit service within the test's own process: as from its environment, on free ports, in milliseconds. */
+/**
+ * The rate limit service in the process of the test: configured by its environment, on free ports, started in
+ * milliseconds.
+ */
 import { type Clock, systemClock, type Timer } from "@gatewayproxy/runtime/clock";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { createLogs } from "../../ratelimit-service/src/app/logs.ts";
@@ -8,8 +11,8 @@ import { onTestFinished } from "vitest";
 import { connectRateLimit, type RateLimitTestClient } from "./rate-limit-client.ts";
 import type { Environment } from "./ratelimit-process.ts";
 
-/** Timers are real; the time of day moves only by `advance`, so no window ends on its own. */
-export class StandingClock implements Clock {
+/** Timers are real; the time of day changes only by `advance`, so no window ends on its own. */
+export class FixedClock implements Clock {
   /** Of every timer that was set. */
   readonly delaysMs: number[] = [];
   #wallMs: number;
@@ -41,14 +44,14 @@ export class StandingClock implements Clock {
 }
 
 export interface InProcessService {
-  /** Of the gRPC port, by plain text; 0 where the service listens on a socket. */
+  /** The port of gRPC without TLS; 0 if the service listens on a Unix socket. */
   readonly grpcPort: number;
   readonly http: string;
   readonly debug: string;
   readonly client: RateLimitTestClient;
   /** Lines of the log so far, as JSON. */
   readonly output: readonly string[];
-  /** What the debug port tells at `/stats`: each counter and gauge by its name. */
+  /** The page `/stats` of the debug port: each counter and gauge by its name. */
   readonly stats: () => Promise<ReadonlyMap<string, number>>;
   readonly stop: () => Promise<void>;
 }
@@ -60,8 +63,8 @@ export interface InProcessOptions {
 }
 
 /**
- * Starts the service with the reference's defaults, and stops it with the test. Rejects with what the service says when it
- * cannot start.
+ * Starts the service with the reference's defaults, and stops it with the test. Rejects with the error of the service
+ * if it cannot start.
  */
 export async function startInProcess(
   env: Environment,

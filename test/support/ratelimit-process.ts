@@ -1,6 +1,6 @@
 /**
- * Rate limit services as processes of their own: ours as users run it, and the reference, with the same folder of limits
- * and the same environment. Everything listens on free ports of 127.0.0.1.
+ * Rate limit services as processes: ours as users run it, and the reference, with the same folder of limits and the
+ * same environment. Everything listens on free ports of 127.0.0.1.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -32,13 +32,13 @@ export interface RateLimitService {
   readonly debug: string;
   /** Lines of its output so far. */
   readonly output: readonly string[];
-  /** Ends it at once. */
+  /** Kills it. */
   kill(): Promise<void>;
 }
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** Our command line, or another of our programs; the environment is only what is given. */
+/** Starts our service, or another of our programs; the environment is only the given one. */
 export function spawnRateLimitService(
   args: readonly string[],
   env: Environment,
@@ -51,8 +51,9 @@ export function spawnRateLimitService(
 }
 
 /**
- * Ours, when it says that it is ready; rejects with what it said when it ends before.
- * @param configDirectory absent where its limits come from elsewhere
+ * Starts our service and resolves when it logs that it is ready; rejects with its output if it ends before.
+ *
+ * @param configDirectory absent if its limits come from elsewhere
  */
 export async function startRateLimitService(
   configDirectory: string | undefined,
@@ -77,7 +78,7 @@ export async function startRateLimitService(
   }
 }
 
-/** The reference at `binary`, when it takes connections. */
+/** Starts the reference at `binary` and resolves when it accepts connections. */
 export async function startReference(
   binary: string,
   runtimeRoot: string,
@@ -103,7 +104,7 @@ export async function startReference(
     },
   });
   const output = linesOf(child);
-  while (!(await takesConnections(grpcPort))) {
+  while (!(await acceptsConnections(grpcPort))) {
     if (child.exitCode !== null) throw new Error(`the reference ended: ${output.join("\n")}`);
     await sleep(20);
   }
@@ -132,7 +133,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-function takesConnections(port: number): Promise<boolean> {
+function acceptsConnections(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.on("connect", () => {

@@ -1,13 +1,13 @@
-/** A backend without an HTTP server in between: answers each request with the bytes that it is given. */
+/** A backend without an HTTP server: responds to each request with the given bytes. */
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
 /**
  * Listens on a free port of 127.0.0.1 until the test ends; returns the port.
  *
- * @param answerTo in latin1, by the request's path; asked for each head that has come.
+ * @param responseTo the response in latin1, by the request's path; called for each head that was received.
  */
-export function startRawBackend(answerTo: (path: string) => string): Promise<number> {
+export function startRawBackend(responseTo: (path: string) => string): Promise<number> {
   return startRawServer((socket) => {
     let text = "";
     socket.on("data", (chunk) => {
@@ -15,13 +15,17 @@ export function startRawBackend(answerTo: (path: string) => string): Promise<num
       for (let end = text.indexOf("\r\n\r\n"); end !== -1; end = text.indexOf("\r\n\r\n")) {
         const [, path = ""] = text.split(" ", 2);
         text = text.slice(end + 4);
-        socket.write(answerTo(path), "latin1");
+        socket.write(responseTo(path), "latin1");
       }
     });
   });
 }
 
-/** Listens on a free port of 127.0.0.1 until the test ends; returns the port. @param serve takes each connection. */
+/**
+ * Listens on a free port of 127.0.0.1 until the test ends; returns the port.
+ *
+ * @param serve is called with each connection.
+ */
 export async function startRawServer(serve: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -34,6 +38,6 @@ export async function startRawServer(serve: (socket: Socket) => void): Promise<n
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   });
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   return (server.address() as AddressInfo).port;
 }

@@ -1,17 +1,17 @@
-/** HTTP/1 without a client in between: sends the bytes it is given and reads what comes back until the end. */
+/** HTTP/1 without a client library: sends the given bytes and reads the response until the end. */
 import { connect } from "node:net";
 
-export interface RawAnswer {
-  /** 0 when the connection was closed without an answer. */
+export interface RawResponse {
+  /** 0 if the connection was closed without a response. */
   readonly status: number;
-  /** The header section as it came, without the status line; lines end with CRLF. */
+  /** The header section as received, without the status line; lines end with CRLF. */
   readonly head: string;
-  /** What followed the header section, chunk framing included. */
+  /** Everything after the header section, chunk framing included. */
   readonly body: string;
 }
 
 /** Sends `request` (in latin1) to an `http://host:port` and resolves when the server has closed the connection. */
-export function rawHttp(url: string, request: string): Promise<RawAnswer> {
+export function rawHttp(url: string, request: string): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -22,7 +22,7 @@ export function rawHttp(url: string, request: string): Promise<RawAnswer> {
   });
 }
 
-function parse(text: string): RawAnswer {
+function parse(text: string): RawResponse {
   const headEnd = text.indexOf("\r\n\r\n");
   const statusEnd = text.indexOf("\r\n");
   return {

@@ -1,4 +1,4 @@
-/** HTTP/2 without a client or a server in between: sends the frames it is given and keeps what comes back. */
+/** HTTP/2 without a client or server library: sends the given frames and keeps the received ones. */
 import { connect, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import { startRawServer } from "./raw-backend.ts";
@@ -42,7 +42,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** The frames that have come whole. */
+/** The frames that were received completely. */
 export function framesOf(bytes: Buffer): readonly Frame[] {
   const frames: Frame[] = [];
   for (let at = 0; at + 9 <= bytes.length; ) {
@@ -61,13 +61,15 @@ export interface RawHttp2 {
   readonly received: () => Buffer;
 }
 
-/** Connects to an `http://host:port` and says hello (RFC 9113 §3.4); the end of the test closes the connection. */
+/**
+ * Connects to an `http://host:port` and sends the preface (RFC 9113 §3.4); the connection is closed when the test ends.
+ */
 export function openRawHttp2(url: string): RawHttp2 {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   const chunks: Buffer[] = [];
   socket.on("data", (chunk: Buffer) => chunks.push(chunk));
-  // The server closes while we write.
+  // The server closes during writes.
   socket.on("error", () => undefined);
   onTestFinished(() => void socket.destroy());
   socket.write(clientPreface);
@@ -75,8 +77,12 @@ export function openRawHttp2(url: string): RawHttp2 {
   return { socket, received: () => Buffer.concat(chunks) };
 }
 
-/** A server without TLS; returns its port. @param answer is given the frames of a read that are whole, and may write. */
-export function startRawHttp2Backend(answer: (frames: readonly Frame[], socket: Socket) => void): Promise<number> {
+/**
+ * A server without TLS; returns its port.
+ *
+ * @param respond is called with the complete frames of a read, and may write.
+ */
+export function startRawHttp2Backend(respond: (frames: readonly Frame[], socket: Socket) => void): Promise<number> {
   return startRawServer((socket) => {
     let rest = Buffer.alloc(0);
     let isGreeted = false;
@@ -88,7 +94,7 @@ export function startRawHttp2Backend(answer: (frames: readonly Frame[], socket: 
       isGreeted = true;
       const frames = framesOf(rest);
       rest = rest.subarray(frames.reduce((bytes, { payload }) => bytes + 9 + payload.length, 0));
-      answer(frames, socket);
+      respond(frames, socket);
     });
   });
 }

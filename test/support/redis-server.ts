@@ -1,4 +1,4 @@
-/** Redis servers for tests: started on free ports with nothing kept on disk, stopped by their own process id. */
+/** Redis servers for tests: started on free ports without persistence, stopped by their own process id. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,21 +12,22 @@ import { createClient } from "@redis/client";
 export interface RedisServer {
   readonly host: "127.0.0.1";
   readonly port: number;
-  /** Stops answering without closing a connection, and goes on again. */
+  /** Stops responding without closing a connection, and resumes. */
   readonly pause: () => void;
   readonly resume: () => void;
-  /** Ends it at once, all data lost; `start` brings an empty one up on the same port. */
+  /** Kills it, with the loss of all data; `start` starts an empty one on the same port. */
   readonly kill: () => Promise<void>;
   readonly start: () => Promise<void>;
-  /** One command on a connection of its own. */
+  /** Sends one command on a new connection. */
   readonly command: (...words: readonly string[]) => Promise<unknown>;
   readonly close: () => Promise<void>;
 }
 
 /**
- * Starts `binary` and resolves when it takes connections.
+ * Starts `binary` and resolves when it accepts connections.
+ *
  * @param args further options of redis-server
- * @param config a configuration file, which a sentinel needs and writes to; everything else has none
+ * @param config a configuration file, which a sentinel needs and writes to; other servers have none
  */
 export async function startRedis(binary: string, args: readonly string[] = [], config?: string): Promise<RedisServer> {
   const port = await freePort();
@@ -70,7 +71,9 @@ export async function startRedis(binary: string, args: readonly string[] = [], c
   };
 }
 
-/** Starts three masters that share the slots of a cluster, without replicas, and resolves when each knows the others. */
+/**
+ * Starts three masters that share the slots of a cluster, without replicas, and resolves when each knows the others.
+ */
 export async function startRedisCluster(binary: string): Promise<readonly RedisServer[]> {
   const busPorts = await Promise.all([freePort(), freePort(), freePort()]);
   const nodes = await Promise.all(
@@ -89,7 +92,7 @@ export async function startRedisCluster(binary: string): Promise<readonly RedisS
   return nodes;
 }
 
-/** Slots whose node is away do not take the others down with them. */
+/** Slots whose node is unavailable do not make the others unavailable. */
 const clusterOptions = ["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"];
 
 async function untilClusterIsWell(node: RedisServer): Promise<void> {
@@ -107,11 +110,11 @@ async function untilClusterIsWell(node: RedisServer): Promise<void> {
   }
 }
 
-/** A TCP port of 127.0.0.1 that nobody listens on. */
+/** A TCP port of 127.0.0.1 without a listener. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
-  // A TCP server that listens has an address with a port.
+  // A listening TCP server has an address with a port.
   const { port } = server.address() as AddressInfo;
   server.close();
   await once(server, "close");

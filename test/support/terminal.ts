@@ -1,4 +1,4 @@
-/** A terminal of a given size, in which a program runs: tmux keeps the screen, types keys and tells what is shown. */
+/** A terminal of a given size, in which a program runs: tmux keeps the screen, types keys and reports the screen. */
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
 export interface TestTerminal {
-  /** What is on the screen, line by line, without spaces at the ends of lines. */
+  /** The screen, line by line, without spaces at the ends of lines. */
   readonly screen: () => readonly string[];
   /** Types keys by tmux's names: `Down`, `q`, `NPage`. */
   readonly press: (...keys: readonly string[]) => void;
@@ -15,8 +15,9 @@ export interface TestTerminal {
 }
 
 /**
- * Runs a shell's `command` in a terminal without colours, and a shell after it, whose prompt is `ready> `; closed when the
- * test ends. The command is not typed: what is typed before the shell reads it stays on the screen as it was echoed.
+ * Runs a shell's `command` in a terminal without colours, and then a shell with the prompt `ready> `; closed when the
+ * test ends. The command is not typed: the echo of keys that are typed before the shell reads them would stay on the
+ * screen.
  */
 export function openTerminal(
   tmux: string,

@@ -1,4 +1,4 @@
-/** TLS through the door: manifests with certificates, and clients that look closely. */
+/** TLS at the listeners of a gateway: manifests with certificates, and clients that show the details. */
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
@@ -54,7 +54,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString("base64");
 }
 
-/** A TLS connection that is open; rejects with what went wrong in the handshake, or with a close. */
+/** Opens a TLS connection; rejects with the error of the handshake, or if it is closed. */
 export async function openTls(gateway: TestGateway, options: ConnectionOptions, port = 443): Promise<TLSSocket> {
   const listening = Number(new URL(gateway.url(port)).port);
   const socket = connect({ host: "127.0.0.1", port: listening, ...options });
@@ -63,14 +63,14 @@ export async function openTls(gateway: TestGateway, options: ConnectionOptions, 
   return socket;
 }
 
-export interface TlsAnswer {
+export interface TlsResponse {
   readonly status: number;
   readonly body: string;
   readonly headers: IncomingMessage["headers"];
 }
 
-/** Asks for `/` over HTTP/1.1 on a connection of one's own; rejects where there is no answer. */
-export async function askOn(socket: TLSSocket, host: string, path = "/"): Promise<TlsAnswer> {
+/** Requests `/` over HTTP/1.1 on the given connection; rejects if there is no response. */
+export async function askOn(socket: TLSSocket, host: string, path = "/"): Promise<TlsResponse> {
   const client = request({ createConnection: () => socket, path, headers: { host, connection: "keep-alive" } });
   client.end();
   const [response] = (await once(client, "response")) as [IncomingMessage];
@@ -79,17 +79,17 @@ export async function askOn(socket: TLSSocket, host: string, path = "/"): Promis
   return { status: response.statusCode ?? 0, body, headers: response.headers };
 }
 
-/** Opens a connection for `host` and asks for `/`. */
+/** Opens a connection for `host` and requests `/`. */
 export async function askTls(
   gateway: TestGateway,
   host: string,
   options: ConnectionOptions,
   port = 443,
-): Promise<TlsAnswer> {
+): Promise<TlsResponse> {
   return askOn(await openTls(gateway, { servername: host, ...options }, port), host);
 }
 
-/** An HTTP/2 session over TLS, agreed on by ALPN. */
+/** An HTTP/2 session over TLS, negotiated by ALPN. */
 export async function openHttp2(
   gateway: TestGateway,
   options: ConnectionOptions,
@@ -101,7 +101,7 @@ export async function openHttp2(
   return session;
 }
 
-/** Asks for `/` over HTTP/2; the status and the body. */
+/** Requests `/` over HTTP/2; resolves with the status and the body. */
 export async function askHttp2(
   session: ClientHttp2Session,
   authority: string,

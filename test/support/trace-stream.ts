@@ -1,29 +1,29 @@
-/** A client of `/debug/trace`: opens the stream, waits for its word that it watches, and gathers the events. */
+/** A client of `/debug/trace`: opens the stream, waits for its first comment `ready`, and collects the events. */
 import { get } from "node:http";
 import { type TraceEvent, type TraceMessage, traceEventSchema } from "@gatewayproxy/admin-api/trace-event";
 
 export interface TraceStream {
-  /** So far. */
+  /** The events so far. */
   readonly events: readonly TraceEvent[];
   /** Resolves with all events when the stream has ended. */
   readonly ended: Promise<readonly TraceEvent[]>;
-  /** How many `: keepalive` have come. */
+  /** The number of `: keepalive` comments so far. */
   keepAlives(): number;
   close(): void;
 }
 
-/** Resolves when the proxy says that it watches. @param admin `http://host:port` */
+/** Resolves when the proxy reports that it traces. @param admin `http://host:port` */
 export function openTrace(admin: string, query = ""): Promise<TraceStream> {
   return new Promise((resolve, reject) => {
     const events: TraceEvent[] = [];
     const ended = Promise.withResolvers<readonly TraceEvent[]>();
     let keepAlives = 0;
     const request = get(`${admin}/debug/trace${query}`, { agent: false }, (response) => {
-      let held = "";
+      let partial = "";
       response.setEncoding("utf8");
       response.on("data", (chunk: string) => {
-        const parts = (held + chunk).split("\n\n");
-        held = parts.pop() ?? "";
+        const parts = (partial + chunk).split("\n\n");
+        partial = parts.pop() ?? "";
         for (const part of parts) {
           if (part === ": ready") resolve(stream);
           else if (part === ": keepalive") keepAlives++;

@@ -1,4 +1,4 @@
-/** Servers that switch protocols: a real WebSocket server, and one that speaks a protocol of its own. */
+/** Servers that switch protocols: a real WebSocket server, and one with a protocol that the test implements. */
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -7,7 +7,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 
 export interface UpgradeBackend {
   readonly port: number;
-  /** Heads of the requests that asked to switch, in that order. */
+  /** Heads of the requests for a switch of protocols, in that order. */
   readonly requests: readonly IncomingMessage[];
 }
 
@@ -17,7 +17,7 @@ export function startWebSocketBackend(serve: (client: WebSocket) => void = echoM
   return startUpgradeBackend((request, socket, head) => server.handleUpgrade(request, socket, head, serve));
 }
 
-/** A server that is given every connection whose client asks to switch. */
+/** A server whose handler receives every connection with a request for a switch of protocols. */
 export async function startUpgradeBackend(
   onUpgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
 ): Promise<UpgradeBackend> {
@@ -27,7 +27,7 @@ export async function startUpgradeBackend(
   server.on("connection", (socket) => sockets.add(socket));
   server.on("upgrade", (request, socket, head) => {
     requests.push(request);
-    // Tests break connections off on purpose.
+    // Tests reset connections on purpose.
     socket.on("error", () => undefined);
     onUpgrade(request, socket, head);
   });
@@ -36,16 +36,16 @@ export async function startUpgradeBackend(
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   });
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   return { port: (server.address() as AddressInfo).port, requests };
 }
 
-/** Says every message back, text as text. */
+/** Sends every message back, text as text. */
 export function echoMessages(client: WebSocket): void {
   client.on("message", (data, isBinary) => client.send(data, { binary: isBinary }));
 }
 
-/** A client's socket that asks to switch to `protocol`; resolves with the head of the answer and what followed it. */
+/** Requests a switch to `protocol`; resolves with the socket, the head of the response and the bytes after it. */
 export function askToSwitch(
   url: string,
   protocol: string,

@@ -1,4 +1,4 @@
-/** Worker threads in the process of a test, where they can be looked at and ended. They are stopped when the test ends. */
+/** Worker threads in the process of a test, which can inspect and end them. They are stopped when the test ends. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -17,7 +17,7 @@ import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 
 type Events = Pick<WorkerPoolOptions, "onRestart" | "onUnopened" | "waiting" | "onTraced">;
 
-/** Starts `workers` threads with the settings of a proxy that was given none, without logs, on 127.0.0.1. */
+/** Starts `workers` threads with the default settings of a proxy, without logs, on 127.0.0.1. */
 export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
   const counters = createCounterMemory(1_024);
   const bodies = createBodyMemory(workers);
@@ -57,7 +57,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
   return pool;
 }
 
-/** A snapshot as the workers of a pool get it. */
+/** A snapshot in the form that workers receive. */
 export function packed(generation: number, { binds, backends }: Omit<Snapshot, "generation">): PackedSnapshot {
   return runToEnd(packSnapshot({ generation, binds, backends }));
 }

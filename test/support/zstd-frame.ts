@@ -1,4 +1,4 @@
-/** A frame of zstd, with a window of one's choice (RFC 8878 §3.1.1). */
+/** A frame of zstd with a window of the given size (RFC 8878 §3.1.1). */
 
 /** @param windowLog 10 to 41: the frame says that a decoder must look back by 2^windowLog bytes. */
 export function zstdFrame(windowLog: number, content: string): Buffer {

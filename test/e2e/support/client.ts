@@ -7,7 +7,7 @@ export const testPort = { host: 18_081, node: 30_081 } as const;
 /** The same for the examples of kind-up.sh. */
 export const examplePort = 8_888;
 
-export interface Answer {
+export interface TestResponse {
   /** 0 where the connection broke before an answer. */
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -30,7 +30,7 @@ export function ask({
   headers = {},
   body,
   port = testPort.host,
-}: Question = {}): Promise<Answer> {
+}: Question = {}): Promise<TestResponse> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   return new Promise((resolve) => {
     const fail = (error: Error): void => resolve({ status: 0, headers: {}, body: error.message });
@@ -62,17 +62,17 @@ export function ask({
 }
 
 /** Sends the same request `count` times, `width` at once, and resolves with all answers. */
-export async function askMany(count: number, question: Question, width = 4): Promise<readonly Answer[]> {
-  const answers: Answer[] = [];
+export async function askMany(count: number, question: Question, width = 4): Promise<readonly TestResponse[]> {
+  const responses: TestResponse[] = [];
   let left = count;
   const lane = async (): Promise<void> => {
     while (left > 0) {
       left -= 1;
-      answers.push(await ask(question));
+      responses.push(await ask(question));
     }
   };
   await Promise.all(Array.from({ length: width }, lane));
-  return answers;
+  return responses;
 }
 
 /**
@@ -80,43 +80,43 @@ export async function askMany(count: number, question: Question, width = 4): Pro
  * with those that a limit governed: all that carry its header. What a replica answered before it had the policy is left
  * out, so nothing has to be waited for before.
  */
-export async function askUntilRefused(
+export async function askUntilDenied(
   question: Question,
   { refusals = 60, width = 4 } = {},
-): Promise<readonly Answer[]> {
-  const governed: Answer[] = [];
+): Promise<readonly TestResponse[]> {
+  const governed: TestResponse[] = [];
   const deadline = performance.now() + 30_000;
   let inRow = 0;
   while (inRow < refusals) {
     if (performance.now() > deadline) {
       throw new Error(`no ${refusals} refusals in a row within 30 s: ${JSON.stringify(tally(governed))}`);
     }
-    for (const answer of await askMany(width, question, width)) {
-      inRow = answer.status === 429 ? inRow + 1 : 0;
-      if (answer.status !== 200 || "x-ratelimit-limit" in answer.headers) governed.push(answer);
+    for (const response of await askMany(width, question, width)) {
+      inRow = response.status === 429 ? inRow + 1 : 0;
+      if (response.status !== 200 || "x-ratelimit-limit" in response.headers) governed.push(response);
     }
   }
   return governed;
 }
 
 /** What went wrong among answers of which some may be refusals: one line for each, with its body. */
-export function failuresOf(answers: readonly Answer[]): readonly string[] {
-  return answers
+export function failuresOf(responses: readonly TestResponse[]): readonly string[] {
+  return responses
     .filter(({ status }) => status !== 200 && status !== 429)
     .map(({ status, body }) => `${status} ${body}`);
 }
 
 /** How many answers had each status. */
-export function tally(answers: readonly Answer[]): Readonly<Record<number, number>> {
+export function tally(responses: readonly TestResponse[]): Readonly<Record<number, number>> {
   const counts: Record<number, number> = {};
-  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  for (const { status } of responses) counts[status] = (counts[status] ?? 0) + 1;
   return counts;
 }
 
 /** Requests that are sent until they are stopped. */
 export interface Load extends AsyncDisposable {
   /** Ends it, and resolves with all answers. */
-  stop(): Promise<readonly Answer[]>;
+  stop(): Promise<readonly TestResponse[]>;
 }
 
 /** Pause of a lane after each answer: what is tested are pods that start, which need the CPU of this machine as well. */
@@ -124,19 +124,19 @@ const loadPauseMs = 50;
 
 /** Sends requests, two at once and at most 40 a second, until it is stopped or disposed of. */
 export function startLoad(question: Question): Load {
-  const answers: Answer[] = [];
+  const responses: TestResponse[] = [];
   let isStopped = false;
   const lane = async (): Promise<void> => {
     while (!isStopped) {
-      answers.push(await ask(question));
+      responses.push(await ask(question));
       await delay(loadPauseMs);
     }
   };
   const lanes = Promise.all([lane(), lane()]);
-  const stop = async (): Promise<readonly Answer[]> => {
+  const stop = async (): Promise<readonly TestResponse[]> => {
     isStopped = true;
     await lanes;
-    return answers;
+    return responses;
   };
   const dispose = async (): Promise<void> => {
     await stop();

@@ -10,7 +10,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -137,7 +137,7 @@ async function play(attack: Attack, isOver: (outcome: Outcome) => boolean): Prom
   const names = new Set<string>();
   const { port } = await startBackend((request, response) => {
     for (const name of Object.keys(request.headers)) names.add(name);
-    answering(200, "ok")(request, response);
+    respondWith(200, "ok")(request, response);
   });
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route));

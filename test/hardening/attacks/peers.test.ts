@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { createUsageReader } from "../../../proxy/src/llm/usage-reader.ts";
 import type { UsageOutcome } from "../../../proxy/src/ir/usage.ts";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import {
   gatewayManifest,
   manifests,
@@ -16,7 +16,7 @@ import {
   type TestGateway,
 } from "../../support/gateway.ts";
 import { byAddress, globalPolicy, serveUnder } from "../../support/global-policy.ts";
-import { answerGrpc, startRawService } from "../../support/rate-limit-service.ts";
+import { respondGrpc, startRawService } from "../../support/rate-limit-service.ts";
 import { startRawBackend, startRawServer } from "../../support/raw-backend.ts";
 import { rawHttp } from "../../support/raw-http.ts";
 import { endHeaders, frame, frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
@@ -70,9 +70,9 @@ describe("a backend that never ends", () => {
   });
 
   test("one with many interim answers is cut off, and one with a few is not", async () => {
-    const answers = (count: number): string =>
+    const respond = (count: number): string =>
       `${"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(count)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`;
-    const gateway = await gatewayTo(await startRawBackend((path) => answers(path === "/many" ? 17 : 16)));
+    const gateway = await gatewayTo(await startRawBackend((path) => respond(path === "/many" ? 17 : 16)));
     expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
     expect((await rawHttp(gateway.url(), ask.replace("/", "/many"))).status).toBe(502);
     expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
@@ -116,7 +116,7 @@ describe("a rate limit service that answers", () => {
     { timesOut = true } = {},
   ): Promise<{ readonly status: number; readonly headerBytes: number }> {
     const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Closed, ${byAddress}`);
-    const gateway = await serveUnder(await startBackend(answering(200, "ok")), policy);
+    const gateway = await serveUnder(await startBackend(respondWith(200, "ok")), policy);
     // The call's timeout.
     const timer = timesOut ? setInterval(() => gateway.clock.advance(100), 20) : undefined;
     const { status, head } = await rawHttp(gateway.url(), ask).finally(() => clearInterval(timer));
@@ -187,7 +187,7 @@ describe("a rate limit service that answers", () => {
   });
 
   test("as it should decides", async () => {
-    const { port } = await startRawService((stream) => answerGrpc(stream, overallOk));
+    const { port } = await startRawService((stream) => respondGrpc(stream, overallOk));
     expect((await clientSees(port, { timesOut: false })).status).toBe(200);
   });
 });

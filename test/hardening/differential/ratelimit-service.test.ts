@@ -15,7 +15,7 @@ import { createInterface } from "node:readline";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../support/describe-with.ts";
-import { answerOf, domains, leaveTheHour, request, specs } from "../../support/random-limits.ts";
+import { comparedResponse, domains, leaveTheHour, request, specs } from "../../support/random-limits.ts";
 import { connectRateLimit } from "../../support/rate-limit-client.ts";
 import { startRateLimitService, startReference } from "../../support/ratelimit-process.ts";
 import { type RedisServer, startRedis } from "../../support/redis-server.ts";
@@ -97,9 +97,12 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     let rounds = 0;
     while (hardeningSeconds === undefined ? rounds < quickRounds : performance.now() < endMs) {
       for (const asked of fc.sample(request, { seed: seed + rounds, numRuns: callsOfRound })) {
-        const [first, second] = await Promise.all([answerOf(ours.client, asked), answerOf(reference.client, asked)]);
-        expect(first.answer, `seed ${seed}: ${JSON.stringify(asked)}`).toEqual(second.answer);
-        if ("overallCode" in first.answer && first.answer.overallCode === "OVER_LIMIT") limited++;
+        const [first, second] = await Promise.all([
+          comparedResponse(ours.client, asked),
+          comparedResponse(reference.client, asked),
+        ]);
+        expect(first.response, `seed ${seed}: ${JSON.stringify(asked)}`).toEqual(second.response);
+        if ("overallCode" in first.response && first.response.overallCode === "OVER_LIMIT") limited++;
       }
       rounds++;
     }

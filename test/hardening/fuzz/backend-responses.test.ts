@@ -68,11 +68,11 @@ const tokens = [
 ];
 
 const http1 = perTest(async () => {
-  const next = { answer: "" };
+  const next = { response: "" };
   const port = await startRawServer((socket) => {
     socket.on("data", (chunk: Buffer) => {
       const isFixed = chunk.toString("latin1").startsWith("GET /fixed ");
-      socket.write(isFixed ? fixed : next.answer, "latin1");
+      socket.write(isFixed ? fixed : next.response, "latin1");
       // Whatever the head has announced, nothing more comes.
       if (!isFixed) setTimeout(() => socket.end(), 5);
     });
@@ -87,7 +87,7 @@ fuzz("http1-answers", {
   arbitrary: mutated(seeds, tokens),
   async check(text) {
     const { gateway, next } = await http1();
-    next.answer = text;
+    next.response = text;
     const { status, head, body } = await rawHttp(gateway.url(), ask("/"));
     if (status !== 0) {
       const { messages, rest } = readResponses(`HTTP/1.1 ${status} x\r\n${head}\r\n\r\n${body}`);
@@ -104,10 +104,10 @@ fuzz("http1-answers", {
 });
 
 const http2 = perTest(async () => {
-  const next = { answer: "" };
+  const next = { response: "" };
   const port = await startRawHttp2Backend((frames, socket) => {
     if (!frames.some(({ type }) => type === frameType.headers)) return;
-    socket.write(next.answer, "latin1");
+    socket.write(next.response, "latin1");
     setTimeout(() => socket.end(), 5);
   });
   const route = routeManifest("r", ["backendRefs: [{ name: s, port: 80 }]"]);
@@ -121,7 +121,7 @@ fuzz("http2-answers", {
   arbitrary: mutated(serverFrames, http2Tokens),
   async check(text) {
     const { gateway, next } = await http2();
-    next.answer = text;
+    next.response = text;
     const { status, head, body } = await rawHttp(gateway.url(), ask("/"));
     if (status !== 0) {
       const { messages, rest } = readResponses(`HTTP/1.1 ${status} x\r\n${head}\r\n\r\n${body}`);

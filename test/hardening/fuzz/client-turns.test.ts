@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, onTestFinished } from "vitest";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -54,7 +54,7 @@ function send(port: number, text: string): Promise<void> {
 }
 
 const world = perTest(async () => {
-  const backend = await startBackend(answering(200, "ok"));
+  const backend = await startBackend(respondWith(200, "ok"));
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "client-turns-"));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -8,7 +8,7 @@ import { expect } from "vitest";
 import { type Kind, kinds } from "../../../proxy/src/api/resource.ts";
 import { fieldsOf, isObject } from "../../../proxy/src/kube/object.ts";
 import { collectionPaths, namespacedPath } from "../../../proxy/src/source/kubernetes/watched-kinds.ts";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { freePort } from "../../support/proxy-process.ts";
 import { fuzz } from "../support/fuzz.ts";
@@ -116,7 +116,7 @@ interface World {
 
 const world = perTest(async (): Promise<World> => {
   const api = await startObjectApiServer();
-  const backend = await startBackend(answering(200, "ok"));
+  const backend = await startBackend(respondWith(200, "ok"));
   const [port, adminPort] = [await freePort(), await freePort()];
   const put = (objects: readonly Manifest[]): void => {
     for (const each of objects) {

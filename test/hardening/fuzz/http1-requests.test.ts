@@ -76,16 +76,16 @@ const quietMs = 80;
 /** Sends and reads until the answer to the canary, the end of the connection, or silence. */
 function exchange(url: URL, text: string, canary: string): Promise<string> {
   return new Promise((resolve) => {
-    let answer = "";
+    let response = "";
     const socket = connect(Number(url.port), url.hostname, () => socket.write(text, "latin1"));
     const end = (): void => {
       socket.destroy();
-      resolve(answer);
+      resolve(response);
     };
     socket.setTimeout(quietMs, end);
     socket.on("data", (chunk: Buffer) => {
-      answer += chunk.toString("latin1");
-      if (answer.endsWith(canary)) end();
+      response += chunk.toString("latin1");
+      if (response.endsWith(canary)) end();
     });
     socket.on("error", () => undefined);
     socket.on("close", end);
@@ -106,30 +106,32 @@ fuzz("http1-requests", {
     const whole = `${text}GET ${canary} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`;
     const sent = whole.replaceAll("a.test", host);
     const strict = readRequests(sent);
-    const answer = await exchange(url, sent, canary);
+    const response = await exchange(url, sent, canary);
     const got = received.slice(before).filter((request) => request.host === host || !/^c\d+\.test$/.test(request.host));
     expect(faults).toEqual([]);
 
     // A refusal of a malformed HEAD has no body either; strictly it is no HEAD.
     const readings = [false, true].map((isHead) =>
-      readResponses(answer, (index) => (strict.messages[index]?.method ?? (isHead ? "HEAD" : "")) === "HEAD"),
+      readResponses(response, (index) => (strict.messages[index]?.method ?? (isHead ? "HEAD" : "")) === "HEAD"),
     );
-    const [answers = unread] = readings.toSorted((a, b) => Number(b.rest === "nothing") - Number(a.rest === "nothing"));
-    expect(answers.rest).toBe("nothing");
+    const [responses = unread] = readings.toSorted(
+      (a, b) => Number(b.rest === "nothing") - Number(a.rest === "nothing"),
+    );
+    expect(responses.rest).toBe("nothing");
     if (!mayBeSwitched(text)) {
       // What reached the backend is what was sent, but for what the gateway answered itself, as with 404. The last refusal
       // may stand in the place of the answer to a request under way: node:http writes it as soon as it reads a malformed
       // head, and ends the connection.
-      const own = answers.messages.filter(({ status, isLast }) => status !== 200 && !isLast);
-      const isOwn = (index: number): boolean => own.includes(answers.messages[index] ?? cutOff);
+      const own = responses.messages.filter(({ status, isLast }) => status !== 200 && !isLast);
+      const isOwn = (index: number): boolean => own.includes(responses.messages[index] ?? cutOff);
       const forwarded = strict.messages.filter((_, index) => !isOwn(index));
       expect(got.map(essence)).toEqual(forwarded.slice(0, got.length).map(essence));
-      expect(got.length).toBeGreaterThanOrEqual(answers.messages.filter(({ status }) => status === 200).length);
+      expect(got.length).toBeGreaterThanOrEqual(responses.messages.filter(({ status }) => status === 200).length);
     }
     // Every refusal ends the connection: the last answer.
-    const refusal = answers.messages.findIndex(({ status, isLast }) => status >= 400 && isLast);
+    const refusal = responses.messages.findIndex(({ status, isLast }) => status >= 400 && isLast);
     if (refusal !== -1) {
-      expect(answers.messages).toHaveLength(refusal + 1);
+      expect(responses.messages).toHaveLength(refusal + 1);
       expect(got.some(({ target }) => target === canary)).toBe(false);
     }
   },

@@ -1,7 +1,7 @@
 /** Bytes of HTTP/2 clients against a gateway: nothing fails inside, and other clients are served. */
 import { connect } from "node:net";
 import { expect } from "vitest";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -16,7 +16,7 @@ import { clientFrames, frameText, http2Tokens } from "../support/http2-seeds.ts"
 import { perTest } from "../support/per-test.ts";
 
 const world = perTest(async () => {
-  const { port } = await startBackend(answering(200, "ok"));
+  const { port } = await startBackend(respondWith(200, "ok"));
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   return startGateway(manifests(gatewayManifest(), backendManifest("b", port), route));
 });

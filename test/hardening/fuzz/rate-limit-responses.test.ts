@@ -1,6 +1,6 @@
 /** Frames and messages of a hostile rate limit service: every request gets an answer, and nothing fails inside. */
 import { expect } from "vitest";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import { byAddress, globalPolicy, serveUnder } from "../../support/global-policy.ts";
 import { frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
 import { mutated } from "../support/arbitraries.ts";
@@ -17,7 +17,7 @@ const messages = [
   [8, 2, 18, 8, 8, 2, 18, 4, 8, 5, 16, 2],
   [8, 1, 26, 6, 10, 1, 97, 18, 1, 98],
 ];
-const answer = (message: readonly number[]): string =>
+const respond = (message: readonly number[]): string =>
   frameText(frameType.headers, 4, 1, head) +
   frameText(frameType.data, 0, 1, Buffer.from([0, 0, 0, 0, message.length, ...message])) +
   frameText(frameType.headers, 5, 1, trailers);
@@ -31,23 +31,23 @@ const tokens = [
 ];
 
 const world = perTest(async () => {
-  const next = { answer: "" };
+  const next = { response: "" };
   const port = await startRawHttp2Backend((frames, socket) => {
     if (!frames.some(({ type }) => type === frameType.data)) return;
-    socket.write(next.answer, "latin1");
+    socket.write(next.response, "latin1");
     setTimeout(() => socket.end(), 5);
   });
-  const backend = await startBackend(answering(200, "ok"));
+  const backend = await startBackend(respondWith(200, "ok"));
   const policy = globalPolicy(`address: '127.0.0.1:${port}', ${byAddress}`);
   return { gateway: await serveUnder(backend, policy), next };
 });
 
 fuzz("rate-limit-answers", {
   prepare: world,
-  arbitrary: mutated(messages.map(answer), [...tokens, ...http2Tokens]),
+  arbitrary: mutated(messages.map(respond), [...tokens, ...http2Tokens]),
   async check(text) {
     const { gateway, next } = await world();
-    next.answer = text;
+    next.response = text;
     const response = fetch(gateway.url());
     // The call's timeout, and the breaker's pauses.
     const timer = setInterval(() => gateway.clock.advance(100), 20);

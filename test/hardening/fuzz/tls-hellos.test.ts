@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect } from "vitest";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import { type Certificate, TestAuthority } from "../../support/certificates.ts";
 import { describeWith } from "../../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../../support/gateway.ts";
@@ -98,7 +98,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
   afterAll(() => rmSync(directory, { recursive: true }));
 
   const world = perTest(async () => {
-    const { port } = await startBackend(answering(200, "ok"));
+    const { port } = await startBackend(respondWith(200, "ok"));
     const listeners = [
       tlsListener("exact", ["a"], "hostname: a.example"),
       tlsListener("wildcard", ["a"], 'hostname: "*.wild.example"'),

@@ -4,7 +4,7 @@
  */
 
 /** What the backend of all routes says that each of its answers has cost. */
-export const tokensOfAnAnswer = 10;
+export const tokensPerResponse = 10;
 
 /** A condition as it must stand: `True Attached`, `False TargetNotFound`. */
 export type Outcome = `${"True" | "False"} ${string}`;
@@ -151,7 +151,7 @@ const policies: readonly Scenario[] = [
   },
   {
     name: "tokens",
-    manifests: onOwnRoute("tokens", `local: [{tokens: ${tokensOfAnAnswer}, unit: Minutes}]`),
+    manifests: onOwnRoute("tokens", `local: [{tokens: ${tokensPerResponse}, unit: Minutes}]`),
     expected: attached({ host: "tokens.open.test" }),
   },
   {

@@ -112,10 +112,10 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
   expect(refused.status).toBe(429);
   const id = refused.headers.get("x-request-id") ?? "";
 
-  const answers: string[] = [JSON.stringify(await traced.ended)];
+  const responses: string[] = [JSON.stringify(await traced.ended)];
   const get = async (path: string): Promise<unknown> => {
     const { text } = await askAdmin(proxy.admin + path);
-    answers.push(text);
+    responses.push(text);
     return JSON.parse(text);
   };
 
@@ -171,9 +171,9 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
 
   for (const path of ["/", "/memory", "/debug/tasks", "/debug/trace?expression=%22canary", "/nowhere"]) await get(path);
   const keyLine = certificate.key.split("\n")[1] ?? "";
-  for (const answer of answers) {
+  for (const response of responses) {
     for (const secret of ["canary", keyLine, "PRIVATE KEY"]) {
-      expect(answer.replace(/expression at column.*/, "")).not.toContain(secret);
+      expect(response.replace(/expression at column.*/, "")).not.toContain(secret);
     }
   }
 });

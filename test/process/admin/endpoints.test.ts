@@ -42,9 +42,9 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
     ["?reset&level=info", "level and reset"],
     ["?lvl=info", 'parameter "lvl" is not known'],
   ] as const) {
-    const answer = await ask(query);
-    const { error } = adminErrorSchema.parse(JSON.parse(answer.text));
-    expect([query, answer.status, error]).toEqual([query, 400, expect.stringContaining(reason)]);
+    const response = await ask(query);
+    const { error } = adminErrorSchema.parse(JSON.parse(response.text));
+    expect([query, response.status, error]).toEqual([query, 400, expect.stringContaining(reason)]);
   }
   const body = await fetch(`${proxy.admin}/logging`, { method: "POST", body: "level=debug" });
   expect([body.status, await body.json()]).toEqual([
@@ -71,11 +71,11 @@ test("profiles name functions and files, and open in go tool pprof", async () =>
     while (!isDone) await (await fetch(url)).text();
   };
   const loads = [load(), load()];
-  const answer = await taken;
+  const response = await taken;
   isDone = true;
   await Promise.all(loads);
-  expect(answer.status).toBe(200);
-  const report = reportOf(Buffer.from(await answer.arrayBuffer()));
+  expect(response.status).toBe(200);
+  const report = reportOf(Buffer.from(await response.arrayBuffer()));
   expect(report).toContain("Type: cpu");
   expect(report).toMatch(/proxy\/\S+\.[jt]s/);
 });
@@ -104,9 +104,9 @@ test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a 
 test("of ten profiles asked for at once one is taken and nine are told to come back; none takes seconds out of range", async () => {
   const { proxy } = await start();
   for (const seconds of ["0", "301", "1.5", "-1", "ten", ""]) {
-    const answer = await askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);
-    expect([seconds, answer.status]).toEqual([seconds, 400]);
-    expect(adminErrorSchema.parse(JSON.parse(answer.text)).hint).toContain("from 1 to 300");
+    const response = await askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);
+    expect([seconds, response.status]).toEqual([seconds, 400]);
+    expect(adminErrorSchema.parse(JSON.parse(response.text)).hint).toContain("from 1 to 300");
   }
   const asked = Array.from({ length: 10 }, () => askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=1`));
   const statuses = (await Promise.all(asked)).map(({ status }) => status);

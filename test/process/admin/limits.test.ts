@@ -5,18 +5,18 @@ import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { expect, test, vi } from "vitest";
 import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
 import { askAdmin } from "../../support/admin-proxy.ts";
-import { answering, startBackend } from "../../support/backend.ts";
+import { respondWith, startBackend } from "../../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { freePort, startProxy } from "../../support/proxy-process.ts";
-import { type ScriptedAnswer, startScriptedService } from "../../support/rate-limit-service.ts";
+import { type ScriptedResponse, startScriptedService } from "../../support/rate-limit-service.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-const away: ScriptedAnswer = { code: status.UNAVAILABLE, details: "away" };
+const away: ScriptedResponse = { code: status.UNAVAILABLE, details: "away" };
 
 /** Two a minute, of which one is left or none. */
-function limited(code: "OK" | "OVER_LIMIT"): ScriptedAnswer {
+function limited(code: "OK" | "OVER_LIMIT"): ScriptedResponse {
   const currentLimit = { requestsPerUnit: 2, unit: "MINUTE" } as const;
   return { overallCode: code, statuses: [{ code, currentLimit, durationUntilReset: { seconds: 50 } }] };
 }
@@ -45,7 +45,7 @@ spec:
 }
 
 test("global refusals are explained by who decided them; services and learned limits are told", async () => {
-  const answering200 = await startBackend(answering(200));
+  const answering200 = await startBackend(respondWith(200));
   let isAway = false;
   const service = await startScriptedService(({ request: { domain } }) => {
     if (domain === "fallback" || domain === "closed" || isAway) return away;
@@ -118,8 +118,8 @@ test("global refusals are explained by who decided them; services and learned li
     [byFailureMode, "failureMode", "failureMode Closed, since the service failed"],
   ] as const;
   for (const [id, by, words] of explanations) {
-    const answer = await askAdmin(`${proxy.admin}/limits/decisions?id=${id}`);
-    expect(decisionsSchema.parse(JSON.parse(answer.text)).decisions).toMatchObject([{ kind: "global", by }]);
+    const response = await askAdmin(`${proxy.admin}/limits/decisions?id=${id}`);
+    expect(decisionsSchema.parse(JSON.parse(response.text)).decisions).toMatchObject([{ kind: "global", by }]);
     const { exitCode, stdout } = await proxyctl(["limits", "explain", id, "--address", address]);
     expect([by, exitCode]).toEqual([by, 0]);
     expect(stdout).toContain(`decided by   ${words}\n`);

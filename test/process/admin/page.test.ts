@@ -9,7 +9,7 @@ import { startMockLlm } from "../../../examples/mock-llm/src/mock-llm.ts";
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
 import { backendRef, gatewayManifest, manifests, policyManifest, routeManifest } from "../../support/gateway.ts";
-import { answeringRules } from "../../support/local-reply-rules.ts";
+import { localReplyRules } from "../../support/local-reply-rules.ts";
 import { findCutElements, findFaintTexts } from "../../support/page-contrast.ts";
 import { freePort, startProxy } from "../../support/proxy-process.ts";
 import { startScriptedService } from "../../support/rate-limit-service.ts";
@@ -339,7 +339,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   });
 
   test("shows the status of the local reply of a rule without a usable backend", async () => {
-    const rules = answeringRules.filter(({ status }) => status !== 302);
+    const rules = localReplyRules.filter(({ status }) => status !== 302);
     const started = await startAdminProxy(
       (await startBackend()).port,
       rules.map((rule) => rule.manifests),
@@ -385,7 +385,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   test.each(["light", "dark"] as const)(
     "fits 400 px, can be read and has a title on every page (%s)",
     async (colorScheme) => {
-      const started = await startWithLlm(answeringRules.map((rule) => rule.manifests));
+      const started = await startWithLlm(localReplyRules.map((rule) => rule.manifests));
       const viewport = { width: 400, height: 800 };
       const page = await open(started, "", { colorScheme, viewport });
       for (let sent = 0; sent < 3; sent++) await started.chat();

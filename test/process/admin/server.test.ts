@@ -77,9 +77,9 @@ test("what cannot be read as a request is refused with JSON, too, and an error r
     [`GET /?${"q".repeat(30_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`, 431],
   ] as const;
   for (const [request, status] of requests) {
-    const answer = await rawHttp(proxy.admin, request);
-    expect(answer.status).toBe(status);
-    expect(adminErrorSchema.parse(JSON.parse(answer.body)).error).toContain("the request ");
+    const response = await rawHttp(proxy.admin, request);
+    expect(response.status).toBe(status);
+    expect(adminErrorSchema.parse(JSON.parse(response.body)).error).toContain("the request ");
   }
   const { status, text } = await askAdmin(`${proxy.admin}/logging?level=${"x".repeat(9_000)}`, { method: "POST" });
   expect(status).toBe(400);

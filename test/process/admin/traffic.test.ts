@@ -6,7 +6,7 @@ import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { policyManifest } from "../../support/gateway.ts";
-import { answeringRules } from "../../support/local-reply-rules.ts";
+import { localReplyRules } from "../../support/local-reply-rules.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
@@ -40,10 +40,10 @@ test("/traffic adds up what all workers have counted since the start", async () 
 test("the dump tells the status with which a rule answers by itself", async () => {
   const { proxy, url } = await startAdminProxy(
     (await startBackend()).port,
-    answeringRules.map((rule) => rule.manifests),
+    localReplyRules.map((rule) => rule.manifests),
   );
   const dump = configDumpSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/config_dump`)).text));
-  for (const { name, status } of answeringRules) {
+  for (const { name, status } of localReplyRules) {
     expect([name, (await askAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
     const rule = dump.routes.find((route) => route.name === name)?.rules[0];
     const told = rule?.backendRefs.map((ref) =>
@@ -52,7 +52,7 @@ test("the dump tells the status with which a rule answers by itself", async () =
         dump.backends.find(({ key }) => key === ref.backend),
       ),
     );
-    const statuses = [rule && ruleLocalReply(rule), ...(told ?? [])].flatMap((answer) => answer?.status ?? []);
+    const statuses = [rule && ruleLocalReply(rule), ...(told ?? [])].flatMap((response) => response?.status ?? []);
     expect([name, statuses]).toEqual([name, status === 302 ? [] : [status]]);
   }
 });
