@@ -20,7 +20,6 @@ const pending: readonly string[] = [
   "proxy/src/ir/",
   "proxy/src/llm/",
   "proxy/src/offline/",
-  "proxy/src/policy/",
   "proxy/src/regex/",
   "proxy/src/routing/",
   "proxy/src/status/",

@@ -10,6 +10,7 @@ import type { LocalLimit } from "../../ir/limit.ts";
 /** SHA-256 digest of an entry's identity, as latin1 text of 32 characters. */
 export type EntryId = string;
 
+/** Selects one counter in a counter table. */
 export interface CounterId {
   /** The bucket of the table that may hold the counter. */
   readonly bucket: number;

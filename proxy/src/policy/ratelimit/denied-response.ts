@@ -5,6 +5,7 @@
 import { limitHeaders } from "./headers.ts";
 import type { Denied } from "./local-limiter.ts";
 
+/** A 429 (RFC 6585 §4) with the state of the limit and `retry-after`. */
 export interface DeniedResponse {
   readonly status: 429;
   /** Names and values in turn. */

@@ -27,6 +27,7 @@ import {
 /** The result of one request at the local limits. `decisions` has one item per entry and is never mutated. */
 export type LocalResult = Allowed | Denied;
 
+/** All enforced entries allow the request, and it is counted. */
 export interface Allowed {
   readonly kind: "allowed";
   /** The state of the enforced entry nearest to exhaustion, after this request; undefined if no entry is enforced. */
@@ -35,6 +36,7 @@ export interface Allowed {
   readonly decisions: readonly LimitDecision[];
 }
 
+/** An enforced entry denies the request, and no entry has counted it. */
 export interface Denied {
   readonly kind: "denied";
   /** The state of the entry that denied; of several the one whose window ends last. */

@@ -1,8 +1,11 @@
 /** A buffer of charges that wait for an unavailable service, bounded in number, bytes and age. */
 import type { DropReason } from "./observer.ts";
 
+/** A call that adds the tokens of a response to the counters of a service. */
 export interface Charge {
+  /** The method, as `/package.Service/Method`. */
   readonly path: string;
+  /** An encoded `RateLimitRequest` without gRPC framing. */
   readonly message: Buffer;
   /** Monotonic time of the charged response. */
   readonly madeMs: number;
@@ -16,6 +19,7 @@ const maxBytes = 16 * 1024 * 1024;
 /** An older charge would be counted in a window to which its request does not belong. */
 const maxAgeMs = 300_000;
 
+/** A queue of at most 10,000 charges and 16 MiB of messages, the oldest first. A charge expires after 5 minutes. */
 export class ChargeBuffer {
   readonly #charges: Charge[] = [];
   readonly #onDrop: (reason: DropReason) => void;

@@ -14,7 +14,9 @@ import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
 import type { CallFailure } from "./grpc/unary-client.ts";
 import type { DropReason } from "./observer.ts";
 
+/** The service that gets the charges, and the receivers of figures. */
 export interface ChargeDeliveryOptions {
+  /** Times pauses between attempts, from 500 ms on, and the age of charges. */
   readonly clock: Clock;
   /** Calls the service. `done` is called once at the end, with the failure if there was one. */
   readonly send: (charge: Charge, done: (failure: CallFailure | undefined) => void) => void;
@@ -22,6 +24,7 @@ export interface ChargeDeliveryOptions {
   readonly isAvailable: () => boolean;
   /** Called with the number of waiting charges. */
   readonly onBuffered: (count: number) => void;
+  /** Called for each charge that is dropped. */
   readonly onDropped: (reason: DropReason) => void;
 }
 
@@ -34,6 +37,7 @@ const maxFailures = 5;
  */
 const firstPauseMs = 500;
 
+/** The charges of one worker for one service, at most 64 in progress. `idle` ends it in order, `close` at once. */
 export class ChargeDelivery {
   readonly #options: ChargeDeliveryOptions;
   readonly #buffer: ChargeBuffer;

@@ -9,7 +9,9 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
+/** The clock, and the receivers of changes and of due probes. */
 export interface CircuitBreakerOptions {
+  /** Times the pauses of 500 ms between probes. */
   readonly clock: Clock;
   /** Called on every change; `cause` is the failure that opened the breaker. */
   readonly onChange: (isOpen: boolean, cause: string) => void;
@@ -26,6 +28,13 @@ const probePauseMs = 500;
 /** The longest wait for a probe beyond the timeout of its request. No request waits for it. */
 const maxProbeTimeoutMs = 1_000;
 
+/**
+ * The circuit breaker of one worker for one service.
+ * - Closed: calls are made. Five failures in a row open it.
+ * - Open: calls with a timeout up to that of the failures are not made. A response to a probe closes it. A health
+ *   check, or a response to another worker, closes it on probation.
+ * - Closed on probation: calls are made. A response ends the probation, and the first failure opens it.
+ */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions;
   #failures = 0;

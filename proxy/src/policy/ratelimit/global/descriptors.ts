@@ -12,6 +12,7 @@ import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDescriptor } from "../../../ir/global-limit.ts";
 import type { DescriptorEntry } from "./messages.ts";
 
+/** A descriptor with its compiled expressions. */
 export interface CompiledDescriptor {
   readonly descriptor: GlobalDescriptor;
   /** `LocalLimit.target` of its policy. */
@@ -21,6 +22,7 @@ export interface CompiledDescriptor {
     readonly expression: Expression;
     readonly skipsAbsent: boolean;
   }[];
+  /** The hits; undefined: 1 for a request, and all tokens for a response. */
   readonly cost: Expression | undefined;
   /** Its entries, or its cost if that is needed before the response, read the request's body. */
   readonly needsBody: boolean;

@@ -29,12 +29,15 @@ import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
 import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
 
+/** The services of a worker that all global limits share. */
 export interface GlobalLimiterOptions {
+  /** Times calls, circuit breakers and charges. */
   readonly clock: Clock;
   /** Opens a client for the service with that key. The limiter closes it. */
   readonly openClient: (service: string) => UnaryClient;
   /** The worker's counters: fallback counters are exact over all workers. */
   readonly counters: CounterTable;
+  /** Receives the events of services, for metrics and the log. */
   readonly observer: GlobalLimitObserver;
   /** Called when the gateway fails internally on a response; the call continues. Absent: the error ends the thread. */
   readonly onError?: ((error: unknown) => void) | undefined;
@@ -53,6 +56,10 @@ interface Retired {
   readonly timer: Timer;
 }
 
+/**
+ * The rate limit services of one worker. `prepare` and `compile` follow each snapshot; `drain` and `close` end it. A
+ * service that no limit names is kept for one minute.
+ */
 export class GlobalLimiter {
   readonly #options: GlobalLimiterOptions;
   readonly #gateServices: GateServices;

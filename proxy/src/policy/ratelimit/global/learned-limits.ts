@@ -27,6 +27,7 @@ export interface Learned {
   readonly windowSeconds: number;
 }
 
+/** The limits that one service has reported to this worker: at most 10,000, each for a day after its last report. */
 export class LearnedLimits {
   readonly #limits = new BoundedCache<Learned>(maxLearned);
 

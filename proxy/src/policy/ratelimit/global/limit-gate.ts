@@ -37,13 +37,16 @@ import type { ServiceOutcome, ServiceClient } from "./service-client.ts";
 
 /** Services that the gates of a worker share. */
 export interface GateServices {
+  /** The time of decisions and charges. */
   readonly clock: Clock;
+  /** The counters of fallbacks and learned limits, shared by all workers. */
   readonly counters: CounterTable;
 }
 
 /** The result of one request at one limit. */
 export type GateResult = GateAllowed | GateDenied | GateUnavailable;
 
+/** The limit allows the request; `by` says who decided. */
 export interface GateAllowed {
   readonly kind: "allowed";
   readonly by: GlobalDecider;
@@ -57,6 +60,7 @@ export interface GateAllowed {
   readonly descriptors: readonly RequestDescriptor[];
 }
 
+/** The limit denies the request; `headers` and `body` are those of the 429. */
 export interface GateDenied {
   readonly kind: "denied";
   readonly by: GlobalDecider;
@@ -84,6 +88,7 @@ const longestMemoryMs = 60_000;
 
 const nothing: readonly never[] = [];
 
+/** One global limit of the current snapshot, for all rules that it applies to. */
 export class LimitGate {
   readonly limit: GlobalLimit;
   readonly needsBody: boolean;

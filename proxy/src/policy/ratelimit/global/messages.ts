@@ -12,6 +12,7 @@ export interface RateLimitRequest {
   readonly hits?: number | undefined;
 }
 
+/** `envoy.extensions.common.ratelimit.v3.RateLimitDescriptor`. */
 export interface CallDescriptor {
   /** Keys are never empty; values may be. */
   readonly entries: readonly DescriptorEntry[];
@@ -20,6 +21,7 @@ export interface CallDescriptor {
   readonly hits?: number | undefined;
 }
 
+/** `RateLimitDescriptor.Entry`: one key and value of a descriptor. */
 export interface DescriptorEntry {
   readonly key: string;
   readonly value: string;
@@ -41,15 +43,18 @@ export interface RateLimitResponse {
 /** An unknown number is read as `UNKNOWN`. */
 export type Code = "UNKNOWN" | "OK" | "OVER_LIMIT";
 
+/** `RateLimitResponse.DescriptorStatus`: the decision for one descriptor of the request. */
 export interface DescriptorStatus {
   readonly code: Code;
   /** Undefined if no limit matched, or the limit is unlimited. */
   readonly limit: ReportedLimit | undefined;
+  /** `limit_remaining`: the hits that are left in the current window. */
   readonly remaining: number;
   /** At least 0; undefined if absent or invalid. */
   readonly resetMs: number | undefined;
 }
 
+/** `RateLimitResponse.RateLimit`: the limit that a service applied. */
 export interface ReportedLimit {
   readonly requestsPerUnit: number;
   /** Length of the window; undefined for an unknown unit. */
@@ -57,6 +62,7 @@ export interface ReportedLimit {
   readonly name: string;
 }
 
+/** `envoy.config.core.v3.HeaderValue`: a field for the client or the backend. */
 export interface HeaderValue {
   readonly name: string;
   readonly value: string;

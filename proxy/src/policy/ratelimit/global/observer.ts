@@ -1,6 +1,7 @@
 /** Observes the calls to rate limit services, for metrics and the log. `service` is a service's key. */
 import type { FailureCause } from "./grpc/unary-client.ts";
 
+/** Receives the events of the rate limit services of a worker. */
 export interface GlobalLimitObserver {
   /** One call ended after `durationMs`. */
   called(service: string, outcome: "ok" | "overLimit" | FailureCause, durationMs: number): void;
@@ -10,6 +11,7 @@ export interface GlobalLimitObserver {
   misbehaved(service: string, message: string): void;
   /** The number of charges of this worker that wait for the service. */
   chargesBuffered(service: string, count: number): void;
+  /** A charge was dropped, so its tokens are not counted by the service. */
   chargeDropped(service: string, reason: DropReason): void;
   /** No limit of this worker has named the service for a minute: its circuit breaker and its charges are gone. */
   retired(service: string): void;

@@ -30,15 +30,21 @@ export const methods = {
   report: "/kuadrant.service.ratelimit.v1.RateLimitService/Report",
 } as const;
 
+/** The methods that decide or charge. */
 export type Method = keyof typeof methods;
 
+/** The decoded response of a service, or the failure. */
 export type ServiceOutcome = { readonly kind: "responded"; readonly response: RateLimitResponse } | CallFailure;
 
+/** One service, and the receivers of its events. */
 export interface ServiceClientOptions {
   /** The service's key. */
   readonly key: string;
+  /** Sends the calls; `ServiceClient.close` closes it. */
   readonly client: UnaryClient;
+  /** Times calls, the circuit breaker and charges. */
   readonly clock: Clock;
+  /** Receives the outcome of each call and the changes of the circuit breaker. */
   readonly observer: GlobalLimitObserver;
   /** As `GlobalLimiterOptions.onError`. */
   readonly onError?: ((error: unknown) => void) | undefined;
@@ -97,6 +103,7 @@ const unavailableCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavai
 
 const breakerIsOpen = callFailure("unavailable", "the circuit breaker is open");
 
+/** A rate limit service as one worker sees it. */
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
   readonly #breaker: CircuitBreaker;

@@ -7,6 +7,7 @@ import { serviceInfoMethod, serviceInfoName } from "@gatewayproxy/protos/service
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import type { CallOutcome, UnaryClient } from "./grpc/unary-client.ts";
 
+/** The program and version of a rate limit service. */
 export interface ServiceIdentity {
   /** `Unknown` if no program was recognised. */
   readonly program: "GatewayProxy" | "EnvoyRatelimit" | "Limitador" | "Unknown";

@@ -22,10 +22,15 @@ import type { CallHeads } from "./call-heads.ts";
 import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
 import { readResponseBlock, type ResponseBlock } from "./response-block.ts";
 
+/** The connection that carries the calls, and its bounds. */
 export interface CallStreamsOptions {
+  /** Receives the frames to send. */
   readonly writer: FrameWriter;
+  /** Encodes the heads of calls. */
   readonly heads: CallHeads;
+  /** The windows, and the bound for unsent bytes. */
   readonly limits: ClientLimits;
+  /** Computes the time that is left for a call when its head is sent (`grpc-timeout`). */
   readonly clock: Clock;
   /** Bounds frames that advance no call. */
   readonly idleFrames: FloodLimit;
@@ -45,6 +50,7 @@ const idleFramesPerCall = 8;
 /** Smaller DATA frames count as frames without progress, unless they are the first or the last. */
 const smallPieceBytes = 256;
 
+/** The calls of one connection. Methods that handle frames throw `ConnectionError` if the peer violates HTTP/2. */
 export class CallStreams implements CallHost {
   readonly #options: CallStreamsOptions;
   readonly #blocks = new HeaderBlockReader<ResponseBlock>(maxHeaderListBytes, readResponseBlock);

@@ -24,6 +24,10 @@ export const maxResponseBytes = 1024 * 1024;
 
 const nothing = Buffer.alloc(0);
 
+/**
+ * A unary call from its queue to its end. `pending.done` or `pending.unprocessed` is called once, at the latest at the
+ * deadline.
+ */
 export class Call {
   readonly pending: PendingCall;
   readonly #onEnd: (call: Call, ending: Ending) => void;

@@ -27,12 +27,17 @@ import { CallHeads } from "./call-heads.ts";
 import { CallStreams } from "./call-streams.ts";
 import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
 
+/** The socket of a connection, and the receivers of its changes. */
 export interface ClientConnectionOptions {
   /** A socket that is connected or connecting; its owner passes received bytes to `receive`. */
   readonly socket: Socket;
+  /** The `:scheme` of calls: `https` with TLS. */
   readonly scheme: "http" | "https";
+  /** The `:authority` of calls. */
   readonly authority: string;
+  /** The windows, and the bounds for unsent bytes and pings. */
   readonly limits: ClientLimits;
+  /** Times pings and the deadlines of calls. */
   readonly clock: Clock;
   /** The peer's settings have arrived: it accepts calls. */
   readonly onOpen: () => void;
@@ -45,15 +50,18 @@ export interface ClientConnectionOptions {
 }
 
 /**
- * - `opening`: waits for the peer's settings; calls wait.
+ * The state of a connection.
+ * - `opening`: waits for the peer's SETTINGS, which move it to `open`. Calls wait.
  * - `open`: accepts calls.
- * - `draining`: accepts no calls; closes after the last one in progress.
- * - `closed`: ignores everything.
+ * - `draining`: accepts no calls. GOAWAY, `drain` and the last stream identifier move the states above here. The end of
+ *   the last call in progress moves it to `closed`.
+ * - `closed`: ignores everything. The end of the socket, a violation of HTTP/2 and `destroy` move any state here.
  */
 type Phase = "opening" | "open" | "draining" | "closed";
 
 const livenessPing = Buffer.from("alive?\0\0", "latin1");
 
+/** A connection to an endpoint of a rate limit service. `sendPreface` begins, `drain` and `destroy` end it. */
 export class ClientConnection {
   readonly #options: ClientConnectionOptions;
   readonly #writer: FrameWriter;

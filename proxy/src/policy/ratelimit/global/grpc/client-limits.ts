@@ -16,6 +16,7 @@ export interface ClientLimits {
 /** Maximum header bytes of one response, compressed or not. */
 export const maxHeaderListBytes = 16_384;
 
+/** 256 KiB for each stream, 1 MiB for a connection, 4 MiB of unsent calls, and 1 s for a ping. */
 export const defaultClientLimits: ClientLimits = {
   streamWindowBytes: 262_144,
   connectionWindowBytes: 1_048_576,

@@ -15,11 +15,15 @@ import { type ClientLimits, defaultClientLimits } from "./client-limits.ts";
 import { openSocket } from "./open-socket.ts";
 import { callFailure } from "./unary-client.ts";
 
+/** The services and limits of connections to a rate limit service. */
 export interface ConnectionOptions {
+  /** Times attempts to connect (2 s each), the pauses between them, and calls. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
+  /** Rejects addresses that the proxy must not connect to. */
   readonly addresses: AddressGuard;
+  /** Absent: `defaultClientLimits`. */
   readonly limits?: ClientLimits;
   /** As `ClientConnectionOptions.onError`. */
   readonly onError?: (error: unknown) => void;
@@ -31,6 +35,7 @@ const connectTimeoutMs = 2_000;
 const firstPauseMs = 50;
 const longestPauseMs = 400;
 
+/** The connection to one endpoint. Pauses between attempts to connect double from 50 ms to 400 ms. */
 export class EndpointConnection {
   readonly #options: ConnectionOptions;
   readonly #endpoint: Endpoint;

@@ -6,6 +6,7 @@ import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
 import { clientTls } from "../../../../connect/client-tls.ts";
 import { findForbidden, guardedLookup } from "../../../../connect/guarded-lookup.ts";
 
+/** The receiver of a socket's events until HTTP/2 takes over. */
 export interface SocketListener {
   /** Connected, with the TLS handshake done. */
   readonly onConnect: () => void;

@@ -1,14 +1,18 @@
 /** Reads the fields of a response's header block that matter for a unary gRPC call (RFC 9113 §8.3.2). */
 import { fieldSectionError } from "@gatewayproxy/runtime/http2/fields";
 
+/** The fields of a head or of trailers. */
 export interface ResponseFields {
   readonly kind: "fields";
   /** `:status`; 0 in trailers. */
   readonly httpStatus: number;
+  /** `grpc-status` as a decimal number; undefined if it is absent. */
   readonly grpcStatus: string | undefined;
+  /** `grpc-message`, percent-encoded; undefined if it is absent. */
   readonly grpcMessage: string | undefined;
 }
 
+/** The fields of a header block, or why it is malformed. */
 export type ResponseBlock = ResponseFields | { readonly kind: "malformed"; readonly reason: string };
 
 function malformed(reason: string): ResponseBlock {

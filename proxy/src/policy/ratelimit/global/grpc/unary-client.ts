@@ -5,6 +5,7 @@ import type { Backend } from "../../../../ir/snapshot.ts";
 /** The endpoints of a service and the TLS settings for them. */
 export type Endpoints = Pick<Backend, "endpoints" | "tls">;
 
+/** Calls a service with several endpoints. It chooses the endpoint of each call. */
 export interface UnaryClient {
   /** Sets the endpoints to call. */
   update(endpoints: Endpoints): void;
@@ -20,6 +21,7 @@ export interface UnaryClient {
   close(): void;
 }
 
+/** The response as a protobuf message without gRPC framing, or the failure. */
 export type CallOutcome = { readonly kind: "responded"; readonly message: Buffer } | CallFailure;
 
 /** The failure of a call. */
@@ -30,6 +32,7 @@ export interface CallFailure {
   readonly message: string;
 }
 
+/** Why a call got no usable response. */
 export type FailureCause =
   /** No response within the timeout. */
   | "timeout"
@@ -46,6 +49,7 @@ export type FailureCause =
   /** The service responds with overall code UNKNOWN. */
   | "unknown";
 
+/** Returns a failure; `message` says for the log what happened. */
 export function callFailure(cause: FailureCause, message: string): CallFailure {
   return { kind: "failed", cause, message };
 }
