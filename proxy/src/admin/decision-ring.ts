@@ -15,11 +15,13 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 /** Number of denials that a worker stores. */
 export const decisionCapacity = 1_024;
 
+/** Selects denials of a worker. */
 export interface DecisionQuery {
-  /** Request id; absent: all. */
+  /** Request id; undefined: all denials. */
   readonly id: string | undefined;
 }
 
+/** The denials that match a query, and the number that the worker stores. */
 export interface DecisionResult {
   /** Newest first. */
   readonly decisions: readonly Decision[];
@@ -34,6 +36,7 @@ interface Remembered {
   readonly monotonicMs: number;
 }
 
+/** The latest 1,024 denials of one worker; a further one replaces the oldest. */
 export class DecisionRing {
   readonly #worker: number;
   readonly #ring: Remembered[] = [];

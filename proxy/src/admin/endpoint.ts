@@ -12,11 +12,15 @@ export interface AdminEndpoint {
   readonly methods: Readonly<Partial<Record<AdminMethod, AdminHandler>>>;
 }
 
+/** The methods of the admin server. A HEAD request is served as a GET without the body. */
 export const adminMethods = ["GET", "POST"] as const;
+/** A method of an endpoint. */
 export type AdminMethod = (typeof adminMethods)[number];
 
+/** Responds to one request. The server responds 500 if it throws or rejects. */
 export type AdminHandler = (request: AdminRequest) => AdminResponse | Promise<AdminResponse>;
 
+/** A request that has passed the checks of host, origin and token. Its query has only known parameters. */
 export interface AdminRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
@@ -24,6 +28,7 @@ export interface AdminRequest {
   readonly signal: AbortSignal;
 }
 
+/** A response with status 200, in one of the forms that the server can write, or an error. */
 export type AdminResponse =
   | { readonly kind: "json"; readonly value: unknown }
   /** `whenSent` is called when the whole response is sent. */
@@ -46,6 +51,7 @@ export interface EventSink {
   data(json: string): void;
 }
 
+/** An error response; its body is the JSON `{error, hint}`. */
 export interface AdminError {
   readonly kind: "error";
   readonly status: 400 | 401 | 403 | 404 | 405 | 429 | 500 | 503;

@@ -27,18 +27,23 @@ import { findUnknown } from "./parameters.ts";
 /** Connections of open pages and of tools. */
 const maxConnections = 256;
 
+/** The address, the access rules and the endpoints of an admin server. */
 export interface AdminServerOptions {
+  /** A TCP address (port 0 takes a free port) or the path of a Unix socket. */
   readonly address: SocketAddress | UnixAddress;
   /** Every request must contain the token in this file; absent: no token is required. */
   readonly tokenFile?: string;
   /** Allowed hosts besides localhost and loopback addresses. */
   readonly hosts: readonly string[];
+  /** The endpoints; every other path gets a 404. */
   readonly endpoints: readonly AdminEndpoint[];
+  /** Receives requests at debug, and failed ones at error. */
   readonly log: Logger;
   /** Returns the file for a path below `/ui`; absent: such paths get a 404. */
   readonly files?: (path: string) => AdminResponse | undefined;
 }
 
+/** An open admin server. */
 export interface AdminServer {
   /** The listening address; the port is the real one if port 0 was requested. */
   readonly address: SocketAddress | UnixAddress;

@@ -3,11 +3,13 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { RouteRule, Snapshot } from "../ir/snapshot.ts";
 
+/** Returns each local limit once, by its counter and key expression. */
 export function localLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly LocalLimit[] {
   const limits = rulesOf(snapshot).flatMap((rule) => rule.limits);
   return [...new Map(limits.map((limit) => [`${limit.counter}\n${limit.key ?? ""}`, limit])).values()];
 }
 
+/** Returns each global limit once, by its id. */
 export function globalLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly GlobalLimit[] {
   const limits = rulesOf(snapshot).flatMap((rule) => rule.globalLimits ?? []);
   return [...new Map(limits.map((limit) => [limit.id, limit])).values()];

@@ -6,6 +6,10 @@ import type { Backend, Snapshot } from "../../ir/snapshot.ts";
 import type { EndpointState as EndpointFigures } from "../../ir/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
 
+/**
+ * Returns the backends of a snapshot in its order. The figures of an address are merged over the workers; an endpoint
+ * without any has one row.
+ */
 export function* dumpBackends(
   { backends }: Snapshot,
   figures: readonly EndpointFigures[],
@@ -122,6 +126,7 @@ export function* dumpWorkloads(backends: readonly DumpedBackend[]): Steps<readon
   }));
 }
 
+/** Returns each Service with its ready endpoints, and the keys of the backends that its ports have become. */
 export function* dumpServices({ resources, snapshot }: ConfigurationState): Steps<readonly DumpedService[]> {
   const slices = Map.groupBy(
     resources.EndpointSlice,

@@ -7,6 +7,7 @@ import type { ListenerStatus } from "../../api/status.ts";
 import type { Certificate, Listener, ListenerTls } from "../../ir/snapshot.ts";
 import type { ConfigurationState } from "./input.ts";
 
+/** Returns the binds of the snapshot with their listeners. `fault` says why a bind is not open. */
 export function* dumpBinds({ snapshot, failures }: ConfigurationState): Steps<readonly DumpedBind[]> {
   const binds: DumpedBind[] = [];
   for (const { address, port, listeners } of snapshot.binds) {
@@ -59,6 +60,7 @@ function dumpCertificate({ source, hostnames, chain }: Certificate): DumpedTls["
   }
 }
 
+/** Returns the listeners of all Gateways and ListenerSets with their conditions, served or not. */
 export function* dumpListeners({ statuses, resources }: ConfigurationState): Steps<readonly DumpedListener[]> {
   const own = yield* mapInSteps(statuses.gateways, ({ namespace, name, listeners }) =>
     listeners.map((listener) => ({ gateway: { namespace, name }, ...dumpDeclared(listener) })),

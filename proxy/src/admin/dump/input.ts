@@ -6,8 +6,11 @@ import type { Statuses } from "../../api/status.ts";
 import type { Snapshot } from "../../ir/snapshot.ts";
 import type { EndpointState } from "../../ir/endpoint-state.ts";
 
+/** The state of all threads at one time. */
 export interface DumpInput {
+  /** The version, the start and the settings of the process. */
   readonly process: ProcessFacts;
+  /** The result of the last set of resources. */
   readonly configuration: ConfigurationState;
   /** The generation that each worker serves. */
   readonly workers: readonly { readonly worker: number; readonly generation: number }[];

@@ -4,6 +4,7 @@
 import { levelOf, type LogFilter, parseLogFilter, renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { type AdminResponse, type AdminEndpoint, reject } from "../endpoint.ts";
 
+/** The log filter of the process. */
 export interface LogLevels {
   /** The filter of the settings, for `?reset`. */
   readonly initial: LogFilter;
@@ -17,6 +18,7 @@ export interface LogLevels {
 const hint =
   "POST /logging?level=LEVEL or ?level=LEVEL,MODULE=LEVEL, or ?reset for the initial level; GET lists modules";
 
+/** The endpoint of the log filter. An invalid filter gets a 400 and changes nothing. */
 export function loggingEndpoint(levels: LogLevels): AdminEndpoint {
   return {
     path: "/logging",

@@ -3,6 +3,7 @@ import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import type { Memory, ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { AdminEndpoint } from "../endpoint.ts";
 
+/** The endpoint of memory figures, which `collect` reads for each request. */
 export function memoryEndpoint(collect: () => Promise<Memory>): AdminEndpoint {
   return {
     path: "/memory",

@@ -3,8 +3,10 @@ import type { ProfileOutcome } from "@gatewayproxy/runtime/profiler";
 import { type AdminResponse, type AdminEndpoint, type AdminError, type AdminRequest, reject } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
 
+/** Profiles all threads for `durationMs`. `signal` ends the profile early. */
 export type TakeCpuProfile = (durationMs: number, signal: AbortSignal) => Promise<ProfileOutcome>;
 
+/** The endpoint of CPU profiles. A second profile at the same time gets a 429. */
 export function cpuProfileEndpoint(take: TakeCpuProfile): AdminEndpoint {
   return {
     path: "/debug/pprof/profile",
@@ -17,6 +19,7 @@ export function cpuProfileEndpoint(take: TakeCpuProfile): AdminEndpoint {
 /** Takes a heap profile: of the live objects without a duration, of their change over one with it. */
 export type TakeHeapProfile = (durationMs: number | undefined, signal: AbortSignal) => Promise<Buffer>;
 
+/** The endpoint of heap profiles. */
 export function heapProfileEndpoint(take: TakeHeapProfile): AdminEndpoint {
   return {
     path: "/debug/pprof/heap",

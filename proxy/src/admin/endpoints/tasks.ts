@@ -5,6 +5,7 @@ import type { AdminEndpoint } from "../endpoint.ts";
 /** Maximum number of tasks per thread, which bounds the work of a busy worker. */
 const maxTasks = 1_000;
 
+/** The endpoint of tasks in progress, which `collect` reads for each request. */
 export function tasksEndpoint(collect: () => Promise<TaskTree>): AdminEndpoint {
   return {
     path: "/debug/tasks",

@@ -7,9 +7,11 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { parseExpression } from "../../cel/expression.ts";
 import { type AdminResponse, type AdminEndpoint, type AdminRequest, type EventSink, reject } from "../endpoint.ts";
 
+/** A watch of one client. */
 export interface WatchOptions {
   /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
+  /** Called for each event of the watched request, in its order. */
   readonly onEvent: (event: TraceEvent) => void;
   /** Called when the request has ended, or will not come. */
   readonly onEnd: () => void;
@@ -21,6 +23,10 @@ export type WatchNext = (options: WatchOptions) => Promise<() => void>;
 /** Interval of comments that distinguish a long wait from a broken connection. */
 const keepAliveMs = 1_000;
 
+/**
+ * The endpoint of traces. An invalid expression gets a 400. `clock` times a comment each second, which keeps the stream
+ * open.
+ */
 export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
   const handler = (request: AdminRequest): AdminResponse => respondTrace(watch, clock, request);
   return {
