@@ -45,8 +45,11 @@ export interface SourcedResources {
   readonly options?: Omit<TranslateOptions, "before" | "addressDenial">;
 }
 
+/** The options of the translation, and the receivers of its result. */
 export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies" | "pathRules"> {
+  /** Receives problems, changed conditions, and addresses that cannot be opened. */
   readonly log: Logger;
+  /** Times the next attempt to open an address. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
@@ -100,6 +103,7 @@ function objectName(object: RejectedResource["object"]): string {
   return renderKey(textOf(object["kind"]), typeof namespace === "string" ? namespace : undefined, textOf(name));
 }
 
+/** The configuration of a process. Calls of `apply` and `reopen` run one after the other. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
   /** The statuses of the translation. */

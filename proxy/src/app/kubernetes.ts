@@ -15,15 +15,19 @@ import type { TranslateOptions } from "../translate/translate.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { SourcedResources } from "./configuration.ts";
 
+/** The cluster, the served Gateway, and the receiver of its resources. */
 export interface KubernetesOptions {
   /** KUBECONFIG and the variables that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Creates the loggers of the source. */
   readonly logs: Logs;
+  /** Times watches and retries. */
   readonly clock: Clock;
   /** Undefined: every Gateway of this class, as in file mode. */
   readonly gateway: GatewayName | undefined;
   /** Ports of this process for operators, which no listener can use. */
   readonly ownPorts: readonly number[];
+  /** Called with each set of resources, including the first. */
   readonly publish: (sourced: SourcedResources) => void;
 }
 

@@ -18,6 +18,7 @@ const minBodyBytes = 32 * mib;
 const maxLimit = 2 ** 50;
 const minWorkerHeapMib = 128;
 
+/** The number of workers, and maximum amounts of memory of the process in bytes. */
 export interface MemoryPlan {
   readonly workers: number;
   readonly bodyBytes: number;

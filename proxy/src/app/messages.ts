@@ -71,6 +71,7 @@ interface Query<Argument, Result> {
   readonly result: Result;
 }
 
+/** A watch of an operator, as a worker gets it. */
 export interface WatchOrder {
   readonly id: number;
   /** Shared by all workers; as `TraceWatch.claim`. */
@@ -79,8 +80,11 @@ export interface WatchOrder {
   readonly expression: string | undefined;
 }
 
+/** The name of a query. */
 export type QueryName = keyof WorkerQueries;
+/** The argument of a query. */
 export type ArgumentOf<Name extends QueryName> = WorkerQueries[Name]["argument"];
+/** The result of a query from one worker. */
 export type ResultOf<Name extends QueryName> = WorkerQueries[Name]["result"];
 
 /** The functions of a worker that handle each query. */
@@ -106,6 +110,7 @@ export function handleQuery<Name extends QueryName>(
   return handlers[name](argument);
 }
 
+/** A message of the main thread to a worker. */
 export type ToWorker =
   /** Parts of the next snapshot. */
   | { readonly kind: "parts"; readonly parts: PartBatch }
@@ -123,6 +128,7 @@ export type ToWorker =
   /** Finish the requests in progress, then exit. */
   | { readonly kind: "drain" };
 
+/** A message of a worker to the main thread. `drained` is the last one. */
 export type FromWorker =
   /** The result of `apply`, sent when every bind listens or has failed. */
   | { readonly kind: "applied"; readonly id: number; readonly failures: readonly BindFailure[] }

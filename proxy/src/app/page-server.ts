@@ -11,12 +11,14 @@ const maxConnections = 256;
 /** A client must send its request, which is a few lines, within this time. */
 const requestTimeoutMs = 10_000;
 
+/** An open HTTP server of one page. */
 export interface PageServer {
   /** The listening address; the port is the real one if port 0 was requested. */
   readonly address: SocketAddress;
   close(): Promise<void>;
 }
 
+/** The response to a GET of the page. */
 export interface Page {
   readonly status: number;
   readonly contentType: string;

@@ -35,11 +35,15 @@ import type { ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
+/** The settings and the surroundings of a proxy process. */
 export interface ProxyOptions {
+  /** The values of all settings; `proxySettings` defines them. */
   readonly settings: ProxySettings;
   /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Creates the loggers, and changes their filter. */
   readonly logs: Logs;
+  /** The source of all times of the process. */
   readonly clock: Clock;
   /** Called when an operator requests the shutdown. */
   readonly onQuit: () => void;
@@ -54,6 +58,7 @@ const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.
  */
 const mainOwner = 1_000_000;
 
+/** A running proxy process. `start` creates it and `stop` ends it. */
 export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);

@@ -53,6 +53,7 @@ const protocolList: SettingKind<readonly string[]> = {
 
 const memory = memoryPlan(availableParallelism(), process.constrainedMemory());
 
+/** The settings by name: flag, environment variable, values, default and help. A flag overrides its variable. */
 export const proxySettings = {
   configDir: {
     kind: optional(text("DIR", "a folder of YAML manifests")),
@@ -341,6 +342,7 @@ export const proxySettings = {
   },
 } as const;
 
+/** The value of each setting. Durations are in milliseconds; an optional setting without a value is undefined. */
 export type ProxySettings = SettingValues<typeof proxySettings>;
 
 /** Returns the conflicts between settings; empty if there are none. */

@@ -32,6 +32,7 @@ export interface SnapshotFrame {
   readonly backends: readonly PartKey[];
 }
 
+/** A bind whose listeners are named by their parts. */
 export interface FrameBind extends Pick<Bind, "address" | "port"> {
   readonly listeners: readonly PartKey[];
 }

@@ -28,6 +28,7 @@ import type {
 import { PortClaims } from "./port-claims.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
+/** The number of workers, what they share, and the receivers of their events. */
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
@@ -35,9 +36,13 @@ export interface WorkerPoolOptions {
   readonly heapMib: number | undefined;
   /** Start data of each worker, without its number and what is known only when the pool opens. */
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
+  /** The counters of local limits; the locks of a dead worker are released in them. */
   readonly counters: CounterTable;
+  /** The memory of request bodies; that of a dead worker is released in it. */
   readonly bodies: BodyBudget;
+  /** Times the start of a replacement, and the application of snapshots. */
   readonly clock: Clock;
+  /** Receives starts and ends of workers. */
   readonly log: Logger;
   /** Called when a worker died and will be replaced. */
   readonly onRestart: (worker: number) => void;
@@ -63,6 +68,7 @@ export interface WorkerDeaths {
 /** Delay before a dead worker is replaced. */
 const restartDelayMs = 1_000;
 
+/** The worker threads of a process. `open` starts them, `drain` ends them. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
