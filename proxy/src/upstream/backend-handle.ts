@@ -18,11 +18,15 @@ import { RetryBudget } from "./retry-budget.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
 
+/** The settings of connections and calls, and the services of a worker. */
 export interface BackendOptions extends PoolOptions, UpstreamSettings {
+  /** Times ejections, health checks and waiting calls. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
+  /** Resolves the host names of endpoints. */
   readonly resolveName: ResolveName;
+  /** Receives changes of endpoints, ejections and failed checks. */
   readonly log: Logger;
 }
 
@@ -33,6 +37,7 @@ interface Member {
   ejection: { readonly timer: Timer; readonly untilMs: number } | undefined;
 }
 
+/** A backend of one worker. `update` takes changes, `close` lets calls in progress finish, `destroy` does not. */
 export class BackendHandle implements PoolOwner {
   readonly #options: BackendOptions;
   #backend: Backend;

@@ -57,6 +57,10 @@ export interface CallOwner {
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void;
 }
 
+/**
+ * An attempt of a request at one endpoint. `abort`, `expire`, `displace` and `fail` end it; after the end they have no
+ * effect.
+ */
 export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, StreamOwner {
   readonly #body: UpstreamRequest["body"];
   readonly #upgrade: string | undefined;

@@ -22,12 +22,15 @@ export interface ConnectionTarget {
   readonly protocol?: "h2";
 }
 
+/** The timeouts of a connection, in milliseconds. */
 export interface ConnectionTimeouts {
+  /** Maximum time to connect, including the TLS handshake. */
   readonly connectTimeoutMs: number;
   /** Maximum time until the head of a response, and between two parts of a body; 0 is unlimited. */
   readonly idleTimeoutMs: number;
 }
 
+/** The timeouts of a connection, and the addresses that it may use. */
 export interface ConnectionOptions extends ConnectionTimeouts {
   /** Checks every address before a connection. */
   readonly addresses: AddressGuard;

@@ -8,6 +8,7 @@ const alpha = 0.3;
 /** The score from which an endpoint is displayed as 1.00, and its previous ejections are ignored. */
 const recovered = 0.995;
 
+/** The health of one endpoint as one worker sees it. A status of 500 or more counts as a failure. */
 export class EndpointHealth {
   /** 0 to 1: the share of successful responses; 1 before the first. */
   score = 1;

@@ -23,9 +23,11 @@ import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
 import { PendingQueue } from "./pending-queue.ts";
 
+/** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
   extends ConnectionOptions,
     Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {
+  /** Times waiting calls and responses. */
   readonly clock: Clock;
 }
 
@@ -42,6 +44,7 @@ export interface PoolOwner {
   onFailed(pool: EndpointPool): void;
 }
 
+/** The pool of one endpoint. Its calls are counted in the load of its backend. */
 export class EndpointPool implements CallOwner {
   readonly target: ConnectionTarget;
   #address: string | undefined;

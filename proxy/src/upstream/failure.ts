@@ -4,6 +4,7 @@
  */
 import { forbiddenAddress } from "../connect/guarded-lookup.ts";
 
+/** The failure of an attempt; `kind` decides about retries and about the local reply. */
 export interface UpstreamFailure {
   readonly kind: /** No connection: connection refused, unreachable, name not found, TLS failure. Nothing was sent. */
     | "connect"

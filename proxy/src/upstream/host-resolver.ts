@@ -12,15 +12,21 @@ const longestTtlMs = 300_000;
 /** Interval after a failure. */
 const retryMs = 5_000;
 
+/** The host name, and the receiver of its addresses. */
 export interface HostResolverOptions {
+  /** A DNS name. */
   readonly host: string;
+  /** Times the next query: after the TTL, within 1 s to 5 minutes, or 5 s after a failure. */
   readonly clock: Clock;
+  /** Returns the addresses with their TTL, or rejects. */
   readonly resolve: ResolveName;
+  /** Receives changes and failures at debug. */
   readonly log: Logger;
   /** Called when the set of addresses has changed. */
   readonly onChange: () => void;
 }
 
+/** The addresses of one host name, which are resolved from the constructor until `close`. */
 export class HostResolver {
   readonly #options: HostResolverOptions;
   #addresses: readonly string[] = [];

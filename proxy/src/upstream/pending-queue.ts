@@ -9,13 +9,17 @@ import { Readable } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { UpstreamCall, UpstreamRequest } from "./call.ts";
 
+/** A call that waits, and its request. */
 export interface PendingCall {
   readonly call: UpstreamCall;
   readonly request: UpstreamRequest;
 }
 
+/** The maximum waiting time, and the count of waiting calls. */
 export interface PendingQueueOptions {
+  /** Times the deadline of the first call. */
   readonly clock: Clock;
+  /** Time in milliseconds after which a call fails as `overloaded`. */
   readonly maxWaitMs: number;
   /** Counts the pending calls of the backend, including those to its other endpoints. */
   readonly load: { waiting: number };
@@ -27,6 +31,7 @@ interface Place extends PendingCall {
   readonly untilMs: number;
 }
 
+/** The pending queue of one endpoint. */
 export class PendingQueue {
   readonly #options: PendingQueueOptions;
   /** In the order of their arrival, which is that of their deadlines. */

@@ -9,6 +9,7 @@
 /** Each protocol as it is sent to backends, by its name in lower case. */
 export type UpgradeProtocols = ReadonlyMap<string, string>;
 
+/** Only `websocket` (RFC 6455). */
 export const defaultUpgradeProtocols: readonly string[] = ["websocket"];
 
 /** Whether `--upgrade-protocols` accepts a protocol: a name with an optional version, and not HTTP or TLS. */

@@ -15,7 +15,9 @@ export interface UpstreamSettings {
   readonly healthChecks?: HealthCheckSettings;
 }
 
+/** Active health checks of endpoints, except those of LLM providers. */
 export interface HealthCheckSettings {
+  /** Milliseconds between the checks of an endpoint. */
   readonly intervalMs: number;
   /** Timeout of a check, including connecting. */
   readonly timeoutMs: number;
@@ -23,6 +25,9 @@ export interface HealthCheckSettings {
   readonly path: string;
 }
 
+/**
+ * 1,024 connections to an endpoint, 16,384 calls to a backend, 1,024 of them waiting for at most 5 s; no health checks.
+ */
 export const defaultUpstream: UpstreamSettings = {
   maxConnections: 1_024,
   maxRequests: 16_384,
