@@ -36,6 +36,7 @@ export interface RouteMatch<T> {
   readonly isQueryAmbiguous: boolean;
 }
 
+/** The rules of one socket address. `T` is the compiled form of a rule. */
 export interface RouteIndex<T> {
   /**
    * `undefined`: no listener has the host, or no rule of the listener matches (404). Throws `BudgetExceeded` where

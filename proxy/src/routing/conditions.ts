@@ -7,6 +7,7 @@ import { type Pattern, patternFor } from "../regex/pattern.ts";
 import type { WorkBudget } from "../regex/work-budget.ts";
 import type { RequestReading } from "./request-reading.ts";
 
+/** The compiled conditions of a match; all of them must hold. */
 export interface Conditions {
   readonly method: string | undefined;
   readonly headers: readonly ValueCondition[];
@@ -24,6 +25,7 @@ const unitsPerCondition = 1;
 /** Characters that are compared in a unit. */
 export const comparedPerUnit = 128;
 
+/** Compiles the method, headers and query parameters of a match; undefined if it has none of them. */
 export function compileConditions(match: Match): Conditions | undefined {
   if (match.method === undefined && match.headers.length === 0 && match.query.length === 0) return undefined;
   return {

@@ -17,6 +17,7 @@ export function hostOf(authority: string): string {
   return authority.slice(0, end).toLowerCase();
 }
 
+/** Values by host name, in lower case. A look-up takes at most one step for each label of the host. */
 export class HostTable<T> {
   readonly #exact = new Map<string, T>();
   /** By the part behind the asterisk, with its dot: `.example.com`. */

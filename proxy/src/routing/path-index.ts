@@ -48,6 +48,7 @@ export interface Span {
 /** For a candidate that is looked at, and for a branch that is tried. */
 const unitsPerStep = 1;
 
+/** The matches of all routes of a snapshot. `select` makes a set of them, and `find` searches in such a set. */
 export class PathIndex {
   /** By rank. */
   readonly #candidates: readonly Candidate[];

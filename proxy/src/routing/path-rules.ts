@@ -20,6 +20,7 @@ export const pathChoices = {
  */
 export type PathRules = { readonly [Choice in keyof typeof pathChoices]: (typeof pathChoices)[Choice][number] };
 
+/** Rejects spellings that could match different rules or limits, and merges empty segments. */
 export const defaultPathRules: PathRules = {
   escapedSlashes: "consistent",
   pathParameters: "consistent",

@@ -18,6 +18,7 @@ export interface PrefixNode {
 /** Of a node that has no ranks yet. */
 export const unranked = -1;
 
+/** Returns a node without children and ranks. */
 export function createNode(label: string): PrefixNode {
   return { label, children: undefined, from: unranked, to: unranked, end: unranked };
 }

@@ -25,6 +25,7 @@ const unitsPerChar = 1 / 4;
 /** For the exception that a value with a broken escape causes. */
 const unitsPerBrokenValue = 150;
 
+/** The reading of one request during its search. `budget` bounds the work. */
 export class RequestReading {
   readonly method: string;
   /** The path without its query. */

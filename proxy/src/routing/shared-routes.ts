@@ -52,6 +52,7 @@ interface SharedRoute {
   fault: Error | undefined;
 }
 
+/** The routes of a snapshot, and the index of their matches. */
 export class SharedRoutes {
   readonly index: PathIndex;
   readonly #shared: ReadonlyMap<Route, SharedRoute>;

@@ -14,6 +14,7 @@ const lookUpsPerText = 4;
 /** Conflicts to store in total. Each takes 100 to 300 bytes. */
 const maxKept = 100_000;
 
+/** The limits of one search, divided between namespaces. */
 export interface Budget {
   /** Look-ups for comparing matches. */
   readonly lookUps: Allowance;

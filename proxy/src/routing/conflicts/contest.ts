@@ -11,6 +11,7 @@ import type { PathRules } from "../path-rules.ts";
 import { byPrecedence } from "../precedence.ts";
 import type { ConflictListener, ConflictRoute } from "./findings.ts";
 
+/** The routes of one listener, or of several with the same routes at the same hostnames. */
 export interface Contest {
   /** Keys of the listeners that share this contest. */
   readonly listeners: string[];
@@ -41,12 +42,14 @@ export interface Group {
   readonly tiers: readonly Tier[];
 }
 
+/** The routes of a group that have the same hostname; undefined: every host. */
 export interface Tier {
   readonly hostname: string | undefined;
   /** Places of the routes, in order of precedence. */
   readonly routes: readonly number[];
 }
 
+/** The contests of all listeners, each once. */
 export interface Contests {
   readonly contests: readonly Contest[];
   /** Matches and hostnames of all routes. A route counts once, whatever the number of its listeners. */

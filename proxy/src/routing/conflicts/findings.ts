@@ -7,6 +7,7 @@ export interface ConflictRoute extends Pick<Route, "key" | "creationTimestamp" |
   readonly rules: readonly { readonly matches: readonly Match[] }[];
 }
 
+/** A listener with its attached routes. */
 export interface ConflictListener extends Pick<Listener, "key" | "hostname"> {
   /** The socket addresses of the listener. Listeners with the same address divide its requests by hostname. */
   readonly sockets: readonly string[];
@@ -56,6 +57,7 @@ export interface ListenerConflicts {
   reachesOf(route: string): readonly RuleReach[] | undefined;
 }
 
+/** The conflicts of all listeners. */
 export interface FoundConflicts {
   /** By key of the listener. Listeners without a conflict are absent. */
   readonly byListener: ReadonlyMap<string, ListenerConflicts>;

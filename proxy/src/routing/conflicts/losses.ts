@@ -47,6 +47,7 @@ class Winners<Id> {
   }
 }
 
+/** The conflicts of a contest, by the route that gets fewer requests than it asks for. */
 export class Losses implements ListenerConflicts {
   readonly #contest: Contest;
   readonly #kept: Allowance;
