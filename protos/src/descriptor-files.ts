@@ -7,6 +7,7 @@ import { loadSync, type PackageDefinition } from "@grpc/proto-loader";
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from "protobufjs/ext/descriptor/index.js";
 import { protoDirectory, type ProtoFile } from "./options.ts";
 
+/** The file descriptors of some services, in the form that gRPC reflection returns (`grpc.reflection.v1`). */
 export interface DescriptorFiles {
   /** Full names of all services, sorted. */
   readonly services: readonly string[];

@@ -16,9 +16,13 @@ export const WireType = { Varint: 0, Fixed64: 1, Bytes: 2, Fixed32: 5 } as const
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** From this length on, a native call is faster than joining characters one by one. */
+/** The greatest length in bytes of a text that is read character by character, without a call of the decoder. */
 const shortTextBytes = 24;
 
+/**
+ * A cursor over protobuf bytes. Each method reads at `position`, moves it, and throws `WireError` if the value does not
+ * end at or before `end`.
+ */
 export class WireReader {
   readonly #buffer: Buffer;
   /** Next byte to read. */

@@ -22,7 +22,9 @@ import { askedAdmins, gatewayNameOf, requireNoPod } from "./find-admins.ts";
 
 /** Options of `proxyctl config …`. */
 export interface ConfigOptions extends ReachOptions {
+  /** `-o`; `wide` adds columns to the table. */
   readonly output: OutputFormat;
+  /** `--file`: a saved dump, `-` for standard input; absent: asks a proxy. */
   readonly file?: string;
 }
 

@@ -21,6 +21,7 @@ const pauseMs = 200;
 
 /** Options of `proxyctl doctor`. */
 export interface DoctorOptions extends ReachOptions {
+  /** `-o`: the format of the results. */
   readonly output: PlainFormat;
 }
 

@@ -9,6 +9,7 @@ import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl limits explain`. */
 export interface ExplainOptions extends ReachOptions {
+  /** `-o`: the format of the decision. */
   readonly output: PlainFormat;
 }
 

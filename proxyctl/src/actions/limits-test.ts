@@ -20,16 +20,27 @@ import { readServiceFiles } from "./service-files.ts";
 
 /** Options of `proxyctl limits test`. */
 export interface TestOptions {
+  /** `-f`: manifest files and folders, `-` for standard input; at least one. */
   readonly file: readonly string[];
+  /** `--ratelimit-config`: configurations of a rate limit service; empty: global limits are left out. */
   readonly ratelimitConfig: readonly string[];
+  /** `--log`: an access log to replay, `-` for standard input; not together with `rate`. */
   readonly log?: string;
+  /** `--rate`: synthetic requests per second, above 0 and at most 100,000. */
   readonly rate?: number;
+  /** `--duration` in milliseconds, at most 7 days; 60,000 by default. */
   readonly duration: number;
+  /** `--tokens`: the tokens of each synthetic request, a whole number. */
   readonly tokens?: number;
+  /** `--url` of each synthetic request; `http://localhost/` by default. */
   readonly url: URL;
+  /** `--method` of each synthetic request; `POST` by default. */
   readonly method: string;
+  /** `--header` of each synthetic request, as `name: value`. */
   readonly header: readonly string[];
+  /** `-o`: the format of the result. */
   readonly output: PlainFormat;
+  /** `--fail-on-deny`: exit with `exitCodes.no` if a request would have been denied. */
   readonly failOnDeny?: true;
 }
 

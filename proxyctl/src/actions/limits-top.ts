@@ -14,8 +14,11 @@ import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl limits top`. */
 export interface TopOptions extends ReachOptions {
+  /** `-o`: the format; formats other than `table` are printed once. */
   readonly output: PlainFormat;
+  /** `--interval`: seconds between updates, from 1 to 60; 1 by default. */
   readonly interval: number;
+  /** `--once`: prints one table, on a terminal too. */
   readonly once?: true;
 }
 

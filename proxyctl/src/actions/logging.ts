@@ -8,7 +8,9 @@ import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl logging`. */
 export interface LoggingOptions extends ReachOptions {
+  /** `--reset`: returns to the filter that the proxy was started with. */
   readonly reset?: true;
+  /** `--list`: shows the modules with their levels. */
   readonly list?: true;
 }
 

@@ -9,6 +9,7 @@ import { findAdmins } from "./find-admins.ts";
 export interface ProfileOptions extends ReachOptions {
   /** For `cpu` only. */
   readonly seconds?: number;
+  /** `-o`: the file to write, `-` for standard output; absent: a name made of kind and time. */
   readonly output?: string;
 }
 

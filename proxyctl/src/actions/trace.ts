@@ -17,10 +17,15 @@ import { findAdmins, gatewayNameOf } from "./find-admins.ts";
 
 /** Options of `proxyctl trace`. */
 export interface TraceOptions extends ReachOptions {
+  /** `--port` of the listener that gets the request, from 1 to 65535; absent: that of the URL. */
   readonly port?: number;
+  /** `--expression`: a CEL condition; the next request that meets it is traced. */
   readonly expression?: string;
+  /** `--raw`: prints the events as JSON Lines. */
   readonly raw?: true;
+  /** `--plain`: prints lines, on a terminal too. */
   readonly plain?: true;
+  /** `--file`: shows a trace saved with `--raw`, `-` for standard input. */
   readonly file?: string;
 }
 

@@ -10,9 +10,13 @@ import { type GivenManifests, readManifests } from "./manifest-files.ts";
 
 /** Options of `proxyctl validate`. */
 export interface ValidateOptions {
+  /** `-f`: manifest files and folders, `-` for standard input; at least one. */
   readonly file: readonly string[];
+  /** False with `--no-references`: each resource is checked by itself. */
   readonly references: boolean;
+  /** `--strict`: references to missing objects are problems for single files, too. */
   readonly strict?: true;
+  /** `-o`: the format of the problems. */
   readonly output: PlainFormat;
 }
 

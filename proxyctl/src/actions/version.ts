@@ -10,7 +10,9 @@ import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl version`. */
 export interface VersionOptions extends ReachOptions {
+  /** `--client`: prints the version of proxyctl only. */
   readonly client?: true;
+  /** `-o`: the format of the versions. */
   readonly output: PlainFormat;
 }
 

@@ -12,7 +12,9 @@ import { describeApiError, describeForwardError } from "./describe-error.ts";
 export interface ClusterOptions {
   /** A path; absent: `$KUBECONFIG`, `~/.kube/config`, or the ServiceAccount of the pod that proxyctl runs in. */
   readonly kubeconfig?: string;
+  /** A context of the kubeconfig; absent: its current one. */
   readonly context?: string;
+  /** Absent: the namespace of the context. */
   readonly namespace?: string;
 }
 

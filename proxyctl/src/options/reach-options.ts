@@ -4,14 +4,23 @@ import { listenAddress, type SocketAddress, type UnixAddress } from "@gatewaypro
 
 /** The flags as commander parses them. Absent flags of the cluster have kubectl's defaults. */
 export interface ReachOptions {
+  /** `--kubeconfig`: a path. */
   readonly kubeconfig?: string;
+  /** `--context` of the kubeconfig. */
   readonly context?: string;
+  /** `-n`: the namespace of the Gateway. */
   readonly namespace?: string;
+  /** `--address` of an admin server, which is asked without a cluster; excludes the flags of the cluster. */
   readonly address?: SocketAddress | UnixAddress;
+  /** `--admin-port`: the port of the admin server in the pod; 15000 by default. */
   readonly adminPort: number;
+  /** `--admin-token`, or `PROXYCTL_ADMIN_TOKEN`. */
   readonly adminToken?: string;
+  /** `--admin-token-file`: a path. */
   readonly adminTokenFile?: string;
+  /** `--pod`: the name of a pod, ready or not; absent: the first ready pod by name. */
   readonly pod?: string;
+  /** `--all-pods`: every ready pod of the Gateway; excludes `pod`. */
   readonly allPods?: true;
 }
 

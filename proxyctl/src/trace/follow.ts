@@ -9,13 +9,17 @@ import type { TraceSink } from "./sinks.ts";
 
 /** Options of `followTrace`. */
 export interface FollowOptions {
+  /** The admin server that streams the trace. */
   readonly admin: AdminClient;
+  /** Receives the events in their order. */
   readonly sink: TraceSink;
+  /** Times the 5 s that the trace may continue after the response. */
   readonly clock: Clock;
   /** The request to send, and the port of the listener; absent: waits for a request of another client. */
   readonly own?: { readonly request: TraceRequest; readonly port: number };
   /** CEL expression of the requests to trace; absent: the own request, or the next one of any client. */
   readonly expression?: string | undefined;
+  /** Ends the trace. */
   readonly signal: AbortSignal;
 }
 

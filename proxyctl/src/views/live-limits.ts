@@ -10,6 +10,7 @@ import { none } from "./backends.ts";
 export interface LiveLimits {
   /** The pod or address. */
   readonly from: string;
+  /** The response of `GET /limits`. */
   readonly limits: Limits;
 }
 

@@ -26,10 +26,13 @@ export interface FrameHandler {
 
 /** Options of a `FrameDispatch`. */
 export interface FrameDispatchOptions {
+  /** Receives the frames that the two sides process differently. */
   readonly handler: FrameHandler;
+  /** Receives acknowledgements. */
   readonly writer: FrameWriter;
   /** Assembles header blocks and passes them on. */
   readonly blocks: HeaderBlockAssembler;
+  /** Bounds frames that make no progress. */
   readonly idleFrames: FloodLimit;
 }
 

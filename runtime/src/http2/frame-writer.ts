@@ -170,7 +170,7 @@ export class FrameWriter {
     const buffer = this.#buffer;
     let at = this.#length;
     if (end - start <= 64) {
-      // For the few bytes of an ordinary response a loop is faster than the call of a native copy.
+      // The few bytes of an ordinary response are copied without a native call.
       for (let index = start; index < end; index++) {
         buffer[at++] = source[index] ?? 0;
       }

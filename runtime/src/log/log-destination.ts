@@ -20,13 +20,15 @@ const maxPendingChars = 8 * 1_024 * 1_024;
 
 /** Options of a `BatchedDestination`. */
 export interface BatchOptions {
+  /** The stream that gets the batches. */
   readonly output: Writable;
+  /** Times batches: a line waits for at most 100 ms. */
   readonly clock: Clock;
   /** Called for every line that is dropped since the output accepts no more. */
   readonly onDrop: () => void;
 }
 
-/** A destination that batches frequent lines, since passing a line on costs more than making it. */
+/** A destination that batches frequent lines: each write of a worker is a message to the main thread. */
 export class BatchedDestination implements LogDestination {
   readonly #options: BatchOptions;
   #pending = "";

@@ -16,7 +16,9 @@ export const silentLogger: Logger = pino({ enabled: false });
 
 /** Options of `Logs`. */
 export interface LogsOptions {
+  /** The levels by module at the start; `setFilter` replaces it. */
   readonly filter: LogFilter;
+  /** The time of each line. */
   readonly clock: Clock;
   /** From `openStdout`, except in tests. */
   readonly destination: LogDestination;

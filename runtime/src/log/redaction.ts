@@ -10,8 +10,8 @@ import { hash } from "node:crypto";
 export const redacted = "<redacted>";
 
 /**
- * The maximum length in characters of a shown text. Inspecting a text costs some microseconds per hundred characters,
- * several times per request, and a client chooses the text. So its length is bounded first.
+ * The maximum length in characters of a shown text. The work of inspecting a text grows with its length, and
+ * a client chooses the text. So its length is bounded first.
  */
 export const maxShownLength = 2_048;
 
@@ -107,7 +107,7 @@ export function redactNamed(name: string, value: string): string {
   return isSecretName(name) || isSecretValue(text) ? redacted : redactUrl(text, maxNesting);
 }
 
-/** Matches every text that `isSecretValue` or `redactPath` would change. The full inspection costs microseconds. */
+/** Matches every text that `isSecretValue` or `redactPath` would change. Other texts need no full inspection. */
 const hint =
   /[=@%\\]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
 
@@ -164,7 +164,7 @@ const specialSchemeEnd = /(?:[/\\]|(?:https?|wss?|ftp):)[/\\]$/i;
 const maxNesting = 2;
 /** Layers of percent-encoding that are decoded. A value with more of them is redacted. */
 const maxLayers = 3;
-/** Parameters of a text that are inspected, at about a microsecond each. Further ones are redacted. */
+/** Parameters of a text that are inspected. Further ones are redacted, which bounds the work. */
 const maxParameters = 100;
 
 /**
@@ -264,8 +264,7 @@ const escapes = /(?:%[\da-f]{2})+/gi;
 
 /**
  * Decodes percent-encoding and JSON escapes. Invalid escapes stay, and bytes that are not UTF-8 become U+FFFD.
- * `decodeURIComponent` throws for both, which takes microseconds each time, and then decodes nothing of a text that a
- * backend may decode in part.
+ * `decodeURIComponent` throws for both, and then decodes nothing of a text that a backend may decode in part.
  */
 function decoded(text: string): string {
   const plain = text.includes("\\u") ? text.replaceAll(jsonEscapes, asciiOf) : text;

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import type { Socket } from "node:net";
 import { FairConnectionLimit } from "./fair-connection-limit.ts";
 
+/** Options of `createServer` in node:http, and the number of connections. */
 export interface BoundedServerOptions extends ServerOptions {
   /** Maximum number of connections at one time; `FairConnectionLimit` shares them between networks. */
   readonly maxConnections: number;

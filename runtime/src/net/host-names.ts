@@ -19,6 +19,7 @@ export interface ResolvedName {
 /** Rejects if a name has no address or no name server responds. */
 export type ResolveName = (host: string) => Promise<ResolvedName>;
 
+/** The sources of addresses; tests replace those of the system. */
 export interface NameResolverOptions {
   /** Addresses of name servers, with an optional port. Default: those of the system. */
   readonly servers?: readonly string[];

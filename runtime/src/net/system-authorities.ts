@@ -8,7 +8,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 let isDone = false;
 
 /**
- * Makes TLS connections of this thread that name no authorities trust the machine's too. Reading them takes some 100 ms,
+ * Makes TLS connections of this thread that name no authorities trust the machine's too. Reads all of them,
  * once. Call it before the first such connection; a thread that opens none need not.
  */
 export function trustSystemAuthorities(): void {

@@ -51,9 +51,11 @@ export type ShutdownOutcome =
 
 /** Options of `shutDown`. */
 export interface ShutdownOptions {
+  /** The steps, which run one after the other. */
   readonly steps: readonly ShutdownStep[];
   /** The deadline of all steps together, in milliseconds. */
   readonly deadlineMs: number;
+  /** Times the deadline and each step. */
   readonly clock: Clock;
   /** Called when a step throws. The following steps still run. */
   readonly onError: (step: string, error: unknown) => void;

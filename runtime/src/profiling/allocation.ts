@@ -2,8 +2,7 @@
  * Where V8 allocates new objects. V8 records which allocation sites make long-lived objects, and then allocates their
  * objects in the old generation ("pretenuring"). A server that was idle misleads it: the young generation has shrunk, so
  * at the first burst nearly everything in it is still in use. From then on those sites fill the old generation with
- * short-lived objects, which only a full collection frees. Each request then costs half as much again, and pauses of 20 ms
- * are common, for minutes.
+ * short-lived objects, which only a full collection frees: collections get longer and requests take more CPU, for minutes.
  */
 import { setFlagsFromString } from "node:v8";
 
