@@ -92,7 +92,9 @@ export function text(accepted: string, limits: TextLimits): z.ZodCustom<string, 
 export interface TextLimits {
   /** Default 1. */
   readonly min?: number;
+  /** Maximum length. */
   readonly max: number;
+  /** A valid text matches it; absent: any text. */
   readonly pattern?: RegExp;
 }
 

@@ -23,11 +23,13 @@ export interface Finding {
   readonly message: string;
 }
 
+/** The result of a check. */
 export interface Checked {
   /** The type of the result; undefined if it depends on the request. */
   readonly type: CelType | undefined;
   /** The variables that the expression reads, without duplicates. */
   readonly variables: readonly Variable[];
+  /** The query parameters that the expression reads. */
   readonly query: QueryNames;
   /** Empty if the expression is valid. */
   readonly findings: readonly Finding[];

@@ -60,6 +60,7 @@ const tooCostly = Symbol("the expression costs too much");
 type Evaluate<Value> = (view: RequestView, allowance?: Allowance) => Value;
 type Outcome = string | undefined | typeof failed | typeof tooCostly;
 
+/** A valid expression, ready to be evaluated. One evaluation costs at most `maxEvaluationUnits`. */
 export interface Expression {
   /** The source text as written. */
   readonly source: string;

@@ -97,6 +97,7 @@ function matchesConstant(this: string, source: string): boolean {
 /** Names of functions that only `instrument.ts` inserts. */
 export const internal = { matches: "@matches", iterate: "@iterate", step: "@step", indexed: "@indexed" } as const;
 
+/** The replacements, and the functions in `internal`, which only `instrument.ts` inserts. */
 export const functions: readonly CelFunc[] = [
   celFunc("_+_", [list, list], list, concat),
   celFunc("size", [STRING], INT, sizeOfText),

@@ -18,6 +18,7 @@ export function callsSome(expr: Expr, predicate: (name: string) => boolean): boo
   return childrenOf(expr).some((child) => callsSome(child, predicate));
 }
 
+/** Returns the tree with these calls. The given tree stays unchanged. */
 export function instrument(expr: Expr): Expr {
   const { exprKind: kind } = expr;
   switch (kind.case) {

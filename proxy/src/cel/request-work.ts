@@ -37,6 +37,7 @@ export class Allowance {
   }
 }
 
+/** The two allowances of one request, each made at its first use. */
 export class RequestWork {
   #gateway: Allowance | undefined;
   #route: Allowance | undefined;

@@ -14,6 +14,7 @@ export type Phase = "head" | "body" | "response";
 /** All phases in order of time. */
 export const phases: readonly Phase[] = ["head", "body", "response"];
 
+/** A variable of expressions. */
 export interface Variable {
   /** The full name as in an expression: `request.headers`. */
   readonly name: string;

@@ -19,12 +19,15 @@ const classes = { apiVersion: `${gatewayGroup}/v1`, plural: "gatewayclasses" };
 
 /** What a `ClassFinalizer` works with. */
 export interface ClassFinalizerOptions {
+  /** Reads classes and writes their metadata. */
   readonly api: Pick<KubeApi, "get" | "merge">;
+  /** Receives changes, and failures once for each class. */
   readonly log: Logger;
   /** Read before each change: a replica that is no longer the leader makes no further changes. */
   readonly isLeader: () => boolean;
 }
 
+/** The finalizer `gateway-exists-finalizer.gateway.networking.k8s.io` on the classes of this controller. */
 export class ClassFinalizer {
   readonly #options: ClassFinalizerOptions;
   /** Names of classes whose last change failed. The failure is logged once. */

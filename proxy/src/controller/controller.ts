@@ -31,10 +31,15 @@ import { currentObjects } from "./current-objects.ts";
 
 /** What a `Controller` works with. */
 export interface ControllerOptions {
+  /** The cluster, with the rights of the controller's ServiceAccount. */
   readonly connection: ClusterConnection;
+  /** Times passes, the lease and retries. */
   readonly clock: Clock;
+  /** 0 ≤ random() < 1, for jitter. */
   readonly random: () => number;
+  /** Creates the loggers of the modules. */
   readonly logs: Logs;
+  /** The image and settings of proxies where the parameters of their class and Gateway have none. */
   readonly defaults: ProxyDefaults;
   /** The namespace of the Lease. */
   readonly namespace: string;

@@ -12,8 +12,11 @@ import { fieldsOf, type KubeObject } from "../kube/object.ts";
 
 /** What a `LeaderElection` works with. */
 export interface LeaseOptions {
+  /** Reads and writes the Lease. */
   readonly api: Pick<KubeApi, "get" | "create" | "replace">;
+  /** Measures durations by its monotonic time, and writes its wall time into the Lease. */
   readonly clock: Clock;
+  /** Receives changes of the leader, and failures to renew. */
   readonly log: Logger;
   /** The namespace of the Lease. */
   readonly namespace: string;

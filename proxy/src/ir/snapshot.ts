@@ -63,7 +63,9 @@ export interface ListenerTls {
   readonly clientValidation?: ClientValidation;
 }
 
+/** A version of TLS that listeners may accept, in the spelling of node:tls. Later versions sort after earlier ones. */
 export type TlsVersion = "TLSv1.2" | "TLSv1.3";
+/** A protocol that ALPN can select on a listener (RFC 7301). */
 export type AlpnProtocol = "h2" | "http/1.1";
 
 /** A certificate of a Secret of type `kubernetes.io/tls`. */

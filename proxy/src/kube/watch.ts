@@ -19,13 +19,17 @@ import { fieldsOf, isObject, type KubeObject, objectKey, readList } from "./obje
 
 /** Options of `watchObjects`. */
 export interface WatchOptions<T> {
+  /** The API server. */
   readonly connection: ClusterConnection;
+  /** Times pauses after failures and between polls. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
+  /** Receives failures and restarts of the watch. */
   readonly log: Logger;
   /** Path of the collection; several where the kind has several versions, the preferred one first. */
   readonly paths: readonly [string, ...string[]];
+  /** Restricts the objects; absent: all objects of the collection. */
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
   /** Bounds requests and watches together with others; without it a watch is always open. */
   readonly quota?: WatchQuota;

@@ -32,6 +32,7 @@ export type AiRequestError =
   /** It requests deferred work, which the Backend does not allow. */
   | "deferred";
 
+/** The result of the edits. */
 export interface AiRequest {
   /** The body to send; the object that was read if no edit was necessary. */
   readonly body: Buffer;

@@ -154,6 +154,7 @@ export function isIdentity(encoding: string): boolean {
   return encoding === "" || encoding.toLowerCase() === "identity";
 }
 
+/** The decoder of one response body. `push` and `end` never throw; a failure is passed to `end`. */
 export class ContentDecoder {
   readonly #coding: Coding | undefined;
   readonly #onBytes: (bytes: Buffer) => void;

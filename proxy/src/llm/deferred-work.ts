@@ -24,6 +24,7 @@ export interface DeferringEndpoint {
   readonly isAmbiguous?: true;
 }
 
+/** The endpoints that begin deferred work, by the APIs that document them. */
 export const deferringEndpoints: readonly DeferringEndpoint[] = [
   {
     kind: "segment",

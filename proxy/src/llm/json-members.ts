@@ -78,6 +78,13 @@ export class JsonMembers {
   /** The depth inside the scanned objects: 1, or 2 if the text is an array of them. */
   #top = 1;
   #element = 0;
+  /**
+   * The state of the text.
+   * - `start`: only white space has arrived. `{` or `[` moves it to `inside`, any other byte to `other`.
+   * - `inside`: an object or an array is open. Its last bracket moves it to `over`.
+   * - `over`: the object or array has ended.
+   * - `other`: the text is neither an object nor an array, and is not scanned.
+   */
   #state: "start" | "inside" | "over" | "other" = "start";
   #inString = false;
   /** The chunk ended on a backslash inside a string. */
@@ -222,9 +229,7 @@ export class JsonMembers {
     this.#capture("name", at + 1);
   }
 
-  /**
-   * Reads to the end of the string. A loop is faster than `indexOf` here: most strings are short or full of escapes.
-   */
+  /** Reads to the end of the string, byte by byte: most strings are short, and every backslash must be found too. */
   #readString(chunk: Buffer, from: number): number {
     let at = this.#escaped ? from + 1 : from;
     while (at < chunk.length && chunk[at] !== quote) at += chunk[at] === backslash ? 2 : 1;

@@ -2,7 +2,7 @@
  * Compares member names in a JSON text like the most tolerant server does: Go's `encoding/json` ignores case, some
  * parsers compare in upper case, and parsers in C stop at a NUL.
  *
- * A client chooses the names and their number, so a comparison takes only a few nanoseconds per byte for any name.
+ * A client chooses the names and their number, so a comparison takes constant work per byte for any name.
  */
 
 /** The folded name in comparison. Longer than any name to find. */

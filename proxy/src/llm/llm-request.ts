@@ -1,6 +1,7 @@
 /** Reads the model and the stream option from the body of an LLM request, without changes to the body. */
 import type { JsonMember, JsonReading, MemberNames } from "./request-json.ts";
 
+/** The members of an LLM request that limits and usage depend on. */
 export interface LlmRequest {
   /** The model; undefined if the body names none. */
   readonly requestModel?: string | undefined;

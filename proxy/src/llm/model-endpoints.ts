@@ -26,6 +26,7 @@ export interface ModelEndpoints {
   readonly hasNoStreamOptions?: true;
 }
 
+/** The model endpoints, in groups that name their model alike. */
 export const modelEndpoints: readonly ModelEndpoints[] = [
   {
     source: "OpenAI and the servers that speak its API: vLLM, SGLang, Ollama, TGI, llama.cpp, LiteLLM, Groq, Together",

@@ -30,6 +30,7 @@ export interface ResponseHead {
 /** Whether the response was read to its end. */
 export type Ending = "whole" | "cutShort";
 
+/** The reader of one response. */
 export interface UsageReader {
   /** Reads the next bytes. Keeps no reference to a plain chunk. A compressed chunk must not be modified afterwards. */
   push(chunk: Uint8Array): void;

@@ -4,6 +4,7 @@ import { type ManifestFile, parseManifests } from "../api/parse-manifests.ts";
 import { locateProblems, resourceProblem } from "../api/resource-problem.ts";
 import { translate } from "../translate/translate.ts";
 
+/** The result of a validation. */
 export interface CheckedManifests {
   /** Number of resources with valid content. */
   readonly resources: number;

@@ -80,6 +80,7 @@ class ReplayClock implements Clock {
   }
 }
 
+/** The limits of a set of manifests with their counters, which start empty. */
 export class LimitReplay {
   /** All local limits of all rules, sorted by policy and index. */
   readonly limits: readonly LocalLimit[];

@@ -41,6 +41,7 @@ const newline = 10;
 /** Code points below this have a class: all that occur in header values, which are Latin-1. */
 const classified = 256;
 
+/** The automaton of one program. Its states are kept between texts, up to a maximum size. */
 export class Automaton {
   readonly #program: Program;
   readonly #anchoring: Anchoring;

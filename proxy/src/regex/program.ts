@@ -13,6 +13,7 @@ export interface Instruction {
   matchRune(rune: number): boolean;
 }
 
+/** A compiled pattern; instructions refer to each other by index. `start` is the index of the first one to run. */
 export interface Program {
   readonly start: number;
   /** The first instruction is `fail`. */
@@ -42,7 +43,7 @@ export const emptyWidth = {
   noWordBoundary: 32,
 } as const;
 
-/** Returns the syntax error of a pattern, or undefined if RE2 accepts it. Cheaper than compiling it. Never throws. */
+/** Returns the syntax error of a pattern, or undefined if RE2 accepts it. Does not compile a program. Never throws. */
 export function syntaxError(source: string): string | undefined {
   try {
     new RE2Set().add(source);
@@ -53,7 +54,7 @@ export function syntaxError(source: string): string | undefined {
 }
 
 /**
- * Throws RE2's syntax error. Uses a set of one pattern: `RE2JS.compile` adds expensive analyses that have no use here.
+ * Throws RE2's syntax error. Uses a set of one pattern: `RE2JS.compile` adds analyses that have no use here.
  */
 export function compileProgram(source: string): Program {
   const set = new RE2Set();

@@ -1,6 +1,7 @@
 /**
  * The budget of one match or one evaluation. The cost is counted in units instead of time, so that the outcome does
- * not depend on the load of the machine. A unit takes about 20 nanoseconds.
+ * not depend on the load of the machine.
+ * 40,000 units take about a millisecond (docs/adr/0007).
  */
 
 /** Thrown if work costs more than the rest of the budget. */
@@ -10,6 +11,7 @@ export class BudgetExceeded extends Error {
   }
 }
 
+/** A number of units that work may spend. */
 export class WorkBudget {
   /** Remaining units; negative after the budget is exceeded. */
   left: number;

@@ -4,7 +4,7 @@
  */
 import { type JsonReading, RequestJsonReader, type MemberNames } from "../llm/request-json.ts";
 
-/** Bytes that are read in one turn of the event loop: 0.5 to 3 ms of work. */
+/** Bytes that are read in one turn of the event loop. Requests wait for one such slice at most. */
 const sliceBytes = 128 * 1024;
 
 /** A body that is let go when its request has ended. */

@@ -1,6 +1,6 @@
 /**
  * Bounds the small chunks of request bodies. Node calls JavaScript for each DATA frame and each chunk of a chunked body, and
- * reads up to 2 MiB of a connection in one turn of the event loop: 200,000 chunks of one byte, which take a second.
+ * reads up to 2 MiB of a connection in one turn of the event loop: 200,000 chunks of one byte.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
@@ -8,7 +8,7 @@ import type { Connection } from "./connection.ts";
 
 /** In bytes. A chunk of this length or more pays for its work with its bytes. */
 const smallLength = 64;
-/** Small chunks of a connection at once, and then per second. 10,000 take 35 ms. */
+/** Small chunks of a connection at once, and then per second. */
 const burst = 10_000;
 const perSecond = 5_000;
 

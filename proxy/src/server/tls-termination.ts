@@ -132,8 +132,8 @@ interface CompiledContext {
 type ContextOptions = ReturnType<typeof contextOptions>;
 
 /**
- * Contexts by certificate, authorities and ciphers. Reading authorities takes up to some 10 ms and 1 MiB, so listeners
- * with the same settings share a context.
+ * Contexts by certificate, authorities and ciphers. OpenSSL parses all authorities for each context, so listeners with
+ * the same settings share one.
  */
 const contexts = new WeakMap<Certificate, WeakMap<readonly string[], Map<string, CompiledContext>>>();
 const noAuthorities: readonly string[] = [];

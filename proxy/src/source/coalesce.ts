@@ -7,6 +7,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 /** Options of `coalesce`. */
 export interface CoalesceOptions {
+  /** Times the delays and the retries. */
   readonly clock: Clock;
   /** Time without events before the action runs. */
   readonly quietMs: number;

@@ -15,7 +15,9 @@ import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 export interface DirectorySourceOptions {
   /** Called where the folder cannot be read or its content cannot be processed; the source tries again. */
   readonly onFailure: (error: unknown) => void;
+  /** A folder; its subfolders are read too, except names that begin with a dot. */
   readonly directory: string;
+  /** Times the wait after a change. */
   readonly clock: Clock;
   /**
    * Receives a complete configuration: once before `openDirectorySource` resolves, then after each change of the texts.

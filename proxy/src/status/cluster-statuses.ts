@@ -3,11 +3,13 @@ import type { GatewayClassStatus, GatewayStatus, PolicyStatus, Statuses } from "
 import type { PolicySummary } from "./policy-summary.ts";
 import type { Named } from "./rejected-object.ts";
 
+/** An item of `Gateway.status.addresses` (Gateway API `GatewayStatusAddress`). */
 export interface GatewayAddress {
   readonly type: "IPAddress" | "Hostname";
   readonly value: string;
 }
 
+/** The desired statuses of all objects of the cluster. */
 export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gateways" | "proxyPolicies"> {
   readonly gatewayClasses: readonly (GatewayClassStatus & {
     /** Sorted by name. */

@@ -2,11 +2,13 @@
 import type { ProxyPolicy } from "../api/proxy-policy.ts";
 import type { PolicyStatus } from "../api/status.ts";
 
+/** The member `status.summary` of a ProxyPolicy. */
 export interface PolicySummary {
   /** `HTTPRoute/chat, Gateway/web` */
   readonly target: string;
   /** `10 requests/Minute + 5 burst, global (shadow)`. Empty where no valid version of the policy is known. */
   readonly limits: string;
+  /** The status of the condition `Accepted`: `True` or `False`. */
   readonly accepted: string;
   /** `True`, `False`, or `1/2` where the policy is enforced on some of its targets. */
   readonly attached: string;

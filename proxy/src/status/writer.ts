@@ -19,8 +19,11 @@ import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-
 
 /** Collaborators of a `StatusWriter`. */
 export interface StatusWriterOptions {
+  /** Reads and writes statuses. */
   readonly api: Pick<KubeApi, "get" | "apply" | "merge">;
+  /** Bounds the time of a pass. */
   readonly clock: Clock;
+  /** Receives failed writes. */
   readonly log: Logger;
   /** Called before each write: a process that is not the leader any more stops writing. */
   readonly isLeader: () => boolean;

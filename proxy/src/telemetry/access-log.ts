@@ -2,8 +2,8 @@
  * The access log: one line per finished request. A path is logged without its query, since a query may hold a key.
  * Headers other than the user agent are not logged.
  *
- * The lines look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape,
- * which is much cheaper than the logging library for so many fields (`npm run bench`).
+ * The lines look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape. The
+ * logging library would serialize and join the many fields one by one.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
@@ -29,10 +29,13 @@ export const accessLogModule = "proxy::access";
 
 /** Options of `createAccessLog`. */
 export interface AccessLogOptions {
+  /** The requests that are logged. */
   readonly mode: AccessLogMode;
   /** The logger of `accessLogModule`, whose level decides whether lines are written. */
   readonly logger: Pick<Logger, "isLevelEnabled">;
+  /** Receives the lines. */
   readonly destination: LogDestination;
+  /** The time of each line. */
   readonly clock: Clock;
 }
 

@@ -32,10 +32,15 @@ import { retainedReplicas, replicasManager } from "./replicas.ts";
 
 /** What a `Provisioner` works with. */
 export interface ProvisionerOptions {
+  /** Opens the watches of owned objects. */
   readonly connection: ClusterConnection;
+  /** Reads and changes objects. */
   readonly api: Pick<KubeApi, "get" | "apply" | "delete">;
+  /** Times the watches and their retries. */
   readonly clock: Clock;
+  /** 0 ≤ random() < 1, for jitter. */
   readonly random: () => number;
+  /** Receives each change of an object, and failures. */
   readonly log: Logger;
   /** Read before each change: a replica that is no longer the leader makes no further changes. */
   readonly isLeader: () => boolean;

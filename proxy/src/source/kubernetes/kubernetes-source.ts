@@ -44,10 +44,13 @@ export interface KubernetesConfiguration {
 
 /** Options of `openKubernetesSource`. */
 export interface KubernetesSourceOptions {
+  /** The API server. */
   readonly connection: ClusterConnection;
+  /** Times watches, retries and the wait after a change. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
+  /** Receives the progress of watches and their failures. */
   readonly log: Logger;
   /** Selects the resources of the cluster that this process needs; a pure function. */
   readonly select: (resources: ResourceSet) => Steps<Selection>;
