@@ -10,6 +10,7 @@ import type { RateLimitRequest, RateLimitResponse } from "./model/rate-limit.ts"
 import type { RateLimitStats } from "./stats.ts";
 import { StoreError } from "./model/counter-store.ts";
 
+/** The method of the rate limit protocol. */
 export interface RateLimitService {
   /**
    * Decides and counts a call. Returns synchronously when the store is in memory (the gRPC server then writes in the
@@ -35,15 +36,21 @@ export class RateLimitError extends Error {
   }
 }
 
+/** The parts of a service. */
 export interface RateLimitServiceOptions {
+  /** Decides valid calls. */
   readonly limiter: Limiter;
+  /** The configuration; calls fail with `NoConfig` until it has one. */
   readonly config: LiveConfig;
+  /** Counts errors. */
   readonly stats: RateLimitStats;
+  /** Its wall time selects the windows. */
   readonly clock: Clock;
   /** Whether calls are allowed while the store is unavailable (FAILURE_MODE=open) instead of failing. */
   readonly failsOpen: boolean;
 }
 
+/** Returns a service that validates calls, and gives each error its code. */
 export function createRateLimitService(options: RateLimitServiceOptions): RateLimitService {
   const { limiter, config, stats, clock, failsOpen } = options;
 

@@ -30,13 +30,19 @@ export const serviceSettings = {
   ...statsSettings,
 } as const;
 
+/** The valid settings of a process. Plain data, which can be sent to threads. */
 export interface ServiceSettings {
+  /** The value of each setting; durations are in milliseconds. */
   readonly values: SettingValues<typeof serviceSettings>;
   /** Derived from several settings together. */
   readonly store: StoreSettings;
+  /** The names and destinations of metrics. */
   readonly stats: StatsSettings;
+  /** The headers of responses. */
   readonly headers: HeaderStyle;
+  /** The bounds of one call. */
   readonly bounds: CallBounds;
+  /** The folder of configuration files. */
   readonly runtime: RuntimeDirectory;
   /** The set of defaults in use. */
   readonly defaults: DefaultSet;
@@ -44,6 +50,7 @@ export interface ServiceSettings {
   readonly notices: readonly string[];
 }
 
+/** The result of reading the settings; `help` if `--help` was given. */
 export type ReadServiceSettings =
   | { readonly kind: "settings"; readonly settings: ServiceSettings }
   | { readonly kind: "help" }

@@ -61,6 +61,7 @@ export interface CountedHits {
 const defaultMaxSeries = 10_000;
 const maxNameLength = 1_024;
 
+/** The counters of one thread. */
 export class RateLimitStats {
   readonly service: ServiceCounts = {
     storeError: 0,

@@ -32,7 +32,9 @@ import { ServingStatus } from "../transport/serving-status.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
+/** The settings of the process, and what all of its threads share. */
 export interface CallThreadOptions {
+  /** The settings, equal in all threads. */
   readonly settings: ServiceSettings;
   /** Memory of the counters, shared by all threads. */
   readonly counterMemory: SharedArrayBuffer;
@@ -40,7 +42,9 @@ export interface CallThreadOptions {
   readonly refunds: Int32Array;
   /** 0 for the main thread; workers count from 1. */
   readonly thread: number;
+  /** The time of windows, and of health checks each 250 ms. */
   readonly clock: Clock;
+  /** Creates the loggers of the thread. */
   readonly logs: Logs;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -49,6 +53,10 @@ export interface CallThreadOptions {
 /** Interval between health checks of the store. */
 const healthIntervalMs = 250;
 
+/**
+ * The calls of one thread. `takeConfig` or `takeHandedConfig` gives it a configuration, `listen` opens its port, and
+ * `close` ends it.
+ */
 export class CallThread {
   readonly service: RateLimitService;
   readonly status = new ServingStatus(false);

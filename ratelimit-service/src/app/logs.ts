@@ -4,6 +4,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
 import type { LogFilter } from "@gatewayproxy/runtime/log-filter";
 
+/** The settings of the log. */
 export interface LogSettings {
   /** LOG_LEVEL */
   readonly filter: LogFilter;

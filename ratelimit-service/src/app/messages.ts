@@ -23,6 +23,7 @@ export type ToWorker =
   | { readonly kind: "withdraw" }
   | { readonly kind: "close"; readonly request: number; readonly graceMs: number };
 
+/** A reply of a worker to the message with the same `request`. `failed` says why `listen` failed. */
 export type FromWorker =
   | { readonly kind: "listening"; readonly request: number; readonly address: number | string }
   | { readonly kind: "failed"; readonly request: number; readonly message: string }

@@ -4,14 +4,17 @@ import { type PrometheusOptions, renderPrometheus } from "../metrics/prometheus.
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import { statsdCounters, statsdGauges } from "../metrics/statsd-lines.ts";
 
+/** The sources of the counts, and the names and labels of metrics. */
 export interface MetricsTextOptions extends PrometheusOptions {
   /** Collects the counts of each thread. */
   readonly collect: () => Promise<readonly StatsSnapshot[]>;
   /** Counters in memory that were evicted before their window ended. */
   readonly evictedCounters: () => number;
+  /** Measures CPU, memory and the event loop of the process. */
   readonly process: ReturnType<typeof watchProcess>;
 }
 
+/** The two texts, rendered for each request. */
 export class MetricsText {
   readonly #options: MetricsTextOptions;
 

@@ -12,13 +12,17 @@ import { openMemcacheStore } from "../store/memcache/open-memcache-store.ts";
 import type { RedisOptions } from "../store/redis/redis-options.ts";
 import { OutageLog } from "./outage-log.ts";
 
+/** The settings of the store, and the services of a thread. */
 export interface OpenStoreOptions {
+  /** Selects memory, Redis or memcached. */
   readonly settings: StoreSettings;
   /** Counters in memory. The fallback when the store is Redis or memcached. */
   readonly counters: CounterTable;
+  /** Times replies, probes and reconnects. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
+  /** Receives one line when the store fails, and one when it recovers. */
   readonly log: Logger;
   /** Called for each call that is counted in memory because the store is unavailable (FAILURE_MODE=local). */
   readonly onDegraded: () => void;
@@ -26,6 +30,7 @@ export interface OpenStoreOptions {
   readonly signal: AbortSignal;
 }
 
+/** A store that may still be connecting. */
 export interface OpenedStore {
   /** Usable at once; rejects calls until Redis is connected. */
   readonly store: CounterStore;

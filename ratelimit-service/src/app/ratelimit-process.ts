@@ -33,9 +33,13 @@ import { MetricsText } from "./metrics-text.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
+/** The settings and the surroundings of a process. */
 export interface RateLimitProcessOptions {
+  /** The settings, read once. */
   readonly settings: ServiceSettings;
+  /** Creates the loggers of the main thread. */
   readonly logs: Logs;
+  /** The source of all times of the process. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -54,6 +58,7 @@ export interface ServiceAddresses {
 /** Time for calls in progress at shutdown, after the drain delay, in ms. */
 const closeGraceMs = 15_000;
 
+/** A running service. `start` creates it and `stop` ends it. */
 export class RateLimitProcess {
   readonly #options: RateLimitProcessOptions;
   readonly #counters: CounterTable;

@@ -13,14 +13,21 @@ import { mergeStatsOfEnded, type StatsSnapshot } from "../metrics/stats-snapshot
 import type { CounterTable } from "../store/counter-table.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
+/** The number of workers, and what each starts with. */
 export interface WorkerPoolOptions {
+  /** At least 1. */
   readonly workers: number;
+  /** Start data of each worker, without its number. */
   readonly start: Omit<WorkerStart, "thread">;
+  /** The IP address on which all workers listen. */
   readonly host: string;
   /** 0 lets the system choose one port for all workers. */
   readonly port: number;
+  /** The counters in memory; the locks of a dead worker are released in them. */
   readonly counters: CounterTable;
+  /** Times the start of a replacement, after 1 s. */
   readonly clock: Clock;
+  /** Receives starts and ends of workers. */
   readonly log: Logger;
 }
 
@@ -32,6 +39,7 @@ const maxYoungGenerationSizeMb = 12;
 /** Delay before a worker that died is replaced, in ms. */
 const restartDelayMs = 1_000;
 
+/** The worker threads of a process. `listen` starts them and `close` ends them. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
@@ -132,8 +140,8 @@ export class WorkerPool {
 }
 
 /**
- * Removes the parsed configuration where the xDS bytes are at hand. Copying a large configuration blocks both threads;
- * bytes are copied fast, and each worker parses them in slices.
+ * Removes the parsed configuration where the xDS bytes are at hand. Copying a large configuration blocks both threads for
+ * its many objects. The bytes are one object, and each worker parses them in slices.
  */
 function forWorkers({ config, ...update }: ConfigUpdate): ConfigUpdate {
   return config === undefined || update.xds !== undefined ? update : { config, ...update };

@@ -5,6 +5,7 @@ import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/s
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/rls";
 import { loadProtos } from "@gatewayproxy/protos/load";
 
+/** A call of `ShouldRateLimit`, and the server that gets it. */
 export interface ServiceCall {
   /** `host:port` */
   readonly address: string;

@@ -1,8 +1,10 @@
 /** Flags as Go's package flag reads them: `-name value`, `--name=value`, and a switch alone. */
 import { flag } from "../settings/kinds.ts";
 
+/** `text` takes a value, `switch` takes none or `=true` and `=false`. */
 export type FlagKind = "text" | "switch";
 
+/** The result of reading arguments. Go's programs print `usage` and exit with 2. */
 export type ReadFlags =
   /** The values of each flag that was given, in their order; `true` or `false` for a switch. */
   | { readonly kind: "flags"; readonly flags: ReadonlyMap<string, readonly string[]> }

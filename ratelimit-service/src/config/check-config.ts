@@ -4,6 +4,7 @@ import { ConfigSet } from "./config-set.ts";
 import { rulesOf } from "./rule.ts";
 import { listRuntimeFiles, readRuntimeFiles } from "./runtime-directory.ts";
 
+/** The result of a check, as the command prints it. */
 export interface ConfigCheck {
   /** Lines for the standard output: one per warning and problem, then the result. */
   readonly lines: readonly string[];

@@ -7,8 +7,11 @@ import type { ConfigProblem } from "./config-problem.ts";
 import type { ConfigSource, ConfigUpdate } from "./config-source.ts";
 import type { RateLimitConfig } from "./rule.ts";
 
+/** The two sources; the combined source starts and closes them. */
 export interface CombinedSourceOptions {
+  /** Files have precedence for a domain in both sources. */
   readonly files: ConfigSource;
+  /** The control plane. */
   readonly xds: ConfigSource;
   /**
    * Whether one source is served before the other has its first configuration (FORCE_START_WITHOUT_INITIAL_CONFIG).
@@ -23,6 +26,7 @@ interface Latest {
   xds?: ConfigUpdate;
 }
 
+/** Emits the combination of the latest states of both sources. */
 export class CombinedSource implements ConfigSource {
   readonly #options: CombinedSourceOptions;
   readonly #latest: Latest = {};

@@ -41,6 +41,7 @@ interface Candidate {
   readonly warnings: readonly ConfigProblem[];
 }
 
+/** A set of files and their last valid versions. */
 export class ConfigSet {
   readonly #mergesDomains: boolean;
   /** The served versions, by file key. */

@@ -31,9 +31,7 @@ export interface XdsResources {
 export interface ConfigUpdate {
   /** The configuration to serve from now on; absent while nothing could be read, and calls fail. */
   readonly config?: RateLimitConfig;
-  /**
-   * The bytes that `config` was parsed from, where those are faster to send to another thread and parse again there.
-   */
+  /** The bytes of xDS that `config` was parsed from. Other threads get these and parse them in slices. */
   readonly xds?: XdsResources;
   /** The part of `config` that comes from files, when `xds` has the rest. */
   readonly files?: RateLimitConfig;
@@ -43,6 +41,7 @@ export interface ConfigUpdate {
   readonly warnings: readonly ConfigProblem[];
 }
 
+/** A location of configuration: a folder, an xDS server, or both. */
 export interface ConfigSource {
   /**
    * Starts to watch. Calls `onUpdate` with the first state as soon as it is known, then with each new one; never within

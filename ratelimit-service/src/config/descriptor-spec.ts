@@ -14,6 +14,10 @@ export interface DomainSpec {
   readonly location?: SourceLocation;
 }
 
+/**
+ * One descriptor of the configuration (`RateLimitDescriptor` of ratelimit.config.ratelimit.v3). The members are those
+ * of the file, which docs/ratelimit-service.md describes.
+ */
 export interface DescriptorSpec {
   readonly key: string;
   /** Empty to match every value. */
@@ -29,6 +33,7 @@ export interface DescriptorSpec {
   readonly location?: SourceLocation;
 }
 
+/** The limit of a descriptor (`RateLimitPolicy` of ratelimit.config.ratelimit.v3). */
 export interface RateLimitSpec {
   /** As written; empty when absent. */
   readonly unit: string;
@@ -44,6 +49,7 @@ export interface RateLimitSpec {
   readonly unitLocation?: SourceLocation;
 }
 
+/** The name of a limit that this one replaces (`RateLimitReplace`). */
 export interface ReplacesSpec {
   readonly name: string;
   readonly location?: SourceLocation;

@@ -7,6 +7,7 @@ import type { ConfigProblem } from "./config-problem.ts";
 import type { DomainSpec } from "./descriptor-spec.ts";
 import { shownComposite } from "./rule.ts";
 
+/** A name that one file claims. */
 export interface Claim {
   readonly name: string;
   /** The message when another file holds the claim. */

@@ -9,17 +9,22 @@ import { ConfigSet } from "./config-set.ts";
 import type { ConfigSource, ConfigUpdate } from "./config-source.ts";
 import { listRuntimeFiles, type RuntimeDirectory, type RuntimeFile, readRuntimeFiles } from "./runtime-directory.ts";
 
+/** The folder, and how it is read. */
 export interface FileSourceOptions {
+  /** The folder and its layout. */
   readonly layout: RuntimeDirectory;
+  /** Whether several files may describe one domain (MERGE_DOMAIN_CONFIG). */
   readonly mergesDomains: boolean;
   /** Interval between two polls, in ms. A change is served after at most two polls if no other change follows. */
   readonly pollIntervalMs: number;
+  /** Times the polls. */
   readonly clock: Clock;
 }
 
 /** Number of polls that may differ from the served state until one is applied, even if the next would differ again. */
 const longestWait = 5;
 
+/** The configuration in one folder. */
 export class FileSource implements ConfigSource {
   readonly #options: FileSourceOptions;
   readonly #set: ConfigSet;

@@ -12,6 +12,7 @@ export interface ConfigStatus {
   readonly lastSuccessAtMs?: number;
 }
 
+/** The configuration of one thread. An update replaces it as a whole. */
 export class LiveConfig {
   readonly #stats: RateLimitStats;
   readonly #clock: Clock;

@@ -1,6 +1,6 @@
 /**
  * Runs work on large configurations in slices, so that calls are decided in between. The work is a generator that
- * yields every few microseconds.
+ * yields after each small piece.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 

@@ -9,6 +9,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import type { ConfigText } from "./config-set.ts";
 
+/** The folder of configuration files. A file has at most 16 MiB. */
 export interface RuntimeDirectory {
   /** The folder with the files. */
   readonly directory: string;

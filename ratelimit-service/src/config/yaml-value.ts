@@ -19,8 +19,10 @@ import {
 } from "yaml";
 import type { ConfigProblem } from "./config-problem.ts";
 
+/** A value of a YAML document. */
 export type YamlValue = YamlScalar | YamlList | YamlMap;
 
+/** A scalar with the type that yaml.v2 gives it. */
 export interface YamlScalar {
   readonly kind: "scalar";
   readonly type: "null" | "boolean" | "integer" | "float" | "string";
@@ -29,12 +31,14 @@ export interface YamlScalar {
   readonly location: SourceLocation;
 }
 
+/** A sequence. */
 export interface YamlList {
   readonly kind: "list";
   readonly items: readonly YamlValue[];
   readonly location: SourceLocation;
 }
 
+/** A mapping. */
 export interface YamlMap {
   readonly kind: "map";
   /** In order, with merges resolved and one entry per key; of duplicate keys, the last. */
@@ -42,11 +46,13 @@ export interface YamlMap {
   readonly location: SourceLocation;
 }
 
+/** One key and value of a mapping. */
 export interface YamlEntry {
   readonly key: YamlScalar;
   readonly value: YamlValue;
 }
 
+/** The result of parsing a text. */
 export interface YamlDocument {
   /** The first document; absent for an empty text, and when it cannot be read. */
   readonly value?: YamlValue;

@@ -12,6 +12,7 @@ export interface CallBounds {
   readonly maxTextLength: number;
 }
 
+/** 256 descriptors of 32 entries each, with 65,536 characters in each text. */
 export const defaultCallBounds: CallBounds = { maxDescriptors: 256, maxEntries: 32, maxTextLength: 65_536 };
 
 /** Default maximum size of a gRPC message, compressed or not, and of a JSON body, in bytes. */

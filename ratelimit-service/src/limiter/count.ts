@@ -5,8 +5,11 @@ import type { OverLimitCache } from "./over-limit-cache.ts";
 import type { CountedDescriptor } from "./plan.ts";
 import type { DescriptorStatus } from "../model/rate-limit.ts";
 
+/** The store, and the settings that change how calls are counted. */
 export interface CountOptions {
+  /** The store of all counters. */
   readonly store: CounterStore;
+  /** Gets the outcome of each descriptor. */
   readonly stats: RateLimitStats;
   /** Without it, every call uses the store. */
   readonly overLimitCache?: OverLimitCache;

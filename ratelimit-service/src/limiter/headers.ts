@@ -4,6 +4,7 @@
  */
 import type { CurrentLimit, DescriptorStatus, HeaderValue } from "../model/rate-limit.ts";
 
+/** The headers of responses; `off` sends none. */
 export type HeaderStyle =
   | { readonly kind: "off" }
   | { readonly kind: "envoy" }

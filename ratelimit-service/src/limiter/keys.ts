@@ -10,6 +10,7 @@ import type { DescriptorEntry } from "../model/rate-limit.ts";
 /** `escaped` writes `_` within parts as `%5F`, and `%` as `%25`. */
 export type KeyForm = "reference" | "escaped";
 
+/** The form of counter keys. */
 export interface KeyOptions {
   /** Prefix of every counter key (CACHE_KEY_PREFIX). */
   readonly cacheKeyPrefix: string;

@@ -10,14 +10,17 @@ import { type HeaderStyle, responseHeaders } from "./headers.ts";
 import { type CountedDescriptor, type PlannedDescriptor, type PlanOptions, planDescriptors } from "./plan.ts";
 import type { JsonObject, RateLimitRequest, RateLimitResponse } from "../model/rate-limit.ts";
 
+/** The store, and all settings that change a decision or a response. */
 export interface LimiterOptions extends CountOptions, PlanOptions {
   /** Whether no call is denied, and statuses report which would have been (SHADOW_MODE). */
   readonly shadowMode: boolean;
+  /** The headers of responses. */
   readonly headers: HeaderStyle;
   /** Whether responses carry dynamic metadata (RESPONSE_DYNAMIC_METADATA). */
   readonly dynamicMetadata: boolean;
 }
 
+/** Decides the calls of one thread. It keeps no state besides the options. */
 export class Limiter {
   readonly #options: LimiterOptions;
 

@@ -28,6 +28,10 @@ export interface OverLimitCacheCounts {
 /** Memory of one entry beside the text of its key, in bytes: three numbers, the object and its slot in the map. */
 const entryBytes = 120;
 
+/**
+ * The over-limit cache of one thread, in the order of insertion. Entries of past windows are removed at the next
+ * insertion.
+ */
 export class OverLimitCache {
   readonly #maxBytes: number;
   readonly #refunds: Int32Array;

@@ -49,6 +49,7 @@ export interface FreeDescriptor {
   readonly isUnlimited: boolean;
 }
 
+/** A descriptor of a call in its place: `counted` needs the store, `free` has its status already. */
 export type PlannedDescriptor = CountedDescriptor | FreeDescriptor;
 
 /** Thrown for an invalid descriptor. The message says which one and why. */
@@ -59,7 +60,9 @@ export class InvalidDescriptorError extends Error {
   }
 }
 
+/** The settings that change which counters a call uses. */
 export interface PlanOptions extends KeyOptions {
+  /** Opens the series of rules and values. */
   readonly stats: RateLimitStats;
   /** Whether every limit is a quota (QUOTA_MODE). */
   readonly quotaMode: boolean;

@@ -21,6 +21,7 @@ export interface CallTimesSnapshot {
   readonly sampledOf: number;
 }
 
+/** The durations of the calls of one thread: a histogram, and the last 100 durations since `take`. */
 export class CallTimes {
   readonly #histogram: HistogramCell;
   #calls = 0;

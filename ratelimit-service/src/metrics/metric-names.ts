@@ -2,6 +2,7 @@
 import type { RuleCounts, ServiceCounts } from "../stats.ts";
 import type { CacheCounts } from "./stats-snapshot.ts";
 
+/** The names of one metric in both formats. */
 export interface MetricName {
   /** Last part of the statsd name, below `ratelimit.service.rate_limit.<domain>.<keys>` or `ratelimit.service`. */
   readonly statsd: string;

@@ -11,6 +11,7 @@ export interface Mogrifier {
   readonly tags: readonly (readonly [name: string, value: string])[];
 }
 
+/** A metric name without the parts that became tags. */
 export interface TaggedName {
   readonly name: string;
   /** `name:value`, in the order of the rule. */

@@ -7,6 +7,7 @@
 import { RE2JS } from "re2js";
 import { parse } from "yaml";
 
+/** The type of a statsd metric; `observer` is a time. */
 export type StatsdType = "counter" | "gauge" | "observer";
 
 /** Plain data that can be posted to threads. */
@@ -27,6 +28,7 @@ export interface MappingRule {
   readonly buckets?: readonly number[];
 }
 
+/** The content of a mapping file. */
 export interface PrometheusMapping {
   readonly rules: readonly MappingRule[];
   /** Type of times that no rule matches. */
@@ -160,6 +162,7 @@ export type MetricMapper = (name: string, type: StatsdType) => MappedMetric | un
 /** Maximum number of cached results: series are the same from one scrape to the next. */
 const maxKept = 50_000;
 
+/** Returns a function that applies the mapping. It caches up to 50,000 results. */
 export function metricMapper({ rules, observer, buckets }: PrometheusMapping): MetricMapper {
   const matchers = rules.map((rule) => ({
     rule,

@@ -9,6 +9,7 @@ import type { MetricMapper } from "./prometheus-mapping.ts";
 import type { SeriesSnapshot, StatsSnapshot } from "./stats-snapshot.ts";
 import { statsdCounters, statsdGauges } from "./statsd-lines.ts";
 
+/** The names, labels and units of metrics. */
 export interface PrometheusOptions {
   /** Labels of every metric (EXTRA_TAGS). */
   readonly extraTags: ReadonlyMap<string, string>;

@@ -9,6 +9,7 @@ export interface SeriesSnapshot {
   readonly counts: Readonly<RuleCounts>;
 }
 
+/** The counts of one thread, or their sums over threads. */
 export interface StatsSnapshot {
   readonly service: Readonly<ServiceCounts>;
   readonly series: readonly SeriesSnapshot[];

@@ -10,16 +10,23 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type StatsdLine, statsdLines, type WriteLine } from "./statsd-lines.ts";
 import type { StatsSnapshot } from "./stats-snapshot.ts";
 
+/** The server, and the source of the counts. */
 export interface StatsdSinkOptions {
+  /** A host name or an IP address, resolved for each batch. */
   readonly host: string;
+  /** The port of the server. */
   readonly port: number;
+  /** `udp` sends datagrams of at most 1,432 bytes. */
   readonly protocol: "tcp" | "udp";
+  /** Milliseconds between two batches. */
   readonly flushIntervalMs: number;
   /** EXTRA_TAGS */
   readonly extraTags: ReadonlyMap<string, string>;
   /** Renders lines; the default is plain statsd. */
   readonly write?: WriteLine;
+  /** Times the batches. */
   readonly clock: Clock;
+  /** Returns the counts of all threads together. */
   readonly collect: () => Promise<StatsSnapshot>;
   /** Called when the server cannot be reached or does not read. The next attempt is one interval later. */
   readonly onError: (error: unknown) => void;
@@ -34,6 +41,7 @@ const maxChunkBytes = 16_384;
 /** Longest wait for a connection, for a write to complete, and for the server to close its side, in ms. */
 const sendTimeoutMs = 5_000;
 
+/** The sink of one server, from the constructor to `close`. */
 export class StatsdSink {
   readonly #options: StatsdSinkOptions;
   /** By name: the value up to which a counter's growth was sent. */

@@ -45,6 +45,7 @@ export interface StoreCommands {
   readonly count: number;
 }
 
+/** A store of counters. */
 export interface CounterStore {
   /**
    * Applies the steps of one call in their order, in one round trip to a remote store, and returns each counter's value

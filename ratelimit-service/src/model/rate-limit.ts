@@ -10,6 +10,7 @@ export type Code = "UNKNOWN" | "OK" | "OVER_LIMIT";
 /** `RateLimitResponse.RateLimit.Unit` without UNKNOWN: a limit always has a window. */
 export type Unit = "SECOND" | "MINUTE" | "HOUR" | "DAY" | "WEEK" | "MONTH" | "YEAR";
 
+/** `RateLimitDescriptor.Entry`. */
 export interface DescriptorEntry {
   /** Not empty. */
   readonly key: string;
@@ -26,6 +27,7 @@ export interface LimitOverride {
   readonly unitMultiplier?: number;
 }
 
+/** `envoy.extensions.common.ratelimit.v3.RateLimitDescriptor`. */
 export interface Descriptor {
   readonly entries: readonly DescriptorEntry[];
   readonly limit?: LimitOverride;
@@ -38,6 +40,7 @@ export interface Descriptor {
   readonly isNegativeHits?: boolean;
 }
 
+/** `envoy.service.ratelimit.v3.RateLimitRequest`. */
 export interface RateLimitRequest {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
@@ -54,6 +57,7 @@ export interface CurrentLimit {
   readonly unitMultiplier?: number;
 }
 
+/** `RateLimitResponse.DescriptorStatus`. */
 export interface DescriptorStatus {
   readonly code: Code;
   /** Absent where no limit applies, and for an unlimited rule. */
@@ -73,10 +77,12 @@ export interface HeaderValue {
 /** A value of `google.protobuf.Struct`. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 
+/** A JSON object, which becomes a `google.protobuf.Struct`. */
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
 
+/** `envoy.service.ratelimit.v3.RateLimitResponse`. */
 export interface RateLimitResponse {
   readonly overallCode: Code;
   /** One status per descriptor of the request, in its order. */

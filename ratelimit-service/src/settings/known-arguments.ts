@@ -4,7 +4,9 @@
  */
 import type { Settings } from "@gatewayproxy/runtime/settings";
 
+/** The arguments of a command line, in two groups. */
 export interface KnownArguments {
+  /** Options of the service with their values, in their order. */
   readonly known: readonly string[];
   /** Names of options, and other arguments. */
   readonly ignored: readonly string[];

@@ -9,6 +9,7 @@ import { responseTimeName } from "../metrics/metric-names.ts";
 import { pairs } from "./kinds.ts";
 import type { statsSettings } from "./stats-settings.ts";
 
+/** The settings of metrics. */
 export interface StatsSettings {
   /** Destination of the metrics, if there is one. */
   readonly sink?: "statsd" | "dogstatsd";
@@ -20,6 +21,7 @@ export interface StatsSettings {
   readonly callTimeBounds: readonly number[];
 }
 
+/** The settings, or every problem with them. */
 export type ReadStatsSettings =
   | { readonly kind: "settings"; readonly settings: StatsSettings }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };

@@ -20,6 +20,7 @@ import type { limitSettings } from "./limit-settings.ts";
 import type { memcacheSettings } from "./memcache-settings.ts";
 import type { redisSettings } from "./redis-settings.ts";
 
+/** The store, and what happens while it is unavailable. */
 export type StoreSettings =
   | { readonly kind: "memory"; readonly maxCounters: number }
   | {
@@ -40,8 +41,13 @@ export type StoreSettings =
       readonly maxCounters: number;
     };
 
+/**
+ * What a call gets while the store is unavailable (FAILURE_MODE): an error, a response without limits, or a decision of
+ * the counters in memory.
+ */
 export type FailureMode = "error" | "open" | "local";
 
+/** The settings, or every problem with them. */
 export type ReadStoreSettings =
   | { readonly kind: "settings"; readonly settings: StoreSettings }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] };

@@ -15,6 +15,7 @@ import {
 } from "@grpc/grpc-js";
 import { type DiscoveryResponse, readDiscoveryResponse } from "./xds-resource.ts";
 
+/** The address of an xDS server, and how to connect to it. */
 export interface XdsServer {
   /** `host:port`. */
   readonly address: string;
@@ -45,6 +46,7 @@ export interface AdsEvents {
   readonly onEnd: (reason: string, wasReached: boolean) => void;
 }
 
+/** One stream. `send` has no effect before the stream opens and after its end; `close` ends it for good. */
 export interface AdsConnection {
   readonly send: (request: DiscoveryRequest) => void;
   readonly close: () => void;

@@ -6,6 +6,7 @@ import { ClaimBook, claimsOf } from "../domain-claims.ts";
 import type { DescriptorLevel, RateLimitConfig } from "../rule.ts";
 import { DescriptorCount, readXdsResource } from "./xds-resource.ts";
 
+/** The content of one response. */
 export interface XdsConfig {
   /** Absent if there is any problem. */
   readonly config?: RateLimitConfig;

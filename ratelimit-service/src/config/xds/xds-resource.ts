@@ -18,6 +18,7 @@ export const maxResources = 10_000;
  */
 const maxDepth = 64;
 
+/** `envoy.service.discovery.v3.DiscoveryResponse`, with its resources as bytes. */
 export interface DiscoveryResponse {
   readonly versionInfo: string;
   readonly nonce: string;

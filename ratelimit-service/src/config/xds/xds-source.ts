@@ -13,16 +13,22 @@ import { type AdsConnection, openAdsConnection, type XdsServer } from "./ads-con
 import { readXdsConfig, type XdsConfig } from "./xds-config.ts";
 import { type DiscoveryResponse, maxResources, rateLimitConfigType } from "./xds-resource.ts";
 
+/** The server, and the bounds of its responses. */
 export interface XdsSourceOptions {
+  /** Its address, TLS and headers. */
   readonly server: XdsServer;
+  /** The identity that each stream begins with. */
   readonly node: XdsNode;
+  /** Whether several resources may describe one domain (MERGE_DOMAIN_CONFIG). */
   readonly mergesDomains: boolean;
   /**
    * Maximum number of descriptors of a response; the default is `defaultMaxDescriptors`. A response with more is
    * rejected.
    */
   readonly maxDescriptors?: number;
+  /** The pauses between attempts to connect. */
   readonly backoff: XdsBackoff;
+  /** Times these pauses. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -32,6 +38,7 @@ export interface XdsSourceOptions {
   readonly onEvent?: (event: XdsEvent, version: string) => void;
 }
 
+/** An event of a stream, in the words of the log. */
 export type XdsEvent = "stream opened" | "response received" | "response acknowledged" | "response rejected";
 
 /** The identity of this service towards the server. */
@@ -57,6 +64,7 @@ export const defaultMaxDescriptors = 100_000;
 /** Maximum number of reasons in a rejection. There may be one for every descriptor, and the server logs them. */
 const maxReasons = 10;
 
+/** The configuration from one xDS server. */
 export class XdsSource implements ConfigSource {
   readonly #options: XdsSourceOptions;
   #onUpdate: ((update: ConfigUpdate) => void) | undefined;

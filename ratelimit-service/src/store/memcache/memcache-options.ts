@@ -2,19 +2,23 @@
  * Connection options of memcached, from the reference's settings (MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_TLS …).
  */
 
+/** The servers of the store, and how to connect to them. */
 export interface MemcacheOptions {
   /** The servers, or the name of the SRV record that lists them. */
   readonly servers: MemcacheServers;
+  /** Certificates; absent: plain text. */
   readonly tls?: MemcacheTls;
   /** Timeout of connecting and of each response, in ms. */
   readonly timeoutMs: number;
 }
 
+/** A fixed list, or the name of an SRV record (RFC 2782) that lists the servers. */
 export type MemcacheServers =
   | { readonly kind: "list"; readonly addresses: readonly MemcacheAddress[] }
   /** `refreshMs` 0: the record is read only at the start. */
   | { readonly kind: "srv"; readonly name: string; readonly refreshMs: number };
 
+/** The TCP address of a server. */
 export interface MemcacheAddress {
   readonly host: string;
   readonly port: number;

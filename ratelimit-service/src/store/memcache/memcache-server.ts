@@ -7,11 +7,15 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { MemcacheNode } from "memcache";
 import type { MemcacheAddress } from "./memcache-options.ts";
 
+/** One server, and the timeout of its responses. */
 export interface MemcacheServerOptions {
+  /** Its host and port. */
   readonly address: MemcacheAddress;
+  /** Options of node:tls; absent: plain text. */
   readonly tls?: ConnectionOptions;
   /** Timeout of connecting and of each response, in ms. */
   readonly timeoutMs: number;
+  /** Times responses, and the pause of 250 ms after a failure. */
   readonly clock: Clock;
 }
 
@@ -24,6 +28,7 @@ const maxBytesWithoutResponse = 1_048_576;
 /** After a failed connection, commands fail at once for this time, in ms. */
 const reconnectPauseMs = 250;
 
+/** The commands of one server. Each rejects if the server does not respond as expected and in time. */
 export class MemcacheServer {
   readonly #options: MemcacheServerOptions;
   readonly #name: string;

@@ -19,7 +19,9 @@ import {
 import { RecentKeys } from "../recent-keys.ts";
 import type { MemcacheServer } from "./memcache-server.ts";
 
+/** The settings of the store, and the receivers of its errors. */
 export interface MemcacheStoreOptions {
+  /** Times probes of failed servers, and dates expiries beyond 30 days. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -52,6 +54,7 @@ interface PendingStep {
   readonly reject: (error: Error) => void;
 }
 
+/** A store of counters on one or several memcached servers. */
 export class MemcacheStore implements CounterStore {
   /** The counts behind `commands`; `multiget` is one per call, whatever its number of counters. */
   readonly counts = {

@@ -11,12 +11,15 @@ import type { MemcacheAddress, MemcacheOptions, MemcacheTls } from "./memcache-o
 import { MemcacheServer } from "./memcache-server.ts";
 import { MemcacheStore, type MemcacheStoreOptions } from "./memcache-store.ts";
 
+/** The settings of the store and of its servers. */
 export interface OpenMemcacheOptions extends MemcacheStoreOptions {
+  /** The servers. */
   readonly memcache: MemcacheOptions;
   /** Resolves SRV records; the default is the system's resolver. */
   readonly resolveSrv?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
 }
 
+/** A store whose servers may not be known yet. */
 export interface OpeningMemcacheStore {
   readonly store: MemcacheStore;
   /** Resolves when the servers are known; rejects when their SRV record cannot be read. */

@@ -11,10 +11,13 @@ const probeIntervalMs = 1_000;
 /** Number of timeouts after which a silent connection is reconnected. */
 const timeoutsBeforeReset = 3;
 
+/** The connections, and the receivers of their changes. */
 export interface ConnectionHealthOptions {
+  /** The connections to watch. */
   readonly link: RedisLink;
   /** Timeout of a probe, in ms. */
   readonly timeoutMs: number;
+  /** Times probes, one each second. */
   readonly clock: Clock;
   /** Called when all connections were dropped. The callee opens them again. */
   readonly onReset: () => void;
@@ -24,6 +27,7 @@ export interface ConnectionHealthOptions {
   readonly onReply?: (() => void) | undefined;
 }
 
+/** The watch over the connections of one store. A connection without a reply for three timeouts is opened again. */
 export class ConnectionHealth {
   readonly #options: ConnectionHealthOptions;
   readonly #link: RedisLink;

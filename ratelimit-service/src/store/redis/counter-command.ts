@@ -45,6 +45,7 @@ const maxIncrement = 2 ** 32 - 1;
 /** The reply of Redis to an INCRBY that would exceed 2^63. */
 export const overflowReply = "ERR increment or decrement would overflow";
 
+/** A command for one counter. It takes steps until it is sent, and gives each its value with `settle` or `fail`. */
 export class CounterCommand {
   readonly key: string;
   /** The longest window of the steps. Limits of different units share a counter when their windows start together. */

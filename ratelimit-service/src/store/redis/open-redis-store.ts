@@ -9,9 +9,13 @@ import { RedisStore } from "./redis-store.ts";
 import { SentinelLink } from "./sentinel-link.ts";
 import { SingleLink } from "./single-link.ts";
 
+/** The settings of the store and of its servers. */
 export interface OpenRedisOptions {
+  /** The servers. */
   readonly redis: RedisOptions;
+  /** As `RedisStoreOptions.jitterMaxSeconds`. */
   readonly jitterMaxSeconds: number;
+  /** Times replies, probes and attempts to connect. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -21,6 +25,7 @@ export interface OpenRedisOptions {
   readonly onReply?: () => void;
 }
 
+/** A store that may still be connecting. */
 export interface OpeningRedisStore {
   /** Usable at once; rejects calls until it is connected. */
   readonly store: RedisStore;

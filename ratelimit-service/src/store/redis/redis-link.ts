@@ -9,6 +9,7 @@ import type { RedisAuth, RedisOptions } from "./redis-options.ts";
 /** Replies to the commands of the store: a number for INCRBY and scripts, a string or null for GET. */
 export type RedisReply = number | string | null;
 
+/** The connections to one server, to a master that sentinels name, or to the nodes of a cluster. */
 export interface RedisLink {
   /** Connects. Rejects when it cannot, and may be called again. Once open, a link reconnects by itself without end. */
   open(): Promise<void>;
@@ -31,6 +32,7 @@ export interface RedisLink {
   close(): Promise<void>;
 }
 
+/** One connection of a link. */
 export interface RedisConnection {
   readonly name: string;
   readonly ping: () => Promise<unknown>;
@@ -38,12 +40,15 @@ export interface RedisConnection {
 
 /** Connection options, with certificates already read. */
 export interface LinkOptions extends Omit<RedisOptions, "tls"> {
+  /** Absent: plain text. */
   readonly tls?: TlsSocketOptions;
 }
 
 /** TLS options with the names of node:tls. */
 export interface TlsSocketOptions extends Pick<SecureContextOptions, "cert" | "key" | "ca"> {
+  /** Always true: it turns TLS on in the client library. */
   readonly tls: true;
+  /** Accepts a certificate for any host; absent: the host must match. */
   readonly checkServerIdentity?: () => undefined;
 }
 

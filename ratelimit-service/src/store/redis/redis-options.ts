@@ -1,27 +1,34 @@
 /** Connection options of Redis, from the reference's settings (REDIS_TYPE, REDIS_URL, REDIS_AUTH, REDIS_TLS …). */
 
+/** The servers of the store, and how to connect to them. */
 export interface RedisOptions {
+  /** One server, a master that sentinels name, or a cluster (REDIS_TYPE). */
   readonly topology: "single" | "sentinel" | "cluster";
   /** A host and port, or a socket's path; for sentinel and cluster the initial nodes, at least one. */
   readonly addresses: readonly RedisAddress[];
   /** The name of the master in the sentinels; absent for other types. */
   readonly masterName?: string;
+  /** Credentials for the servers; absent: none are sent. */
   readonly auth?: RedisAuth;
   /** Number of the database; the default is 0. Sentinels and clusters have no others. */
   readonly database?: number;
   /** Credentials for the sentinels themselves. */
   readonly sentinelAuth?: RedisAuth;
+  /** Certificates; absent: plain text. */
   readonly tls?: RedisTls;
   /** Timeout of connecting and of each reply, in ms. */
   readonly timeoutMs: number;
+  /** Retries of the first connection. */
   readonly startup: RedisStartup;
 }
 
+/** The TCP address or the Unix socket of a server. */
 export type RedisAddress =
   /** `family` is the IP version for the host; without it, either. */
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly family?: 4 | 6 }
   | { readonly kind: "unix"; readonly path: string };
 
+/** Credentials for the command AUTH. */
 export interface RedisAuth {
   /** Absent for the default user. */
   readonly username?: string;

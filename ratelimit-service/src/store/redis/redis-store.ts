@@ -12,12 +12,15 @@ import { ConnectionHealth } from "./connection-health.ts";
 import { RecentKeys } from "../recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
 
+/** The connections, and the receivers of their errors. */
 export interface RedisStoreOptions {
+  /** The connections; `RedisStore.close` closes them. */
   readonly link: RedisLink;
   /** Timeout of a reply, in ms. */
   readonly timeoutMs: number;
   /** Keys outlive their window by up to this many seconds, at random, so that they do not all expire at once. */
   readonly jitterMaxSeconds: number;
+  /** Times replies and probes. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
@@ -34,6 +37,7 @@ const rememberedKeys = 100_000;
 /** Clients choose the length of keys; for a longer one, EXPIRE is sent with every count. */
 const maxRememberedLength = 512;
 
+/** A store of counters in Redis. */
 export class RedisStore implements CounterStore {
   readonly #options: RedisStoreOptions;
   readonly #health: ConnectionHealth;

@@ -5,6 +5,7 @@ import { findNode } from "../../limiter/match.ts";
 import type { DescriptorEntry } from "../../model/rate-limit.ts";
 import { ruleDump } from "./config-dump.ts";
 
+/** The explanation for one descriptor, as the response of `/match`. */
 export interface MatchExplanation {
   /** One step per entry that was matched; the last one says why matching ended. */
   readonly steps: readonly string[];

@@ -4,8 +4,11 @@ import type { MessageBounds } from "./message-framing.ts";
 import { TurnQueue } from "./turn-queue.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
+/** The bounds of all calls together. */
 export interface CallContextOptions {
+  /** Ends calls at their deadline. */
   readonly deadlines: Deadlines;
+  /** The memory of incomplete messages. */
   readonly bounds: MessageBounds;
   /** Maximum number of unary calls in progress, over all connections. */
   readonly maxCalls: number;
@@ -13,6 +16,7 @@ export interface CallContextOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** Admits calls, and turns their errors into a status. */
 export class CallContext {
   readonly deadlines: Deadlines;
   readonly bounds: MessageBounds;

@@ -5,6 +5,7 @@ import type { RequestHead } from "../http2/request-head.ts";
 import type { GrpcMethod, GrpcMethods } from "./method.ts";
 import { errorResponse, GrpcError, StatusCode } from "./status.ts";
 
+/** The result of parsing the headers of a call. */
 export type CallHead =
   | {
       readonly kind: "call";

@@ -4,6 +4,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
+/** A call with a deadline. */
 export interface Expirable {
   /** Whether the call has ended, so that its deadline does not matter. */
   readonly isDone: boolean;
@@ -18,6 +19,7 @@ interface Watched {
   readonly deadlineTick: number;
 }
 
+/** The deadlines of one server, in ticks of 25 ms. */
 export class Deadlines {
   readonly #clock: Clock;
   #watched: Watched[] = [];

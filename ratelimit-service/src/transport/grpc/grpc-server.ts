@@ -1,7 +1,7 @@
 /**
  * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation in `../http2/`. It serves unary
- * and streaming methods on one port, plain or TLS, TCP or a Unix socket. It exists because Node's HTTP/2 takes more
- * time per call than the rate limit service itself (`npm run bench`, docs/benchmarks.md).
+ * and streaming methods on one port, plain or TLS, TCP or a Unix socket. docs/adr/0004 says why it
+ * exists.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
@@ -26,8 +26,11 @@ import { GrpcError, StatusCode } from "./status.ts";
 import { StreamingCall } from "./streaming-call.ts";
 import { UnaryCall } from "./unary-call.ts";
 
+/** The methods, the bounds, and the receivers of errors. */
 export interface GrpcServerOptions {
+  /** The methods by path; any other call gets UNIMPLEMENTED. */
   readonly methods: GrpcMethods;
+  /** Times deadlines, and the ages and pings of connections. */
   readonly clock: Clock;
   /** Certificates, and requirements on those of clients; without it, plain text. */
   readonly tls?: ServerTls;
@@ -77,6 +80,7 @@ interface Client {
   destroyAtMs: number;
 }
 
+/** A server of gRPC. `listen` opens it and `close` drains it. */
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #limits: Http2Limits;
@@ -177,7 +181,7 @@ export class GrpcServer {
         }
       },
     );
-    // The check precedes the handshake, which costs more than the connection.
+    // The check precedes the handshake, so that a connection that is closed at once takes no cryptography.
     server.prependListener("connection", (socket: Socket) => this.#shares.accept(socket));
     server.on("tlsClientError", this.#options.onClientError);
     tls.onChange((options) => server.setSecureContext(options));

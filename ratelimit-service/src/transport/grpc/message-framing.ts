@@ -7,6 +7,7 @@ import { gunzipSync, inflateSync } from "node:zlib";
 import type { MessageEncoding } from "./call-head.ts";
 import { GrpcError, StatusCode } from "./status.ts";
 
+/** Bytes before each message: one for compression, four for the length. */
 export const prefixBytes = 5;
 
 /** Encodes a message with its prefix, uncompressed. */
@@ -187,6 +188,7 @@ export function decompressMessage(message: Buffer, encoding: MessageEncoding, ma
   }
 }
 
+/** Returns the error RESOURCE_EXHAUSTED, for a message that exceeds the bound for incomplete messages. */
 export function noRoom(): GrpcError {
   return new GrpcError(StatusCode.ResourceExhausted, "too many incomplete messages are held already");
 }

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { createSecureContext, type SecureContextOptions, type TLSSocket, type TlsOptions } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
+/** Paths of PEM files. */
 export interface ServerTlsFiles {
   readonly certFile: string;
   readonly keyFile: string;
@@ -17,6 +18,7 @@ export interface ServerTlsFiles {
 
 const pollMs = 1_000;
 
+/** The certificates in use, which are checked for changes each second until `close`. */
 export class ServerTls {
   readonly #files: ServerTlsFiles;
   readonly #onError: (error: unknown) => void;

@@ -7,6 +7,7 @@ import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { defaultMaxConnections } from "../connection-bounds.ts";
 
+/** A request with its whole body. */
 export interface HttpRequest {
   readonly method: string;
   readonly query: URLSearchParams;
@@ -16,6 +17,7 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
+/** A response with its whole body. */
 export interface HttpResponse {
   readonly status: number;
   readonly contentType: string;
@@ -26,9 +28,11 @@ export interface HttpResponse {
 /** Responds to a request. An error that it throws is reported and becomes a 500. */
 export type HttpRoute = (request: HttpRequest) => HttpResponse | Promise<HttpResponse>;
 
+/** The routes and the bounds of a server. */
 export interface HttpServerOptions {
   /** By path, such as `/json`; for all methods. */
   readonly routes: ReadonlyMap<string, HttpRoute>;
+  /** Times the shutdown. */
   readonly clock: Clock;
   /** Returns a response to reject a request by its headers. */
   readonly guard?: (headers: IncomingHttpHeaders) => HttpResponse | undefined;
@@ -60,6 +64,7 @@ export function jsonResponse(status: number, value: unknown): HttpResponse {
   return { status, contentType: "application/json", body: `${JSON.stringify(value, undefined, 2)}\n` };
 }
 
+/** A server of HTTP/1.1. `listen` opens it and `close` ends it. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #server: Server;

@@ -6,11 +6,13 @@
 /** Approximate memory of an open call beside its bytes. */
 export const openCallBytes = 1_024;
 
+/** A connection as the budget knows it. */
 export interface HoldingConnection {
   /** Closes the connection at once and frees its memory. */
   giveUp(reason: string): void;
 }
 
+/** The budget of one server, for all of its connections. */
 export class ConnectionMemory {
   readonly #maxBytes: number;
   /** Bytes that each connection holds, without those that hold none. */

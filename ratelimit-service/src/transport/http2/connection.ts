@@ -27,13 +27,19 @@ import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
 import { type ConnectionMemory, type HoldingConnection, openCallBytes } from "./connection-memory.ts";
 
+/** A socket, its bounds, and the receivers of its events. */
 export interface ConnectionOptions<Head> {
+  /** An accepted socket; with TLS after its handshake. */
   readonly socket: Socket;
+  /** Whether `socket` is a TLS socket, which keeps a written buffer after the write. */
   readonly isTls: boolean;
+  /** Receives the requests. */
   readonly handler: RequestHandler<Head>;
+  /** The bounds of the connection. */
   readonly limits: Http2Limits;
   /** The budget of all connections of the server. */
   readonly memory: ConnectionMemory;
+  /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
   /** Called once, when the socket is closed. */
   readonly onClose: () => void;
@@ -45,16 +51,20 @@ export interface ConnectionOptions<Head> {
 }
 
 /**
- * - `open`: accepts requests.
- * - `draining`: GOAWAY was sent; requests that the peer sent before it arrived are still accepted.
- * - `closing`: accepts no new requests; the connection ends with the last response.
- * - `failed`: GOAWAY with an error was sent; further input is ignored.
+ * The state of a connection.
+ * - `open`: accepts requests. `drain` moves it to `draining`.
+ * - `draining`: GOAWAY was sent; requests that the peer sent before it arrived are still accepted. The reply to a PING
+ *   moves it to `closing`.
+ * - `closing`: accepts no new requests. The end of the last response ends the connection.
+ * - `failed`: GOAWAY with an error was sent, or the socket is closed; further input is ignored. An error of the peer,
+ *   an internal error, `giveUp` and the end of the socket move any state here.
  */
 type Phase = "open" | "draining" | "closing" | "failed";
 
 const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
+/** One connection of a client. `drain` ends it in order, `destroy` at once. */
 export class ServerConnection<Head> implements HoldingConnection {
   readonly #options: ConnectionOptions<Head>;
   readonly #writer: FrameWriter;

@@ -2,14 +2,18 @@
 
 /** Timeouts of a peer, in milliseconds. */
 export interface LivenessLimits {
+  /** Time for the client's preface, from the start of the connection. */
   readonly prefaceTimeoutMs: number;
+  /** Time without input after which the peer gets a PING. */
   readonly keepaliveTimeMs: number;
+  /** Time for the peer to send anything after the PING. */
   readonly keepaliveTimeoutMs: number;
 }
 
+/** The liveness of one connection, which `check` advances about once a second. */
 export class Liveness {
   readonly #limits: LivenessLimits;
-  /** Set on each chunk of input, which is cheaper than reading the clock. */
+  /** Set on each chunk of input; the next check reads the clock for all of them. */
   sawInput = false;
   #silentSinceMs: number;
   #pingedAtMs: number | undefined;

@@ -5,6 +5,7 @@
 import { fieldSectionError, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
 import type { Result } from "@gatewayproxy/runtime/problem";
 
+/** A valid head of a request. */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;

@@ -28,9 +28,13 @@ export interface RequestHandler<Head> {
   open(stream: ServerStream, head: Head): StreamReceiver;
 }
 
+/** The connection of the requests, and its bounds. */
 export interface RequestStreamsOptions<Head> {
+  /** Receives the frames to send. */
   readonly writer: FrameWriter;
+  /** Receives the requests. */
   readonly handler: RequestHandler<Head>;
+  /** The windows, and the bounds of requests. */
   readonly limits: Http2Limits;
   /** Bounds frames that do not advance a request. */
   readonly idleFrames: FloodLimit;
@@ -62,6 +66,7 @@ const usefulUpdateBytes = 256;
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
 const noBytes = Buffer.alloc(0);
 
+/** The requests of one connection. Methods that handle frames throw `ConnectionError` if the peer violates HTTP/2. */
 export class RequestStreams<Head> implements StreamHost {
   readonly writer: FrameWriter;
   sendWindowBytes = defaultWindowBytes;
@@ -230,7 +235,7 @@ export class RequestStreams<Head> implements StreamHost {
     this.#refillWindows(stream);
   }
 
-  /** Counts small frames, which cost as much as large ones; a stream may send a few before they count. */
+  /** Counts small frames, since the work for a frame depends little on its length; a stream may send a few before. */
   #boundSmallFrames(stream: ServerStream | undefined, bytes: number): void {
     if (bytes > 0 && stream !== undefined && stream.smallFrames < freeSmallFrames) stream.smallFrames++;
     else this.#options.idleFrames.count();

@@ -42,6 +42,10 @@ interface PendingData {
   start: number;
 }
 
+/**
+ * A request in progress and its response. Each method that sends has no effect after the end, or after the peer has
+ * cancelled.
+ */
 export class ServerStream {
   readonly id: number;
   readonly #host: StreamHost;
