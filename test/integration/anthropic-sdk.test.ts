@@ -1,4 +1,4 @@
-/** Anthropic's own client through the gateway to the mock LLM: what its users see of limits by tokens. */
+/** Anthropic's own client through the gateway to the mock LLM: token limits as its users see them. */
 import Anthropic, { RateLimitError } from "@anthropic-ai/sdk";
 import { describe, expect, test } from "vitest";
 import { type LlmGateway, startLlmGateway } from "../support/llm-gateway.ts";
@@ -20,7 +20,7 @@ const costing = (input: number, output: number) => ({
   "x-mock-completion-tokens": String(output),
 });
 
-/** What is left of the tokens, by the headers of one more answer. */
+/** The remaining tokens, by the headers of a further response. */
 async function remaining(served: LlmGateway): Promise<number> {
   const { response } = await clientOf(served).models.list().withResponse();
   return Number(response.headers.get("x-ratelimit-remaining"));
@@ -45,7 +45,7 @@ describe.each(ways)("%s", (_name, send) => {
     expect((await send(client)).content[0]).toMatchObject({ type: "text" });
   });
 
-  test("that goes over the budget in one answer is answered in full", async () => {
+  test("that exceeds the limit in one response gets the full response", async () => {
     const served = await startLlmGateway("anthropic", thousandTokens);
     const { content } = await send(clientOf(served, costing(200, 1_000)));
     expect(content[0]?.type === "text" ? content[0].text : "").toMatch(/for it\.$/);

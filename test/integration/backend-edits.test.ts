@@ -1,4 +1,4 @@
-/** Edits of a Backend while requests are under way: the key of one version goes only to the server that it names. */
+/** Edits of a Backend while requests are in progress: each version's key is sent only to the server of that version. */
 import { once } from "node:events";
 import { createConnection, type Socket } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -24,7 +24,7 @@ spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${port}, aut
   );
 }
 
-/** A request that has been routed, and whose body is still to come. */
+/** A request that is routed, and whose body is not yet sent. */
 async function beginRequest(gateway: TestGateway): Promise<{ readonly finish: () => void; readonly socket: Socket }> {
   const socket = createConnection(Number(new URL(gateway.url()).port), "127.0.0.1");
   onTestFinished(() => void socket.destroy());
@@ -39,7 +39,7 @@ async function beginRequest(gateway: TestGateway): Promise<{ readonly finish: ()
 const keysOf = ({ requests }: TestBackend) =>
   requests.map(({ headers }) => headers.authorization ?? headers["x-api-key"]);
 
-test("a request that began before takes its key to the former server, and later ones theirs to the new one", async () => {
+test("a request from before an edit sends the old key to the old server, a later one the new key to the new server", async () => {
   const [before, after] = [await startBackend(respondWith(200, "{}")), await startBackend(respondWith(200, "{}"))];
   const gateway = await startGateway(configuration("openai", before, "sk-before"));
   const began = await beginRequest(gateway);
@@ -52,27 +52,27 @@ test("a request that began before takes its key to the former server, and later 
   expect([keysOf(before), keysOf(after)]).toEqual([["Bearer sk-before"], ["sk-after"]]);
 });
 
-test("so does one that began two edits ago, also where its Backend is gone", async () => {
+test("a request from two edits ago sends its key to its server, even if the Backend is deleted", async () => {
   const servers = [await startBackend(respondWith(200, "{}")), await startBackend(respondWith(200, "{}"))] as const;
   const gateway = await startGateway(configuration("openai", servers[0], "sk-0"));
   const began = await beginRequest(gateway);
   await gateway.apply(configuration("openai", servers[1], "sk-1"));
   await gateway.apply(manifests(gatewayManifest()));
-  const answered = once(began.socket, "data");
+  const received = once(began.socket, "data");
   began.finish();
-  const [response] = (await answered) as [Buffer];
+  const [response] = (await received) as [Buffer];
   expect(response.toString("latin1")).toMatch(/^HTTP\/1\.1 200 /);
   expect([keysOf(servers[0]), keysOf(servers[1])]).toEqual([["Bearer sk-0"], []]);
 });
 
-test("a new key for the same server uses the connections that are open", async () => {
+test("a new key for the same server uses the open connections", async () => {
   const server = await startBackend(respondWith(200, "{}"));
   const gateway = await startGateway(configuration("openai", server, "sk-before"));
   const ask = async () => {
     const request = await beginRequest(gateway);
-    const answered = once(request.socket, "data");
+    const received = once(request.socket, "data");
     request.finish();
-    await answered;
+    await received;
   };
   await ask();
   await gateway.apply(configuration("openai", server, "sk-after"));

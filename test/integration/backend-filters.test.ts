@@ -1,4 +1,4 @@
-/** Filters of a backendRef through the door: they apply where the request goes, after those of the rule. */
+/** Filters of a backendRef, end to end: they apply to the requests to that backend, after the filters of the rule. */
 import { expect, test } from "vitest";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { backendManifest, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
@@ -21,7 +21,7 @@ async function serve(rule: string) {
 const setBackend = (value: string): string =>
   `{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: Backend, value: ${value} }] } }`;
 
-test("each backend's share of the requests carries that backend's header", async () => {
+test("the requests to each backend have the header of that backendRef", async () => {
   const ask = await serve(`{ backendRefs: [${ref(setBackend("v1"), 10)}, ${ref(setBackend("v2"), 10)}] }`);
   const seen: Record<string, number> = {};
   for (let n = 0; n < 20; n++) {
@@ -31,7 +31,7 @@ test("each backend's share of the requests carries that backend's header", async
   expect(seen).toEqual({ v1: 10, v2: 10 });
 });
 
-test("they come after the rule's, and have the last word", async () => {
+test("they apply after the filters of the rule, and override them", async () => {
   const ruleFilters = `${setBackend("rule")}, { type: URLRewrite, urlRewrite: { hostname: rule.example, path: { type: ReplacePrefixMatch, replacePrefixMatch: /rule } } }`;
   const refFilters = `${setBackend("ref")}, { type: URLRewrite, urlRewrite: { hostname: ref.example } }`;
   const ask = await serve(

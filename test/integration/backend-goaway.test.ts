@@ -1,4 +1,7 @@
-/** HTTP/2 endpoints that leave (GOAWAY) or refuse streams: what they have taken is finished, all else goes elsewhere, once. */
+/**
+ * HTTP/2 endpoints that send GOAWAY or REFUSED_STREAM: accepted streams are finished, all others are sent elsewhere,
+ * once.
+ */
 import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
@@ -8,15 +11,15 @@ import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
 
-/** A request as the endpoint got it. */
+/** A request as the endpoint received it. */
 interface Arrival {
   readonly path: string;
   readonly stream: ServerHttp2Stream;
-  /** Of the endpoint's connections, from 0. */
+  /** The index of the endpoint's connection, from 0. */
   readonly connection: number;
 }
 
-/** @param onArrival may answer, reset, or leave. */
+/** @param onArrival may respond, reset the stream, or send GOAWAY. */
 async function startEndpoint(onArrival: (arrival: Arrival) => void) {
   const arrivals: Arrival[] = [];
   const sessions: ServerHttp2Session[] = [];
@@ -39,7 +42,7 @@ async function startEndpoint(onArrival: (arrival: Arrival) => void) {
     for (const session of sessions) session.destroy();
     await new Promise((resolve) => server.close(resolve));
   });
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   const { port } = server.address() as AddressInfo;
   const gateway = await startGateway(
     manifests(
@@ -51,8 +54,8 @@ async function startEndpoint(onArrival: (arrival: Arrival) => void) {
   return { port, gateway, sockets, arrivals, paths: () => arrivals.map(({ path }) => path) };
 }
 
-/** Says that it has taken the streams up to `last` and will take no others. */
-function leave({ stream }: Arrival, last: number): void {
+/** Sends GOAWAY: the endpoint has accepted the streams up to `last` and accepts no others. */
+function sendGoaway({ stream }: Arrival, last: number): void {
   stream.session?.goaway(constants.NGHTTP2_NO_ERROR, last);
 }
 
@@ -74,11 +77,11 @@ function streamed(text: string): ReadableStream {
 }
 
 test.each([
-  ["whose length is known", () => "body"],
-  ["that is streamed", () => streamed("body")],
-])("what it has not taken is sent by another connection, with a body %s", async (_what, body) => {
+  ["of known length", () => "body"],
+  ["of unknown length", () => streamed("body")],
+])("a stream that it has not accepted is sent on another connection, with a body %s", async (_what, body) => {
   const { gateway, paths } = await startEndpoint((arrival) => {
-    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
+    if (arrival.path === "/second" && arrival.connection === 0) sendGoaway(arrival, 1);
     else if (arrival.path === "/second") respond(arrival);
   });
   const first = post(`${gateway.url()}/first`).catch(() => undefined);
@@ -93,29 +96,32 @@ test.each([
 test.each([
   ["before", false],
   ["within", true],
-])("what it has taken is finished, %s its answer, though the connection that follows breaks", async (_when, begins) => {
-  const { gateway, arrivals, paths, sockets } = await startEndpoint((arrival) => {
-    if (arrival.path === "/first" && begins) arrival.stream.respond({ ":status": 200 });
-    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
-    else if (arrival.path === "/second") sockets[1]?.resetAndDestroy();
-  });
-  const first = post(`${gateway.url()}/first`);
-  await expect.poll(paths).toEqual(["/first"]);
-  expect((await post(`${gateway.url()}/second`)).status).toBe(502);
-  const third = post(`${gateway.url()}/third`);
-  await expect.poll(() => paths().at(-1)).toBe("/third");
-  for (const arrival of arrivals) if (arrival.path !== "/second") respond(arrival);
-  expect([await (await first).text(), await (await third).text()]).toEqual(["/first", "/third"]);
-  expect(paths()).toEqual(["/first", "/second", "/second", "/third"]);
-});
+])(
+  "a stream that it has accepted is finished, %s its response, even if the next connection breaks",
+  async (_when, begins) => {
+    const { gateway, arrivals, paths, sockets } = await startEndpoint((arrival) => {
+      if (arrival.path === "/first" && begins) arrival.stream.respond({ ":status": 200 });
+      if (arrival.path === "/second" && arrival.connection === 0) sendGoaway(arrival, 1);
+      else if (arrival.path === "/second") sockets[1]?.resetAndDestroy();
+    });
+    const first = post(`${gateway.url()}/first`);
+    await expect.poll(paths).toEqual(["/first"]);
+    expect((await post(`${gateway.url()}/second`)).status).toBe(502);
+    const third = post(`${gateway.url()}/third`);
+    await expect.poll(() => paths().at(-1)).toBe("/third");
+    for (const arrival of arrivals) if (arrival.path !== "/second") respond(arrival);
+    expect([await (await first).text(), await (await third).text()]).toEqual(["/first", "/third"]);
+    expect(paths()).toEqual(["/first", "/second", "/second", "/third"]);
+  },
+);
 
-test("what it has taken is finished, though the connection that follows leaves too", async () => {
+test("a stream that it has accepted is finished, even if the next connection gets GOAWAY too", async () => {
   const { gateway, arrivals, paths } = await startEndpoint((arrival) => {
     if (arrival.path === "/other") respond(arrival);
-    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 3);
+    if (arrival.path === "/second" && arrival.connection === 0) sendGoaway(arrival, 3);
     if (arrival.path !== "/second" || arrival.connection === 0) return;
     respond(arrival);
-    leave(arrival, 1);
+    sendGoaway(arrival, 1);
   });
   await post(`${gateway.url()}/other`);
   const first = post(`${gateway.url()}/first`);
@@ -127,9 +133,9 @@ test("what it has taken is finished, though the connection that follows leaves t
   expect(paths()).toEqual(["/other", "/first", "/second", "/second", "/other"]);
 });
 
-test("the end of the proxy amid a call to it harms nothing", async () => {
+test("a shutdown of the proxy ends the attempts on both connections", async () => {
   const { port, paths, arrivals } = await startEndpoint((arrival) => {
-    if (arrival.path === "/second" && arrival.connection === 0) leave(arrival, 1);
+    if (arrival.path === "/second" && arrival.connection === 0) sendGoaway(arrival, 1);
   });
   const clock = new FakeClock();
   const owner = { load: { inFlight: 0, waiting: 0 }, onFailed: () => undefined };
@@ -145,7 +151,7 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
       const sink = {
         onHead: () => undefined,
         onData: () => undefined,
-        onEnd: () => resolve("answered"),
+        onEnd: () => resolve("responded"),
         onFailure: ({ kind }: UpstreamFailure) => (kind === "unprocessed" ? resolve(send(path)) : resolve(kind)),
         onFault: (error: unknown) => resolve(String(error)),
       };
@@ -161,7 +167,7 @@ test("the end of the proxy amid a call to it harms nothing", async () => {
   expect(pool.inFlight).toBe(0);
 });
 
-test("a stream that it refuses is opened once more, whatever the method", async () => {
+test("a stream that it resets with REFUSED_STREAM is opened once more, whatever the method", async () => {
   const { gateway, paths, arrivals } = await startEndpoint((arrival) => {
     if (arrivals.length === 1) arrival.stream.close(constants.NGHTTP2_REFUSED_STREAM);
     else respond(arrival);

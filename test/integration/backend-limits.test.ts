@@ -1,4 +1,4 @@
-/** How much goes to a backend at once: connections per endpoint, requests and waiting ones per backend. */
+/** The limits of a backend: connections per endpoint, and requests in progress and pending requests per backend. */
 import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import type { UpstreamSettings } from "../../proxy/src/upstream/upstream-settings.ts";
@@ -12,7 +12,7 @@ import {
   type TestGateway,
 } from "../support/gateway.ts";
 
-/** A backend that answers when it is told to, and a gateway with these bounds in front of it. */
+/** A backend that responds when the test ends a response, and a gateway with these bounds in front of it. */
 async function start(upstream: Partial<UpstreamSettings>, rule = "") {
   const held: ServerResponse[] = [];
   const sockets = new Set<unknown>();
@@ -32,7 +32,7 @@ function manifestsFor(backends: readonly TestBackend[], rule = ""): string {
   return manifests(gatewayManifest(), serviceManifest("svc", ports), route);
 }
 
-/** Sends a request and waits until the proxy has it under way or has answered. */
+/** Sends a request and waits until the proxy has it in progress or has responded. */
 async function ask(gateway: TestGateway, init?: RequestInit): Promise<{ readonly response: Promise<Response> }> {
   const before = pending(gateway);
   const done = gateway.records.length;
@@ -46,10 +46,10 @@ function pending(gateway: TestGateway): number {
   return gateway.dataPlane.endpoints().reduce((sum, endpoint) => sum + endpoint.pending, 0);
 }
 
-const refused = { status: 503, reason: "BackendOverloaded" };
+const overloaded = { status: 503, reason: "BackendOverloaded" };
 
 describe("connections to an endpoint", () => {
-  test("are no more than set; further requests wait and are served in their order", async () => {
+  test("are bounded by the setting; further requests wait and are served in order", async () => {
     const { backend, gateway, held, sockets } = await start({ maxConnections: 2 });
     const asked = [await ask(gateway), await ask(gateway), await ask(gateway), await ask(gateway)];
     await expect.poll(() => backend.requests.length).toBe(2);
@@ -61,7 +61,7 @@ describe("connections to an endpoint", () => {
     expect(sockets.size).toBe(2);
   });
 
-  test("are closed when the endpoint goes, each after its last request", async () => {
+  test("are closed when the endpoint is removed, each after its last request", async () => {
     const { backend, gateway, held } = await start({ maxConnections: 1 });
     const other = await startBackend((_request, response) => response.end("other"));
     const first = await ask(gateway);
@@ -80,13 +80,13 @@ describe("connections to an endpoint", () => {
 });
 
 describe("requests to a backend", () => {
-  test("beyond the bound are answered with 503 and a reason, until one has ended", async () => {
+  test("beyond the bound get a 503 with a reason, until one has ended", async () => {
     const { gateway, held } = await start({ maxRequests: 2 });
     const asked = [await ask(gateway), await ask(gateway)];
     const third = await (await ask(gateway)).response;
     expect(third.status).toBe(503);
     expect(await third.text()).toBe("backend overloaded");
-    expect(gateway.records[0]).toMatchObject({ ...refused, backend: "Service/default/svc:80", calls: 0 });
+    expect(gateway.records[0]).toMatchObject({ ...overloaded, backend: "Service/default/svc:80", calls: 0 });
     await expect.poll(() => held.length).toBe(2);
     held[0]?.end();
     await (await asked[0]?.response)?.text();
@@ -96,15 +96,15 @@ describe("requests to a backend", () => {
     expect((await fourth.response).status).toBe(200);
   });
 
-  test("that would wait beyond the bound are answered with 503", async () => {
+  test("that exceed the bound of the pending queue get a 503", async () => {
     const { gateway } = await start({ maxConnections: 1, maxWaiting: 1 });
     await ask(gateway);
     await ask(gateway);
     expect((await (await ask(gateway)).response).status).toBe(503);
-    expect(gateway.records[0]).toMatchObject(refused);
+    expect(gateway.records[0]).toMatchObject(overloaded);
   });
 
-  test("whose client leaves while they wait make room for others", async () => {
+  test("that are pending leave the queue when the client disconnects", async () => {
     const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 1 });
     await ask(gateway);
     const abort = new AbortController();
@@ -120,8 +120,8 @@ describe("requests to a backend", () => {
     expect((await third.response).status).toBe(200);
   });
 
-  describe("that wait for a connection", () => {
-    test("are answered with 503 and a reason once they have waited as long as is set, each by its own time", async () => {
+  describe("that are pending", () => {
+    test("get a 503 with a reason at their deadline, each at its own", async () => {
       const { gateway, held } = await start({ maxConnections: 1 });
       const served = await ask(gateway);
       const early = await ask(gateway);
@@ -129,7 +129,7 @@ describe("requests to a backend", () => {
       const late = await ask(gateway);
       gateway.clock.advance(600);
       expect((await early.response).status).toBe(503);
-      expect(gateway.records).toMatchObject([{ ...refused, durationMs: 1_000 }]);
+      expect(gateway.records).toMatchObject([{ ...overloaded, durationMs: 1_000 }]);
       await expect.poll(() => held.length).toBe(1);
       held[0]?.end();
       expect((await served.response).status).toBe(200);
@@ -138,16 +138,16 @@ describe("requests to a backend", () => {
       expect((await late.response).status).toBe(200);
     });
 
-    test("do not stand in line again, whatever the rule says of retries", async () => {
+    test("do not become pending again, whatever the retries of the rule", async () => {
       const { gateway } = await start({ maxConnections: 1 }, "retry: { attempts: 3, codes: [503] },");
       await ask(gateway);
       const waiting = await ask(gateway);
       gateway.clock.advance(1_000);
       expect((await waiting.response).status).toBe(503);
-      expect(gateway.records[0]).toMatchObject({ ...refused, calls: 1 });
+      expect(gateway.records[0]).toMatchObject({ ...overloaded, calls: 1 });
     });
 
-    test("are held against no endpoint", async () => {
+    test("do not count as failures of an endpoint", async () => {
       const { gateway } = await start({ maxConnections: 1 });
       await ask(gateway);
       for (let i = 0; i < 6; i++) {

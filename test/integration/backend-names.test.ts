@@ -1,11 +1,11 @@
-/** A backend that is named by a host name is all of its addresses, as long as they are its addresses. */
+/** A backend with a host name: its endpoints are the current addresses of the name. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import type { ResolvedName } from "@gatewayproxy/runtime/host-names";
 
-/** A server on each address, all on one port, that says at which address it was reached. */
+/** Starts a server on each address, all on one port; its responses contain the address of the connection. */
 async function startServers(...hosts: readonly string[]) {
   let port = 0;
   const connections = new Map<string, number>();
@@ -13,7 +13,7 @@ async function startServers(...hosts: readonly string[]) {
     const server = createServer((_request, response) => response.end(host));
     server.on("connection", () => connections.set(host, (connections.get(host) ?? 0) + 1));
     await new Promise<void>((resolve) => server.listen(port, host, resolve));
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     port = (server.address() as AddressInfo).port;
     onTestFinished(async () => {
       server.closeAllConnections();
@@ -54,7 +54,7 @@ test("every address of a name is an endpoint, of both families", async () => {
   ]);
 });
 
-test("the server hears the name, not the address", async () => {
+test("the request has the name as its host, not the address", async () => {
   const hosts: (string | undefined)[] = [];
   const server = createServer((request, response) => {
     hosts.push(request.headers.host);
@@ -62,14 +62,14 @@ test("the server hears the name, not the address", async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   const { port } = server.address() as AddressInfo;
   const gateway = await serve(port, () => Promise.resolve({ addresses: ["127.0.0.1"], ttlMs: 60_000 }));
   await fetch(gateway.url());
   expect(hosts).toEqual([`backend.example:${port}`]);
 });
 
-test("a name that changes its addresses takes requests along and keeps the connections of those that stay", async () => {
+test("after a change of its addresses, requests go to the new ones, and the connections to unchanged ones stay open", async () => {
   const { port, connections } = await startServers("127.0.0.1", "127.0.0.2", "127.0.0.3");
   let addresses = ["127.0.0.1", "127.0.0.2"];
   const gateway = await serve(port, () => Promise.resolve({ addresses, ttlMs: 60_000 }));
@@ -81,13 +81,13 @@ test("a name that changes its addresses takes requests along and keeps the conne
   expect(connections.get("127.0.0.2")).toBe(1);
 });
 
-test("a name that cannot be renewed keeps its addresses", async () => {
+test("a name that cannot be resolved again keeps its addresses", async () => {
   const { port } = await startServers("127.0.0.1");
   let questions = 0;
   const resolve = (): Promise<ResolvedName> =>
     questions++ === 0
       ? Promise.resolve({ addresses: ["127.0.0.1"], ttlMs: 60_000 })
-      : Promise.reject(new Error("the name server is away"));
+      : Promise.reject(new Error("the name server is unavailable"));
   const gateway = await serve(port, resolve);
   expect((await fetch(gateway.url())).status).toBe(200);
   gateway.clock.advance(60_000);
@@ -95,7 +95,7 @@ test("a name that cannot be renewed keeps its addresses", async () => {
   expect((await fetch(gateway.url())).status).toBe(200);
 });
 
-test("a name that has no address is answered with 503", async () => {
+test("requests for a name without an address get a 503", async () => {
   const gateway = await serve(80, () => Promise.reject(new Error("no such name")));
   const ended = gateway.nextRecord();
   expect((await fetch(gateway.url())).status).toBe(503);

@@ -1,4 +1,4 @@
-/** What a Service's appProtocol says of its servers: HTTP/2 where it does, HTTP/1.1 and WebSocket everywhere else. */
+/** The protocol of a Service's appProtocol: HTTP/2 for kubernetes.io/h2c, HTTP/1.1 and WebSocket for all others. */
 import { once } from "node:events";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import {
@@ -26,8 +26,8 @@ function serve(port: number, appProtocol: string, options?: Parameters<typeof st
   return startGateway(manifests(gatewayManifest(), serviceManifest("svc", [port], appProtocol), route), options);
 }
 
-/** An HTTP/2 server without TLS that tells each request back; `sessions` are the connections that came. */
-async function startHttp2Backend(respond: (stream: ServerHttp2Stream, headers: object) => void = tellBack) {
+/** An HTTP/2 server without TLS that echoes each request; `sessions` are its connections. */
+async function startHttp2Backend(respond: (stream: ServerHttp2Stream, headers: object) => void = echoRequest) {
   const sessions: ServerHttp2Session[] = [];
   const server = createServer();
   server.on("session", (session) => sessions.push(session));
@@ -40,11 +40,11 @@ async function startHttp2Backend(respond: (stream: ServerHttp2Stream, headers: o
     for (const session of sessions) session.destroy();
     await new Promise((resolve) => server.close(resolve));
   });
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   return { port: (server.address() as AddressInfo).port, sessions };
 }
 
-function tellBack(stream: ServerHttp2Stream, headers: object): void {
+function echoRequest(stream: ServerHttp2Stream, headers: object): void {
   const chunks: Buffer[] = [];
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
   stream.on("end", () => {
@@ -54,7 +54,7 @@ function tellBack(stream: ServerHttp2Stream, headers: object): void {
 }
 
 describe("kubernetes.io/h2c", () => {
-  test("the head of a request goes ahead of a body that has not begun, and may be answered so", async () => {
+  test("the head of a request is sent before its body has begun, and the endpoint may respond then", async () => {
     const { port } = await startHttp2Backend((stream) => {
       stream.respond({ ":status": 403 });
       stream.end("early");
@@ -63,13 +63,13 @@ describe("kubernetes.io/h2c", () => {
     const client = httpRequest(gateway.url(), { method: "POST" });
     client.on("error", () => undefined);
     onTestFinished(() => void client.destroy());
-    const answered = once(client, "response");
+    const received = once(client, "response");
     client.flushHeaders();
-    const [response] = (await answered) as [IncomingMessage];
+    const [response] = (await received) as [IncomingMessage];
     expect([response.statusCode, await text(response)]).toEqual([403, "early"]);
   });
 
-  test("a client's HTTP/1.1 request reaches the endpoint as HTTP/2, with its host, path and body", async () => {
+  test("an HTTP/1.1 request reaches the endpoint as HTTP/2, with its host, path and body", async () => {
     const { port } = await startHttp2Backend();
     const gateway = await serve(port, h2c);
     const response = await fetch(`${gateway.url()}/path?q=1`, {
@@ -90,7 +90,7 @@ describe("kubernetes.io/h2c", () => {
     expect(headers).not.toHaveProperty("host");
   });
 
-  test("requests at the same time share one connection", async () => {
+  test("concurrent requests share one connection", async () => {
     const { port, sessions } = await startHttp2Backend();
     const gateway = await serve(port, h2c);
     const responses = await Promise.all(Array.from({ length: 20 }, () => fetch(gateway.url())));
@@ -98,7 +98,7 @@ describe("kubernetes.io/h2c", () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test("clients that break uploads off, which the endpoint does not read, leave the proxy serving", async () => {
+  test("the proxy serves after clients reset uploads that the endpoint does not read", async () => {
     const { port } = await startHttp2Backend((stream, headers) => {
       if ((headers as Record<string, string>)[":path"] === "/ok") {
         stream.respond({ ":status": 204 }, { endStream: true });
@@ -115,8 +115,8 @@ describe("kubernetes.io/h2c", () => {
     expect((await fetch(`${gateway.url()}/ok`)).status).toBe(204);
   });
 
-  test("an upload is read to its end behind an answer that did not wait for it, so that its connection can be used on", async () => {
-    // `:status: 200` alone (RFC 7541 §A); the endpoint gives no window for the rest of the body, and resets nothing.
+  test("after an early response, the upload is read to its end, so that the connection can be reused", async () => {
+    // `:status: 200` alone (RFC 7541 §A); the endpoint sends no WINDOW_UPDATE for the rest of the body, and no reset.
     const respond = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, Buffer.from([0x88]));
     const port = await startRawHttp2Backend((frames, socket) => {
       for (const { type, stream } of frames) if (type === frameType.headers) socket.write(respond(stream));
@@ -133,10 +133,10 @@ describe("kubernetes.io/h2c", () => {
     };
     expect(await upload()).toEqual([200, "", false]);
     expect(await upload()).toEqual([200, "", true]);
-    // undici lets go of it as well, after four seconds for each.
+    // The test may take 5 s: undici alone would end each upload after four seconds.
   }, 5_000);
 
-  test("an endpoint that leaves (GOAWAY) amid uploads, which it does not read, leaves the proxy serving", async () => {
+  test("the proxy serves after an endpoint sends GOAWAY during uploads that it does not read", async () => {
     const { port, sessions } = await startHttp2Backend((stream, headers) => {
       if ((headers as Record<string, string>)[":path"] === "/ok") {
         stream.respond({ ":status": 204 }, { endStream: true });
@@ -160,7 +160,7 @@ describe("kubernetes.io/h2c", () => {
     await expect.poll(pendingWithoutEndpoint).toBe(0);
   });
 
-  test("requests to an endpoint that refuses connections are answered, each of them", async () => {
+  test("each request to an endpoint with a closed port gets a response", async () => {
     const gateway = await serve(1, h2c);
     const statuses = async () => {
       const responses = await Promise.all(Array.from({ length: 5 }, () => fetch(gateway.url())));
@@ -170,7 +170,7 @@ describe("kubernetes.io/h2c", () => {
     expect(await statuses()).toEqual(Array<number>(5).fill(503));
   });
 
-  test("a request after the endpoint closed its connection opens another", async () => {
+  test("a request after the endpoint closed its connection opens another connection", async () => {
     const { port, sessions } = await startHttp2Backend();
     const gateway = await serve(port, h2c);
     await fetch(gateway.url());
@@ -210,7 +210,7 @@ describe("gRPC through an HTTPRoute", () => {
   });
 });
 
-test("a gRPC answer of trailers only stays one frame, without which its status would not count", async () => {
+test("a gRPC response of trailers only stays one frame, as its status requires", async () => {
   const { port } = await startHttp2Backend((stream) => {
     const fields = { ":status": 200, "content-type": "application/grpc", "grpc-status": "12" };
     stream.respond(fields, { endStream: true });
@@ -225,7 +225,7 @@ test("a gRPC answer of trailers only stays one frame, without which its status w
 });
 
 describe.each(["kubernetes.io/ws", "kubernetes.io/wss", "http", "example.com/own"])("%s", (appProtocol) => {
-  test("is asked in HTTP/1.1", async () => {
+  test("gets HTTP/1.1", async () => {
     const { port, requests } = await startBackend();
     const gateway = await serve(port, `appProtocol: ${appProtocol}`);
     expect((await fetch(gateway.url())).status).toBe(200);

@@ -1,4 +1,4 @@
-/** TLS to backends: BackendTLSPolicies, and the certificate that a Gateway shows. */
+/** TLS to backends: BackendTLSPolicies, and the client certificate of a Gateway. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createSecureServer } from "node:http2";
 import { createServer, type Server } from "node:https";
@@ -42,13 +42,13 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** Answers with the name that it was asked for and the client's certificate, as JSON. */
+  /** Responds with the server name of the handshake and the client's certificate, as JSON. */
   async function startTlsBackend(options: { requestCert?: boolean } = {}): Promise<{ port: number; server: Server }> {
     const backend = createServer(
       { cert: server.cert, key: server.key, ca: authority.authority.cert, ...options },
       (request, response) => {
         const { socket } = request;
-        if (!(socket instanceof TLSSocket)) throw new Error("a TLS server has no other sockets");
+        if (!(socket instanceof TLSSocket)) throw new Error("the socket of a TLS server is no TLSSocket");
         const { subject } = options.requestCert === true ? socket.getPeerCertificate() : {};
         response.end(JSON.stringify({ servername: socket.servername, client: subject?.CN }));
       },
@@ -58,7 +58,7 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       backend.closeAllConnections();
       await new Promise((resolve) => backend.close(resolve));
     });
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     return { port: (backend.address() as AddressInfo).port, server: backend };
   }
 
@@ -76,24 +76,24 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
   }
 
   describe("by a BackendTLSPolicy", () => {
-    test("is asked for by the policy's hostname, whatever the client asked for", async () => {
+    test("gets the policy's hostname as the server name, whatever the client requested", async () => {
       const { port } = await startTlsBackend();
       const gateway = await start(port, policyManifest(`${trusts("ca")}, hostname: api.example.com`));
       expect(await (await fetch(gateway.url())).json()).toEqual({ servername: "api.example.com" });
     });
 
-    test("that has the certificate of another name is not called", async () => {
+    test("with the certificate of another name gets no request", async () => {
       expect(await statusWith(`${trusts("ca")}, hostname: else.example.com`)).toBe(503);
     });
 
-    test("that another authority vouches for is not called", async () => {
+    test("with a certificate of another authority gets no request", async () => {
       expect(await statusWith(`${trusts("others")}, hostname: api.example.com`)).toBe(503);
     });
 
     test.each([
-      ["no authority is known for", (): string => `${trusts("nobody")}, hostname: api.example.com`],
-      ["the parser refuses a policy for", (): string => `${trusts("ca")}, hostname: API.example.com`],
-    ])("that %s is not called in the clear either", async (_case, validation) => {
+      ["has no known authority", (): string => `${trusts("missing")}, hostname: api.example.com`],
+      ["has a policy that the parser rejects", (): string => `${trusts("ca")}, hostname: API.example.com`],
+    ])("that %s gets no request without TLS either", async (_case, validation) => {
       const { port, server: backend } = await startTlsBackend();
       let connections = 0;
       backend.on("connection", () => connections++);
@@ -118,15 +118,19 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       ["another DNS name", "{ type: Hostname, hostname: else.example.com }", 503],
       ["its URI", "{ type: URI, uri: 'spiffe://example.com/api' }", 200],
       ["a longer URI", "{ type: URI, uri: 'spiffe://example.com/api/v2' }", 503],
-      ["one of two names", "{ type: URI, uri: 'spiffe://else' }, { type: Hostname, hostname: api.example.com }", 200],
+      [
+        "has one of two names",
+        "{ type: URI, uri: 'spiffe://else' }, { type: Hostname, hostname: api.example.com }",
+        200,
+      ],
       ["a wildcard that it does not have", '{ type: Hostname, hostname: "*.example.com" }', 503],
     ])("subjectAltNames with %s", async (_case, names, status) => {
-      // The hostname is asked for and no longer verified.
+      // The hostname is sent in SNI but not verified.
       const hostname = "hostname: selects.example.com";
       expect(await statusWith(`${trusts("ca")}, ${hostname}, subjectAltNames: [${names}]`)).toBe(status);
     });
 
-    test("that names a port goes before one that names the Service", async () => {
+    test("for a port takes precedence over a policy for the Service", async () => {
       const { port } = await startTlsBackend();
       const whole = policyManifest(`${trusts("ca")}, hostname: else.example.com`, "a-whole");
       const named = policyManifest(
@@ -138,7 +142,7 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       expect((await fetch(gateway.url())).status).toBe(200);
     });
 
-    test("follows a change of the authority", async () => {
+    test("uses a changed authority", async () => {
       const { port } = await startTlsBackend();
       const service = serviceManifest("svc", [port]);
       const policy = policyManifest(`${trusts("ca")}, hostname: api.example.com`);
@@ -155,7 +159,7 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
       secure.on("request", (request, response) => response.end(request.httpVersion));
       await new Promise<void>((resolve) => secure.listen(0, "127.0.0.1", resolve));
       onTestFinished(() => void secure.close());
-      // A TCP server that listens has such an address.
+      // A listening TCP server has such an address.
       const { port } = secure.address() as AddressInfo;
       const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
       const policy = policyManifest(`${trusts("ca")}, hostname: api.example.com`);
@@ -165,8 +169,8 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
     });
   });
 
-  describe("that asks for a certificate", () => {
-    test("is shown the Gateway's, and that of no other Gateway", async () => {
+  describe("that requests a client certificate", () => {
+    test("gets that of the Gateway, and of no other Gateway", async () => {
       const { port } = await startTlsBackend({ requestCert: true });
       const certificate = "tls: { backend: { clientCertificateRef: { name: client } } }";
       const gateway = await startGateway(
@@ -181,7 +185,7 @@ describeWith(["openssl"], "a backend over TLS", ({ openssl }) => {
         ),
       );
       expect(await (await fetch(gateway.url())).json()).toMatchObject({ client: "client" });
-      // In TLS 1.3 a server refuses when the client has begun to send.
+      // In TLS 1.3 a server rejects the certificate after the client has begun to send.
       expect([502, 503]).toContain((await fetch(gateway.url(81))).status);
       expect(gateway.records[0]?.backend).toBe("Service/default/svc:80 for default/web");
     });

@@ -1,4 +1,4 @@
-/** Endpoints that fail are left out for a while and come back; what is known of each can be read. */
+/** Endpoints that fail are ejected for a time and return; the state of each can be read. */
 import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
@@ -18,8 +18,8 @@ function serviceOn(...backends: readonly TestBackend[]): string {
   return manifests(gatewayManifest(), serviceManifest("svc", ports), route);
 }
 
-/** Draws the endpoints in turn, so that both get their share whatever they answer. */
-function inTurn(): () => number {
+/** Draws the endpoints in turn, so that both get their share whatever their responses. */
+function alternately(): () => number {
   let draws = 0;
   // One endpoint is drawn first, then its partner.
   return () => (draws++ % 4 < 2 ? 0 : 0.5);
@@ -39,60 +39,60 @@ function stateOf(gateway: TestGateway, { port }: TestBackend) {
   return gateway.dataPlane.endpoints().find(({ address }) => address === `127.0.0.1:${port}`);
 }
 
-/** One endpoint that fails until it is told not to, and one that is well; the first is drawn first. */
+/** One endpoint that fails until `heal` is called, and a healthy one; the failing one is drawn first. */
 async function startPair() {
   let status = 503;
   const serve: RequestListener = (request, response) => {
-    respondWith(request.socket.localPort === ill.port ? status : 200)(request, response);
+    respondWith(request.socket.localPort === failing.port ? status : 200)(request, response);
   };
   const [one, other] = [await startBackend(serve), await startBackend(serve)];
-  // Endpoints stand in the order of their addresses.
-  const [ill, well] = String(one.port) < String(other.port) ? [one, other] : [other, one];
-  const gateway = await startGateway(serviceOn(ill, well), { random: inTurn() });
-  return { ill, well, gateway, heal: () => (status = 200) };
+  // Endpoints are ordered by their addresses.
+  const [failing, healthy] = String(one.port) < String(other.port) ? [one, other] : [other, one];
+  const gateway = await startGateway(serviceOn(failing, healthy), { random: alternately() });
+  return { failing, healthy, gateway, heal: () => (status = 200) };
 }
 
-/** Asks until the endpoint that fails has been left out. */
-async function untilEjected(gateway: TestGateway, ill: TestBackend): Promise<void> {
-  for (let i = 0; i < 200 && stateOf(gateway, ill)?.ejectedForMs === 0; i++) {
+/** Sends requests until the failing endpoint is ejected. */
+async function untilEjected(gateway: TestGateway, failing: TestBackend): Promise<void> {
+  for (let i = 0; i < 200 && stateOf(gateway, failing)?.ejectedForMs === 0; i++) {
     await ask(gateway, 1);
-    // What was measured long ago is not held against it: it is drawn again.
+    // After this time old measurements have no weight: the endpoint is drawn again.
     gateway.clock.advance(10_000);
   }
 }
 
 describe("an endpoint that fails five times in a row", () => {
-  test("is left out, then asked again, and left out for twice as long if it fails again", async () => {
-    const { ill, well, gateway } = await startPair();
-    await untilEjected(gateway, ill);
-    expect(stateOf(gateway, ill)).toMatchObject({ consecutiveFailures: 5, timesEjected: 1 });
-    expect(ill.requests).toHaveLength(5);
+  test("is ejected, then used again, and ejected for twice as long if it fails again", async () => {
+    const { failing, healthy, gateway } = await startPair();
+    await untilEjected(gateway, failing);
+    expect(stateOf(gateway, failing)).toMatchObject({ consecutiveFailures: 5, timesEjected: 1 });
+    expect(failing.requests).toHaveLength(5);
 
-    const served = well.requests.length;
+    const served = healthy.requests.length;
     expect(await ask(gateway, 4)).toEqual([200, 200, 200, 200]);
-    expect(well.requests).toHaveLength(served + 4);
+    expect(healthy.requests).toHaveLength(served + 4);
 
     gateway.clock.advance(15_000);
-    expect(stateOf(gateway, ill)).toMatchObject({ ejectedForMs: 0 });
-    await untilEjected(gateway, ill);
-    expect(stateOf(gateway, ill)).toMatchObject({ timesEjected: 2, consecutiveFailures: 6 });
-    expect(stateOf(gateway, ill)?.ejectedForMs).toBeGreaterThan(9_000);
+    expect(stateOf(gateway, failing)).toMatchObject({ ejectedForMs: 0 });
+    await untilEjected(gateway, failing);
+    expect(stateOf(gateway, failing)).toMatchObject({ timesEjected: 2, consecutiveFailures: 6 });
+    expect(stateOf(gateway, failing)?.ejectedForMs).toBeGreaterThan(9_000);
   });
 
-  test("that is well again serves again, and its past is forgotten", async () => {
-    const { ill, gateway, heal } = await startPair();
-    await untilEjected(gateway, ill);
+  test("that recovers serves again, and its past failures have no effect", async () => {
+    const { failing, gateway, heal } = await startPair();
+    await untilEjected(gateway, failing);
     heal();
     gateway.clock.advance(15_000);
     for (let i = 0; i < 120; i++) {
       await ask(gateway, 1);
       gateway.clock.advance(10_000);
     }
-    expect(stateOf(gateway, ill)).toMatchObject({ timesEjected: 0, consecutiveFailures: 0 });
-    expect(stateOf(gateway, ill)?.health).toBeCloseTo(1, 1);
+    expect(stateOf(gateway, failing)).toMatchObject({ timesEjected: 0, consecutiveFailures: 0 });
+    expect(stateOf(gateway, failing)?.health).toBeCloseTo(1, 1);
   });
 
-  test("stays in where it is the only one", async () => {
+  test("is not ejected if it is the only one", async () => {
     const only = await startBackend(respondWith(500));
     const gateway = await startGateway(serviceOn(only));
     expect(await ask(gateway, 12)).toEqual(Array<number>(12).fill(500));
@@ -100,7 +100,7 @@ describe("an endpoint that fails five times in a row", () => {
   });
 });
 
-test("of endpoints that all fail at least half stay in", async () => {
+test("at most half of the endpoints are ejected, even if all fail", async () => {
   const all = await Promise.all([1, 2, 3, 4].map(() => startBackend(respondWith(500))));
   let draw = 0;
   const gateway = await startGateway(serviceOn(...all), { random: () => (draw = (draw + 0.37) % 1) });
@@ -109,13 +109,13 @@ test("of endpoints that all fail at least half stay in", async () => {
   expect(out).toHaveLength(2);
 });
 
-test("the figures of each endpoint can be read", async () => {
-  const { ill, well, gateway } = await startPair();
+test("the state of each endpoint can be read", async () => {
+  const { failing, healthy, gateway } = await startPair();
   await ask(gateway, 1);
-  expect(stateOf(gateway, ill)).toEqual({
+  expect(stateOf(gateway, failing)).toEqual({
     backend: { key: "Service/default/svc:80", kind: "Service", namespace: "default", name: "svc" },
     endpoint: "svc-0",
-    address: `127.0.0.1:${ill.port}`,
+    address: `127.0.0.1:${failing.port}`,
     health: 0.7,
     requests: 1,
     latencyMs: 0,
@@ -125,10 +125,10 @@ test("the figures of each endpoint can be read", async () => {
     ejectedForMs: 0,
     failsChecks: false,
   });
-  expect(stateOf(gateway, well)).toMatchObject({ endpoint: "svc-1", health: 1, requests: 0 });
+  expect(stateOf(gateway, healthy)).toMatchObject({ endpoint: "svc-1", health: 1, requests: 0 });
 });
 
-test("a request that is tried again counts once for an endpoint, and each time as a failure", async () => {
+test("a request with a retry counts as one request of the endpoint, and each attempt as a failure", async () => {
   const dead = await startBackend((request) => request.socket.destroy());
   const gateway = await startGateway(serviceOn(dead));
   const statuses = await ask(gateway, 7);
@@ -137,14 +137,14 @@ test("a request that is tried again counts once for an endpoint, and each time a
   expect(stateOf(gateway, dead)).toMatchObject({ requests: 7, consecutiveFailures: 14 });
 });
 
-test("what is known of endpoints survives an edit of other things", async () => {
-  const { ill, well, gateway } = await startPair();
+test("an edit of other objects keeps the state of endpoints", async () => {
+  const { failing, healthy, gateway } = await startPair();
   await ask(gateway, 1);
-  await gateway.apply(manifests(serviceOn(ill, well), routeManifest("other", ["backendRefs: []"])));
-  expect(stateOf(gateway, ill)).toMatchObject({ requests: 1, consecutiveFailures: 1 });
+  await gateway.apply(manifests(serviceOn(failing, healthy), routeManifest("other", ["backendRefs: []"])));
+  expect(stateOf(gateway, failing)).toMatchObject({ requests: 1, consecutiveFailures: 1 });
 });
 
-test("clients that break their uploads off are not held against an endpoint", async () => {
+test("uploads that clients reset do not count as failures of the endpoint", async () => {
   const backend = await startBackend((request) => request.resume());
   const gateway = await startGateway(serviceOn(backend));
   for (let i = 0; i < 6; i++) {

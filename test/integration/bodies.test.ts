@@ -1,4 +1,4 @@
-/** Bodies through the door: framing, back-pressure, trailers, and what happens when either side leaves. */
+/** Bodies, end to end: framing, back-pressure, trailers, and the end when either side disconnects. */
 import { request as httpRequest } from "node:http";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -24,8 +24,8 @@ async function serve(port: number): Promise<TestGateway> {
 describe("requests", () => {
   test.each([
     ["a small body of known length", 1_000],
-    ["a body longer than what is held", 300_000],
-  ])("%s arrives whole, with its length", async (_case, bytes) => {
+    ["a body longer than the buffer", 300_000],
+  ])("%s arrives completely, with its length", async (_case, bytes) => {
     const gateway = await serve((await startBackend()).port);
     const response = await fetch(gateway.url(), { method: "POST", body: "x".repeat(bytes) });
     const echo = (await response.json()) as Echo;
@@ -33,7 +33,7 @@ describe("requests", () => {
     expect(echo.headers["content-length"]).toBe(String(bytes));
   });
 
-  test("a body of unknown length arrives chunk by chunk, before it has ended", async () => {
+  test("a body of unknown length arrives chunk by chunk, before its end", async () => {
     const { promise: firstChunk, resolve } = Promise.withResolvers<string>();
     const { port } = await startBackend((request, response) => {
       request.once("data", (chunk: Buffer) => resolve(chunk.toString()));
@@ -41,17 +41,15 @@ describe("requests", () => {
     });
     const gateway = await serve(port);
     const client = httpRequest(gateway.url(), { method: "POST" });
-    const answered = new Promise<number | undefined>((done) =>
-      client.on("response", (r) => done(r.resume().statusCode)),
-    );
+    const status = new Promise<number | undefined>((done) => client.on("response", (r) => done(r.resume().statusCode)));
     client.write("first");
     expect(await firstChunk).toBe("first");
     client.end("last");
-    expect(await answered).toBe(200);
+    expect(await status).toBe(200);
     expect(gateway.records[0]?.requestBytes ?? (await gateway.nextRecord()).requestBytes).toBe(9);
   });
 
-  test("a small body that comes with its head leaves with it, in one write", async () => {
+  test("a small body that arrives with its head is sent with it, in one write", async () => {
     const { promise: firstRead, resolve } = Promise.withResolvers<string>();
     const backend = createServer((socket) => {
       socket.once("data", (chunk) => {
@@ -61,13 +59,13 @@ describe("requests", () => {
     });
     await new Promise<void>((listening) => backend.listen(0, "127.0.0.1", listening));
     onTestFinished(() => void backend.close());
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const gateway = await serve((backend.address() as AddressInfo).port);
     await rawHttp(gateway.url(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
     expect(await firstRead).toMatch(/^POST \/ HTTP\/1\.1\r\n[^]*\r\n\r\nhello$/);
   });
 
-  test("a client that expects 100 Continue is told to go on, and only when its body is wanted", async () => {
+  test("a client that expects 100 Continue gets it, and only when the backend reads the body", async () => {
     const gateway = await serve((await startBackend()).port);
     const { hostname, port } = new URL(gateway.url());
     const socket = connect(Number(port), hostname);
@@ -82,7 +80,7 @@ describe("requests", () => {
     expect(text).toContain('"body":"hello"');
   });
 
-  test("a client that expects 100 Continue and is refused is told so, and its connection is closed", async () => {
+  test("a client that expects 100 Continue gets the response of the backend instead, and its connection is closed", async () => {
     const gateway = await startGateway(gatewayManifest());
     const response = await rawHttp(
       gateway.url(),
@@ -92,7 +90,7 @@ describe("requests", () => {
     expect(response.head.toLowerCase()).toContain("connection: close");
   });
 
-  test("a client that expects 100 Continue and is over a limit is refused without having sent its body", async () => {
+  test("a client that expects 100 Continue and is over a limit gets a 429 before it sends its body", async () => {
     const { port } = await startBackend();
     const gateway = await startGateway(
       manifests(
@@ -111,7 +109,7 @@ describe("requests", () => {
     expect(response.head.toLowerCase()).toContain("connection: close");
   });
 
-  test("a client that goes away ends the call to the backend", async () => {
+  test("a client that disconnects ends the attempt", async () => {
     const { promise: gone, resolve } = Promise.withResolvers<undefined>();
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
     const { port } = await startBackend((_request, response) => {
@@ -129,8 +127,8 @@ describe("requests", () => {
   });
 });
 
-describe("answers", () => {
-  test("a short answer of unknown length gets one, for it is known by then", async () => {
+describe("responses", () => {
+  test("a short response of unknown length gets a content-length, since it is buffered completely", async () => {
     const { port } = await startBackend((_request, response) => {
       response.write("a");
       response.end("b");
@@ -139,7 +137,7 @@ describe("answers", () => {
     expect(await reply.text()).toBe("ab");
   });
 
-  test("HEAD tells the length that GET would have, and nothing of its own", async () => {
+  test("a response to HEAD has the content-length of the response to GET, and no other", async () => {
     const { port } = await startBackend((request, response) => {
       if (request.url === "/known") response.setHeader("content-length", 42);
       response.end();
@@ -176,7 +174,7 @@ describe("answers", () => {
     expect((await reader?.read())?.done).toBe(true);
   });
 
-  test("a slow reader slows the backend down instead of filling our memory", async () => {
+  test("a slow client slows the backend down, and the proxy's memory does not grow", async () => {
     const total = 64 * 1024 * 1024;
     let written = 0;
     const { promise: blocked, resolve } = Promise.withResolvers<number>();
@@ -187,7 +185,7 @@ describe("answers", () => {
           written += chunk.length;
           if (!response.write(chunk)) {
             response.once("drain", fill);
-            // The kernel's buffers take some megabytes; then nothing moves until the reader does.
+            // The kernel's buffers take some megabytes; then nothing moves until the client reads.
             setTimeout(() => resolve(written), 300).unref();
             return;
           }
@@ -218,7 +216,7 @@ describe("answers", () => {
     expect(body).toBe("4\r\nbody\r\n0\r\nx-checksum: abc\r\n\r\n");
   });
 
-  test("an answer that breaks off in the middle does not look whole", async () => {
+  test("a response that the backend resets reaches the client as incomplete", async () => {
     const { port } = await startBackend((_request, response) => {
       response.writeHead(200, { "content-length": 100 });
       response.write("part", () => response.destroy());
@@ -230,7 +228,7 @@ describe("answers", () => {
   });
 });
 
-describe("requests that could mean two things are refused", () => {
+describe("ambiguous requests are rejected", () => {
   const cases: readonly (readonly [string, string, number])[] = [
     ["two Host fields", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400],
     ["a Host with an empty label", "GET / HTTP/1.1\r\nHost: a..example\r\n\r\n", 400],
@@ -254,7 +252,7 @@ describe("requests that could mean two things are refused", () => {
     expect(backend.requests).toHaveLength(0);
   });
 
-  test("the authority of an absolute target counts, not Host", async () => {
+  test("the authority of an absolute target takes precedence over Host", async () => {
     const gateway = await serve((await startBackend()).port);
     const { body } = await rawHttp(
       gateway.url(),

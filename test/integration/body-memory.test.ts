@@ -1,4 +1,4 @@
-/** The memory for request bodies: what happens when they have all of it, and that it is given back. */
+/** The memory for request bodies: the behaviour when all of it is used, and that it is freed. */
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
@@ -17,7 +17,7 @@ import { openFrom } from "../support/proxied-client.ts";
 
 const mib = 1024 * 1024;
 
-/** A gateway whose bodies have 4 MiB, with an LLM backend for `/v1` and another one for all else. */
+/** A gateway whose bodies have 4 MiB, with an LLM backend for `/v1` and another one for all other paths. */
 async function start(rule = "") {
   const held = { bytes: 0 };
   const backend = await startBackend((request, response) => {
@@ -66,7 +66,7 @@ async function withhold(
   return socket;
 }
 
-/** Sends a request and reads what comes until the gateway closes the connection. */
+/** Sends a request and reads until the gateway closes the connection. */
 async function send(gateway: TestGateway, request: string, address = "10.0.0.1"): Promise<string> {
   const socket = openFrom(gateway, address, "").socket;
   const [head = "", ...rest] = request.split("\r\n\r\n");
@@ -76,7 +76,7 @@ async function send(gateway: TestGateway, request: string, address = "10.0.0.1")
   return Buffer.concat(chunks).toString();
 }
 
-/** @returns the answer. */
+/** @returns the response. */
 function complete(gateway: TestGateway, bytes = 100, address?: string): Promise<string> {
   const body = JSON.stringify({ messages: [], pad: "x".repeat(bytes) });
   const head = `POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
@@ -87,14 +87,14 @@ const ok = /^HTTP\/1\.1 200 /;
 const full = /^HTTP\/1\.1 503 /;
 const post = (body: string): string => `POST / HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
-test("a body that must be held gets 503 while others have all, and the memory comes back with their end", async () => {
+test("a body that must be buffered gets 503 while others use all memory, and their end frees it", async () => {
   const { gateway, bodies, backend } = await start();
   const first = await withhold(gateway, bodies, 1.7);
   const second = await withhold(gateway, bodies, 1.2, "10.0.0.2");
   expect(await complete(gateway, 100, "10.0.0.3")).toMatch(ok);
-  const refused = await complete(gateway, mib, "10.0.0.3");
-  expect(refused).toMatch(full);
-  expect(refused).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many request bodies at once$/i);
+  const response = await complete(gateway, mib, "10.0.0.3");
+  expect(response).toMatch(full);
+  expect(response).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many request bodies at once$/i);
   expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BodyMemoryFull", calls: 0 });
   expect(backend.requests).toHaveLength(1);
   first.destroy();
@@ -104,7 +104,7 @@ test("a body that must be held gets 503 while others have all, and the memory co
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 
-test("a client that has its part while memory is tight gets no more, and others do", async () => {
+test("while memory is short, a client with its share gets no more, and others do", async () => {
   const { gateway, bodies } = await start();
   await withhold(gateway, bodies, 2.7);
   await withhold(gateway, bodies, 0.35, "10.0.0.3");
@@ -115,7 +115,7 @@ test("a client that has its part while memory is tight gets no more, and others 
   expect(await complete(gateway, 400_000, "10.0.0.2")).toMatch(ok);
 });
 
-test("small bodies have room that larger ones of any client cannot take", async () => {
+test("small bodies have a reserve that larger ones of any client cannot use", async () => {
   const { gateway, bodies } = await start();
   await withhold(gateway, bodies, 2.9);
   await withhold(gateway, bodies, 0.4, "10.0.0.2");
@@ -124,19 +124,19 @@ test("small bodies have room that larger ones of any client cannot take", async 
   expect(await complete(gateway, 60_000, "10.0.0.3")).toMatch(ok);
 });
 
-test("a body that need not be held goes on without memory, and is whole", async () => {
+test("a body that need not be buffered is forwarded completely without this memory", async () => {
   const { gateway, bodies } = await start();
   await withhold(gateway, bodies, 2.9);
   await withhold(gateway, bodies, 0.4, "10.0.0.2");
   const chunks = "3e8\r\n".concat("x".repeat(1_000), "\r\n").repeat(100);
   const streamed = await send(gateway, `POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`);
   expect(streamed).toMatch(/^HTTP\/1\.1 200 [^]*100000/);
-  // A small one of known length is read whole first.
+  // A small body of known length is read completely first.
   expect(await send(gateway, post("small"))).toMatch(full);
   expect(await send(gateway, "GET / HTTP/1.1\r\n\r\n")).toMatch(ok);
 });
 
-test("uploads that stand still are ended soon once memory gets tight, and not before", async () => {
+test("stalled uploads are ended soon once memory is short, and not before", async () => {
   const { gateway, bodies } = await start();
   const first = await withhold(gateway, bodies, 1.6);
   gateway.clock.advance(10_000);
@@ -152,7 +152,7 @@ test("uploads that stand still are ended soon once memory gets tight, and not be
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 
-test("nothing is kept for another call once an answer has begun", async () => {
+test("a body is not kept for a retry once the response has begun", async () => {
   const { gateway, bodies } = await start();
   const socket = openFrom(gateway, "10.0.0.1", "").socket;
   socket.write("POST /begins HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
@@ -166,7 +166,7 @@ const completion = (fields: string): string => {
   return `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${fields}\r\n${body}`;
 };
 
-test("nothing of an edited body is kept once the backend has it and no other call can follow", async () => {
+test("an edited body is not kept once it is sent and no retry can follow", async () => {
   const { gateway, bodies, held } = await start();
   openFrom(gateway, "10.0.0.1", completion("x-never: yes\r\n"));
   await expect.poll(() => held.bytes).toBeGreaterThan(mib);
@@ -174,7 +174,7 @@ test("nothing of an edited body is kept once the backend has it and no other cal
   expect(gateway.dataPlane.endpoints().map(({ pending }) => pending)).toContain(1);
 });
 
-test("an edited body is kept while a retry may follow, until the answer begins", async () => {
+test("an edited body is kept while a retry may follow, until the response begins", async () => {
   const { gateway, bodies, held } = await start("retry: { codes: [503], attempts: 1 },");
   const client = openFrom(gateway, "10.0.0.1", completion("x-never: yes\r\n"));
   await expect.poll(() => held.bytes).toBeGreaterThan(mib);
@@ -186,12 +186,12 @@ test("an edited body is kept while a retry may follow, until the answer begins",
   expect(bodies.heldBytes).toBe(0);
 });
 
-test("what a worker that died has held is free again", () => {
+test("the memory of a worker that died is freed", () => {
   const memory = createBodyMemory(2);
   const [main, dead, other] = [0, 1, 2].map((worker) => new BodyBudget(memory, worker, mib));
   expect(dead?.openShare("a").growTo(800_000)).toBe(true);
   const share = other?.openShare("a");
-  // The client has its part, in the other worker.
+  // The client has its share, in the other worker.
   expect(share?.growTo(10_000)).toBe(false);
   expect(other?.openShare("b").growTo(500_000)).toBe(false);
   main?.releaseOf(1);

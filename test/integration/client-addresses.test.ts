@@ -1,4 +1,4 @@
-/** A limit by `source.address`: one budget per client, however its address is told and spelled. */
+/** A limit by `source.address`: one counter per client, whatever the source and the spelling of its address. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Echo, startBackend } from "../support/backend.ts";
@@ -14,7 +14,10 @@ import {
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
-/** One request an hour for each value of `key`; `ask` sends a request behind `before`, with these header lines. */
+/**
+ * Allows one request an hour for each value of `key`; `ask` sends a request with these header lines, after the bytes
+ * `before`.
+ */
 async function start(options: TestGatewayOptions, key = "source.address") {
   const backend = await startBackend();
   const gateway = await startGateway(
@@ -37,7 +40,7 @@ function line(address: string): string {
   return `PROXY ${family} ${address} ${destination} 56324 80\r\n`;
 }
 
-/** Version 2 with the IPv6 source address that these groups make. */
+/** Version 2 with the IPv6 source address of these groups. */
 function binary(groups: readonly number[]): string {
   const header = Buffer.alloc(52);
   Buffer.from("\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24", "latin1").copy(header);
@@ -48,28 +51,28 @@ function binary(groups: readonly number[]): string {
 const behindBalancer = { expectsProxyHeader: true };
 
 describe("an IPv6 client", () => {
-  test("has one budget for its /64, and the next network another one", async () => {
+  test("has one counter for its /64, and the next network another one", async () => {
     const { ask } = await start(behindBalancer);
     expect((await ask(line("2001:db8:1:2::1"))).status).toBe(200);
     expect((await ask(line("2001:db8:1:2:ffff:1:2:3"))).status).toBe(429);
     expect((await ask(line("2001:db8:1:3::1"))).status).toBe(200);
   });
 
-  test("has one for the network that the setting says", async () => {
+  test("has one counter for a network of the configured prefix length", async () => {
     const { ask } = await start({ ...behindBalancer, ipv6PrefixLength: 56 });
     expect((await ask(line("2001:db8:1:2::1"))).status).toBe(200);
     expect((await ask(line("2001:db8:1:ff::1"))).status).toBe(429);
     expect((await ask(line("2001:db8:1:100::1"))).status).toBe(200);
   });
 
-  test("has one for its address where an expression asks for that", async () => {
+  test("has one counter for its address if the expression selects that", async () => {
     const { ask } = await start(behindBalancer, "source.exactAddress");
     expect((await ask(line("2001:db8::1"))).status).toBe(200);
     expect((await ask(line("2001:db8::2"))).status).toBe(200);
     expect((await ask(line("2001:0DB8:0::2"))).status).toBe(429);
   });
 
-  test("is told whole to the backend and the log", async () => {
+  test("is reported with its full address to the backend and the log", async () => {
     const { ask, gateway } = await start(behindBalancer);
     const { body } = await ask(line("2001:0DB8:0:0::1"));
     expect((JSON.parse(body) as Echo).headers["x-forwarded-for"]).toBe("2001:db8::1");
@@ -77,7 +80,7 @@ describe("an IPv6 client", () => {
   });
 });
 
-test("every spelling of an address in version 1 has the budget of the address in version 2", async () => {
+test("every spelling of an address in version 1 has the same counter as the address in version 2", async () => {
   const { ask } = await start({ ...behindBalancer, ipv6PrefixLength: 128 });
   const group = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }));
   const spelling = fc.tuple(fc.array(group, { minLength: 8, maxLength: 8 }), fc.boolean(), fc.boolean());
@@ -92,17 +95,17 @@ test("every spelling of an address in version 1 has the budget of the address in
   );
 });
 
-test("an IPv4 client is the same where IPv6 carries its address", async () => {
+test("an IPv4 client has the same counter if its address is mapped into IPv6", async () => {
   const { ask } = await start(behindBalancer);
   expect((await ask(line("1.2.3.4"))).status).toBe(200);
   expect((await ask(line("::ffff:1.2.3.4"))).status).toBe(429);
   expect((await ask(binary([0, 0, 0, 0, 0, 0xffff, 0x102, 0x304]))).status).toBe(429);
-  // NAT64: all of IPv4 is in one /64 there.
+  // NAT64: one /64 contains all of IPv4.
   expect((await ask(line("64:ff9b::102:304"))).status).toBe(429);
   expect((await ask(line("64:ff9b::102:305"))).status).toBe(200);
 });
 
-test("X-Forwarded-For of a trusted proxy is read in every form that proxies write", async () => {
+test("X-Forwarded-For of a trusted proxy is read in every form that proxies send", async () => {
   const { ask } = await start({ trustedHops: 1 });
   const by = async (members: string) => (await ask("", `X-Forwarded-For: ${members}\r\n`)).status;
   expect(await by("junk, 192.0.2.1")).toBe(200);
@@ -113,7 +116,7 @@ test("X-Forwarded-For of a trusted proxy is read in every form that proxies writ
   for (const member of ["[2001:db8::2]", '"[2001:DB8::3]:4711"', "2001:db8::4%eth0"]) {
     expect(await by(member)).toBe(429);
   }
-  // What is no address has the budget of the peer.
+  // A member that is no address has the counter of the peer.
   expect(await by("unknown")).toBe(200);
   expect(await by("_hidden")).toBe(429);
 });

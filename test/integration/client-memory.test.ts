@@ -1,4 +1,4 @@
-/** The memory that connections and heads of requests may take, and who gives way when it is used up. */
+/** The memory bound of connections and request heads, and which connections are closed when it is reached. */
 import { once } from "node:events";
 import { constants } from "node:http2";
 import type { ServerResponse } from "node:http";
@@ -19,10 +19,13 @@ import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { clientPreface, endHeaders, endStream, frame, framesOf, frameType } from "../support/raw-http2.ts";
 
 const kib = 1024;
-/** Of an idle connection without TLS. */
+/** The memory of an idle connection without TLS. */
 const unit = 16 * kib;
 
-/** A gateway behind a load balancer that tells addresses; its backend answers `/held` when `answer` is called. */
+/**
+ * A gateway behind a load balancer that sends client addresses; its backend responds to `/held` when `respond` is
+ * called.
+ */
 async function start(connections: number, requestBytes = 1024 * kib, options: TestGatewayOptions = {}) {
   const held: ServerResponse[] = [];
   const backend = await startBackend((request, response) => {
@@ -45,14 +48,14 @@ async function start(connections: number, requestBytes = 1024 * kib, options: Te
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const getHeld = "GET /held HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/** Opens a connection and has one request answered on it. */
+/** Opens a connection and waits for the response to one request on it. */
 async function openIdle(gateway: TestGateway, address: string): Promise<ProxiedClient> {
   const client = openFrom(gateway, address, get);
-  await answered(client);
+  await receivesStatus(client);
   return client;
 }
 
-async function answered({ text }: ProxiedClient, status = 200): Promise<void> {
+async function receivesStatus({ text }: ProxiedClient, status = 200): Promise<void> {
   await expect.poll(text).toContain(`HTTP/1.1 ${status}`);
 }
 
@@ -62,7 +65,7 @@ async function isClosed({ socket }: ProxiedClient): Promise<void> {
 
 const others = (length: number): readonly string[] => Array.from({ length }, (_, i) => `10.0.1.${i}`);
 
-test("below the bound one address has all connections, as a load balancer does", async () => {
+test("below the bound one address may have all connections, as a load balancer does", async () => {
   const { gateway } = await start(8);
   const clients = await Promise.all(Array.from({ length: 8 }, () => openIdle(gateway, "10.0.0.1")));
   for (const { socket } of clients) expect(socket.destroyed).toBe(false);
@@ -80,7 +83,7 @@ test("the address with the most connections loses its oldest idle one to another
   expect([few, ...many.slice(1)].map(({ socket }) => socket.destroyed)).toEqual([false, false, false]);
 });
 
-test("connections that never send a request give way first", async () => {
+test("connections that never send a request are closed first", async () => {
   const { gateway } = await start(8);
   const silent = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", ""));
   await expect.poll(() => gateway.shed.length).toBe(32);
@@ -88,7 +91,7 @@ test("connections that never send a request give way first", async () => {
   expect(silent.filter(({ socket }) => socket.destroyed).length).toBeGreaterThanOrEqual(32);
 });
 
-test("one address whose connections are all in use gets no more, and keeps those that it has", async () => {
+test("one address whose connections are all in use gets no more, and keeps its connections", async () => {
   const { gateway, held, respond } = await start(4);
   const busy = Array.from({ length: 4 }, () => openFrom(gateway, "10.0.0.1", getHeld));
   await expect.poll(() => held.length).toBe(4);
@@ -96,10 +99,10 @@ test("one address whose connections are all in use gets no more, and keeps those
   await isClosed(further);
   expect(gateway.shed.map(({ reason }) => reason)).toEqual(["newest"]);
   respond();
-  for (const client of busy) await answered(client);
+  for (const client of busy) await receivesStatus(client);
 });
 
-test("requests of an address with many connections do not keep another one out", async () => {
+test("requests of an address with many connections do not block another address", async () => {
   const { gateway, held, respond } = await start(4);
   const busy: ProxiedClient[] = [];
   for (let i = 0; i < 4; i++) {
@@ -110,10 +113,10 @@ test("requests of an address with many connections do not keep another one out",
   await isClosed(busy[3] as ProxiedClient);
   expect(gateway.shed).toContainEqual({ reason: "newest", client: "10.0.0.1" });
   respond();
-  for (const client of busy.slice(0, 3)) await answered(client);
+  for (const client of busy.slice(0, 3)) await receivesStatus(client);
 });
 
-test("addresses of one IPv6 network are one", async () => {
+test("addresses of one IPv6 network count together", async () => {
   const { gateway } = await start(4);
   for (const address of ["2001:db8::1", "2001:db8::2", "10.0.0.2"]) await openIdle(gateway, address);
   for (const address of ["10.0.0.3", "10.0.0.4"]) await openIdle(gateway, address);
@@ -124,8 +127,8 @@ test("addresses of one IPv6 network are one", async () => {
 const unfinished = (bytes: number, fields = ""): string =>
   `GET /held HTTP/1.1\r\nHost: a\r\n${fields}${`x-a: ${"v".repeat(993)}\r\n`.repeat(bytes / 1_000)}`;
 
-/** Has heads counted, again and again, until `isDone`. */
-async function look({ clock }: TestGateway, isDone: () => boolean): Promise<void> {
+/** Lets the gateway count the heads, again and again, until `isDone`. */
+async function countHeads({ clock }: TestGateway, isDone: () => boolean): Promise<void> {
   await expect
     .poll(() => {
       clock.advance(100);
@@ -135,26 +138,26 @@ async function look({ clock }: TestGateway, isDone: () => boolean): Promise<void
 }
 
 const open = (clients: readonly ProxiedClient[]): number => clients.filter(({ socket }) => !socket.destroyed).length;
-/** Whether those that are open, with so much for requests on each, take no more than all of the memory. */
+/** Whether the open ones, with this number of bytes for requests on each, take no more than all of the memory. */
 const fits = (clients: readonly ProxiedClient[], bytes: number, connections = 42): boolean =>
   open(clients) * (unit + bytes) <= 1_024 * kib + connections * unit;
 
-test("incomplete heads of one address are bounded, and another address is served meanwhile", async () => {
+test("incomplete heads of one address are bounded, and another address is served at that time", async () => {
   const { gateway } = await start(42, 1_024 * kib);
   const before = openFrom(gateway, "10.0.0.2", "GET / HTTP/1.1\r\nHost: ");
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", unfinished(50_000)));
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
   expect(open(many)).toBeGreaterThan(10);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
   before.socket.write("a\r\n\r\n");
-  await answered(before);
+  await receivesStatus(before);
   await openIdle(gateway, "10.0.0.2");
 });
 
 test("a head that follows a complete request in one write counts", async () => {
   const { gateway } = await start(42, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${get}${unfinished(50_000)}`));
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
 });
 
 const chunked = (path: string, body: string, trailers = ""): string =>
@@ -162,23 +165,23 @@ const chunked = (path: string, body: string, trailers = ""): string =>
 const chunks = (body: string): string => (body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`);
 
 test.each([
-  { name: "a request in chunks that is under way", before: chunked("/held", "x") },
-  { name: "a request in chunks that is answered", before: chunked("/", "x".repeat(3_000)) },
+  { name: "a request in chunks that is in progress", before: chunked("/held", "x") },
+  { name: "a request in chunks that has its response", before: chunked("/", "x".repeat(3_000)) },
   { name: "an empty request in chunks", before: chunked("/held", "") },
   { name: "a request with trailers", before: chunked("/held", "x", "a: b\r\n") },
   { name: "two requests in chunks", before: chunked("/held", "x") + chunked("/held", "y") },
-  { name: "a request in chunks that no rule takes", before: chunked("/unknown", "x".repeat(3_000)) },
-])("a head that comes in one write with the end of $name counts", async ({ before }) => {
+  { name: "a request in chunks that no rule matches", before: chunked("/unknown", "x".repeat(3_000)) },
+])("a head that arrives in one write with the end of $name counts", async ({ before }) => {
   const { gateway } = await start(42, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${before}${unfinished(50_000)}`));
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
 });
 
 test.each([
   { name: "the last chunk", path: "/held", rest: "0\r\n\r\n" },
   { name: "the last bytes of a chunk", path: "/held", rest: `${"x".repeat(500)}\r\n0\r\n\r\n` },
-  { name: "the last chunk of a body that nobody takes", path: "/unknown", rest: `${"x".repeat(500)}\r\n0\r\n\r\n` },
-])("a head that comes in one write with $name counts", async ({ path, rest }) => {
+  { name: "the last chunk of a body that no backend reads", path: "/unknown", rest: `${"x".repeat(500)}\r\n0\r\n\r\n` },
+])("a head that arrives in one write with $name counts", async ({ path, rest }) => {
   const { gateway } = await start(42, 1_024 * kib);
   const [body] = rest.split("\r\n");
   const size = (4_000 + (body === "0" ? 0 : 500)).toString(16);
@@ -186,20 +189,20 @@ test.each([
   const begun = `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${"x".repeat(4_000)}${end}`;
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", begun));
   await expect.poll(() => gateway.dataPlane.tasks().length).toBeGreaterThan(0);
-  await look(gateway, () => many.every(({ socket }) => socket.writableLength === 0));
+  await countHeads(gateway, () => many.every(({ socket }) => socket.writableLength === 0));
   for (const { socket } of many) socket.write(`${rest}${unfinished(50_000)}`);
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
 });
 
-test("a head that follows one that came bit by bit counts", async () => {
+test("a head after one that arrived in small parts counts", async () => {
   const { gateway } = await start(42, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", unfinished(20_000)));
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   for (const { socket } of many) socket.write(`\r\n${unfinished(50_000)}`);
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
 });
 
-test("bodies in chunks of any size, with trailers, are no heads when they have ended", async () => {
+test("bodies in chunks of any size, with trailers, do not count after their end", async () => {
   const { gateway, held, respond } = await start(100, 64 * kib);
   const body = [1, 15, 16, 255, 256, 4_095, 4_096, 20_000].map((size) => chunks("x".repeat(size))).join("");
   const request = `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\na: b\r\nc: d\r\n\r\n`;
@@ -207,7 +210,7 @@ test("bodies in chunks of any size, with trailers, are no heads when they have e
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   respond();
-  for (const client of clients) await answered(client);
+  for (const client of clients) await receivesStatus(client);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   for (const { socket } of clients) socket.write(request.replace("/held", "/unknown"));
   await expect.poll(() => clients.every(({ text }) => text().includes("HTTP/1.1 404"))).toBe(true);
@@ -221,73 +224,73 @@ test("an incomplete trailer section of a body in chunks counts", async () => {
   const trailers = `x-a: ${"v".repeat(993)}\r\n`.repeat(50);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", begun + trailers));
   await expect.poll(() => held.length).toBeGreaterThan(0);
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
   expect(open(many)).toBeGreaterThan(5);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("heads of requests under way are bounded with 503, and another address is served meanwhile", async () => {
+test("heads of requests in progress are bounded with 503, and another address is served at that time", async () => {
   const { gateway, held, respond } = await start(152, 2_048 * kib);
   const other = openFrom(gateway, "10.0.0.2", getHeld);
   // Of a length that the backend accepts too.
   const many = Array.from({ length: 150 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
-  const refused = (): number => many.filter(({ text }) => text().startsWith("HTTP/1.1 503 ")).length;
-  // Those that were refused are idle, and closed before others are refused.
-  await look(gateway, () => open(many) * unit + (150 - refused()) * 20_000 <= 152 * unit + 2_048 * kib);
+  const denied = (): number => many.filter(({ text }) => text().startsWith("HTTP/1.1 503 ")).length;
+  // Connections with a 503 are idle, and are closed before further requests are denied.
+  await countHeads(gateway, () => open(many) * unit + (150 - denied()) * 20_000 <= 152 * unit + 2_048 * kib);
   expect(gateway.records.at(0)).toMatchObject({ status: 503, reason: "HeadMemoryFull" });
-  const [refusal] = many.filter(({ text }) => text() !== "");
-  expect(refusal?.text()).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many requests or too large headers at once$/i);
-  expect(refused()).toBeLessThan(100);
+  const [denial] = many.filter(({ text }) => text() !== "");
+  expect(denial?.text()).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many requests or too large headers at once$/i);
+  expect(denied()).toBeLessThan(100);
   await expect.poll(() => held.length).toBeGreaterThan(0);
   respond();
-  await answered(other);
+  await receivesStatus(other);
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("requests that wait for those before them on their connection count", async () => {
+test("pipelined requests that wait for earlier ones count", async () => {
   const { gateway } = await start(42, 1_024 * kib);
   const two = `${getHeld}${unfinished(50_000)}\r\n`;
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", two));
-  await look(gateway, () => fits(many, 50_000));
+  await countHeads(gateway, () => fits(many, 50_000));
 });
 
 const postHeld = (body: string): string =>
   `POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
 
-test("bodies that end between two looks are no heads, while their responses are awaited and afterwards", async () => {
+test("bodies that end between two counts do not count, before and after their responses", async () => {
   const { gateway, held, respond } = await start(42, 1_024 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, ""));
-  await look(gateway, () => clients.every(({ socket }) => socket.writableLength === 0));
-  // 40 × 60 KB are more than the bound, and all comes between two looks.
+  await countHeads(gateway, () => clients.every(({ socket }) => socket.writableLength === 0));
+  // 40 × 60 KB are more than the bound, and all arrives between two counts.
   for (const { socket } of clients) socket.write(postHeld("x".repeat(60_000)));
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   respond();
-  for (const client of clients) await answered(client);
+  for (const client of clients) await receivesStatus(client);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   expect(gateway.shed).toEqual([]);
 });
 
-test("heads of one address end no request of the others, though these take most of the bound", async () => {
+test("heads of one address end no request of other addresses, even if those use most of the bound", async () => {
   const { gateway, held, respond } = await start(101, 1_536 * kib);
   const clients = others(60).map((address) => openFrom(gateway, address, `${unfinished(12_000)}\r\n`));
   await expect.poll(() => held.length).toBe(60);
   const greedy = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${unfinished(12_000)}\r\n`));
-  await look(gateway, () => greedy.some(({ text }) => text().startsWith("HTTP/1.1 503 ")));
+  await countHeads(gateway, () => greedy.some(({ text }) => text().startsWith("HTTP/1.1 503 ")));
   respond();
-  for (const client of clients) await answered(client);
+  for (const client of clients) await receivesStatus(client);
   expect(gateway.shed.filter(({ client }) => client !== "10.0.0.1")).toEqual([]);
 });
 
-test("of addresses that hold the same, no more give way than have to", async () => {
+test("of addresses with equal use, no more connections are closed than necessary", async () => {
   const { gateway } = await start(21, 1_024 * kib);
   const clients = others(20).map((address) => openFrom(gateway, address, unfinished(60_000)));
-  await look(gateway, () => open(clients) < 20);
+  await countHeads(gateway, () => open(clients) < 20);
   expect(open(clients)).toBeGreaterThan(10);
 });
 
-test("uploads and tunnels are no heads, however much passes", async () => {
+test("bytes of uploads and tunnels do not count, however many", async () => {
   const { gateway, held, respond } = await start(100, 512 * kib);
   const head = "POST /held HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
   const uploads = Array.from({ length: 20 }, () => openFrom(gateway, "10.0.0.1", head));
@@ -295,22 +298,22 @@ test("uploads and tunnels are no heads, however much passes", async () => {
   gateway.clock.advance(100);
   for (const { socket } of uploads) socket.write(`40000\r\n${"x".repeat(0x40000)}\r\n`);
   await expect.poll(() => gateway.dataPlane.endpoints()).toMatchObject([{ pending: 20 }]);
-  await look(gateway, () => uploads.every(({ socket }) => socket.writableLength === 0));
+  await countHeads(gateway, () => uploads.every(({ socket }) => socket.writableLength === 0));
   for (let i = 0; i < 5; i++) gateway.clock.advance(100);
   for (const { socket } of uploads) socket.write("0\r\n\r\n");
   respond();
-  for (const upload of uploads) await answered(upload);
+  for (const upload of uploads) await receivesStatus(upload);
   expect(gateway.shed).toEqual([]);
 });
 
 /** `GET path http` with the authority `a`, by HPACK's static table (RFC 7541 §A). */
 const block = (path: string): Buffer =>
   Buffer.concat([Buffer.from([0x82, 0x86, 0x41, 0x01, 0x61, 0x04, path.length]), Buffer.from(path)]);
-/** SETTINGS_INITIAL_WINDOW_SIZE 0: no body of an answer may be sent. */
+/** SETTINGS_INITIAL_WINDOW_SIZE 0: no response body may be sent. */
 const noWindow = frame(frameType.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]));
 
-/** Sends 100 requests for `path` whose answers it takes nothing of. */
-function openUntaken(gateway: TestGateway, address: string, path: string): ProxiedClient {
+/** Sends 100 requests for `path` and reads none of the responses. */
+function openWithoutReading(gateway: TestGateway, address: string, path: string): ProxiedClient {
   const client = openFrom(gateway, address, clientPreface);
   const asked = Array.from({ length: 100 }, (_, i) =>
     frame(frameType.headers, endHeaders | endStream, 2 * i + 1, block(path)),
@@ -321,7 +324,7 @@ function openUntaken(gateway: TestGateway, address: string, path: string): Proxi
 
 const framesOfType = ({ text }: ProxiedClient, type: number): number =>
   framesOf(Buffer.from(text(), "latin1")).filter((each) => each.type === type).length;
-const underWay = ({ dataPlane }: TestGateway): number =>
+const inProgress = ({ dataPlane }: TestGateway): number =>
   dataPlane.tasks().flatMap(({ children }) => children.flatMap((connection) => connection.children)).length;
 
 /** `POST path`, as `block`. */
@@ -342,12 +345,12 @@ const postHeldH2 = frame(frameType.headers, endHeaders, 1, postBlock("/held"));
 test.each([
   { name: "without another request", before: Buffer.alloc(0), incomplete: openBlock(3, endStream, block("/held")) },
   {
-    name: "behind a request whose body does not come",
+    name: "after a request whose body does not arrive",
     before: postHeldH2,
     incomplete: openBlock(3, endStream, block("/held")),
   },
   {
-    name: "behind a request that waits for its response",
+    name: "after a request that waits for its response",
     before: frame(frameType.headers, endHeaders | endStream, 1, block("/held")),
     incomplete: openBlock(3, endStream, block("/held")),
   },
@@ -356,13 +359,13 @@ test.each([
   const { gateway } = await start(42, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", clientPreface));
   for (const { socket } of many) socket.write(Buffer.concat([settings, before, incomplete]));
-  await look(gateway, () => fits(many, 48_000));
+  await countHeads(gateway, () => fits(many, 48_000));
   expect(open(many)).toBeGreaterThan(5);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a PING", async () => {
+test("frames and uploads of HTTP/2 do not count for a client that acknowledges a PING", async () => {
   const { gateway, held, respond } = await start(42, 512 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, clientPreface));
   const update = frame(frameType.windowUpdate, 0, 0, Buffer.from([0, 0, 0, 1]));
@@ -380,7 +383,7 @@ test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a
     client.socket.write(Buffer.concat([settings, postHeldH2, ...updates, data, data, data]));
   }
   await expect.poll(() => held.length).toBe(40);
-  await look(gateway, () => clients.every((client) => framesOfType(client, frameType.ping) > 0));
+  await countHeads(gateway, () => clients.every((client) => framesOfType(client, frameType.ping) > 0));
   const acknowledgement = (): boolean => clients.every(({ socket }) => socket.writableLength === 0);
   await expect.poll(acknowledgement).toBe(true);
   for (const { socket } of clients) socket.write(frame(frameType.data, endStream, 1));
@@ -390,29 +393,29 @@ test("frames and uploads of HTTP/2 are no heads for a client that acknowledges a
   expect(gateway.shed).toEqual([]);
 });
 
-test("answers of HTTP/2 that cannot leave count as requests under way, and are reset at the bound", async () => {
+test("HTTP/2 responses that cannot be sent count as requests in progress, and are reset at the bound", async () => {
   const { gateway } = await start(10, 512 * kib);
-  const many = Array.from({ length: 8 }, () => openUntaken(gateway, "10.0.0.1", "/none"));
-  // Without a look at the clock, because all may come in one turn of the event loop.
-  await expect.poll(() => underWay(gateway) + gateway.records.length).toBe(100 * many.length);
-  await expect.poll(() => underWay(gateway) * 8.5 * kib).toBeLessThan(1.5 * 512 * kib);
-  expect(underWay(gateway)).toBeGreaterThan(20);
+  const many = Array.from({ length: 8 }, () => openWithoutReading(gateway, "10.0.0.1", "/none"));
+  // Does not advance the clock, because all may arrive in one turn of the event loop.
+  await expect.poll(() => inProgress(gateway) + gateway.records.length).toBe(100 * many.length);
+  await expect.poll(() => inProgress(gateway) * 8.5 * kib).toBeLessThan(1.5 * 512 * kib);
+  expect(inProgress(gateway)).toBeGreaterThan(20);
   expect(gateway.records.filter(({ reason }) => reason === "HeadMemoryFull").length).toBeGreaterThan(600);
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("refused requests of HTTP/2 count while their answers cannot leave, and cost their connection at the bound", async () => {
+test("rejected HTTP/2 requests count while their responses cannot be sent, and at the bound their connection is closed", async () => {
   const { gateway } = await start(10, 1_024 * kib);
-  const many = Array.from({ length: 8 }, () => openUntaken(gateway, "10.0.0.1", "/%zz"));
-  await look(gateway, () => fits(many, 100 * 5.5 * kib, 10));
+  const many = Array.from({ length: 8 }, () => openWithoutReading(gateway, "10.0.0.1", "/%zz"));
+  await countHeads(gateway, () => fits(many, 100 * 5.5 * kib, 10));
   expect(open(many)).toBeGreaterThan(0);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("a refused request of HTTP/2 whose answer the client does not take ends after 10 s", async () => {
+test("a rejected HTTP/2 request whose response the client does not read ends after 10 s", async () => {
   const { gateway } = await start(4);
-  const client = openUntaken(gateway, "10.0.0.1", "/%zz");
+  const client = openWithoutReading(gateway, "10.0.0.1", "/%zz");
   await expect.poll(() => framesOfType(client, frameType.headers)).toBe(100);
   gateway.clock.advance(9_999);
   expect(framesOfType(client, frameType.rstStream)).toBe(0);
@@ -421,9 +424,9 @@ test("a refused request of HTTP/2 whose answer the client does not take ends aft
   expect(gateway.shed).toEqual([]);
 });
 
-test("a connection of HTTP/2 that goes on after 100 of its requests were ended is closed with ENHANCE_YOUR_CALM", async () => {
+test("an HTTP/2 connection that sends requests after 100 of them were ended is closed with ENHANCE_YOUR_CALM", async () => {
   const { gateway } = await start(1, 64 * kib);
-  const client = openUntaken(gateway, "10.0.0.1", "/none");
+  const client = openWithoutReading(gateway, "10.0.0.1", "/none");
   await expect.poll(() => gateway.records.length).toBeGreaterThan(90);
   expect(framesOfType(client, frameType.goaway)).toBe(0);
   const more = Array.from({ length: 50 }, (_, i) =>
@@ -436,32 +439,32 @@ test("a connection of HTTP/2 that goes on after 100 of its requests were ended i
   await openIdle(gateway, "10.0.0.2");
 });
 
-test("an answer that the client does not take keeps no more than it counts", async () => {
+test("a response that the client does not read uses no more memory than it counts", async () => {
   const { gateway } = await start(200, 64 * 1_024 * kib);
-  // What is compiled and cached once.
-  openUntaken(gateway, "10.0.0.1", "/");
-  await expect.poll(() => underWay(gateway)).toBe(100);
+  // Warms up: some things are compiled and cached once.
+  openWithoutReading(gateway, "10.0.0.1", "/");
+  await expect.poll(() => inProgress(gateway)).toBe(100);
   const before = await usedMemory();
-  for (let i = 0; i < 40; i++) openUntaken(gateway, "10.0.0.1", "/");
-  await expect.poll(() => underWay(gateway), { timeout: 10_000 }).toBe(4_100);
+  for (let i = 0; i < 40; i++) openWithoutReading(gateway, "10.0.0.1", "/");
+  await expect.poll(() => inProgress(gateway), { timeout: 10_000 }).toBe(4_100);
   expect((await usedMemory()) - before).toBeLessThan(4_000 * 8.5 * kib);
 });
 
-test("requests of HTTP/1 that wait count by what each takes, however small they are", async () => {
+test("pending HTTP/1 requests count by the memory of each, however small they are", async () => {
   const { gateway } = await start(42, 1_024 * kib);
   const many = Array.from({ length: 40 }, () => openFrom(gateway, "10.0.0.1", `${getHeld}${get.repeat(99)}`));
-  await look(gateway, () => fits(many, 99 * 2.5 * kib));
+  await countHeads(gateway, () => fits(many, 99 * 2.5 * kib));
   expect(open(many)).toBeGreaterThan(0);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "head", client: "10.0.0.1" });
   await openIdle(gateway, "10.0.0.2");
 });
 
 test.each([
-  { name: "behind a hundred that wait", before: getHeld, responses: 101, last: "200" },
-  { name: "behind a refused one", before: "GET / HTTP/1.1\r\n\r\n", responses: 1, last: "400" },
-])("requests $name in one read are not kept", async ({ before, responses, last }) => {
+  { name: "after a hundred that wait", before: getHeld, responses: 101, last: "200" },
+  { name: "after a rejected one", before: "GET / HTTP/1.1\r\n\r\n", responses: 1, last: "400" },
+])("requests $name in one read are discarded", async ({ before, responses, last }) => {
   const { gateway, held, respond } = await start(4, 256 * kib);
-  // Each that is kept counts 2.5 KiB: 600 would cost the connection.
+  // Each kept request counts 2.5 KiB: 600 would exceed the bound of the connection.
   const client = openFrom(gateway, "10.0.0.1", `${before}${get.repeat(600)}`);
   if (before === getHeld) await expect.poll(() => held.length).toBe(1);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
@@ -473,18 +476,18 @@ test.each([
   expect(statuses.at(-1)).toBe(last);
 });
 
-test("requests have the memory that connections leave", async () => {
+test("requests may use the memory that connections leave", async () => {
   // Requests alone have 128 KiB: 15 requests.
   const { gateway, held, respond } = await start(64, 128 * kib);
   const clients = others(40).map((address) => openFrom(gateway, address, getHeld));
   await expect.poll(() => held.length).toBe(40);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   respond();
-  for (const client of clients) await answered(client);
+  for (const client of clients) await receivesStatus(client);
   expect(gateway.shed).toEqual([]);
 });
 
-test("idle connections of one address are closed before requests of others are refused", async () => {
+test("idle connections of one address are closed before requests of others are denied", async () => {
   // 60 idle connections leave 192 KiB to requests, of which 40 take 340 KiB.
   const { gateway, held, respond } = await start(64, 128 * kib);
   await Promise.all(Array.from({ length: 60 }, () => openIdle(gateway, "10.0.0.1")));
@@ -494,10 +497,10 @@ test("idle connections of one address are closed before requests of others are r
   const clients = others(4).map((address) => openFrom(gateway, address, clientPreface));
   for (const { socket } of clients) socket.write(Buffer.concat([settings, ...asked]));
   await expect.poll(() => held.length).toBe(40);
-  await look(gateway, () => gateway.shed.length > 0);
+  await countHeads(gateway, () => gateway.shed.length > 0);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);
   for (const shed of gateway.shed) expect(shed).toEqual({ reason: "idle", client: "10.0.0.1" });
-  // No more than have to.
+  // No more than necessary.
   expect(gateway.shed.length).toBeLessThan(25);
   respond();
   for (const client of clients) await expect.poll(() => framesOfType(client, frameType.headers)).toBe(10);

@@ -1,4 +1,4 @@
-/** What the log tells at debug of single connections of clients: that they open and close, why, and their TLS. */
+/** The debug log of single client connections: that they open and close, why, and their TLS. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
@@ -34,13 +34,13 @@ function logConnections(level = "debug"): LoggedConnections {
   const lines: LoggedLine[] = [];
   const destination = { write: (line: string) => void lines.push(JSON.parse(line) as LoggedLine) };
   const logs = new Logs({ filter: filter.value, clock: new FakeClock(), destination });
-  const told = () => lines.map(({ msg, reason }) => [msg, reason].filter((part) => part !== undefined).join(": "));
+  const logged = () => lines.map(({ msg, reason }) => [msg, reason].filter((part) => part !== undefined).join(": "));
   return {
     connectionLog: logs.logger("proxy::server"),
     lines,
     async closed() {
       await expect.poll(() => lines.at(-1)?.msg).toBe("connection closed");
-      return told();
+      return logged();
     },
   };
 }
@@ -91,7 +91,7 @@ test("a connection of HTTP/2 that its client closes", async () => {
   expect((await logged.closed()).at(-1)).toBe("connection closed: the client closed it");
 });
 
-test("a connection that closes with its answer", async () => {
+test("a connection that the proxy closes after its response", async () => {
   const logged = logConnections();
   dial(await start(logged)).write("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
   expect((await logged.closed()).at(-1)).toBe("connection closed: the proxy closed it");
@@ -103,7 +103,7 @@ test("a connection without the PROXY protocol header that it must begin with", a
   expect((await logged.closed()).at(-1)).toBe("connection closed: it did not begin with a PROXY protocol header");
 });
 
-test("a connection that ends with the shutdown", async () => {
+test("a connection that is closed by a shutdown", async () => {
   const logged = logConnections();
   const gateway = await start(logged);
   const socket = dial(gateway);
@@ -113,7 +113,7 @@ test("a connection that ends with the shutdown", async () => {
   expect((await logged.closed()).at(-1)).toContain("the proxy shuts down");
 });
 
-test("nothing above debug", async () => {
+test("no connection is logged above debug", async () => {
   const logged = logConnections("info");
   const gateway = await start(logged);
   const socket = dial(gateway);
@@ -143,7 +143,7 @@ describeWith(["openssl"], "over TLS", ({ openssl }) => {
     return startGateway(text, { connectionLog: logged.connectionLog });
   }
 
-  test("what a handshake settles", async () => {
+  test("the results of a handshake", async () => {
     const logged = logConnections();
     const gateway = await startTls(logged);
     const options = { ca: authority.authority.cert, servername: "a.example", ALPNProtocols: ["http/1.1"] };
@@ -158,7 +158,7 @@ describeWith(["openssl"], "over TLS", ({ openssl }) => {
     expect(logged.lines[1]).toMatchObject({ serverName: "a.example", version: "TLSv1.3", protocol: "http/1.1" });
   });
 
-  test("why a handshake fails", async () => {
+  test("the error of a handshake", async () => {
     const logged = logConnections();
     const gateway = await startTls(logged);
     await expect(openTls(gateway, { servername: "b.example", rejectUnauthorized: false })).rejects.toThrow();
@@ -168,7 +168,7 @@ describeWith(["openssl"], "over TLS", ({ openssl }) => {
     expect(closed).toMatch(/^connection closed: TLS handshake failed: /);
   });
 
-  test("a client that speaks no TLS", async () => {
+  test("a client without TLS", async () => {
     const logged = logConnections();
     const socket = connect({ port: Number(new URL((await startTls(logged)).url(443)).port), host: "127.0.0.1" });
     onTestFinished(() => void socket.destroy());

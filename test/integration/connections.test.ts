@@ -1,4 +1,4 @@
-/** How long clients' connections stay: no longer than somebody is there. */
+/** A client connection ends when the client disconnects. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
@@ -26,8 +26,8 @@ async function open(gateway: TestGateway): Promise<Socket> {
 
 test.each([
   ["nothing", ""],
-  ["half of HTTP/2's first word", "PR"],
-])("a client that leaves after %s is let go at once", async (_said, bytes) => {
+  ["half of the HTTP/2 preface", "PR"],
+])("the connection of a client that disconnects after %s is closed at once", async (_said, bytes) => {
   const gateway = await startGateway(route((await startBackend(respondWith(200))).port));
   const socket = await open(gateway);
   const closed = once(socket, "end");

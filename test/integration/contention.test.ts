@@ -1,4 +1,4 @@
-/** Who gets on, and who has to make room, while more is asked of an endpoint than it has connections. */
+/** Fairness between clients while an endpoint gets more requests than it has connections. */
 import type { ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
@@ -18,11 +18,11 @@ import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 
 const contendedMs = 3_000;
-/** By when a request that delays others has been noticed. */
-const noticedMs = contendedMs * 1.25;
+/** The time until a request that delays others is ended. */
+const endedMs = contendedMs * 1.25;
 const maxConnections = 4;
 
-/** A backend that answers `/hold…` when told to, all else when it has come whole, behind few connections. */
+/** A backend behind few connections that responds to `/hold…` when the test says so, and to all others at their end. */
 async function start(upstream = {}) {
   const held: ServerResponse[] = [];
   const { port, requests } = await startBackend((request, response) => {
@@ -40,7 +40,7 @@ async function start(upstream = {}) {
   return { gateway, held, paths: () => requests.map(({ url }) => url) };
 }
 
-/** As `openFrom`, and waits until the request has a connection to the backend or waits for one. */
+/** Like `openFrom`; waits until the request has a connection to the backend or is pending. */
 async function send(gateway: TestGateway, address: string, text: string): Promise<ProxiedClient> {
   const before = begun(gateway);
   const client = openFrom(gateway, address, text);
@@ -48,7 +48,7 @@ async function send(gateway: TestGateway, address: string, text: string): Promis
   return client;
 }
 
-/** Requests that were ever made of the backend, those that wait included. */
+/** The number of requests that were ever sent to the backend or became pending. */
 function begun(gateway: TestGateway): number {
   return gateway.dataPlane.endpoints().reduce((sum, { requests }) => sum + requests, 0);
 }
@@ -56,8 +56,8 @@ function begun(gateway: TestGateway): number {
 const upload = "POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
-/** Moves the clock on in steps; before each, `act` may send, and the gateway reads it. */
-async function pass(gateway: TestGateway, ms: number, act: (step: number) => void = () => undefined): Promise<void> {
+/** Advances the clock in steps; before each, `act` may send, and the gateway reads it. */
+async function advance(gateway: TestGateway, ms: number, act: (step: number) => void = () => undefined): Promise<void> {
   const steps = 16;
   for (let i = 0; i < steps; i++) {
     act(i);
@@ -66,41 +66,41 @@ async function pass(gateway: TestGateway, ms: number, act: (step: number) => voi
   }
 }
 
-describe("uploads that stand still and hold every connection", () => {
-  test("are ended soon once others wait, who are then served", async () => {
+describe("stalled uploads that use every connection", () => {
+  test("are ended soon once other requests wait, and those are served", async () => {
     const { gateway } = await start();
     const slow: ProxiedClient[] = [];
     for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", upload));
     const other = await send(gateway, "10.0.0.2", get("/other"));
-    await pass(gateway, noticedMs);
+    await advance(gateway, endedMs);
     await expect.poll(() => other.text()).toContain("/other");
     await expect.poll(() => slow.map(({ text }) => text().slice(0, 12))).toEqual(slow.map(() => "HTTP/1.1 408"));
     expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
   });
 
-  test("make room too where their answers have begun", async () => {
+  test("are ended too if their responses have begun", async () => {
     const { gateway } = await start();
     const slow: ProxiedClient[] = [];
     const begun = upload.replace("/slow", "/begins");
     for (let i = 0; i < maxConnections; i++) slow.push(await send(gateway, "10.0.0.1", begun));
     await expect.poll(() => slow.every(({ text }) => text().includes("begun"))).toBe(true);
-    await pass(gateway, 10 * noticedMs);
+    await advance(gateway, 10 * endedMs);
     expect(gateway.records).toEqual([]);
     const other = await send(gateway, "10.0.0.2", get("/other"));
-    await pass(gateway, noticedMs);
+    await advance(gateway, endedMs);
     await expect.poll(() => other.text()).toContain("/other");
     expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
   });
 
-  test("are left alone while nobody waits", async () => {
+  test("are not ended while no request waits", async () => {
     const { gateway } = await start();
     for (let i = 0; i < maxConnections; i++) await send(gateway, "10.0.0.1", upload);
-    await pass(gateway, 10 * noticedMs);
+    await advance(gateway, 10 * endedMs);
     expect(gateway.records).toEqual([]);
   });
 });
 
-test("answers that nobody reads make room too, over HTTP/2 with a window of nothing", async () => {
+test("responses that the client does not read are ended too, over HTTP/2 with a window of 0", async () => {
   const { gateway, held } = await start();
   const session = connectHttp2(gateway.url(), {
     settings: { initialWindowSize: 0 },
@@ -116,16 +116,16 @@ test("answers that nobody reads make room too, over HTTP/2 with a window of noth
     session.request({ ":path": "/hold" }).on("error", () => undefined);
   }
   await expect.poll(() => held.length).toBe(maxConnections);
-  // More than what the buffers on the way hold, and without end.
+  // More than the buffers on the way take, and without end.
   for (const response of held) response.write(Buffer.alloc(2_000_000));
-  await pass(gateway, 1_000);
+  await advance(gateway, 1_000);
   const other = await send(gateway, "10.0.0.2", get("/other"));
-  await pass(gateway, noticedMs);
+  await advance(gateway, endedMs);
   await expect.poll(() => other.text()).toContain("/other");
   expect(gateway.records.filter(({ reason }) => reason === "StreamIdleTimeout")).toHaveLength(maxConnections);
 });
 
-test("of uploads that get on alike, the many of one address make room, and the one of another goes on", async () => {
+test("of uploads with equal progress, the many of one address are ended, and the one of another continues", async () => {
   const { gateway, paths } = await start();
   const many: ProxiedClient[] = [];
   for (let i = 0; i < maxConnections - 1; i++) many.push(await send(gateway, "10.0.0.1", upload));
@@ -133,7 +133,7 @@ test("of uploads that get on alike, the many of one address make room, and the o
   const other = await send(gateway, "10.0.0.3", get("/other"));
   // 1,024 bytes a second each, which is enough for one, and not for three.
   const chunk = `f0\r\n${"x".repeat(0xf0)}\r\n`;
-  await pass(gateway, noticedMs, () => {
+  await advance(gateway, endedMs, () => {
     for (const { socket } of [...many, one]) socket.write(chunk);
   });
   await expect.poll(() => other.text()).toContain("/other");
@@ -145,8 +145,8 @@ test("of uploads that get on alike, the many of one address make room, and the o
   expect(paths()).toContain("/other");
 });
 
-describe("requests that wait for a connection", () => {
-  test("are served by turns of their clients' addresses", async () => {
+describe("pending requests", () => {
+  test("are served in turn by client address", async () => {
     const { gateway, held, paths } = await start({ maxConnections: 1 });
     await send(gateway, "10.0.0.1", get("/hold/0"));
     for (let i = 1; i <= 3; i++) await send(gateway, "10.0.0.1", get(`/hold/a${i}`));
@@ -160,7 +160,7 @@ describe("requests that wait for a connection", () => {
     expect(paths()).toEqual(["0", "a1", "b1", "c1", "a2", "b2", "a3"].map((name) => `/hold/${name}`));
   });
 
-  test("give their place to another client where one client has taken them all", async () => {
+  test("of one client that fills the queue are denied to make room for another client", async () => {
     const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 3 });
     await send(gateway, "10.0.0.1", get("/hold/0"));
     const waiting: ProxiedClient[] = [];
@@ -168,7 +168,7 @@ describe("requests that wait for a connection", () => {
     const other = await send(gateway, "10.0.0.2", get("/other"));
     await expect.poll(() => waiting[2]?.text()).toMatch(/^HTTP\/1\.1 503 /);
     expect(gateway.records).toMatchObject([{ path: "/hold/3", reason: "BackendOverloaded" }]);
-    // The one who has the most is the one who is refused.
+    // The client with the most pending requests gets the 503.
     const more = openFrom(gateway, "10.0.0.1", get("/more"));
     await expect.poll(() => more.text()).toMatch(/^HTTP\/1\.1 503 /);
     await expect.poll(() => held.length).toBe(1);
@@ -179,7 +179,7 @@ describe("requests that wait for a connection", () => {
   });
 });
 
-test("an HTTP/2 endpoint that accepts no stream is waited for as long as for a connection, and no longer", async () => {
+test("a request waits for an HTTP/2 endpoint that accepts no stream as long as for a connection", async () => {
   let maxStreams = 0;
   const port = await startRawHttp2Backend((frames, socket) => {
     for (const { type, flags, stream } of frames) {
@@ -197,7 +197,7 @@ test("an HTTP/2 endpoint that accepts no stream is waited for as long as for a c
   const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
     upstream: { maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 },
   });
-  // The first may leave before the endpoint has said how many streams it takes.
+  // The first may be sent before the endpoint has sent its stream limit.
   const first = fetch(gateway.url());
   await expect.poll(() => begun(gateway)).toBe(1);
   await first;
@@ -208,7 +208,7 @@ test("an HTTP/2 endpoint that accepts no stream is waited for as long as for a c
   gateway.clock.advance(6_000);
   expect((await second).status).toBe(503);
   expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BackendOverloaded" });
-  // Over a new connection it may be otherwise.
+  // A new connection may have another limit.
   maxStreams = 10;
   expect((await fetch(gateway.url())).status).toBe(200);
   expect(gateway.dataPlane.endpoints()).toMatchObject([{ pending: 0 }]);

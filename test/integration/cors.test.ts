@@ -1,4 +1,7 @@
-/** CORS through the door: what a browser is told, on which answers, and what of it reaches the backend. */
+/**
+ * CORS, end to end: the response fields for browsers, the responses that have them, and the part that reaches the
+ * backend.
+ */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
@@ -48,7 +51,7 @@ async function serve(
   };
 }
 
-/** The CORS fields of an answer. */
+/** The CORS fields of a response. */
 function corsOf({ headers }: Response): Record<string, string> {
   return Object.fromEntries([...headers].filter(([name]) => name.startsWith("access-control-")));
 }
@@ -57,7 +60,7 @@ const listed =
   "allowOrigins: ['https://www.foo.com', 'https://*.bar.com'], allowMethods: [GET, OPTIONS], allowHeaders: [x-header-1, x-header-2], exposeHeaders: [x-header-3], allowCredentials: true, maxAge: 3600";
 
 describe("preflights", () => {
-  test("an allowed origin gets the configured headers, and the backend no request", async () => {
+  test("an allowed origin gets the configured headers, and the backend gets no request", async () => {
     const { backend, preflight, gateway } = await serve(listed);
     const response = await preflight({
       origin: "https://www.foo.com",
@@ -95,7 +98,7 @@ describe("preflights", () => {
     expect(response.headers.get("access-control-allow-origin")).toBe(status === 204 ? origin : null);
   });
 
-  test("of a wildcard everywhere, with credentials, echoes what was asked and never a star", async () => {
+  test("with wildcards and credentials, the response echoes the request and contains no star", async () => {
     const { preflight } = await serve(
       "allowOrigins: ['*'], allowMethods: ['*'], allowHeaders: ['*'], exposeHeaders: ['*'], allowCredentials: true",
     );
@@ -110,7 +113,7 @@ describe("preflights", () => {
     expect(corsOf(await preflight(asked))).not.toHaveProperty("access-control-allow-headers");
   });
 
-  test("of a wildcard without credentials is the same for every origin", async () => {
+  test("with wildcards and without credentials, the response is the same for every origin", async () => {
     const { preflight } = await serve("allowOrigins: ['*'], allowMethods: [PUT], exposeHeaders: ['*']");
     const response = await preflight({ origin: "https://any.example", "access-control-request-method": "PUT" });
     expect(corsOf(response)).toEqual({
@@ -121,7 +124,7 @@ describe("preflights", () => {
     });
   });
 
-  test("are answered before the limits, and cost nothing", async () => {
+  test("get their response before the limits, and do not count", async () => {
     const { preflight, request } = await serve(listed, { limits: "{ requests: 1, unit: Hours }" });
     const asked = { origin: "https://www.foo.com", "access-control-request-method": "GET" };
     for (let n = 0; n < 3; n++) expect((await preflight(asked)).status).toBe(204);
@@ -130,14 +133,14 @@ describe("preflights", () => {
     expect((await preflight(asked)).status).toBe(204);
   });
 
-  test("belong to the rule of the method that they announce", async () => {
+  test("match the rule of the method that they announce", async () => {
     const { preflight } = await serve(listed, { match: "{ method: PUT }" });
     const asked = { origin: "https://www.foo.com" };
     expect((await preflight({ ...asked, "access-control-request-method": "PUT" })).status).toBe(204);
     expect((await preflight({ ...asked, "access-control-request-method": "POST" })).status).toBe(404);
   });
 
-  test("an OPTIONS that is none goes to the backend", async () => {
+  test("an OPTIONS request that is no preflight goes to the backend", async () => {
     const { backend, preflight } = await serve(listed);
     await preflight({ origin: "https://www.foo.com" });
     await preflight({ "access-control-request-method": "GET" });
@@ -146,7 +149,7 @@ describe("preflights", () => {
 });
 
 describe("other requests", () => {
-  test("an allowed origin may read the answer, whatever the backend says of it", async () => {
+  test("an allowed origin may read the response, whatever CORS fields the backend sends", async () => {
     const { request } = await serve(listed);
     const response = await request("https://www.foo.com");
     expect(await response.text()).toBe("shop");
@@ -158,30 +161,27 @@ describe("other requests", () => {
     expect(response.headers.get("vary")).toBe("Origin");
   });
 
-  test.each([["https://foobar.com"], [undefined]])(
-    "from origin %s are served, without a permission",
-    async (origin) => {
-      const { request, backend } = await serve(listed);
-      const response = await request(origin);
-      expect(response.status).toBe(200);
-      expect(corsOf(response)).toEqual({});
-      expect(response.headers.get("vary")).toBe("Origin");
-      expect(backend.requests).toHaveLength(1);
-    },
-  );
+  test.each([["https://foobar.com"], [undefined]])("from origin %s are served, without CORS fields", async (origin) => {
+    const { request, backend } = await serve(listed);
+    const response = await request(origin);
+    expect(response.status).toBe(200);
+    expect(corsOf(response)).toEqual({});
+    expect(response.headers.get("vary")).toBe("Origin");
+    expect(backend.requests).toHaveLength(1);
+  });
 
-  test("with credentials, exposing all headers means naming them", async () => {
+  test("with credentials, a wildcard of exposed headers becomes their names", async () => {
     const { request } = await serve("allowOrigins: ['*'], exposeHeaders: ['*'], allowCredentials: true");
     const exposed = (await request("https://a.example")).headers.get("access-control-expose-headers");
     expect(exposed?.split(", ")).toContain("x-total");
     expect(exposed).not.toContain("*");
   });
 
-  test("a refusal of ours can be read as well", async () => {
+  test("an allowed origin may read a local reply", async () => {
     const { request } = await serve(listed, { limits: "{ requests: 1, unit: Hours }" });
     await request("https://www.foo.com");
-    const refused = await request("https://www.foo.com");
-    expect(refused.status).toBe(429);
-    expect(refused.headers.get("access-control-allow-origin")).toBe("https://www.foo.com");
+    const response = await request("https://www.foo.com");
+    expect(response.status).toBe(429);
+    expect(response.headers.get("access-control-allow-origin")).toBe("https://www.foo.com");
   });
 });

@@ -1,4 +1,4 @@
-/** Memory of endpoints that no request has used. */
+/** The memory of endpoints that have served no request. */
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { silentLogger } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
@@ -24,14 +24,14 @@ function backendWith(endpoints: number): Backend {
   };
 }
 
-test("an endpoint takes less than 1 KB of a worker until it is called", async () => {
+test("an endpoint takes less than 1 KB of a worker until its first request", async () => {
   const backend = backendWith(count);
   const before = await usedMemory();
   const handle = new BackendHandle(backend, {
     ...defaultUpstream,
     clock: new FakeClock(),
     random: () => 0,
-    resolveName: () => Promise.reject(new Error("no name is asked for")),
+    resolveName: () => Promise.reject(new Error("no name is resolved here")),
     log: silentLogger,
     connectTimeoutMs: 1_000,
     idleTimeoutMs: 1_000,

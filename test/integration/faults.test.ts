@@ -1,4 +1,4 @@
-/** Faults inside the proxy, made by what a test puts into it: they end one request or connection, and are reported. */
+/** Internal errors of the proxy, which the test injects: each ends one request or connection, and is reported. */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
@@ -30,7 +30,7 @@ import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { openTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
 
-const fault = new Error("made by the test");
+const fault = new Error("injected by the test");
 
 /** Throws at every call while `isOn`. */
 class Faulty {
@@ -58,9 +58,9 @@ async function isServed(gateway: TestGateway): Promise<void> {
 test.each([
   ["alone", get],
   ["before another one", get + get],
-  ["that asks to switch protocols", get.replace("\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")],
+  ["with a switch of protocols", get.replace("\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")],
   ["that awaits 100", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"],
-])("a request of HTTP/1 that cannot be begun, %s, ends its connection", async (_, request) => {
+])("an HTTP/1 request that fails at its start, %s, ends its connection", async (_, request) => {
   const faulty = new Faulty();
   const createRequestId = (): string => {
     faulty.throwIfOn();
@@ -74,7 +74,7 @@ test.each([
   await isServed(gateway);
 });
 
-test("a request of HTTP/1 that waited for another one and cannot be begun ends its connection", async () => {
+test("a pipelined HTTP/1 request that fails at its start ends its connection", async () => {
   let ids = 0;
   const createRequestId = (): string => {
     if (++ids === 2) throw fault;
@@ -86,7 +86,7 @@ test("a request of HTTP/1 that waited for another one and cannot be begun ends i
   await isServed(gateway);
 });
 
-test("a request of HTTP/2 that cannot be begun ends its stream, and others of the connection go on", async () => {
+test("an HTTP/2 request that fails at its start ends its stream, and others of the connection continue", async () => {
   const faulty = new Faulty();
   const createRequestId = (): string => {
     faulty.throwIfOn();
@@ -108,7 +108,7 @@ test("a request of HTTP/2 that cannot be begun ends its stream, and others of th
   await once(second, "close");
 });
 
-test("a connection that cannot be taken is closed", async () => {
+test("a connection that fails when it is accepted is closed", async () => {
   const faulty = new Faulty();
   const gateway = await start({ observer: { connectionOpened: () => faulty.throwIfOn() } });
   faulty.isOn = true;
@@ -118,7 +118,7 @@ test("a connection that cannot be taken is closed", async () => {
   await isServed(gateway);
 });
 
-test("a fault while a refusal is recorded is the request's own", async () => {
+test("an error while a local reply is recorded ends only its request", async () => {
   const faulty = new Faulty();
   const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]);
   const gateway = await start({ observer: { denied: () => faulty.throwIfOn() } }, policy);
@@ -142,7 +142,7 @@ test("a timer that fails is reported, and others fire", () => {
   expect([faults, fired]).toEqual([[[fault, "timer"]], 1]);
 });
 
-test("what fails with the answer of a rate limit service ends that call, and the policy decides", async () => {
+test("an error while a response of a rate limit service is read ends that call, and the failure mode decides", async () => {
   const { port } = await startRawService((stream) => respondGrpc(stream, Buffer.from([8, 1])));
   const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Open, ${byAddress}`);
   const faulty = new Faulty();
@@ -163,8 +163,8 @@ describeWith(["openssl"], "a TLS handshake", ({ openssl }) => {
   test.each([
     { name: "the protocol is chosen", failing: 1 },
     { name: "the certificate is chosen", failing: 2 },
-    { name: "the connection is taken", failing: 3 },
-  ])("that fails inside the proxy while $name ends its connection", async ({ failing }) => {
+    { name: "the connection is accepted", failing: 3 },
+  ])("with an internal error while $name ends its connection", async ({ failing }) => {
     const directory = mkdtempSync(join(tmpdir(), "faults-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const authority = new TestAuthority(openssl, directory, "authority");

@@ -1,6 +1,6 @@
 /**
- * Nothing connects to the addresses at which the proxy serves its operator, nor, in a cluster, to loopback, link-local
- * and metadata addresses: by whatever kind of reference, and judged by what a name resolves to at that moment.
+ * The proxy never connects to the addresses of its own servers, nor, in a cluster, to loopback, link-local and metadata
+ * addresses. This applies to every kind of reference, and to the addresses that a name resolves to at that time.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,7 +18,7 @@ import {
 import { ask, byAddress, globalPolicy, manifestsUnder } from "../support/global-policy.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 
-/** As in a cluster. */
+/** The rules in a cluster. */
 const cluster: AddressRules = { own: [], deniesSpecial: true, allowed: [] };
 
 /** A server that must not be reached. */
@@ -33,7 +33,7 @@ async function startForbidden(
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
-  // A TCP server that listens has such an address.
+  // A listening TCP server has such an address.
   return { port: (server.address() as AddressInfo).port, connections: () => connections };
 }
 
@@ -46,7 +46,7 @@ spec: { static: { host: "${host}", port: ${port}${more} } }
 
 const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
 
-/** Only connections are judged, so that each form reaches the place where they are made. */
+/** Applies the rules to connections only, so that every form reaches the connection attempt. */
 function serve(rules: AddressRules, manifest: string, more: Parameters<typeof startGateway>[1] = {}) {
   return startGateway(manifests(gatewayManifest(), manifest, route), { addresses: new AddressGuard(rules), ...more });
 }
@@ -58,15 +58,15 @@ async function outcome(gateway: TestGateway) {
   return { status: response.status, body: await response.text(), reason, calls };
 }
 
-const refused = { status: 500, body: "no valid backend", reason: "ForbiddenAddress", calls: 1 };
+const denied = { status: 500, body: "no valid backend", reason: "ForbiddenAddress", calls: 1 };
 
-describe("where connections are made", () => {
+describe("at a connection attempt", () => {
   test.each(["127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "localhost", "::1", "0:0::0:1"])(
-    "%s is refused",
+    "%s is denied",
     async (host) => {
       const { port, connections } = await startForbidden();
       const gateway = await serve(cluster, backendAt(host, port), { resolveName: () => new Promise(() => undefined) });
-      expect(await outcome(gateway)).toEqual(refused);
+      expect(await outcome(gateway)).toEqual(denied);
       expect(connections()).toBe(0);
     },
   );
@@ -92,11 +92,11 @@ endpoints: [{ addresses: [127.0.0.1] }]
       manifests(gatewayManifest(), backend, routeManifest("r", [`backendRefs: [${ref}]`])),
       { addresses: new AddressGuard(cluster) },
     );
-    expect(await outcome(gateway)).toEqual(refused);
+    expect(await outcome(gateway)).toEqual(denied);
     expect(connections()).toBe(0);
   });
 
-  test("a name is judged by its addresses each time it is resolved", async () => {
+  test("the addresses of a name are checked each time it is resolved", async () => {
     const { port } = await startBackend();
     let addresses = ["127.0.0.1"];
     const gateway = await serve(
@@ -108,13 +108,13 @@ endpoints: [{ addresses: [127.0.0.1] }]
     for (const found of [["127.0.0.2"], ["::ffff:127.0.0.2", "::1"], ["169.254.169.254"]]) {
       addresses = found;
       gateway.clock.advance(1_000);
-      // The answer of the name server comes in a turn of its own.
+      // The result of the resolution arrives in a later turn.
       await new Promise((resolve) => setImmediate(resolve));
-      expect(await outcome(gateway)).toEqual(refused);
+      expect(await outcome(gateway)).toEqual(denied);
     }
   });
 
-  test("of several addresses of a name only the permitted ones are endpoints", async () => {
+  test("of several addresses of a name only the allowed ones are endpoints", async () => {
     const { port } = await startBackend();
     const rules: AddressRules = { own: [], deniesSpecial: true, allowed: [{ host: "127.0.0.1", port }] };
     const gateway = await serve(rules, backendAt("mixed.example", port), {
@@ -124,7 +124,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
     expect(gateway.dataPlane.endpoints().map(({ address }) => address)).toEqual([`127.0.0.1:${port}`]);
   });
 
-  test("mirrors and health checks connect to nothing that is refused", async () => {
+  test("mirrors and health checks do not connect to denied addresses", async () => {
     const backend = await startBackend();
     const hidden = await startForbidden();
     const rules: AddressRules = { own: [], deniesSpecial: true, allowed: [{ host: "127.0.0.1", port: backend.port }] };
@@ -149,7 +149,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
     expect(hidden.connections()).toBe(0);
   });
 
-  test("a rate limit service is not asked at a refused address, and is at the one that is allowed", async () => {
+  test("a rate limit service at a denied address gets no call, and one at an allowed address does", async () => {
     const backend = await startBackend();
     const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ code: "OK" }] }));
     const closed = globalPolicy(`address: "localhost:${service.port}", failureMode: Closed, timeout: 5s, ${byAddress}`);
@@ -172,7 +172,7 @@ endpoints: [{ addresses: [127.0.0.1] }]
   });
 });
 
-describe("where manifests are translated", () => {
+describe("at the translation", () => {
   const guard = new AddressGuard(cluster);
   const addressDenial = (host: string, port: number) => guard.denialReasonOfHost(host, port);
   const translated = async (...documents: readonly string[]) => {
@@ -181,7 +181,7 @@ describe("where manifests are translated", () => {
   };
 
   test.each(["127.0.0.1", "localhost", "2130706433", "169.254.169.254", "::1", "fe80::1"])(
-    "a Backend at %s is not accepted and says why",
+    "a Backend at %s is not accepted, and its condition says why",
     async (host) => {
       const { statuses, problems, backends } = await translated(backendAt(host, 80), route);
       const [condition] = statuses.backends[0]?.conditions ?? [];
@@ -192,14 +192,14 @@ describe("where manifests are translated", () => {
     },
   );
 
-  test("a route to it says so too, and answers 500", async () => {
+  test("a route to it responds with 500", async () => {
     const gateway = await startGateway(manifests(gatewayManifest(), backendAt("127.0.0.1", 80), route), {
       addressDenial,
     });
     expect(await outcome(gateway)).toMatchObject({ status: 500, reason: "InvalidBackend", calls: 0 });
   });
 
-  test("endpoints of a slice at such addresses are left out", async () => {
+  test("endpoints of a slice at denied addresses are ignored", async () => {
     const service = (...addresses: readonly string[]): string => `
 apiVersion: v1
 kind: Service
@@ -226,7 +226,7 @@ endpoints: [${addresses.map((address) => `{ addresses: ["${address}"] }`).join()
     });
   });
 
-  test("a policy whose service is at such an address is told, and its failure mode decides", async () => {
+  test("a policy whose service is at a denied address reports it, and its failure mode decides", async () => {
     const policy = globalPolicy(`address: "127.0.0.1:8081", failureMode: Closed, ${byAddress}`);
     const chat = routeManifest("chat", [`backendRefs: [${backendRef("b")}]`]);
     const { statuses } = await translated(backendAt("10.0.0.1", 80), chat, policy);

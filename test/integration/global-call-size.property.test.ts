@@ -1,4 +1,4 @@
-/** No policy and no request make a call that the rate limit service of this project refuses with its defaults. */
+/** No policy and no request make a call that this project's rate limit service rejects with its defaults. */
 import { defaultCallBounds, defaultMaxCallBytes } from "../../ratelimit-service/src/limiter/call-bounds.ts";
 import { decodeRateLimitRequest } from "../../ratelimit-service/src/transport/grpc/rate-limit-codec.ts";
 import fc from "fast-check";
@@ -26,7 +26,7 @@ const expressions = [
   "llm.requestModel",
   '"constant"',
 ];
-/** With the longest first, as fast-check seldom makes long ones by itself. */
+/** Lists long lengths explicitly, as fast-check seldom makes long texts. */
 const lengths = fc.oneof(fc.constantFrom(0, 1, 170, 512, 2_730, 2_731, 4_096, 8_192, 8_193, 60_000), fc.nat(9_000));
 const unit = fc.constantFrom("a", "\u0000", "\u001f", "\u007f", "\u00ff", "\u20ac", "\ud83d\ude00", "\ud800", "\udc00");
 const text = fc.tuple(unit, lengths).map(([part, length]) => part.repeat(length).slice(0, length));
@@ -51,7 +51,7 @@ const limit = fc.record({
 });
 
 test("a call that is made is within the bounds of the service, and its amounts within those of a counter", () => {
-  let [made, refused, longest] = [0, 0, 0];
+  let [made, rejected, longest] = [0, 0, 0];
   fc.assert(
     fc.property(limit, fc.array(text, { minLength: 5, maxLength: 5 }), fc.maxSafeNat(), (policy, texts, tokens) => {
       const [a = "", b = "", c = "", path = "", model = ""] = texts;
@@ -64,10 +64,10 @@ test("a call that is made is within the bounds of the service, and its amounts w
         (each, index) => describeRequest(compileDescriptor({ ...each, index }, "HTTPRoute/n/r"), view) ?? [],
       );
       if (areValuesTooLong(descriptors)) {
-        refused++;
+        rejected++;
         return;
       }
-      // The calls read nothing else of a limit.
+      // The calls read only this part of a limit.
       const global = policy as unknown as GlobalLimit;
       const charges = descriptors.map((each) => ({ descriptor: each, hits: chargeOf(each.compiled, view, tokens) }));
       for (const { call } of [...decisionCallsOf(global, descriptors), ...chargeCallsOf(global, charges, true)]) {
@@ -85,8 +85,8 @@ test("a call that is made is within the bounds of the service, and its amounts w
     }),
     { numRuns: 300 },
   );
-  // The bounds are met from both sides.
-  expect(refused).toBeGreaterThan(0);
+  // Both sides of the bounds were tested.
+  expect(rejected).toBeGreaterThan(0);
   expect(made).toBeGreaterThan(0);
   expect(longest).toBeGreaterThan(16_384);
 });

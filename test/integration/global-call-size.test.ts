@@ -1,6 +1,6 @@
 /**
- * Long values in descriptors: a client cannot make a call that a rate limit service refuses for its size, so it can neither
- * choose the failure mode nor take the service away from others.
+ * Long values in descriptors: a client cannot cause a call that a rate limit service rejects because of its size, so it
+ * can neither choose the failure mode nor make the service unavailable to others.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,15 +34,15 @@ const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
   response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
 };
 
-describe("a value that a global limit counts by", () => {
+describe("a value of a descriptor", () => {
   test.each([
-    ["as long as accepted", "x".repeat(maxValueBytes), 200],
+    ["of the maximum length", "x".repeat(maxValueBytes), 200],
     ["a byte longer", "x".repeat(maxValueBytes + 1), 431],
     // As UTF-8 a character of Latin-1 takes two bytes.
-    ["as long in UTF-8", "\u00e9".repeat(maxValueBytes / 2), 200],
+    ["of the maximum length in UTF-8", "\u00e9".repeat(maxValueBytes / 2), 200],
     ["longer in UTF-8", "\u00e9".repeat(maxValueBytes / 2 + 1), 431],
-    ["as long as headers may be", "\u00e9".repeat(58_000), 431],
-  ])("%s: the answer is by its bytes", async (_, value, expected) => {
+    ["as long as headers can be", "\u00e9".repeat(58_000), 431],
+  ])("%s: its bytes decide", async (_, value, expected) => {
     const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
@@ -79,7 +79,7 @@ describe("a value that a global limit counts by", () => {
     expect(service.calls).toHaveLength(1);
   });
 
-  test("may be longer where the limit only watches, which then does not ask", async () => {
+  test("may be longer in shadow mode, which then makes no call", async () => {
     const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${threeTimes("Requests")}`);
@@ -89,7 +89,7 @@ describe("a value that a global limit counts by", () => {
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "none" }]);
   });
 
-  test("that is too long for one limit has no service count the request, not even that of another", async () => {
+  test("that is too long for one limit prevents the calls of all limits", async () => {
     const backend = await startBackend(respondWith(200));
     const service = await startScriptedService(allow);
     const byMethod = `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: m, expression: request.method }] }]`;
@@ -106,12 +106,12 @@ describe("a value that a global limit counts by", () => {
   });
 });
 
-describe("a service that refuses calls for their size", () => {
+describe("a service that rejects calls because of their size", () => {
   const tooLarge = { code: status.RESOURCE_EXHAUSTED, details: "message of 348108 bytes, at most 262144 are accepted" };
   const isLong: Script = ({ request }) =>
     (request.descriptors[0]?.entries[0]?.value.length ?? 0) > 1_000 ? tooLarge : { overallCode: "OK" };
 
-  test("is asked for all others, before and after", async () => {
+  test("gets all other calls, before and after", async () => {
     const service = await startScriptedService(isLong);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Requests")}`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
@@ -121,7 +121,7 @@ describe("a service that refuses calls for their size", () => {
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", failuresInARow: 0 }]);
   });
 
-  test("gets the charges of others, and those that it refuses are given up", async () => {
+  test("gets the charges of others, and rejected charges are dropped", async () => {
     const service = await startScriptedService((call, number) =>
       (call.request.descriptors[0]?.hitsAddend?.value ?? "0") === "0" && call.request.hitsAddend === 0
         ? { overallCode: "OK" }
@@ -147,7 +147,7 @@ const isCharge: (call: Parameters<Script>[0]) => boolean = ({ request }) =>
   request.hitsAddend > 0 || (request.descriptors[0]?.hitsAddend?.value ?? "0") !== "0";
 
 describe("a service that fails", () => {
-  test("at one charge each time gets it five times, and those of others", async () => {
+  test("at one charge gets it five times, and gets the charges of others", async () => {
     const internal = { code: status.INTERNAL, details: "no" };
     const isOf = (name: string, { request }: Parameters<Script>[0]) =>
       request.descriptors[0]?.entries[0]?.value === name;
@@ -169,7 +169,7 @@ describe("a service that fails", () => {
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", chargesBuffered: 0 }]);
   });
 
-  test("for want of room at every request is asked no more after a second, until it has room again", async () => {
+  test("at every call because it is full gets no more calls after a second, until it recovers", async () => {
     let hasRoom = false;
     const full = { code: status.RESOURCE_EXHAUSTED, details: "too many requests" };
     const service = await startScriptedService(() => (hasRoom ? { overallCode: "OK" } : full));
@@ -203,7 +203,7 @@ describe("the service of this project with its defaults", () => {
     return service;
   }
 
-  test("takes the longest call that a policy can make", async () => {
+  test("accepts the longest call that a policy can make", async () => {
     const service = await startService("domain: chat\ndescriptors: []\n");
     const name = (at: number): string => `${"\u20ac".repeat(62)}${String(at).padStart(2, "0")}`;
     const entries = Array.from(
@@ -220,14 +220,14 @@ describe("the service of this project with its defaults", () => {
       `address: '127.0.0.1:${service.grpcPort}', timeout: 60s, failureMode: Closed, descriptors: [${descriptors.join(", ")}]`,
     ).replace("domain: chat", `domain: '${domain}'`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
-    // 256 values of 512 bytes are all that a call may have.
+    // 256 values of 512 bytes are the maximum of a call.
     expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}`)).toMatchObject({ status: 200 });
     expect((await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}x`)).status).toBe(431);
     expect(gateway.dataPlane.rateLimitServices()[0]).toMatchObject({ breaker: "closed", failuresInARow: 0 });
     expect(gateway.records.map(({ globalDecisions }) => globalDecisions[0]?.by)).toEqual(["service", undefined]);
   });
 
-  test("answers all clients during and after a burst of long values, whatever the failure mode", async () => {
+  test("serves all clients during and after a burst of long values, whatever the failure mode", async () => {
     const service = await startService(
       "domain: chat\ndescriptors: [{ key: address, rate_limit: { unit: hour, requests_per_unit: 300 } }]\n",
     );

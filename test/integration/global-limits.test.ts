@@ -1,4 +1,4 @@
-/** Global limits through the door, against a service whose answers are written here. */
+/** Global limits, end to end, with a scripted rate limit service. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { respondWith, echo, startBackend, type Echo } from "../support/backend.ts";
@@ -19,9 +19,9 @@ const fine = {
   durationUntilReset: { seconds: 42 },
 } as const;
 const allow: Script = () => ({ overallCode: "OK", statuses: [fine] });
-const refuse: Script = () => ({ overallCode: "OVER_LIMIT", statuses: [over] });
+const deny: Script = () => ({ overallCode: "OVER_LIMIT", statuses: [over] });
 
-/** An LLM backend whose every answer cost `tokens`. */
+/** An LLM backend whose every response has a usage of `tokens`. */
 function costing(tokens: number): Parameters<typeof startBackend>[0] {
   return (request, response) => {
     request.resume();
@@ -36,7 +36,7 @@ function costing(tokens: number): Parameters<typeof startBackend>[0] {
 }
 
 describe("the service decides", () => {
-  test("an allowed request goes on, and tells the service's limit in Envoy's format", async () => {
+  test("an allowed request is forwarded, and its response has the service's limit in Envoy's format", async () => {
     const service = await startScriptedService(allow);
     const backend = await startBackend(respondWith(200, "hello"));
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
@@ -51,8 +51,8 @@ describe("the service decides", () => {
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "service" }]);
   });
 
-  test("a refused request is not forwarded, and is marked whatever service refused it", async () => {
-    const service = await startScriptedService(refuse);
+  test("a denied request is not forwarded, and has x-envoy-ratelimited whatever the service", async () => {
+    const service = await startScriptedService(deny);
     const backend = await startBackend();
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
     const response = await ask(gateway);
@@ -68,8 +68,8 @@ describe("the service decides", () => {
     });
   });
 
-  test("envoyRatelimitedHeader: FromService leaves the mark to the service", async () => {
-    const service = await startScriptedService(refuse);
+  test("envoyRatelimitedHeader: FromService leaves x-envoy-ratelimited to the service", async () => {
+    const service = await startScriptedService(deny);
     const gateway = await serveUnder(
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: FromService, ${byAddress}`),
@@ -77,7 +77,7 @@ describe("the service decides", () => {
     expect((await ask(gateway)).headers.has("x-envoy-ratelimited")).toBe(false);
   });
 
-  test("x-envoy-ratelimited is on no response but a refusal: neither a backend nor the service puts it there", async () => {
+  test("x-envoy-ratelimited of a backend or of the service is removed from responses to allowed requests", async () => {
     const mark = { key: "X-Envoy-RateLimited", value: "true" };
     const service = await startScriptedService(() => ({
       overallCode: "OK",
@@ -100,7 +100,7 @@ describe("the service decides", () => {
     expect(head + body).not.toMatch(/^x-envoy-ratelimited:/im);
   });
 
-  test("headers and body of the service go to the client, its request headers to the backend", async () => {
+  test("the client gets the service's response headers and body, the backend its request headers", async () => {
     const service = await startScriptedService((_call, number) =>
       number === 1
         ? {
@@ -129,14 +129,14 @@ describe("the service decides", () => {
     const { headers } = JSON.parse(passed.body) as Echo;
     expect(headers["x-quota"]).toBe("left");
     expect(headers["host"]).not.toContain("evil");
-    const refused = await ask(gateway);
-    expect([refused.status, refused.body]).toEqual([429, '{"error":"slow down"}']);
-    expect(refused.headers.get("content-type")).toBe("application/json");
-    expect(refused.headers.get("x-envoy-ratelimited")).toBe("true");
+    const denied = await ask(gateway);
+    expect([denied.status, denied.body]).toEqual([429, '{"error":"slow down"}']);
+    expect(denied.headers.get("content-type")).toBe("application/json");
+    expect(denied.headers.get("x-envoy-ratelimited")).toBe("true");
   });
 
-  test("Shadow asks and records, and neither refuses nor shows", async () => {
-    const service = await startScriptedService(refuse);
+  test("Shadow calls the service and records the decision, and neither denies nor adds headers", async () => {
+    const service = await startScriptedService(deny);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${byAddress}`),
@@ -146,8 +146,8 @@ describe("the service decides", () => {
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "shadowDenied" }]);
   });
 
-  test("a refusal is remembered to its reset: whoever hammers an exhausted limit costs no call", async () => {
-    const service = await startScriptedService(refuse);
+  test("a denial is cached until its reset, and requests over the limit make no call", async () => {
+    const service = await startScriptedService(deny);
     const gateway = await serveUnder(
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
@@ -167,8 +167,8 @@ describe("the service decides", () => {
   test.each([
     ["of the limit", "{ requestsPerUnit: 20, unit: Minute }", "chat"],
     ["of the domain", "{ requestsPerUnit: 10, unit: Minute }", "more"],
-  ])("an edit %s is asked about, whatever was refused before", async (_, limitOverride, domain) => {
-    const service = await startScriptedService(refuse);
+  ])("an edit %s makes a call, whatever denials are cached", async (_, limitOverride, domain) => {
+    const service = await startScriptedService(deny);
     const policy = (override: string) =>
       globalPolicy(
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: remote_address, expression: source.address }], limitOverride: ${override} }]`,
@@ -183,7 +183,7 @@ describe("the service decides", () => {
     expect(service.calls).toHaveLength(2);
   });
 
-  test("a remembered refusal never outlasts its window: a reset in whole seconds may be rounded up", async () => {
+  test("a cached denial ends with its window, even if the reset is rounded up to whole seconds", async () => {
     const inSeconds = (seconds: number, nanos: number) => ({
       overallCode: "OVER_LIMIT" as const,
       statuses: [{ ...over, durationUntilReset: { seconds, nanos } }],
@@ -207,7 +207,7 @@ describe("the service decides", () => {
     expect(await callsAfter(1_499)).toBe(3);
   });
 
-  test("a remembered refusal counts the service's own retry-after down", async () => {
+  test("a cached denial decreases the service's retry-after", async () => {
     const service = await startScriptedService(() => ({
       overallCode: "OVER_LIMIT",
       statuses: [over],
@@ -225,7 +225,7 @@ describe("the service decides", () => {
 });
 
 describe("descriptors", () => {
-  test("one whose header is absent does not apply where it says Skip", async () => {
+  test("one whose header is absent does not apply if it has Skip", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -240,18 +240,18 @@ describe("descriptors", () => {
   });
 
   test.each([
-    ['request.headers["x-user"]', "without the header", {}],
-    ['request.headers["x-user"]', "with an empty header", { headers: { "x-user": "" } }],
-    ["unverifiedJwt.sub", "without a token", {}],
-    ['request.query["user"]', "without the parameter", {}],
-    ["int(request.path)", "that it cannot read", {}],
-    ["llm.requestModel", "without a body", {}],
-    ["llm.requestModel", "without a model", { method: "POST", body: "{}" }],
-    ["llm.requestModel", "whose model is null", { method: "POST", body: '{"model":null}' }],
-    ["llm.requestModel", "whose model is a number", { method: "POST", body: '{"model":4}' }],
-    ["llm.requestModel", "that is a form", { method: "POST", body: "--x--" }],
-  ])("%s of a request %s is asked about as a request without a value", async (expression, _what, request) => {
-    const service = await startScriptedService(refuse);
+    ['request.headers["x-user"]', "has no header", {}],
+    ['request.headers["x-user"]', "has an empty header", { headers: { "x-user": "" } }],
+    ["unverifiedJwt.sub", "has no token", {}],
+    ['request.query["user"]', "has no parameter", {}],
+    ["int(request.path)", "has no number", {}],
+    ["llm.requestModel", "has no body", {}],
+    ["llm.requestModel", "has no model", { method: "POST", body: "{}" }],
+    ["llm.requestModel", "has the model null", { method: "POST", body: '{"model":null}' }],
+    ["llm.requestModel", "has a number as the model", { method: "POST", body: '{"model":4}' }],
+    ["llm.requestModel", "is a form", { method: "POST", body: "--x--" }],
+  ])("%s has no value if the request %s", async (expression, _what, request) => {
+    const service = await startScriptedService(deny);
     const backend = await startBackend(respondWith(200));
     const gateway = await serveUnder(
       backend,
@@ -268,7 +268,7 @@ describe("descriptors", () => {
     ["in UTF-16", Buffer.from('{"model":"gpt-5"}', "utf16le"), {}, 400],
     ["with two models", '{"model":"gpt-5","Model":"x"}', {}, 400],
     ["compressed", gzipSync('{"model":"gpt-5"}'), { "content-encoding": "gzip" }, 415],
-  ])("one about the model refuses a body %s", async (_how, body, headers, status) => {
+  ])("one with the model rejects a body %s", async (_how, body, headers, status) => {
     const service = await startScriptedService(allow);
     const backend = await startBackend(respondWith(200));
     const gateway = await serveUnder(
@@ -281,7 +281,7 @@ describe("descriptors", () => {
     expect([service.calls.length, backend.requests.length]).toEqual([0, 0]);
   });
 
-  test("one that is Closed answers 503 while its service is away", async () => {
+  test("one that fails closed denies with 503 while its service is unavailable", async () => {
     const service = await startScriptedService(() => undefined);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -294,7 +294,7 @@ describe("descriptors", () => {
     expect(gateway.records[0]?.reason).toBe("RateLimitServiceFailure");
   });
 
-  test("cost and limitOverride are sent, per descriptor where they differ", async () => {
+  test("cost and limitOverride are sent, per descriptor if they differ", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -320,7 +320,7 @@ describe("descriptors", () => {
     ["5e9", 200, 4_294_967_295],
     ["1e300", 200, 4_294_967_295],
     ["many", 200, 1],
-  ])("a cost of %s is answered %i and counts as %s", async (n, status, hits) => {
+  ])("a cost of %s gets %i and counts as %s", async (n, status, hits) => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -332,7 +332,7 @@ describe("descriptors", () => {
     expect(service.calls.map(({ request }) => request.hitsAddend)).toEqual([hits]);
   });
 
-  test("a cost of 0 asks for nothing to be counted", async () => {
+  test("a cost of 0 makes a call that counts nothing", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -344,7 +344,7 @@ describe("descriptors", () => {
     expect(service.calls[0]?.request.descriptors).toMatchObject([{ hitsAddend: { value: "0" } }]);
   });
 
-  test("the model is read from the request's body, which the backend still gets whole", async () => {
+  test("the model is read from the request's body, which the backend gets completely", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(echo),
@@ -360,7 +360,7 @@ describe("descriptors", () => {
 });
 
 describe("tokens", () => {
-  test("are looked at before, and charged after the response", async () => {
+  test("are checked before the request, and charged after the response", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(costing(120)),
@@ -368,23 +368,23 @@ describe("tokens", () => {
     );
     expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
     await service.received(2);
-    const [look, charge] = service.calls;
-    expect(look?.request.descriptors).toMatchObject([
+    const [check, charge] = service.calls;
+    expect(check?.request.descriptors).toMatchObject([
       { entries: [{ key: "user", value: "ann" }], hitsAddend: { value: "0" } },
     ]);
     expect(charge?.request.hitsAddend).toBe(120);
     expect(charge?.request.descriptors).toMatchObject([{ entries: [{ key: "user", value: "ann" }] }]);
   });
 
-  test("are refused while the budget is gone, and then nothing is charged", async () => {
-    const service = await startScriptedService(refuse);
+  test("deny requests that are over the limit, and those are not charged", async () => {
+    const service = await startScriptedService(deny);
     const backend = await startBackend(costing(120));
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`));
     expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(429);
     expect([backend.requests.length, service.calls.length]).toEqual([0, 1]);
   });
 
-  test("of a stream are charged after its end, which the client gets whole", async () => {
+  test("of a stream are charged after its end, and the client gets the whole stream", async () => {
     const service = await startScriptedService(allow);
     const chunks = [
       'data: {"choices":[]}\n\n',
@@ -405,7 +405,7 @@ describe("tokens", () => {
     expect(service.calls[1]?.request.hitsAddend).toBe(77);
   });
 
-  test("cost what the expression says of the response", async () => {
+  test("have the cost of the expression on the response", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(costing(120)),
@@ -418,7 +418,7 @@ describe("tokens", () => {
     expect(service.calls[1]?.request.hitsAddend).toBe(1 + 119 * 3);
   });
 
-  test("hitsMode: Request looks with one hit, which the charge then leaves out", async () => {
+  test("hitsMode: Request checks with one hit, and the charge is less by that hit", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(costing(120)),
@@ -434,7 +434,7 @@ describe("tokens", () => {
     ]);
   });
 
-  test("hitsMode: Kuadrant looks and reports by Limitador's own methods", async () => {
+  test("hitsMode: Kuadrant checks and reports by the methods of Limitador", async () => {
     const service = await startScriptedService(() => ({ overallCode: "OK" }));
     const gateway = await serveUnder(
       await startBackend(costing(120)),
@@ -449,24 +449,24 @@ describe("tokens", () => {
   });
 });
 
-describe("local and global limits of a policy are one", () => {
-  test("what the local entry refuses never reaches the service", async () => {
+describe("local and global limits of a policy", () => {
+  test("a request that the local limit denies makes no call to the service", async () => {
     const service = await startScriptedService(allow);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
     );
     expect((await ask(gateway)).status).toBe(200);
-    const refused = await ask(gateway);
-    expect([refused.status, refused.limit]).toEqual([429, ["1", "0", "60"]]);
-    expect(refused.headers.has("x-envoy-ratelimited")).toBe(false);
+    const denied = await ask(gateway);
+    expect([denied.status, denied.limit]).toEqual([429, ["1", "0", "60"]]);
+    expect(denied.headers.has("x-envoy-ratelimited")).toBe(false);
     expect(service.calls).toHaveLength(1);
   });
 
   test.each([
     ["the service", ""],
-    ["what stands in for it", "fallback: [{ requests: 1, unit: Minutes }],"],
-  ])("a client that leaves before %s has decided takes no unit with it", async (_, fallback) => {
+    ["the fallback", "fallback: [{ requests: 1, unit: Minutes }],"],
+  ])("a client that disconnects before %s has decided gets a refund", async (_, fallback) => {
     const service = await startScriptedService((_call, number) => (number === 1 ? undefined : allow(_call, number)));
     const gateway = await serveUnder(
       await startBackend(),
@@ -486,7 +486,7 @@ describe("local and global limits of a policy are one", () => {
     expect((await ask(gateway)).status).toBe(200);
   });
 
-  test("what the service refuses gives the local unit back", async () => {
+  test("a denial by the service refunds the local limit", async () => {
     const service = await startScriptedService((_call, number) =>
       number < 4 ? { overallCode: "OVER_LIMIT" } : { overallCode: "OK" },
     );
@@ -502,7 +502,7 @@ describe("local and global limits of a policy are one", () => {
   test.each([
     ["the global one", 3, "5", ["10, 10;w=60", "3", "42"]],
     ["the local one", 9, "5", ["5", "4", "60"]],
-  ])("the headers are of the limit nearest to exhaustion: %s", async (_, limitRemaining, requests, headers) => {
+  ])("the headers show the limit with the least remaining: %s", async (_, limitRemaining, requests, headers) => {
     const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ ...fine, limitRemaining }] }));
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),

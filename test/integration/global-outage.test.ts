@@ -1,4 +1,4 @@
-/** What happens while a rate limit service is away, and when it comes back, step by step on a clock that stands still. */
+/** The loss and the return of a rate limit service, step by step on a fake clock. */
 import { status } from "@grpc/grpc-js";
 import type { RateLimitResponse } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import { describe, expect, test } from "vitest";
@@ -45,7 +45,7 @@ const costing: Parameters<typeof startBackend>[0] = (_request, response) => {
   response.end(JSON.stringify({ usage: { total_tokens: 100 } }));
 };
 
-/** Calls that fail in a row before the breaker opens. */
+/** Consecutive failures that open the breaker. */
 const failuresToOpen = 5;
 
 async function statuses(gateway: TestGateway, count: number, init: RequestInit = {}): Promise<number[]> {
@@ -58,7 +58,7 @@ const deciders = (gateway: TestGateway): unknown[] =>
   gateway.records.map(({ globalDecisions }) => globalDecisions[0]?.by);
 
 describe("the breaker", () => {
-  test("opens after a few failures in a row; from then on nothing is asked and nobody waits", async () => {
+  test("opens after a few consecutive failures; then no call is made and no request waits", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -82,7 +82,7 @@ describe("the breaker", () => {
     ]);
   });
 
-  test("a service that hangs costs a request its timeout and not a moment more; once the breaker is open none waits", async () => {
+  test("a request waits for a service that hangs only until its timeout; once the breaker is open no request waits", async () => {
     const service = await startRawService(() => undefined);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -98,13 +98,13 @@ describe("the breaker", () => {
     gateway.clock.advance(1);
     expect(state()?.breaker).toBe("open");
     expect((await Promise.all(waiting)).map(({ status: code }) => code)).toEqual(new Array<number>(20).fill(200));
-    // Time stands still: whoever waited for anything would wait for ever.
+    // The clock does not advance: a request that waited would never end.
     expect(await statuses(gateway, 50)).toEqual(new Array<number>(50).fill(200));
     expect(service.calls).toBe(20);
     expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
   });
 
-  test("tells operators since when, the last error, and what is remembered of a service", async () => {
+  test("shows its time, the last error, and the caches of a service", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) =>
       isAway ? away : number === 1 ? limited(call, number) : exhausted,
@@ -131,7 +131,7 @@ describe("the breaker", () => {
     ]);
   });
 
-  test("sends one call per pause to see, for which nobody waits, and closes when it is answered", async () => {
+  test("sends one probe per pause, for which no request waits, and closes on its response", async () => {
     let isAway = true;
     const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
     const gateway = await serveUnder(
@@ -143,7 +143,7 @@ describe("the breaker", () => {
     await statuses(gateway, 3);
     await service.received(failuresToOpen + 1);
     isAway = false;
-    // The failed probe's answer is on its way; the next pause begins with it.
+    // The response of the failed probe is being sent; the next pause begins with it.
     await expect
       .poll(() => gateway.clock.pendingTimers > 0 && (gateway.clock.advance(500), service.calls.length))
       .toBe(failuresToOpen + 1);
@@ -153,7 +153,7 @@ describe("the breaker", () => {
     expect(deciders(gateway).slice(-2)).toEqual(["service", "service"]);
   });
 
-  test("closes without a request, so that the first after an idle outage is decided by the service", async () => {
+  test("closes without a request, so that the service decides on the first request after an idle outage", async () => {
     const first = await startScriptedService(() => ({ overallCode: "OK" }));
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -170,7 +170,7 @@ describe("the breaker", () => {
     expect(await statuses(gateway, 1)).toEqual([200]);
   });
 
-  test("a service that refuses calls as such is there, and stays asked", async () => {
+  test("does not count rejected calls as failures: the service still gets calls", async () => {
     const service = await startScriptedService(() => ({ code: status.INVALID_ARGUMENT, details: "bad domain" }));
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -182,7 +182,7 @@ describe("the breaker", () => {
 });
 
 describe("failureMode: Local", () => {
-  test("the policy's fallback admits exactly what it says, as any local limit does", async () => {
+  test("the policy's fallback allows exactly its limit, like any local limit", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -192,15 +192,15 @@ describe("failureMode: Local", () => {
     );
     expect((await ask(gateway)).limit).toEqual(["3", "2", "60"]);
     expect(await statuses(gateway, 4)).toEqual([200, 200, 429, 429]);
-    const refused = await ask(gateway);
-    expect([refused.status, refused.body, ...refused.limit]).toEqual([429, "rate limit exceeded", "3", "0", "60"]);
-    expect(refused.headers.has("x-envoy-ratelimited")).toBe(false);
+    const denied = await ask(gateway);
+    expect([denied.status, denied.body, ...denied.limit]).toEqual([429, "rate limit exceeded", "3", "0", "60"]);
+    expect(denied.headers.has("x-envoy-ratelimited")).toBe(false);
     expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
     gateway.clock.advance(60_000);
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
-  test("a fallback with a key counts each value by itself", async () => {
+  test("a fallback with a key counts each value separately", async () => {
     const fallback = `fallback: [{ requests: 2, unit: Minutes, key: 'request.headers["x-user"]' }]`;
     const policy = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, ${fallback}`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
@@ -213,15 +213,15 @@ describe("failureMode: Local", () => {
   });
 
   test.each([
-    ["by default keeps the fallback's unit", "", "2"],
-    ["gives the fallback's unit back where the policy says so", "\n      refundOn: [BackendError]", "3"],
+    ["is counted by the fallback by default", "", "2"],
+    ["is refunded to the fallback if the policy says so", "\n      refundOn: [BackendError]", "3"],
   ])("a failure of the backend %s", async (_, refundOn, remaining) => {
     const limit = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`);
     const gateway = await serveUnder(await startBackend(respondWith(503)), `${limit.trimEnd()}${refundOn}\n`);
     expect((await ask(gateway)).limit).toEqual(["3", remaining, "60"]);
   });
 
-  test("without a fallback the limits that the service last reported are kept, for the same values", async () => {
+  test("without a fallback the limits that the service last reported apply, to the same values", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
     const gateway = await serveUnder(
@@ -239,7 +239,7 @@ describe("failureMode: Local", () => {
     expect(deciders(gateway).at(-1)).toBe("failureMode");
   });
 
-  /** A service that reports ten a minute until it goes away. */
+  /** A service that reports ten a minute until it becomes unavailable. */
   async function reportingTen(globalFields: string) {
     const report: RateLimitResponse = {
       overallCode: "OK",
@@ -254,33 +254,33 @@ describe("failureMode: Local", () => {
     return {
       gateway,
       edit: (mode: string) => gateway.apply(manifestsUnder(backend, policy(mode))),
-      leave: () => void (isAway = true),
+      fail: () => void (isAway = true),
     };
   }
 
-  test("what the service reported holds for what a request costs, to the unit", async () => {
-    const { gateway, leave } = await reportingTen(
+  test("the reported limit counts the cost of requests exactly", async () => {
+    const { gateway, fail } = await reportingTen(
       `descriptors: [{ entries: [{ name: all, expression: '"all"' }], cost: 'int(request.headers["x-cost"])' }]`,
     );
     const statusAt = async (cost: number) => (await statuses(gateway, 1, { headers: { "x-cost": String(cost) } }))[0];
     await statusAt(1);
-    leave();
+    fail();
     const seen: unknown[] = [];
     for (const cost of [4, 4, 3, 2, 1, 0]) seen.push(await statusAt(cost));
     expect(seen).toEqual([200, 200, 429, 200, 429, 200]);
   });
 
-  test("what the service reported while the policy only watched is enforced once the policy enforces", async () => {
-    const { gateway, edit, leave } = await reportingTen(byAddress);
+  test("a limit that was reported in shadow mode is enforced once the policy enforces", async () => {
+    const { gateway, edit, fail } = await reportingTen(byAddress);
     await edit("Shadow");
     await statuses(gateway, 1);
     await edit("Enforce");
     await statuses(gateway, 1);
-    leave();
+    fail();
     expect(await statuses(gateway, 11)).toEqual([...new Array<number>(10).fill(200), 429]);
   });
 
-  test("a limit that is over and refuses nothing, as in a service's shadow mode, does not begin to", async () => {
+  test("a limit that is over and denies nothing, as in a service's shadow mode, still denies nothing", async () => {
     let response: RateLimitResponse | typeof away = { ...exhausted, overallCode: "OK" };
     const service = await startScriptedService(() => response);
     const gateway = await serveUnder(
@@ -292,7 +292,7 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 200]);
   });
 
-  test("a reported token budget is charged what the policy says that a response costs", async () => {
+  test("a reported token limit is charged the cost that the policy computes from the response", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
     const gateway = await serveUnder(
@@ -306,7 +306,7 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 429, 429]);
   });
 
-  test("routes that the service counts together count together while it is away", async () => {
+  test("routes that the service counts together count together while it is unavailable", async () => {
     let isAway = false;
     const service = await startScriptedService((call, number) => (isAway ? away : limited(call, number)));
     const backend = await startBackend(respondWith(200));
@@ -330,7 +330,7 @@ describe("failureMode: Local", () => {
     expect(seen).toEqual([200, 200, 429, 429]);
   });
 
-  test("shareAcrossReplicas is the whole in a process of its own", async () => {
+  test("shareAcrossReplicas gives a single process the whole limit", async () => {
     const service = await startScriptedService(() => away);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
@@ -341,7 +341,7 @@ describe("failureMode: Local", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
-  test("a service that does not exist is away from the first request on", async () => {
+  test("a service that does not exist is unavailable from the first request", async () => {
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 1, unit: Minutes }]`),
@@ -354,10 +354,10 @@ describe("charges", () => {
   const user = { headers: { "x-user": "ann" } };
 
   test.each([
-    ["the service is away", away],
-    // envoyproxy/ratelimit and ours answer so while their Redis is away.
+    ["the service is unavailable", away],
+    // envoyproxy/ratelimit and our service respond so while their Redis is unavailable.
     ["the service has lost its counters", { code: status.UNKNOWN, details: "redis is not connected" }],
-  ])("are kept while %s, and arrive when it is back", async (_, failure) => {
+  ])("are buffered while %s, and sent when it returns", async (_, failure) => {
     let isAway = true;
     const service = await startScriptedService(() => (isAway ? failure : { overallCode: "OK" }));
     const gateway = await serveUnder(

@@ -1,4 +1,4 @@
-/** A rate limit service that asks for TLS: named by a Backend, with a certificate of the proxy's own, or by a Service. */
+/** A rate limit service behind TLS: referred to by a Backend with a client certificate, or by a Service. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createSecureServer, type SecureServerOptions, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
@@ -26,7 +26,10 @@ describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
   });
   afterAll(() => rmSync(directory, { recursive: true }));
 
-  /** A service that lets everything pass, with a certificate of `ours` for these names; resolves with its port. */
+  /**
+   * A service that allows all requests, with a certificate of the authority `ours` for these names; resolves with its
+   * port.
+   */
   async function startService(names: readonly string[], options: SecureServerOptions = {}): Promise<number> {
     const { cert, key } = ours.issue("server", ...names);
     const service = createSecureServer({ cert, key, ...options });
@@ -37,13 +40,13 @@ describeWith(["openssl"], "a service behind TLS", ({ openssl }) => {
     service.on("sessionError", () => undefined);
     await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void service.close());
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     return (service.address() as AddressInfo).port;
   }
 
   test.each([
-    ["trusts the Backend's authority and shows the Backend's certificate", "ours", 200],
-    ["is not asked when another authority vouches for it", "another", 503],
+    ["gets the Backend's client certificate if the Backend trusts its authority", "ours", 200],
+    ["gets no call with a certificate of another authority", "another", 503],
   ])("%s", async (_, trusted, status) => {
     const client = ours.issue("client", "DNS:proxy");
     const port = await startService(["DNS:ratelimit.internal"], {
@@ -74,15 +77,11 @@ spec: { static: { host: 127.0.0.1, port: ${port}, tls: { hostname: ratelimit.int
   });
 
   test.each([
-    ["of its hostname is asked", "", 200],
-    ["of one of subjectAltNames is asked", "{ type: URI, uri: 'spiffe://example.com/limits' }", 200],
-    ["of none of subjectAltNames is not asked", "{ type: URI, uri: 'spiffe://example.com/else' }", 503],
-    [
-      "of the hostname is not asked where subjectAltNames say otherwise",
-      "{ type: Hostname, hostname: a.example }",
-      503,
-    ],
-  ])("by a BackendTLSPolicy with the certificate %s", async (_, names, status) => {
+    ["of its hostname gets calls", "", 200],
+    ["of one of subjectAltNames gets calls", "{ type: URI, uri: 'spiffe://example.com/limits' }", 200],
+    ["of none of subjectAltNames gets no call", "{ type: URI, uri: 'spiffe://example.com/else' }", 503],
+    ["of the hostname gets no call if subjectAltNames differ", "{ type: Hostname, hostname: a.example }", 503],
+  ])("under a BackendTLSPolicy with the certificate %s", async (_, names, status) => {
     const port = await startService(["DNS:ratelimit.internal", "URI:spiffe://example.com/limits"]);
     const gateway = await serveUnder(
       await startBackend(respondWith(200)),

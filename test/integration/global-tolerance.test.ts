@@ -1,6 +1,6 @@
 /**
- * What other people's rate limit services do, and what must come of it: one test for each. The services speak through
- * grpc-js, or through bare streams where grpc-js would never say such a thing.
+ * The variants of the protocol in other rate limit services, and the expected behaviour: one test for each. The
+ * services use grpc-js, or bare streams for what grpc-js would never send.
  */
 import { createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -23,7 +23,7 @@ async function gatewayTo(port: number, more = ""): Promise<TestGateway> {
   );
 }
 
-/** What a client gets when the service says `answer`. */
+/** The response to a client when the service sends `response`. */
 async function clientSees(response: ScriptedResponse, more = ""): Promise<TestResponse> {
   const service = await startScriptedService(() => response);
   return ask(await gatewayTo(service.port, more));
@@ -33,7 +33,7 @@ const limit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
 const reset = { seconds: 30 };
 
 describe("statuses", () => {
-  test("none at all on OK: the request passes and nothing is said of limits", async () => {
+  test("none at all on OK: the request is allowed, without headers of limits", async () => {
     expect(await clientSees({ overallCode: "OK" })).toMatchObject({ status: 200, limit: [null, null, null] });
   });
 
@@ -43,7 +43,7 @@ describe("statuses", () => {
     expect(response.headers.has("retry-after")).toBe(false);
   });
 
-  test("more than there are descriptors are all looked at", async () => {
+  test("more than there are descriptors are all read", async () => {
     const statuses = [
       { code: "OK", currentLimit: limit, limitRemaining: 5 } as const,
       { code: "OK", currentLimit: { ...limit, unit: "HOUR" }, limitRemaining: 2, durationUntilReset: reset } as const,
@@ -54,7 +54,7 @@ describe("statuses", () => {
     });
   });
 
-  test("one without a limit says nothing", async () => {
+  test("one without a limit adds no headers", async () => {
     const statuses = [
       { code: "OK", limitRemaining: 0 } as const,
       { code: "OK", currentLimit: limit, limitRemaining: 4, durationUntilReset: reset } as const,
@@ -62,7 +62,7 @@ describe("statuses", () => {
     expect((await clientSees({ overallCode: "OK", statuses })).limit).toEqual(["10, 10;w=60", "4", "30"]);
   });
 
-  test("unlimited (4294967295 remaining, no limit) says nothing", async () => {
+  test("unlimited (4294967295 remaining, no limit) adds no headers", async () => {
     const statuses = [{ code: "OK", limitRemaining: 4_294_967_295 } as const];
     expect(await clientSees({ overallCode: "OK", statuses })).toMatchObject({ status: 200, limit: [null, null, null] });
   });
@@ -103,7 +103,7 @@ describe("statuses", () => {
     });
   });
 
-  test("a refusal tells of the limit that refuses longest, not of one that passes", async () => {
+  test("a 429 shows the limit that denies longest, not one that allows", async () => {
     const statuses = [
       {
         code: "OK",
@@ -127,7 +127,7 @@ describe("statuses", () => {
 describe("headers", () => {
   const status = { code: "OVER_LIMIT", currentLimit: limit, durationUntilReset: reset } as const;
 
-  test("of the service win over those made of the statuses", async () => {
+  test("of the service take precedence over those of the statuses", async () => {
     const responseHeadersToAdd = [
       { key: "X-RateLimit-Limit", value: "7, 7;w=1" },
       { key: "X-RateLimit-Remaining", value: "3" },
@@ -140,7 +140,7 @@ describe("headers", () => {
     expect(response.limit).toEqual(["7, 7;w=1", "3", null]);
   });
 
-  test("in mixed case and twice come once", async () => {
+  test("in mixed case and twice are sent once", async () => {
     const responseHeadersToAdd = [
       { key: "X-RateLimit-Limit", value: "7" },
       { key: "x-ratelimit-limit", value: "8" },
@@ -157,7 +157,7 @@ describe("headers", () => {
     expect(response.headers.get("retry-after")).toBe("9");
   });
 
-  test("that would break the message are left out", async () => {
+  test("that are invalid in HTTP are left out", async () => {
     const responseHeadersToAdd = [
       { key: "content-length", value: "9999" },
       { key: "transfer-encoding", value: "chunked" },
@@ -172,13 +172,13 @@ describe("headers", () => {
     );
   });
 
-  test("a raw_body that is no text goes through byte for byte", async () => {
+  test("a raw_body that is no text is sent byte for byte", async () => {
     const rawBody = Buffer.from("zu viele Anfragen — später", "utf8");
     expect((await clientSees({ overallCode: "OVER_LIMIT", rawBody })).body).toBe(rawBody.toString());
   });
 });
 
-describe("failures leave the failure mode to decide", () => {
+describe("on failures the failure mode decides", () => {
   const closed = "failureMode: Closed,";
   const decided = async (gateway: TestGateway): Promise<unknown> => {
     const { status } = await ask(gateway);
@@ -196,7 +196,7 @@ describe("failures leave the failure mode to decide", () => {
     expect(await decided(await gatewayTo(service.port, "failureMode: Open,"))).toEqual([200, "failureMode"]);
   });
 
-  test("no answer: nobody waits longer than the timeout", async () => {
+  test("no response: no request waits longer than the timeout", async () => {
     const service = await startScriptedService(() => undefined);
     const gateway = await gatewayTo(service.port, "timeout: 70ms, failureMode: Closed,");
     const response = ask(gateway);
@@ -216,7 +216,7 @@ describe("failures leave the failure mode to decide", () => {
 
   test.each([
     ["a compressed message", Buffer.from([1, 0, 0, 0, 2, 8, 1])],
-    ["a message shorter than it says", Buffer.from([0, 0, 0, 0, 9, 8, 1])],
+    ["a message shorter than its declared length", Buffer.from([0, 0, 0, 0, 9, 8, 1])],
     ["two messages", Buffer.from([0, 0, 0, 0, 2, 8, 1, 0, 0, 0, 0, 2, 8, 1])],
   ])("%s", async (_, body) => {
     const service = await startRawService((stream) => {
@@ -227,7 +227,7 @@ describe("failures leave the failure mode to decide", () => {
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
   });
 
-  test("an answer without grpc-status", async () => {
+  test("a response without grpc-status", async () => {
     const service = await startRawService((stream) => {
       stream.respond({ ":status": 200 });
       stream.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
@@ -235,7 +235,7 @@ describe("failures leave the failure mode to decide", () => {
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
   });
 
-  test("an HTTP error of something in between", async () => {
+  test("an HTTP error of an intermediary", async () => {
     const service = await startRawService((stream) => {
       stream.respond({ ":status": 502 });
       stream.end("bad gateway");
@@ -243,26 +243,26 @@ describe("failures leave the failure mode to decide", () => {
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
   });
 
-  test("a reset in the middle of a call, which may have been counted and is not sent again", async () => {
+  test("a reset during a call, which may have been counted and is not sent again", async () => {
     const service = await startRawService((stream) => stream.close(2));
     expect(await decided(await gatewayTo(service.port, closed))).toEqual([503, "failureMode"]);
     expect(service.calls).toBe(1);
   });
 
-  test("something that speaks no HTTP/2", async () => {
+  test("a server without HTTP/2", async () => {
     const server = createServer((socket: Socket) =>
       socket.on("error", () => undefined).end("HTTP/1.1 400 Bad Request\r\n\r\n"),
     );
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port } = server.address() as AddressInfo;
     expect(await decided(await gatewayTo(port, closed))).toEqual([503, "failureMode"]);
   });
 });
 
 describe("connections", () => {
-  test("a farewell (GOAWAY) is seen by no request: the call goes on a new connection", async () => {
+  test("a GOAWAY fails no request: the call is made on a new connection", async () => {
     const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port, "failureMode: Closed,");
     expect((await ask(gateway)).status).toBe(200);
@@ -273,7 +273,7 @@ describe("connections", () => {
     expect([service.sessions.length, service.calls]).toEqual([2, 21]);
   });
 
-  test("a call that the service refuses unread (REFUSED_STREAM) is sent once more", async () => {
+  test("a call that the service rejects unread (REFUSED_STREAM) is sent once more", async () => {
     const service = await startRawService((stream, number) => {
       if (number === 1) stream.close(7);
       else respondGrpc(stream, okMessage);
@@ -282,14 +282,14 @@ describe("connections", () => {
     expect(service.calls).toBe(2);
   });
 
-  test("many calls at once share one connection", async () => {
+  test("concurrent calls share one connection", async () => {
     const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port);
     await Promise.all(Array.from({ length: 50 }, () => ask(gateway)));
     expect([service.sessions.length, service.calls]).toEqual([1, 50]);
   });
 
-  test("a service that says no more than a status in its headers is understood", async () => {
+  test("a response with only a status in its headers is accepted", async () => {
     const service = await startRawService((stream) => {
       stream.respond({ ":status": 200, "grpc-status": "14", "grpc-message": "no%20store" }, { endStream: true });
     });

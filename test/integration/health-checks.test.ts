@@ -1,4 +1,4 @@
-/** Active health checks: off by default; where they are on, an endpoint that fails them gets no requests. */
+/** Active health checks: off by default; if they are on, an endpoint that fails them gets no requests. */
 import type { RequestListener } from "node:http";
 import { expect, test } from "vitest";
 import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
@@ -11,11 +11,11 @@ import {
   type TestGateway,
 } from "../support/gateway.ts";
 
-/** The HTTP client's own timeouts run in real time, so a check has more than a loaded machine takes. */
+/** The HTTP client's own timeouts run in real time, so the timeout of a check is longer than a slow machine needs. */
 const healthChecks = { intervalMs: 60_000, timeoutMs: 30_000, path: "/healthz" };
 const upstream = { maxConnections: 10, maxRequests: 100, maxWaiting: 10, maxWaitMs: 1_000, healthChecks };
 
-/** Serves clients, and answers health checks with what `health` says. */
+/** Serves clients, and responds to health checks with the status of `health`. */
 function serving(text: string, health: () => number): RequestListener {
   return (request, response) => {
     const isCheck = request.url === "/healthz";
@@ -27,7 +27,7 @@ function start(...backends: readonly TestBackend[]): Promise<TestGateway> {
   const ports = backends.map(({ port }) => port);
   const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
   let draws = 0;
-  // First checks are spread by chance, here to the end of the interval; later draws are of endpoints.
+  // The first checks are spread at random, here to the end of the interval; later draws are of endpoints.
   const random = (): number => (draws++ < backends.length ? 0.999_999 : (draws * 0.37) % 1);
   return startGateway(manifests(gatewayManifest(), serviceManifest("svc", ports), route), { upstream, random });
 }
@@ -36,12 +36,12 @@ function checksOf(backend: TestBackend): number {
   return backend.requests.filter(({ url }) => url === "/healthz").length;
 }
 
-/** Has every endpoint checked once more. */
+/** Waits until every endpoint is checked once more. */
 async function checkAll(gateway: TestGateway, ...backends: readonly TestBackend[]): Promise<void> {
   const before = backends.map(checksOf);
   gateway.clock.advance(healthChecks.intervalMs);
   await expect.poll(() => backends.every((backend, i) => checksOf(backend) > (before[i] ?? 0))).toBe(true);
-  // A check that waits for its answer has a timer too, but a shorter one.
+  // A check in progress has a timer too, but a shorter one.
   const nextChecks = (): number => gateway.clock.pendingDelaysMs.filter((ms) => ms > healthChecks.timeoutMs).length;
   await expect.poll(nextChecks).toBe(backends.length);
 }
@@ -69,7 +69,7 @@ test("an endpoint that fails three checks gets no requests, until it passes one"
   expect(await reached(gateway)).toEqual(["ill", "well"]);
 });
 
-test("checks say who asks, and are no requests of the endpoint's figures", async () => {
+test("checks have a user agent, and do not count as requests of the endpoint", async () => {
   const backend = await startBackend(serving("", () => 200));
   const gateway = await start(backend);
   await checkAll(gateway, backend);
@@ -80,14 +80,14 @@ test("checks say who asks, and are no requests of the endpoint's figures", async
   expect(gateway.dataPlane.endpoints()).toMatchObject([{ requests: 0 }]);
 });
 
-test("where every endpoint fails its checks all of them serve", async () => {
+test("if every endpoint fails its checks, all of them serve", async () => {
   const backend = await startBackend(serving("served", () => 500));
   const gateway = await start(backend);
   for (let i = 0; i < 3; i++) await checkAll(gateway, backend);
   expect(await reached(gateway)).toEqual(["served"]);
 });
 
-test("an endpoint that goes is asked no more", async () => {
+test("a removed endpoint gets no more checks", async () => {
   const backend = await startBackend(serving("", () => 200));
   const gateway = await start(backend);
   await checkAll(gateway, backend);

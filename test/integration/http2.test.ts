@@ -1,4 +1,4 @@
-/** HTTP/2 with prior knowledge on the port that speaks HTTP/1.1 too. */
+/** HTTP/2 with prior knowledge on a port that serves HTTP/1.1 too. */
 import type { ServerResponse } from "node:http";
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from "node:http2";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -48,7 +48,7 @@ function ask(session: ClientHttp2Session, headers: Record<string, string> = {}, 
 const route = (port: number): string =>
   manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`]));
 
-test("a request and its body arrive as an HTTP/1.1 request would", async () => {
+test("a request and its body arrive like an HTTP/1.1 request", async () => {
   const gateway = await startGateway(route((await startBackend()).port));
   const { headers, body } = await ask(open(gateway.url()), { ":method": "POST", "x-a": "1" }, "hello");
   expect(headers[":status"]).toBe(200);
@@ -65,7 +65,7 @@ test("many streams share a connection", async () => {
   expect(new Set(responses.map(({ body }) => body))).toEqual(new Set(["ok"]));
 });
 
-test("a limit refuses with the same status, headers and text", async () => {
+test("a limit denies with the same status, headers and text", async () => {
   const gateway = await startGateway(
     manifests(
       route((await startBackend(respondWith(200))).port),
@@ -84,7 +84,7 @@ test("a limit refuses with the same status, headers and text", async () => {
   expect(body).toBe("rate limit exceeded");
 });
 
-test("a client that expects 100 Continue is told to go on", async () => {
+test("a client that expects 100 Continue gets it", async () => {
   const gateway = await startGateway(route((await startBackend()).port));
   const stream = open(gateway.url()).request({ ":method": "POST", ":path": "/", expect: "100-continue" });
   const chunks: Buffer[] = [];
@@ -106,12 +106,12 @@ test("trailers pass", async () => {
 });
 
 describe.each([
-  ["a whole request", [frame(frameType.headers, endHeaders | endStream, 1, rootRequest)]],
+  ["a complete request", [frame(frameType.headers, endHeaders | endStream, 1, rootRequest)]],
   [
-    "a request that is still coming",
+    "an incomplete request",
     [frame(frameType.headers, endHeaders, 1, rootRequest), frame(frameType.data, 0, 1, Buffer.from("begun"))],
   ],
-])("the answer to %s ends its stream, which tells the client that nothing is missing", (_request, request) => {
+])("the response to %s ends its stream, so that the client knows that it is complete", (_request, request) => {
   test.each([
     ["in one piece", (response: ServerResponse) => void response.end("all")],
     [
@@ -133,7 +133,7 @@ describe.each([
   });
 });
 
-test("an answer that breaks off in the middle resets the stream and spares the connection", async () => {
+test("a response that the backend resets resets the stream and not the connection", async () => {
   const { port } = await startBackend((request, response) => {
     if (request.url === "/ok") response.end("ok");
     else response.writeHead(200, { "content-length": 9 }).write("part", () => response.destroy());
@@ -143,7 +143,7 @@ test("an answer that breaks off in the middle resets the stream and spares the c
   expect((await ask(session, { ":path": "/ok" })).body).toBe("ok");
 });
 
-test("a stream that the client resets ends the call to the backend", async () => {
+test("a stream that the client resets ends the attempt", async () => {
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
   const { promise: gone, resolve } = Promise.withResolvers<undefined>();
   const { port } = await startBackend((_request, response) => {
@@ -160,7 +160,7 @@ test("a stream that the client resets ends the call to the backend", async () =>
   expect((await record).reason).toBe("ClientDisconnect");
 });
 
-test("a client that vanishes ends all its calls", async () => {
+test("a client that disconnects ends all its attempts", async () => {
   const gone: Promise<unknown>[] = [];
   const { port } = await startBackend((_request, response) => {
     gone.push(new Promise((resolve) => response.on("close", resolve)));
@@ -174,10 +174,10 @@ test("a client that vanishes ends all its calls", async () => {
   await expect.poll(() => gateway.records.map(({ reason }) => reason)).toEqual(Array(2).fill("ClientDisconnect"));
 });
 
-test("a request that is reset in the read that brought it is let go, whatever is wrong with it", async () => {
+test("a request and its reset in one read end without an error, even if the request is invalid", async () => {
   const gateway = await startGateway(route((await startBackend(respondWith(200, "ok"))).port));
   const { socket } = openRawHttp2(gateway.url());
-  // `:path: /..%2f` as a literal in the place of `/`.
+  // `:path: /..%2f` as a literal, in place of `/`.
   const path = Buffer.from("\x04\x06/..%2f");
   const badRequest = Buffer.concat([rootRequest.subarray(0, 1), path, rootRequest.subarray(2)]);
   const reset = frame(frameType.rstStream, 0, 1, Buffer.from([0, 0, 0, 8]));
@@ -185,7 +185,7 @@ test("a request that is reset in the read that brought it is let go, whatever is
   expect((await ask(open(gateway.url()))).body).toBe("ok");
 });
 
-test("a path with bytes that a URI cannot hold is refused, as on HTTP/1.1", async () => {
+test("a path with bytes that a URI cannot contain is rejected, as on HTTP/1.1", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -199,7 +199,7 @@ test("a path with bytes that a URI cannot hold is refused, as on HTTP/1.1", asyn
   expect([response.headers[":status"], response.body]).toEqual([400, "request target is not a valid path\n"]);
 });
 
-test("Host that differs from :authority is refused", async () => {
+test("Host that differs from :authority is rejected", async () => {
   const gateway = await startGateway(route((await startBackend(respondWith(200))).port));
   const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
   expect(headers[":status"]).toBe(400);

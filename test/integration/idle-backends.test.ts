@@ -1,4 +1,4 @@
-/** Connections to backends that nobody uses any more. */
+/** Connections to backends without requests. */
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
@@ -13,7 +13,7 @@ import {
 
 const route = (name: string): string => routeManifest("r", [`{ backendRefs: [${backendRef(name)}] }`]);
 
-/** A backend that asks for its connections to be kept for long, and the sockets that it has. */
+/** A backend with a long keep-alive timeout, and its open sockets. */
 async function startLasting() {
   const sockets = new Set<Socket>();
   const { port } = await startBackend((request, response) => {
@@ -26,7 +26,7 @@ async function startLasting() {
   return { port, sockets };
 }
 
-test("a connection that has carried no call for ten minutes is closed, and the next request opens another", async () => {
+test("a connection without requests for ten minutes is closed, and the next request opens another", async () => {
   const { port, sockets } = await startLasting();
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route("b")));
   const ask = async (): Promise<string> => (await fetch(`${gateway.url()}/`)).text();
@@ -41,12 +41,12 @@ test("a connection that has carried no call for ten minutes is closed, and the n
   expect(await ask()).toBe("ok");
 });
 
-test("connections to a backend that no route names any more are closed at once", async () => {
-  const [former, next] = [await startLasting(), await startLasting()];
-  const backends = manifests(backendManifest("b", former.port), backendManifest("c", next.port));
+test("connections to a backend without a route are closed at once", async () => {
+  const [previous, next] = [await startLasting(), await startLasting()];
+  const backends = manifests(backendManifest("b", previous.port), backendManifest("c", next.port));
   const gateway = await startGateway(manifests(gatewayManifest(), backends, route("b")));
   await (await fetch(`${gateway.url()}/`)).text();
-  expect(former.sockets.size).toBe(1);
+  expect(previous.sockets.size).toBe(1);
   await gateway.apply(manifests(gatewayManifest(), backendManifest("c", next.port), route("c")));
-  await expect.poll(() => former.sockets.size).toBe(0);
+  await expect.poll(() => previous.sockets.size).toBe(0);
 });

@@ -1,4 +1,7 @@
-/** Expressions of limits that would take long: a key has no value then, a cost refuses the request, and nobody waits. */
+/**
+ * Expressions of limits that take too long: a key then has no value, a cost rejects the request, and other requests do
+ * not wait.
+ */
 import { expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -14,7 +17,7 @@ import { globalPolicy } from "../support/global-policy.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
-test("a key that costs too much for a request has no value there, and the limit holds", async () => {
+test("a key that takes too much work for a request has no value, and the limit applies", async () => {
   const backend = await startBackend(respondWith(200, "here"));
   const key = 'request.path.replace("", request.path).replace("", request.path)';
   const gateway = await startGateway(
@@ -37,7 +40,7 @@ test("a key that costs too much for a request has no value there, and the limit 
   expect(statuses).toEqual([200, 200, 429, 429]);
 });
 
-test("keys that cost too much together have no value beyond what a request may cost, and their limits hold", async () => {
+test("keys beyond the work that a request may take have no value, and their limits apply", async () => {
   const backend = await startBackend(respondWith(200, "here"));
   const entry = (at: number) =>
     `{ requests: 2, unit: Hours, key: 'request.headers["x"].split("").map(x, x + "${at}").join(",")' }`;
@@ -56,7 +59,7 @@ test("keys that cost too much together have no value beyond what a request may c
     ),
   );
   const statusOf = async (x: string) => (await fetch(gateway.url(), { headers: { x } })).status;
-  // Each of these keys has a value while a request has few characters, and clients have a budget each.
+  // Each of these keys has a value for short requests, and each client has its own counter.
   expect([await statusOf("a"), await statusOf("b"), await statusOf("c")]).toEqual([200, 200, 200]);
   const long = (letter: string) => statusOf(letter.repeat(200));
   expect([await long("d"), await long("e"), await long("f")]).toEqual([200, 200, 429]);
@@ -65,7 +68,7 @@ test("keys that cost too much together have no value beyond what a request may c
 test.each([
   ["Requests", 'size(request.path.replace("", request.path).replace("", request.path)) > 9 ? 10 : 5'],
   ["Tokens", 'llm.totalTokens + size(request.query["x"].split("").map(c, c + "x").map(c, c + "y").map(c, c + "z"))'],
-])("a request whose cost in %s takes too much to compute is refused and reaches nobody", async (unit, cost) => {
+])("a request whose cost in %s takes too much work is rejected and not forwarded", async (unit, cost) => {
   const backend = await startBackend(respondWith(200, "here"));
   const service = await startScriptedService(() => ({ overallCode: "OK" }));
   const start = (mode: string) =>

@@ -58,7 +58,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
   const other = tlsListener("other", ["server"]).replace("port: 443", "port: 8443");
   const trust = () => ({ ca: first.authority.cert });
 
-  test("by default only one of a trusted authority is let in", async () => {
+  test("by default only certificates of a trusted authority are accepted", async () => {
     const frontend = `tls: { frontend: { default: ${validation(["first"])} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
@@ -67,7 +67,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     expect(gateway.records.length).toBe(1);
   });
 
-  test("a port has a rule of its own, or none", async () => {
+  test("a port may have its own validation, or none", async () => {
     const perPort = `perPort: [{ port: 8443, tls: ${validation(["second"])} }, { port: 9443, tls: {} }]`;
     const frontend = `tls: { frontend: { default: ${validation(["first"])}, ${perPort} } }`;
     const open = tlsListener("open", ["server"]).replace("port: 443", "port: 9443");
@@ -86,7 +86,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     }
   });
 
-  test("AllowInsecureFallback asks for one and lets everybody in", async () => {
+  test("AllowInsecureFallback requests a certificate and accepts all clients", async () => {
     const frontend = `tls: { frontend: { default: ${validation(["first"], "AllowInsecureFallback")} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     for (const client of [pick(ofFirst), pick(ofSecond), {}]) {
@@ -94,18 +94,18 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     }
   });
 
-  test("AllowInsecureFallback takes a certificate that only claims to be of the trusted authority", async () => {
+  test("AllowInsecureFallback accepts a certificate that only claims to be of the trusted authority", async () => {
     mkdirSync(join(directory, "forged"));
     const forger = new TestAuthority(openssl, join(directory, "forged"), "first");
     const frontend = `tls: { frontend: { default: ${validation(["first"], "AllowInsecureFallback")} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     const forged = pick(forger.issueByName("client", "DNS:client"));
-    // A client that knows the real authority would send its certificate along.
+    // A client that knows the real authority would send its certificate too.
     const client = { ...forged, rejectUnauthorized: false };
     expect((await askTls(gateway, "a.example", client)).status).toBe(200);
   });
 
-  test("a session that is resumed proves nothing: no tickets are given", async () => {
+  test("no session can be resumed without a certificate: the server sends no tickets", async () => {
     const frontend = `tls: { frontend: { default: ${validation(["first"])} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     const socket = await openTls(gateway, { ...trust(), ...pick(ofFirst), servername: "a.example" });
@@ -119,7 +119,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     await expect(askTls(gateway, "a.example", { ...trust(), session: socket.getSession() })).rejects.toThrow();
   });
 
-  test("Gateways that share a port each have their own rule, and a connection for one is no way into the other", async () => {
+  test("Gateways that share a port have their own validation, and a connection to one cannot reach the other", async () => {
     const strict = tlsGatewayManifest(
       [tlsListener("b", ["server"], "hostname: b.example")],
       `tls: { frontend: { default: ${validation(["second"])} } }`,
@@ -130,13 +130,13 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     expect((await askTls(gateway, "a.example", trust())).status).toBe(200);
     await expect(askTls(gateway, "b.example", trust())).rejects.toThrow();
     await expect(askTls(gateway, "b.example", { ...trust(), ...pick(ofFirst) })).rejects.toThrow();
-    // No route of it: but in.
+    // The certificate is accepted; this host has no route.
     expect((await askTls(gateway, "b.example", { ...trust(), ...pick(ofSecond) })).status).toBe(404);
     const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
     expect((await askHttp2(session, "b.example")).status).toBe(421);
   });
 
-  test("a connection that was let in by another rule than today's must come again", async () => {
+  test("a connection that was validated before an edit of the validation gets 421", async () => {
     const { gateway, all } = await start(tlsGatewayManifest(ports));
     const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
     expect((await askHttp2(session, "a.example")).status).toBe(200);

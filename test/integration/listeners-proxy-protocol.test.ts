@@ -1,4 +1,4 @@
-/** The PROXY protocol as a setting: the client's address as a load balancer tells it. */
+/** The PROXY protocol, if a setting enables it: the client's address as the load balancer reports it. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, test } from "vitest";
@@ -27,14 +27,14 @@ async function start(policy = "") {
   return startGateway(manifests(...texts, ...(policy === "" ? [] : [policy])), { expectsProxyHeader: true });
 }
 
-test("the header's address is the client's, upstream and in the log", async () => {
+test("the header's address is the client address, upstream and in the log", async () => {
   const gateway = await start();
   const { body } = await rawHttp(gateway.url(), header("192.0.2.1") + request);
   expect((JSON.parse(body) as Echo).headers["x-forwarded-for"]).toBe("192.0.2.1");
   expect(gateway.records[0]?.sourceAddress).toBe("192.0.2.1");
 });
 
-test("a limit by source.address counts the clients behind one balancer apart", async () => {
+test("a limit by source.address counts the clients behind one load balancer separately", async () => {
   const gateway = await start(
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes, key: source.address }"]),
   );
@@ -63,7 +63,7 @@ test("a header in pieces, and one in the same packet as HTTP/2's preface, are re
   http2.destroy();
 });
 
-test("a connection without a header is closed unanswered", async () => {
+test("a connection without a header is closed without a response", async () => {
   const gateway = await start();
   expect((await rawHttp(gateway.url(), request)).status).toBe(0);
 });

@@ -1,4 +1,4 @@
-/** ListenerSets: listeners that others add to a Gateway, served on its addresses, and nobody harmed by them. */
+/** ListenerSets: further listeners of a Gateway, served on its addresses, without effect on its other listeners. */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -46,7 +46,7 @@ async function ask(on: TestGateway, host: string, port = 80): Promise<string> {
 }
 
 describe("a ListenerSet that its Gateway allows", () => {
-  test("serves the routes that name it, on ports of the Gateway's and on ports of its own", async () => {
+  test("serves its routes, on ports of the Gateway and on further ports", async () => {
     const served = await startGateway(
       manifests(
         gateway("Same"),
@@ -81,7 +81,7 @@ describe("a ListenerSet that its Gateway allows", () => {
     expect([await ask(served, "own.example"), await ask(served, "set.example")]).toEqual(["429", "429"]);
   });
 
-  test("takes no host from the Gateway, nor from an older set", async () => {
+  test("takes no host name from the Gateway or from an older set", async () => {
     const texts = [
       gateway("Same"),
       setManifest("older", [http("a", "a.example")]),
@@ -101,7 +101,7 @@ describe("a ListenerSet that its Gateway allows", () => {
     expect(await ask(served, "b.example")).toBe("younger");
   });
 
-  test("comes and goes while a connection of the Gateway's stays", async () => {
+  test("can be added and removed while a connection of the Gateway stays open", async () => {
     const texts = [gateway("Same"), ...(await backends("set")), route("set", "[{ kind: ListenerSet, name: more }]")];
     const set = setManifest("more", [http("http", "set.example")]);
     const served = await startGateway(manifests(...texts, set));
@@ -114,7 +114,7 @@ describe("a ListenerSet that its Gateway allows", () => {
 });
 
 test.each(["None", "Selector, selector: { matchLabels: { team: a } }"])(
-  "a ListenerSet serves nothing where its Gateway allows %s",
+  "a ListenerSet serves nothing if its Gateway allows %s",
   async (allowed) => {
     const served = await startGateway(
       manifests(

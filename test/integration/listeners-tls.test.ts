@@ -1,4 +1,4 @@
-/** HTTPS listeners through the door: certificates, names, versions and protocols, with real handshakes. */
+/** HTTPS listeners, end to end: certificates, names, versions and protocols, with real handshakes. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
   });
   afterAll(() => rmSync(directory, { recursive: true }));
 
-  /** A backend that tells the request back, its route, and the Gateway with these listeners. */
+  /** A backend that echoes the request, its route, and the Gateway with these listeners. */
   async function start(listeners: readonly string[], ...more: readonly string[]) {
     const { port } = await startBackend();
     const rest = [backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`]), ...more];
@@ -65,7 +65,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect(gateway.records[0]).toMatchObject({ scheme: "https", httpVersion: "1.1", listener: "default/web/https" });
   });
 
-  test("speaks HTTP/2 where ALPN agrees on it, and HTTP/1.1 to all others", async () => {
+  test("serves HTTP/2 if ALPN selects it, and HTTP/1.1 otherwise", async () => {
     const { gateway } = await start([tlsListener("https", ["a"])], tlsSecretManifest("a", a));
     const offering = async (...ALPNProtocols: string[]) =>
       (await openTls(gateway, { ca, servername: "a.example", ...(ALPNProtocols.length > 0 && { ALPNProtocols }) }))
@@ -81,7 +81,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect(gateway.records.at(-1)).toMatchObject({ scheme: "https", httpVersion: "2" });
   });
 
-  test("shows the certificate of the name that the client asks for, among several of one listener", async () => {
+  test("presents the certificate for the client's server name, among several of one listener", async () => {
     const { gateway } = await start(
       [tlsListener("https", ["a", "b", "wildcard"])],
       tlsSecretManifest("a", a),
@@ -94,12 +94,12 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect(await shown("B.example")).toBe("b");
     expect(await shown("x.wild.example")).toBe("wildcard");
     expect(await shown("wild.example")).toBe("wildcard");
-    // None is for this name, nor for no name at all: the first of the references.
+    // No certificate is for this name: the first of the references.
     expect(await shown("c.example")).toBe("a");
     expect(await shown("")).toBe("a");
   });
 
-  test("shows the first of several certificates for one name, whatever their keys", async () => {
+  test("presents the first of several certificates for one name, whatever their keys", async () => {
     const rsa = authority.issueRsa("rsa", "DNS:a.example");
     const { gateway } = await start(
       [tlsListener("https", ["rsa", "a"])],
@@ -123,7 +123,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       tlsSecretManifest("wildcard", wildcard),
     ];
 
-    test("is found by the name in the handshake", async () => {
+    test("is selected by the name in the handshake", async () => {
       const { gateway } = await start(listeners, ...secrets());
       const shown = async (servername: string) =>
         commonName((await openTls(gateway, { servername, rejectUnauthorized: false })).getPeerCertificate());
@@ -156,14 +156,14 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     });
   });
 
-  test("refuses the handshake for a name that no listener has", async () => {
+  test("rejects the handshake for a name without a listener", async () => {
     const { gateway } = await start([tlsListener("b", ["b"], "hostname: b.example")], tlsSecretManifest("b", b));
     await expect(openTls(gateway, { servername: "a.example", ca })).rejects.toThrow("handshake failure");
     await expect(openTls(gateway, { ca })).rejects.toThrow("handshake failure");
     expect((await askTls(gateway, "b.example", { ca })).status).toBe(200);
   });
 
-  test("takes a new certificate for new connections, and drops none of the old ones", async () => {
+  test("uses a new certificate for new connections, and closes none of the old ones", async () => {
     const { gateway, withListeners } = await start([tlsListener("https", ["c"])], tlsSecretManifest("c", a));
     const http1 = await openTls(gateway, { servername: "a.example", ca });
     const http2 = await openHttp2(gateway, { servername: "a.example", ca });
@@ -179,7 +179,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect((await askHttp2(http2, "a.example")).status).toBe(200);
   });
 
-  test("comes and goes while others keep their connections", async () => {
+  test("can be added and removed while others keep their connections", async () => {
     const { gateway, withListeners } = await start(
       [tlsListener("a", ["a"], "hostname: a.example")],
       ...[tlsSecretManifest("a", a), tlsSecretManifest("b", b)],
@@ -196,7 +196,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     await expect(openTls(gateway, { servername: "b.example", ca })).rejects.toThrow("handshake failure");
   });
 
-  test("takes the place of a plain one on its port, whose connections are sent away", async () => {
+  test("replaces an HTTP listener on its port, whose connections are closed", async () => {
     const plain = "{ name: http, port: 443, protocol: HTTP }";
     const { gateway, withListeners } = await start([plain], tlsSecretManifest("a", a));
     const url = gateway.url(443);
@@ -227,13 +227,13 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       expect(spoken).toEqual(expected);
     });
 
-    test("TLS 1.1 is never spoken", async () => {
+    test("TLS 1.1 is never negotiated", async () => {
       const { gateway } = await start([withOptions("")], tlsSecretManifest("a", a));
       const old = { minVersion: "TLSv1.1", maxVersion: "TLSv1.1", ciphers: "DEFAULT@SECLEVEL=0" } as const;
       await expect(openTls(gateway, { ca, servername: "a.example", ...old })).rejects.toThrow(/alert|protocol/);
     });
 
-    test("of one listener leave those of another on its port alone", async () => {
+    test("of one listener do not change those of another on its port", async () => {
       const strict = tlsListener("b", ["b"], "hostname: b.example").replace(
         "tls: {",
         "tls: { options: { gatewayproxy.dev/min-tls-version: '1.3', gatewayproxy.dev/alpn-protocols: http/1.1 },",
@@ -250,7 +250,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       await expect(askTls(gateway, "b.example", { ca, maxVersion: "TLSv1.2" })).rejects.toThrow();
     });
 
-    test("cipher suites of TLS 1.2 narrow what is agreed on", async () => {
+    test("cipher suites restrict the negotiation of TLS 1.2", async () => {
       const suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384";
       const { gateway } = await start(
         [withOptions(`gatewayproxy.dev/tls12-cipher-suites: ${suite}`)],
@@ -260,7 +260,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       expect(socket.getCipher().standardName).toBe(suite);
       const weak = { maxVersion: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256" } as const;
       await expect(openTls(gateway, { ca, servername: "a.example", ...weak })).rejects.toThrow("handshake failure");
-      // TLS 1.3 has suites of its own.
+      // TLS 1.3 has its own suites.
       expect((await openTls(gateway, { ca, servername: "a.example" })).getProtocol()).toBe("TLSv1.3");
     });
   });
@@ -293,7 +293,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect(plain.body).toContain("first");
   });
 
-  test("carries a WebSocket", async () => {
+  test("serves a WebSocket", async () => {
     const { port } = await startWebSocketBackend();
     const gateway = await startGateway(
       manifests(
@@ -304,7 +304,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       ),
     );
     const url = gateway.url(443).replace("http", "wss");
-    // Goes to node:tls as it is; the types of ws know less of it.
+    // These options go to node:tls unchanged; the types of ws lack some of them.
     const options = { ca, servername: "a.example", headers: { host: "a.example" } };
     const client = new WebSocket(url, options);
     onTestFinished(() => client.terminate());
@@ -317,7 +317,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     expect(await record).toMatchObject({ scheme: "https", status: 101, reason: undefined });
   });
 
-  test("reads the PROXY protocol ahead of the handshake", async () => {
+  test("reads the PROXY protocol before the handshake", async () => {
     const { port } = await startBackend();
     const gateway = await startGateway(
       manifests(

@@ -1,4 +1,4 @@
-/** WebSocket and other protocols that a connection switches to: through the door, with real clients and servers. */
+/** WebSocket and other switched protocols, end to end, with real clients and servers. */
 import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from "node:http2";
 import { connect } from "node:net";
@@ -45,7 +45,7 @@ async function closed(client: WebSocket): Promise<number> {
 }
 
 describe("a WebSocket", () => {
-  test("carries messages of any size both ways, and its head arrives as another request's would", async () => {
+  test("passes messages of any size both ways, and its head arrives like that of any request", async () => {
     const backend = await startWebSocketBackend();
     const gateway = await startGateway(route(backend.port));
     const client = await open(gateway.url(), "/chat?room=1", ["v1"]);
@@ -60,7 +60,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  test("is told in the access log once, when it ends, with the bytes that passed", async () => {
+  test("is logged once, when it ends, with the number of bytes", async () => {
     const backend = await startWebSocketBackend();
     const gateway = await startGateway(route(backend.port));
     const client = await open(gateway.url());
@@ -79,15 +79,15 @@ describe("a WebSocket", () => {
     });
   });
 
-  test("is counted by a limit once, whatever passes through it", async () => {
+  test("is counted by a limit once, however many messages it passes", async () => {
     const backend = await startWebSocketBackend();
     const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes }"]);
     const gateway = await startGateway(manifests(route(backend.port), policy));
     const { head, socket } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 101 [^]*\r\nx-ratelimit-remaining: 0/);
-    const refused = await askToSwitch(gateway.url(), "websocket", webSocketFields);
-    expect(refused.head).toMatch(/^HTTP\/1.1 429 [^]*\r\nretry-after: 60[^]*\r\nconnection: close/i);
-    expect(refused.rest).toBe("rate limit exceeded");
+    const denied = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    expect(denied.head).toMatch(/^HTTP\/1.1 429 [^]*\r\nretry-after: 60[^]*\r\nconnection: close/i);
+    expect(denied.rest).toBe("rate limit exceeded");
     expect(backend.requests.length).toBe(1);
     socket.destroy();
   });
@@ -98,7 +98,7 @@ describe("a WebSocket", () => {
     expect(await closed(client)).toBe(4001);
   });
 
-  test("whose client vanishes is closed for the backend", async () => {
+  test("whose client disconnects is closed for the backend", async () => {
     const { promise: gone, resolve } = Promise.withResolvers<number>();
     const backend = await startWebSocketBackend((server) => server.on("close", resolve));
     const client = await open((await startGateway(route(backend.port))).url());
@@ -106,7 +106,7 @@ describe("a WebSocket", () => {
     expect(await gone).toBe(1006);
   });
 
-  test("whose client leaves before it is open is given up at the backend", async () => {
+  test("whose client disconnects before it is open is closed at the backend", async () => {
     const asked = Promise.withResolvers<undefined>();
     const left = Promise.withResolvers<undefined>();
     const backend = await startUpgradeBackend((_request, socket) => {
@@ -123,10 +123,10 @@ describe("a WebSocket", () => {
     expect((await record).reason).toBe("ClientDisconnect");
   });
 
-  test("whose backend breaks off is broken off, and the log says who did", async () => {
+  test("whose backend resets it is reset, and the log names the side", async () => {
     const backend = await startUpgradeBackend((_request, socket) => {
       socket.write(switching("websocket"));
-      // Not a polite end: a reset.
+      // A reset instead of a close.
       socket.once("data", () => (socket as Duplex & { resetAndDestroy(): void }).resetAndDestroy());
     });
     const gateway = await startGateway(route(backend.port));
@@ -136,7 +136,7 @@ describe("a WebSocket", () => {
     expect((await record).reason).toBe("UpstreamReset");
   });
 
-  test("outlives a change of configuration, and keeps a drain waiting", async () => {
+  test("stays open over a change of configuration, and a drain waits for it", async () => {
     const backend = await startWebSocketBackend();
     const gateway = await startGateway(route(backend.port));
     const client = await open(gateway.url());
@@ -152,7 +152,7 @@ describe("a WebSocket", () => {
     await drained;
   });
 
-  test("is not cut by the rule's timeouts once it is open", async () => {
+  test("is not ended by the rule's timeouts once it is open", async () => {
     const backend = await startWebSocketBackend();
     const gateway = await startGateway(route(backend.port, ", timeouts: { request: 10s, backendRequest: 5s }"));
     const client = await open(gateway.url());
@@ -160,7 +160,7 @@ describe("a WebSocket", () => {
     expect(await say(client, "still here")).toBe("still here");
   });
 
-  test("that the backend declines is an ordinary answer", async () => {
+  test("that the backend rejects gets its ordinary response", async () => {
     const { port } = await startBackend(respondWith(403, "no"));
     const gateway = await startGateway(route(port));
     const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
@@ -169,7 +169,7 @@ describe("a WebSocket", () => {
     expect(gateway.records[0]).toMatchObject({ status: 403, reason: undefined });
   });
 
-  test("that no backend can take is answered as another request would be", async () => {
+  test("without a backend gets the same local reply as any request", async () => {
     const gateway = await startGateway(route(1));
     const { head } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 503 /);
@@ -193,7 +193,7 @@ function switching(protocol: string): string {
 }
 
 describe("any other protocol", () => {
-  test("is passed on byte for byte, from the first byte behind the head", async () => {
+  test("is passed byte for byte, from the first byte after the head", async () => {
     const backend = await startUpgradeBackend((_request, socket, head) => {
       socket.write(`${switching("tunnel/1")}welcome`);
       socket.unshift(head);
@@ -221,7 +221,7 @@ describe("any other protocol", () => {
     "tunnel",
     "connect-tcp",
   ];
-  test.each(unlisted)("%s is not switched to, for it is not listed", async (protocol) => {
+  test.each(unlisted)("%s is not in the setting, and is not switched to", async (protocol) => {
     const { port, requests } = await startBackend(respondWith(200, "plain"));
     const gateway = await startGateway(route(port));
     const { head } = await askToSwitch(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
@@ -230,7 +230,7 @@ describe("any other protocol", () => {
     expect(requests[0]?.headers).not.toHaveProperty("http2-settings");
   });
 
-  test("is not switched to ahead of an answer that is still to come, and both requests are answered in turn", async () => {
+  test("is not switched to before the response of an earlier request; both get their responses in order", async () => {
     const backend = await startBackend((request, response) => {
       setTimeout(() => response.end(request.url), request.url === "/slow" ? 50 : 0);
     });
@@ -243,7 +243,7 @@ describe("any other protocol", () => {
     expect(body).toMatch(/^\/slowHTTP\/1\.1 200 OK\r\n[^]*\/next$/);
   });
 
-  test("that is asked for by a head that cannot be accepted is refused, and the connection is closed", async () => {
+  test("in a head that is invalid gets a 400, and the connection is closed", async () => {
     const gateway = await startGateway(gatewayManifest());
     const response = await rawHttp(
       gateway.url(),
@@ -252,7 +252,7 @@ describe("any other protocol", () => {
     expect(response.status).toBe(400);
   });
 
-  test("is not switched to ahead of a body, which is served as such", async () => {
+  test("is not switched to in a request with a body, which is served as a request", async () => {
     const { port, requests } = await startBackend();
     const gateway = await startGateway(route(port));
     const { status, body } = await rawHttp(
@@ -264,7 +264,7 @@ describe("any other protocol", () => {
   });
 });
 
-test("a protocol is asked for as it is listed, however the client spells it", async () => {
+test("a protocol is sent as the setting spells it, however the client spells it", async () => {
   const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("WebSocket")));
   const gateway = await startGateway(route(backend.port));
   const { head } = await askToSwitch(gateway.url(), "WEBSOCKET", webSocketFields);
@@ -276,9 +276,9 @@ describe("a backend that switches", () => {
   test.each([
     ["to another protocol", "Upgrade: h2c\r\n"],
     ["to several", "Upgrade: websocket, h2c\r\n"],
-    ["to two in fields of their own", "Upgrade: websocket\r\nUpgrade: h2c\r\n"],
-    ["and does not say to what", ""],
-  ])("%s is a broken backend: the client gets 502, and nothing of the connection", async (_case, fields) => {
+    ["to two in separate fields", "Upgrade: websocket\r\nUpgrade: h2c\r\n"],
+    ["without a protocol", ""],
+  ])("%s gets the client a 502, and nothing of the connection", async (_case, fields) => {
     const backend = await startUpgradeBackend((_request, socket) => {
       socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n${fields}\r\nPRI * HTTP/2.0\r\n\r\n`);
     });
@@ -299,7 +299,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     return { gateway, session };
   }
 
-  /** The status of the answer, once its stream is closed by both. */
+  /** The status of the response, once its stream is closed by both sides. */
   async function ask(session: ClientHttp2Session, head: OutgoingHttpHeaders): Promise<unknown> {
     const stream = session.request({ ":method": "CONNECT", ":path": "/", ...head }, { endStream: false });
     const [response] = (await once(stream, "response")) as [Record<string, unknown>];
@@ -324,19 +324,19 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     ["web socket", 400],
     ["websocket;h2c", 400],
     ["a/b/c", 400],
-  ])("with :protocol %j is answered with %i, and asks no backend", async (protocol, status) => {
+  ])("with :protocol %j gets %i, and no backend gets it", async (protocol, status) => {
     const backend = await startBackend(respondWith(200));
     const { gateway, session } = await connectTo(backend.port);
     expect(await ask(session, { ":protocol": protocol })).toBe(status);
     expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", calls: 0 }]);
     expect(backend.requests).toEqual([]);
-    // The same connection goes on serving.
+    // The same connection serves other requests.
     const stream = session.request({ ":path": "/" }).resume();
     const [response] = (await once(stream, "response")) as [Record<string, unknown>];
     expect(response[":status"]).toBe(200);
   });
 
-  test("without :protocol is not served", async () => {
+  test("without :protocol is rejected", async () => {
     const backend = await startBackend(respondWith(200));
     const { session } = await connectTo(backend.port);
     const stream = session.request({ ":method": "CONNECT", ":authority": "internal:80" }, { endStream: false });
@@ -345,14 +345,14 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     expect(backend.requests).toEqual([]);
   });
 
-  test("with a length, which a backend would read of the tunnel, is refused", async () => {
+  test("with a length, which a backend would read from the tunnel, is rejected", async () => {
     const backend = await startWebSocketBackend();
     const { session } = await connectTo(backend.port);
     expect(await ask(session, { ":protocol": "websocket", "content-length": "5" })).toBe(400);
     expect(backend.requests).toEqual([]);
   });
 
-  test("sends one key, ours, whatever key the client has put in", async () => {
+  test("sends one key, that of the proxy, whatever key the client sent", async () => {
     const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("websocket")));
     const { session } = await connectTo(backend.port);
     const own = Buffer.from("the client's own").toString("base64");
@@ -364,7 +364,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     expect(keys?.[0]).not.toBe(own);
   });
 
-  test("serves what the setting lists", async () => {
+  test("serves the protocols of the setting", async () => {
     const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("tunnel/1")));
     const { session } = await connectTo(backend.port, { upgradeProtocols: ["tunnel/1"] });
     expect(await ask(session, { ":protocol": "tunnel/1" })).toBe(200);
@@ -372,7 +372,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     expect(backend.requests.map(({ headers }) => headers.upgrade)).toEqual(["tunnel/1"]);
   });
 
-  test("reaches the backend as the HTTP/1.1 handshake and carries bytes both ways", async () => {
+  test("reaches the backend as the HTTP/1.1 handshake and passes bytes both ways", async () => {
     const backend = await startUpgradeBackend((_request, socket) => {
       socket.write(switching("websocket").replace("\r\n\r\n", "\r\nSec-WebSocket-Accept: x\r\n\r\n"));
       socket.pipe(socket);
@@ -403,7 +403,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     expect(Buffer.from(request?.headers["sec-websocket-key"] ?? "", "base64").length).toBe(16);
   });
 
-  test("that is declined spares the other streams", async () => {
+  test("that is rejected does not affect other streams", async () => {
     const { port } = await startBackend(respondWith(404));
     const session = connectHttp2((await startGateway(route(port))).url());
     onTestFinished(() => session.destroy());

@@ -1,6 +1,6 @@
 /**
- * Token limits in front of every kind of backend: a Service, a `static` Backend and an `ai` Backend are asked for their
- * usage alike, charged alike, and show clients the usage alike.
+ * Token limits in front of every kind of backend: requests to a Service, a `static` Backend and an `ai` Backend alike
+ * request the usage, are charged, and show clients the usage.
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -52,7 +52,7 @@ const everyKind = Object.keys(kinds) as Kind[];
 interface Wishes {
   /** Entries of the policy on the route. */
   readonly local?: readonly string[];
-  /** Further fields of its `rateLimit`, on lines of their own. */
+  /** Further fields of its `rateLimit`, on separate lines. */
   readonly policy?: string;
   /** Further fields of `spec.ai`. */
   readonly ai?: string;
@@ -64,7 +64,7 @@ async function serve(kind: Kind, port: number, { local = tokensPerHour, policy =
   const route = routeManifest("chat", [`backendRefs: [${kinds[kind].ref}]`]);
   const limits = policyManifest("limits", "kind: HTTPRoute, name: chat", local) + policy;
   const gateway = await startGateway(manifests(gatewayManifest(), kinds[kind].backend(port, ai), route, limits));
-  /** By the headers of an answer that costs nothing. */
+  /** The charged tokens, by the headers of a response that costs nothing. */
   const charged = async (): Promise<number> => {
     const { headers } = await fetch(`${gateway.url()}/nothing`);
     return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
@@ -85,7 +85,7 @@ function chunk(choices: string, more = ""): string {
 const choice = (content: string, finish = "null"): string =>
   `{"index":0,"delta":{"role":"assistant","content":"${content}"},"finish_reason":${finish}}`;
 
-/** A server that streams as OpenAI does: its usage when it is asked for it, else none. */
+/** A server that streams as OpenAI does, with its usage only if the request asks for it. */
 async function startProvider() {
   const bodies: string[] = [];
   const { port } = await startBackend((request, response) => {
@@ -109,7 +109,7 @@ async function startProvider() {
 const stream = '{ "model" : "m", "stream" : true, "messages":[] }';
 
 describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
-  test("a stream is asked for its usage and charged by it, and the last chunk shows it", async () => {
+  test("the proxy requests the usage of a stream and charges it, and the last chunk shows it", async () => {
     const { port, bodies } = await startProvider();
     const { ask, charged, gateway } = await serve(kind, port);
     const response = await ask(stream);
@@ -119,7 +119,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     expect(await charged()).toBe(307);
   });
 
-  test("the last chunk shows it to OpenAI's own client, which meets no chunk without choices", async () => {
+  test("OpenAI's own client gets it in the last chunk, and no chunk without choices", async () => {
     const { port } = await startProvider();
     const { gateway } = await serve(kind, port);
     const client = new OpenAI({ baseURL: `${gateway.url()}/v1`, apiKey: "none", maxRetries: 0 });
@@ -133,7 +133,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     expect(await completion.finalContent()).toBe("Hello");
   });
 
-  test("a client that asks for the usage gets what the API promises", async () => {
+  test("a client that requests the usage gets it as the API defines", async () => {
     const { port, bodies } = await startProvider();
     const { ask, charged } = await serve(kind, port);
     const asking = stream.replace(" }", ',"stream_options":{"include_usage":true}}');
@@ -148,7 +148,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
   test.each([
     ["Pass", chunk(choice("Hello"), ',"usage":null') + chunk(choice("", '"stop"'), ',"usage":null'), `,${usage}`],
     ["Hide", chunk(choice("Hello")) + chunk(choice("", '"stop"')), undefined],
-  ])("usageChunk: %s of the policy decides what others see", async (usageChunk, events, last) => {
+  ])("usageChunk: %s of the policy applies to other clients", async (usageChunk, events, last) => {
     const { port } = await startProvider();
     const { ask, charged } = await serve(kind, port, { policy: `      usageChunk: ${usageChunk}\n` });
     expect(await (await ask(stream)).text()).toBe(events + (last === undefined ? "" : chunk("", last)) + done);
@@ -169,7 +169,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
   });
 
   test.each(["/invocations", "/serving-endpoints/m/invocations"])(
-    "a stream at %s is asked for its usage",
+    "the proxy requests the usage of a stream at %s",
     async (path) => {
       const { port, bodies } = await startProvider();
       const { ask, charged } = await serve(kind, port);
@@ -185,7 +185,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     ["a response in the background", "/v1/responses", '{"model":"m","background":true}', 400],
     ["a batch", "/v1/batches", "{}", 400],
     ["a batch in another spelling", "/V1/%2562atches;a=b/", "{}", 400],
-  ])("%s is refused, as no answer would tell its tokens", async (_name, path, body, status) => {
+  ])("%s is rejected, since no response would report its tokens", async (_name, path, body, status) => {
     const { port, requests } = await startBackend();
     const { ask } = await serve(kind, port);
     const coding: Record<string, string> = status === 415 ? { "content-encoding": "gzip" } : {};
@@ -193,7 +193,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     expect(requests).toHaveLength(0);
   });
 
-  test.each(["/v1/realtime", "/v1/responses"])("a WebSocket at %s is refused", async (path) => {
+  test.each(["/v1/realtime", "/v1/responses"])("a WebSocket at %s is rejected", async (path) => {
     const { port } = await startWebSocketBackend();
     const { gateway } = await serve(kind, port);
     const socket = new WebSocket(`${gateway.url().replace("http", "ws")}${path}`);
@@ -202,7 +202,7 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
   });
 });
 
-describe.each(["Service", "static"] as const)("what is not of a model passes to a backend of kind %s", (kind) => {
+describe.each(["Service", "static"] as const)("requests without a model pass to a backend of kind %s", (kind) => {
   test.each([
     ["a form", "/login", "user=a&password=b"],
     ["a session of an application", "/sessions", "{}"],
@@ -227,7 +227,7 @@ describe.each(["Service", "static"] as const)("what is not of a model passes to 
     await once(socket, "close");
   });
 
-  test("every completion, as it is sent, where no limit counts tokens", async () => {
+  test("every completion, unchanged, if no limit counts tokens", async () => {
     const { port } = await startBackend();
     const { ask } = await serve(kind, port, { local: ["{ requests: 10, unit: Hours }"] });
     for (const body of [stream, "[]"]) {
@@ -235,7 +235,7 @@ describe.each(["Service", "static"] as const)("what is not of a model passes to 
     }
   });
 
-  test("a completion without a stream byte for byte, with its own content type and coding of the answer", async () => {
+  test("a completion without a stream, byte for byte, with its content type and the coding of the response", async () => {
     const { port } = await startBackend();
     const { ask } = await serve(kind, port);
     const body = '{"model" : "m" ,"messages":[]}\n';
@@ -244,7 +244,7 @@ describe.each(["Service", "static"] as const)("what is not of a model passes to 
   });
 });
 
-test("the Backend's usageChunk counts where no policy says", async () => {
+test("the Backend's usageChunk applies if no policy has one", async () => {
   const { port } = await startProvider();
   const events = chunk(choice("Hello")) + chunk(choice("", '"stop"'));
   const hiding = await serve("ai", port, { ai: ", usageChunk: Hide" });
@@ -253,7 +253,7 @@ test("the Backend's usageChunk counts where no policy says", async () => {
   expect(await (await merging.ask(stream)).text()).toContain(`"finish_reason":"stop"}],${usage}}\n\n${done}`);
 });
 
-/** Starts a stream whose pieces the test sends one by one. */
+/** Starts a stream whose chunks the test sends one by one. */
 async function streamByHand() {
   const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>();
   const { port } = await startBackend((_request, response) => resolve(response));
@@ -282,7 +282,7 @@ describe("a chunk", () => {
     expect(await receive()).toBe("");
   });
 
-  test("with a finish reason waits for a second at most", async () => {
+  test("with a finish reason is held back for a second at most", async () => {
     const { response, receive, gateway } = await streamByHand();
     const timers = gateway.clock.pendingTimers;
     response.write(chunk(choice("", '"stop"')));
@@ -294,10 +294,10 @@ describe("a chunk", () => {
     expect(await receive()).toBe("");
   });
 
-  test("that waits reaches the client when the stream breaks off", async () => {
+  test("that is held back reaches the client when the stream is reset", async () => {
     const last = chunk(choice("", '"stop"'));
     const text = `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n`;
-    const { promise: ended, resolve: breakOff } = Promise.withResolvers<undefined>();
+    const { promise: ended, resolve: resetStream } = Promise.withResolvers<undefined>();
     const port = await startRawServer((socket) => {
       socket.on("data", () => socket.write(`${text}${last.length.toString(16)}\r\n${last}\r\n`));
       void ended.then(() => socket.resetAndDestroy());
@@ -307,12 +307,12 @@ describe("a chunk", () => {
     const head = `POST ${chat} HTTP/1.1\r\nhost: a\r\ncontent-length: ${stream.length}\r\n\r\n`;
     const response = rawHttp(gateway.url(), head + stream);
     await expect.poll(() => gateway.clock.pendingTimers).toBe(timers + 1);
-    breakOff(undefined);
+    resetStream(undefined);
     expect((await response).body).toBe(`${last.length.toString(16)}\r\n${last}\r\n`);
   });
 });
 
-test("a body that is not JSON passes where the path is not of a model, however long it is", async () => {
+test("a body that is not JSON passes if the path is not of a model, however long it is", async () => {
   const { port } = await startBackend(respondWith(200, "ok"));
   const { gateway } = await serve("Service", port);
   const head = `POST /upload HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n`;

@@ -1,6 +1,6 @@
 /**
- * An `ai` Backend through the door: what a provider is asked, with whose key, that a stream reaches the client as it
- * comes, and that the key shows nowhere else.
+ * An `ai` Backend, end to end: the request to the provider, its key, that a stream reaches the client as it arrives,
+ * and that the key appears nowhere else.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
@@ -29,7 +29,7 @@ stringData: { apiKey: ${JSON.stringify(apiKey)} }
 
 const chatRoute = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
 
-/** A gateway in front of a server that tells back what it was asked. */
+/** A gateway in front of a server that echoes the request. */
 async function serve(ai: string, apiKey = "sk-ours") {
   const { port } = await startBackend();
   const configuration = (key: string): string =>
@@ -49,13 +49,13 @@ async function serve(ai: string, apiKey = "sk-ours") {
   };
 }
 
-describe("a provider is asked", () => {
+describe("a provider gets the request", () => {
   test("under the Backend's path, with the client's query", async () => {
     const { ask } = await serve("provider: { openai: {} }, path: /proxy/openai/");
     expect((await ask("/v1/chat/completions?x=1")).url).toBe("/proxy/openai/v1/chat/completions?x=1");
   });
 
-  test("for the Backend's model, and every other byte is the client's", async () => {
+  test("with the Backend's model, and every other byte unchanged", async () => {
     const { ask } = await serve("provider: { openai: { model: ours } }");
     const { body, headers } = await ask("/v1/chat/completions", {}, '{ "model" : "theirs", "n":1.0 }');
     expect(body).toBe('{ "model" : "ours", "n":1.0 }');
@@ -65,7 +65,7 @@ describe("a provider is asked", () => {
   test.each([
     ["openai", "authorization", "Bearer sk-ours", "x-api-key"],
     ["anthropic", "x-api-key", "sk-ours", "authorization"],
-  ])("%s: with our key as %s, and with nothing of the client's", async (provider, field, value, other) => {
+  ])("%s: with the Secret's key as %s, and without the client's credentials", async (provider, field, value, other) => {
     const { ask } = await serve(`provider: { ${provider}: {} }, auth: { secretRef: { name: llm-key } }`);
     const { headers } = await ask("/v1/messages", { authorization: "Bearer theirs", "x-api-key": "theirs" });
     expect(headers[field]).toBe(value);
@@ -79,16 +79,16 @@ describe("a provider is asked", () => {
   });
 });
 
-describe("a client steps around no budget and no model", () => {
+describe("a client cannot evade a token limit or a prescribed model", () => {
   const stream = '"stream":true';
   const asked = '"stream_options":{"include_usage":true}';
 
   test.each([
     ["a byte order mark", `\ufeff{"model":"theirs",${stream}}`, `\ufeff{"model":"ours",${stream},${asked}}`],
     ["names in capitals", '{"Model":"theirs","STREAM":true}', `{"Model":"ours","STREAM":true,"model":"ours",${asked}}`],
-    ["a true that is a number", '{"model":"theirs","stream":1}', `{"model":"ours","stream":1,${asked}}`],
-    ["a true that is text", '{"model":"theirs","stream":"yes"}', `{"model":"ours","stream":"yes",${asked}}`],
-    ["a no behind the yes", `{${stream},"stream":false}`, `{${stream},"stream":false,"model":"ours",${asked}}`],
+    ["a number for true", '{"model":"theirs","stream":1}', `{"model":"ours","stream":1,${asked}}`],
+    ["a text for true", '{"model":"theirs","stream":"yes"}', `{"model":"ours","stream":"yes",${asked}}`],
+    ["false after true", `{${stream},"stream":false}`, `{${stream},"stream":false,"model":"ours",${asked}}`],
   ])("by %s, which some servers read", async (_how, body, expected) => {
     const { ask } = await serve("provider: { openai: { model: ours } }");
     expect((await ask("/v1/chat/completions", {}, body)).body).toBe(expected);
@@ -99,15 +99,15 @@ describe("a client steps around no budget and no model", () => {
     ["provider: { openai: {} }", "/v1/chat/completions/"],
     ["provider: { openai: {} }", "/v1/Chat/Completions"],
     ["provider: { openai: {} }, path: /v1/chat/completions", "/"],
-  ])("of { %s } by another path to completions: %s", async (ai, path) => {
+  ])("of { %s } by an alias of completions: %s", async (ai, path) => {
     const { ask } = await serve(ai);
     expect((await ask(path, {}, `{${stream}}`)).body).toBe(`{${stream},${asked}}`);
   });
 
   test.each([
     ["in another encoding", Buffer.from(`{${stream}}`, "utf16le")],
-    ["with something behind it", `{${stream}} x`],
-    ["that breaks off", `{${stream}`],
+    ["with text after the object", `{${stream}} x`],
+    ["that is truncated", `{${stream}`],
     ["that is no object", "[]"],
   ])("by a body %s, which cannot be edited", async (_how, body) => {
     const { port, requests } = await startBackend();
@@ -126,7 +126,7 @@ describe("a client steps around no budget and no model", () => {
   });
 });
 
-test("a new key is used from the next request on, while a stream goes on with the old one", async () => {
+test("a new key is used from the next request on, while a stream with the old one continues", async () => {
   const seen: (string | undefined)[] = [];
   const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
   const { port } = await startBackend((request, response) => {
@@ -156,7 +156,7 @@ test("a new key is used from the next request on, while a stream goes on with th
 describe("a stream", () => {
   const events = ['data: {"a":1}\n\n', ': ping\n\ndata: {"b"', ":2}\n\n", "data: [DONE]\n\n"];
 
-  /** Writes each piece only when the client has all before it. */
+  /** Writes each piece only when the client has received all before it. */
   async function streamThrough(local: readonly string[]): Promise<string[]> {
     const { promise: asked, resolve: arrive } = Promise.withResolvers<[IncomingMessage, ServerResponse]>();
     const { port } = await startBackend((request, response) => arrive([request, response]));
@@ -194,15 +194,15 @@ describe("a stream", () => {
   test.each([
     ["without limits", []],
     ["with a token limit that reads it", ["{ tokens: 1000, unit: Minutes }"]],
-  ])("%s reaches the client piece by piece, each before the next has been sent", async (_case, local) => {
+  ])("%s reaches the client piece by piece, each before the next is sent", async (_case, local) => {
     expect(await streamThrough(local)).toEqual(events);
   });
 
   test.each([
     ["without a content type and with lines that end with CR", {}, "\r"],
-    // As Go labels what its program does not.
-    ["that is labelled as a text", { "content-type": "text/plain; charset=utf-8" }, "\n"],
-  ])("%s is counted, and its usage has a choice", async (_case, label, end) => {
+    // Go declares this content type if the program sets none.
+    ["with the content type of a text", { "content-type": "text/plain; charset=utf-8" }, "\n"],
+  ])("%s is counted, and its usage chunk has a choice", async (_case, label, end) => {
     const event = (text: string): string => `data: ${text}${end}${end}`;
     const hello = '{"choices":[{"delta":{"content":"hello"}}]}';
     const { port } = await startBackend((_request, response) => {
@@ -220,7 +220,7 @@ describe("a stream", () => {
     expect((await ask()).status).toBe(429);
   });
 
-  test("whose first byte takes hours is waited for: no timeout of ours is running", async () => {
+  test("may have its first byte after hours: no timeout of the proxy applies", async () => {
     const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
     const { port } = await startBackend((_request, response) => arrive(response));
     const gateway = await startGateway(
@@ -235,7 +235,7 @@ describe("a stream", () => {
   });
 });
 
-test("the key is in no log at trace level and in no metric, whatever goes well or wrong", async () => {
+test("the key is in no log at trace level and in no metric, on success and on errors", async () => {
   const canaries = ["sk-canary-one-4f1d", "sk-canary-two-9a3c"] as const;
   const seen: (string | undefined)[] = [];
   const provider = await startBackend((request, response) => {
@@ -266,7 +266,8 @@ test("the key is in no log at trace level and in no metric, whatever goes well o
     },
     { timeout: 10_000, interval: 50 },
   );
-  // A key that cannot be sent, and a manifest that cannot be read: both are told, with the place and without the text.
+  // A key that cannot be sent, and a manifest that cannot be read: both are reported, with the place and without the
+  // text.
   await proxy.write("secret.yaml", keySecret(`${canaries[0]}\n${canaries[1]}`));
   await proxy.logged(({ reason }) => reason === "InvalidSecretRef");
   await proxy.write("secret.yaml", `${keySecret(canaries[0])}oops: { apiKey: ${canaries[1]}`);
@@ -275,7 +276,7 @@ test("the key is in no log at trace level and in no metric, whatever goes well o
   proxy.kill("SIGTERM");
   await proxy.exited;
   expect(seen[0]).toBe(`Bearer ${canaries[0]}`);
-  const told = JSON.stringify(proxy.log) + proxy.stderr() + metrics;
-  expect(told).toContain("/v1/chat/completions");
-  for (const canary of canaries) expect(told).not.toContain(canary);
+  const output = JSON.stringify(proxy.log) + proxy.stderr() + metrics;
+  expect(output).toContain("/v1/chat/completions");
+  for (const canary of canaries) expect(output).not.toContain(canary);
 });

@@ -1,6 +1,7 @@
 /**
- * Every dialect of LLM APIs that the gateway lists, with requests and answers that could make its tokens go uncounted: each
- * is refused before the provider sees it, or counted in full where the answer tells its usage, and never free.
+ * Every dialect of LLM APIs that the gateway lists, with requests and responses that could prevent the count of its
+ * tokens. Each is rejected before the provider gets it, or counted in full if the response reports its usage, and never
+ * free.
  */
 import type { ServerResponse } from "node:http";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -20,21 +21,21 @@ import {
 import { rawHttp } from "../support/raw-http.ts";
 
 const limit = 1_000_000;
-/** Of input and output, as each answer tells. */
+/** Of input and output, as each response reports. */
 const cost = 100;
 
 interface Dialect {
   readonly path: string;
   readonly body: string;
-  /** The answer, with its usage. */
+  /** The response, with its usage. */
   readonly usage: object;
-  /** The API tells no usage, or a part of it. Default false. */
+  /** The API reports no usage, or a part of it. Default false. */
   readonly isEstimated?: boolean;
 }
 
 const openAi = { usage: { prompt_tokens: 60, completion_tokens: 40, total_tokens: cost } };
 const anthropic = { type: "message", usage: { input_tokens: 60, output_tokens: 40 } };
-/** It tells no input. */
+/** It reports no input. */
 const tgi = { generated_text: "x".repeat(400) };
 const sgLang = { text: "x", meta_info: { id: "a", prompt_tokens: 60, completion_tokens: 40 } };
 const ollama = { done: true, prompt_eval_count: 60, eval_count: 40 };
@@ -114,7 +115,7 @@ spec: { ai: { host: 127.0.0.1, port: ${port}, provider: { openai: {} } } }
     const head = [`${method} ${path} HTTP/1.1`, ...lines, ...fields].join("\r\n");
     return rawHttp(gateway.url(), `${head}\r\n\r\n${bytes.toString("latin1")}`);
   };
-  /** Those that the provider has got, without those of `charged`. */
+  /** The requests that the provider received, without those of `charged`. */
   const served = (): number => requests.filter(({ url }) => url !== "/nothing").length;
   return { gateway, charged, send, served };
 }
@@ -130,7 +131,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
       else expect(tokens).toBe(cost);
     };
 
-    test("a compressed body is refused, and the answer tells what is accepted", async () => {
+    test("a compressed body is rejected, and the response says what is accepted", async () => {
       const { send, served } = await start(kind, json(usage));
       for (const coding of ["gzip", "GZip", "br", "zstd", "identity, gzip", "x-unknown"]) {
         const bytes = coding === "br" ? brotliCompressSync(body) : gzipSync(body);
@@ -141,7 +142,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
       expect(served()).toBe(0);
     });
 
-    test("its answer is counted as it tells", async () => {
+    test("its response is charged the reported usage", async () => {
       const { send, charged } = await start(kind, json(usage));
       expect((await send(path, body)).status).toBe(200);
       expectCharge(await charged());
@@ -149,7 +150,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
 
     test.each<[string, (response: ServerResponse) => void]>([
       [
-        "interim answers come before it",
+        "interim responses precede it",
         (response) => {
           response.writeProcessing();
           response.writeEarlyHints({ link: "</a>; rel=preload" });
@@ -157,7 +158,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
         },
       ],
       [
-        "trailers follow it",
+        "it has trailers",
         (response) => {
           response.writeHead(200, { "content-type": "application/json", trailer: "x-a" });
           response.write(JSON.stringify(usage));
@@ -172,7 +173,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
           response.writeHead(200).end(JSON.stringify(usage));
         },
       ],
-    ])("is counted where %s", async (_name, respond) => {
+    ])("is charged if %s", async (_name, respond) => {
       const { send, charged } = await start(kind, respond);
       expect((await send(path, body)).status).toBe(200);
       expectCharge(await charged());
@@ -180,19 +181,19 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
 
     test.each([
       ["stream as a number", (text: string) => text.replace("{", '{"stream":1,')],
-      ["stream as a text", (text: string) => text.replace("{", '{"stream":"true",')],
+      ["stream as a string", (text: string) => text.replace("{", '{"stream":"true",')],
       ["stream twice", (text: string) => text.replace("{", '{"stream":false,"stream":true,')],
       ["stream in capitals", (text: string) => text.replace("{", '{"STREAM":true,')],
       ["stream as an object", (text: string) => text.replace("{", '{"stream":{},')],
       ["its model twice", (text: string) => text.replace("{", '{"model":"m","model":"other",')],
-    ])("a request with %s is refused, or counted", async (_name, edit) => {
+    ])("a request with %s is rejected, or charged", async (_name, edit) => {
       const { send, charged, served } = await start(kind, json(usage));
       const { status } = await send(path, edit(body));
       if (served() > 0) expectCharge(await charged());
       else expect([400, 415]).toContain(status);
     });
 
-    test("a body with another method than POST is never free", async () => {
+    test("a request with a body and another method than POST is never free", async () => {
       const { send, charged, served } = await start(kind, json(usage));
       for (const method of ["HEAD", "GET", "PUT", "PATCH", "DELETE", "QUERY"]) {
         const [servedBefore, chargedBefore] = [served(), await charged()];
@@ -202,7 +203,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
       }
     });
 
-    test("an answer without a usage is estimated", async () => {
+    test("a response without a usage is estimated", async () => {
       const { send, charged } = await start(kind, json({ text: "x".repeat(400) }));
       expect((await send(path, body)).status).toBe(200);
       expect(await charged()).toBeGreaterThan(50);
@@ -210,7 +211,7 @@ describe.each<Kind>(["ai", "static"])("at a backend of kind %s under a token lim
   });
 });
 
-test.each(dialects)("a WebSocket at $path of an ai Backend is refused under a token limit", async ({ path }) => {
+test.each(dialects)("a WebSocket at $path of an ai Backend is rejected under a token limit", async ({ path }) => {
   const { gateway, served } = await start("ai", json({}));
   const socket = new WebSocket(`${gateway.url().replace("http", "ws")}${path}`);
   const [error] = (await once(socket, "error")) as [Error];
@@ -218,7 +219,7 @@ test.each(dialects)("a WebSocket at $path of an ai Backend is refused under a to
   expect(served()).toBe(0);
 });
 
-test("SGLang's events of one id whose totals rise are counted once", async () => {
+test("SGLang's events of one id with rising totals are charged once", async () => {
   const event = (tokens: number): string =>
     `data: ${JSON.stringify({ text: "x", meta_info: { id: "a", prompt_tokens: 60, completion_tokens: tokens } })}\n\n`;
   const { send, charged } = await start("ai", (response) => {

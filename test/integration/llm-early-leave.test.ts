@@ -1,6 +1,6 @@
 /**
- * Clients that leave before they have the whole answer, under a token limit: the answer is read on for its usage, within
- * bounds, and estimated beyond them.
+ * Clients that disconnect before the end of the response, under a token limit: the proxy reads the rest of the response
+ * for its usage, within bounds, and estimates it beyond them.
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -17,7 +17,7 @@ const usage = { prompt_tokens: 100_000, completion_tokens: 8, total_tokens: 100_
 const piece = `data: ${JSON.stringify({ choices: [{ delta: { content: "x".repeat(40) } }] })}\n\n`;
 const lastPieces = `data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`;
 
-/** One request that has reached the provider. */
+/** A request that the provider received. */
 interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -25,11 +25,11 @@ interface Asked {
 
 interface Scene {
   readonly gateway: TestGateway;
-  /** The next request that has come whole. */
+  /** The next request that was received completely. */
   readonly asked: () => Promise<Asked>;
-  /** Sends a completion on a connection of its own. */
+  /** Sends a completion on a new connection. */
   readonly ask: (body: string, announcedBytes?: number) => Socket;
-  /** Tokens that have been charged. */
+  /** The tokens that were charged. */
   readonly charged: () => Promise<number>;
 }
 
@@ -81,12 +81,12 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
 const streamed = `{"stream":true,"prompt":"${"x".repeat(400_000)}"}`;
 const plain = `{"prompt":"${"x".repeat(40_000)}"}`;
 
-/** Resolves when so many answers are read on. */
+/** Resolves when the proxy reads this number of abandoned responses. */
 function abandoned({ gateway }: Scene, responses: number): Promise<void> {
   return expect.poll(() => gateway.clock.pendingTimers).toBe(responses);
 }
 
-test("a stream that is left at its last piece is charged what the provider then reports", async () => {
+test("a stream whose client disconnects at its last piece is charged the usage that the provider then reports", async () => {
   const scene = await start();
   const client = scene.ask(streamed);
   const { response } = await scene.asked();
@@ -104,7 +104,7 @@ test("a stream that is left at its last piece is charged what the provider then 
   expect(scene.gateway.clock.pendingTimers).toBe(0);
 });
 
-test("a plain answer whose client has left before it began is charged what the provider reports", async () => {
+test("a response whose client disconnected before it began is charged the reported usage", async () => {
   const scene = await start();
   const client = scene.ask(plain);
   const { response } = await scene.asked();
@@ -120,7 +120,7 @@ test("a plain answer whose client has left before it began is charged what the p
   expect(await scene.charged()).toBe(100_008);
 });
 
-test("so is one whose stream was reset in HTTP/2", async () => {
+test("so is a response whose stream was reset in HTTP/2", async () => {
   const scene = await start();
   const session = connectHttp2(scene.gateway.url());
   onTestFinished(() => session.destroy());
@@ -135,10 +135,10 @@ test("so is one whose stream was reset in HTTP/2", async () => {
   expect((await record).usage?.total).toBe(100_008);
 });
 
-describe("beyond a bound the answer is given up and estimated, with a quarter of a token for each byte:", () => {
+describe("beyond a bound the response is closed and estimated, with a quarter of a token for each byte:", () => {
   const inputOf = (body: string): number => Math.ceil(body.length / 4);
 
-  test("the time, of an answer that never begins", async () => {
+  test("the time, of a response that never begins", async () => {
     const scene = await start();
     const client = scene.ask(plain);
     const { request } = await scene.asked();
@@ -159,7 +159,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     scene.gateway.clock.advance(1_500);
     const record = scene.gateway.nextRecord();
     client.destroy();
-    // The rule's timer is there before, and its place is taken.
+    // The rule's timer runs before, and the bound's timer replaces it.
     const { dataPlane } = scene.gateway;
     await expect.poll(() => dataPlane.tasks().some(({ detail }) => detail?.["connections"] === 0)).toBe(true);
     await abandoned(scene, 1);
@@ -181,10 +181,10 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     const closed = once(request.socket, "close");
     response.write(piece.repeat(20));
     await closed;
-    const told = (await record).usage;
-    // What was asked in the client's stead is no part of its input.
-    expect(told).toMatchObject({ input: inputOf(streamed), estimated: true });
-    expect(told?.output).toBe(21 * 10);
+    const usageOfRecord = (await record).usage;
+    // The usage option that the proxy added is no part of the input.
+    expect(usageOfRecord).toMatchObject({ input: inputOf(streamed), estimated: true });
+    expect(usageOfRecord?.output).toBe(21 * 10);
     expect(scene.gateway.clock.pendingTimers).toBe(0);
   });
 
@@ -202,7 +202,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     expect((await record).usage?.total).toBe(inputOf(plain));
   });
 
-  test("the shutdown, after a few seconds", async () => {
+  test("a shutdown, after a few seconds", async () => {
     const scene = await start();
     const client = scene.ask(plain);
     await scene.asked();
@@ -213,7 +213,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     const drained = scene.gateway.dataPlane.drain().then(() => {
       isDrained = true;
     });
-    // The drain shortens the wait once the connections are closed.
+    // The drain shortens the time once the connections are closed.
     await expect.poll(() => scene.gateway.dataPlane.tasks().length).toBe(0);
     expect(isDrained).toBe(false);
     scene.gateway.clock.advance(5_000);
@@ -221,7 +221,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     expect((await record).usage?.total).toBe(inputOf(plain));
   });
 
-  test("the rule's timeout, with the answer that tells the client", async () => {
+  test("the rule's timeout, with the 504", async () => {
     const scene = await start(tokens, {}, ", timeouts: { request: 2s }");
     const client = scene.ask(plain);
     await scene.asked();
@@ -231,7 +231,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
     expect(response.toString()).toContain(`x-ratelimit-remaining: ${tokenLimit - inputOf(plain)}`);
   });
 
-  test("the rule's timeout for one call", async () => {
+  test("the rule's timeout for one attempt", async () => {
     const scene = await start(tokens, {}, ", timeouts: { backendRequest: 2s }");
     const client = scene.ask(plain);
     await scene.asked();
@@ -243,7 +243,7 @@ describe("beyond a bound the answer is given up and estimated, with a quarter of
 });
 
 describe("nothing is charged", () => {
-  test("and the backend is left at once where no limit counts tokens", async () => {
+  test("and the attempt is closed at once if no limit counts tokens", async () => {
     const scene = await start(["{ requests: 1000, unit: Hours }"]);
     const client = scene.ask(plain);
     const { request } = await scene.asked();
@@ -253,7 +253,7 @@ describe("nothing is charged", () => {
     expect(scene.gateway.clock.pendingTimers).toBe(0);
   });
 
-  test("for a request that was not sent whole", async () => {
+  test("for a request that was not sent completely", async () => {
     const scene = await start();
     const client = scene.ask(plain, plain.length + 1);
     const record = scene.gateway.nextRecord();
@@ -268,7 +268,7 @@ describe("nothing is charged", () => {
     expect(await scene.charged()).toBe(1);
   });
 
-  test("for a backend that breaks off before its answer", async () => {
+  test("for a backend that closes the connection before its response", async () => {
     const scene = await start();
     const client = scene.ask(plain);
     const { request } = await scene.asked();
@@ -280,7 +280,7 @@ describe("nothing is charged", () => {
     expect(await scene.charged()).toBe(0);
   });
 
-  test("for an answer without a text of a model", async () => {
+  test("for a response without generated text", async () => {
     const scene = await start();
     const { gateway } = scene;
     const reply = fetch(`${gateway.url()}/v1/messages/count_tokens`, { method: "POST", body: plain });
@@ -292,7 +292,7 @@ describe("nothing is charged", () => {
   });
 });
 
-test("an answer that reports no usage at all is estimated where a model has written it", async () => {
+test("a generated response that reports no usage is estimated", async () => {
   const scene = await start();
   const client = scene.ask(streamed);
   const { response } = await scene.asked();

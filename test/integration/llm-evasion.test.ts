@@ -1,6 +1,6 @@
 /**
- * Attempts to pass a token limit or a prescribed model by, through the door and against a provider that reads leniently.
- * The rule: what the provider takes for the work of a model is counted and has the prescribed model, or is refused.
+ * Attempts to evade a token limit or a prescribed model, end to end and against a lenient provider. The rule: a request
+ * for which the provider runs a model is counted and has the prescribed model, or it is rejected.
  */
 import { once } from "node:events";
 import { connect, type IncomingHttpHeaders } from "node:http2";
@@ -46,7 +46,7 @@ async function start(ai = "provider: { openai: {} }") {
     const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\n${fields}\r\n\r\n`;
     return await rawHttp(gateway.url(), head + bytes.toString("latin1"));
   };
-  /** By the headers of an answer that costs nothing. */
+  /** The charged tokens, by the headers of a response that costs nothing. */
   const charged = async (): Promise<number> => {
     const { headers } = await fetch(`${gateway.url()}/nothing`);
     return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
@@ -57,7 +57,7 @@ async function start(ai = "provider: { openai: {} }") {
 const stream = '{"model":"gpt-dear","stream":true}';
 const chat = "/v1/chat/completions";
 
-describe("a streamed completion is counted or refused", () => {
+describe("a streamed completion is counted or rejected", () => {
   test.each([
     "/v1/chat%2Fcompletions",
     "/v1/chat%2fcompletions",
@@ -83,13 +83,13 @@ describe("a streamed completion is counted or refused", () => {
     ["in UTF-16, big end first", Buffer.from(utf16).swap16(), ["content-type: application/json; charset=utf-16"]],
     ["in UTF-32", utf32, ["content-type: application/json"]],
     ["with a byte order mark", `\ufeff${stream}`, []],
-    ["labelled as a text", stream, ["content-type: text/plain"]],
-    ["labelled as a form", stream, ["content-type: application/x-www-form-urlencoded"]],
-    ["labelled as multipart", stream, ["content-type: multipart/form-data; boundary=x"]],
-    ["labelled with another charset", stream, ["content-type: application/json; charset=shift_jis"]],
+    ["declared as a text", stream, ["content-type: text/plain"]],
+    ["declared as a form", stream, ["content-type: application/x-www-form-urlencoded"]],
+    ["declared as multipart", stream, ["content-type: multipart/form-data; boundary=x"]],
+    ["declared with another charset", stream, ["content-type: application/json; charset=shift_jis"]],
     ["labelled twice", stream, ["content-type: text/plain", "content-type: application/json"]],
     ["compressed", gzipSync(stream), ["content-encoding: gzip"]],
-    ["compressed in capitals", gzipSync(stream), ["content-encoding: GZIP"]],
+    ["compressed, in capitals", gzipSync(stream), ["content-encoding: GZIP"]],
   ])("%s", async (_how, body, headers) => {
     await expectCounted(chat, body, headers);
   });
@@ -141,7 +141,7 @@ describe("a streamed completion is counted or refused", () => {
     });
 
     test.each(["/v1/ask", "/INVOCATIONS", "/x%2Finvocations", "/v1/messages;x/../../invocations"])(
-      "%s, where the Backend allows other endpoints",
+      "%s, if the Backend allows other endpoints",
       async (path) => {
         const { provider, send, charged } = await start("provider: { openai: {} }, otherEndpoints: Allow");
         expect((await send(path, chatStream)).status).toBe(200);
@@ -153,7 +153,7 @@ describe("a streamed completion is counted or refused", () => {
     );
   });
 
-  test("in any spelling of path, body, labels and method", async () => {
+  test("in any spelling of path, body, header fields and method", async () => {
     const { provider, send, charged } = await start();
     const allowing = await start("provider: { openai: {} }, otherEndpoints: Allow");
     const paths = fc.constantFrom(
@@ -245,7 +245,7 @@ describe("the prescribed model is sent, or nothing", () => {
     ["an escaped slash and UTF-16", "/v1/chat%2Fcompletions", Buffer.from(model, "utf16le"), []],
     ["UTF-16 as a text", "/v1/responses", Buffer.from(model, "utf16le"), ["content-type: text/plain"]],
     ["a form", "/v1/audio/transcriptions", form, ["content-type: multipart/form-data; boundary=x"]],
-    ["a form without a label", "/v1/audio/transcriptions", form, []],
+    ["a form without a content type", "/v1/audio/transcriptions", form, []],
     ["a compressed body", "/v1/responses", gzipSync(model), ["content-encoding: gzip"]],
     ["a name given twice", "/v1/responses", '{"model":"gpt-dear","model":"gpt-dear"}', []],
     ["a name with escapes", "/v1/responses", '{"mod\\u0065l":"gpt-dear"}', []],
@@ -285,7 +285,7 @@ describe("the prescribed model is sent, or nothing", () => {
   });
 });
 
-describe("a path that names another model is not sent, also where it looks like one that generates nothing", () => {
+describe("a path that names another model is rejected, even if it looks like one that generates nothing", () => {
   const dear = [
     "/v1/inference/gpt-dear/files",
     "/v1/gpt-dear/files",
@@ -314,9 +314,9 @@ describe("a path that names another model is not sent, also where it looks like 
     const gateway = await startGateway(llmManifests(backend.port, `provider: { openai: { model: gpt-cheap } }${more}`));
     const statusOf = async (path: string) =>
       (await fetch(`${gateway.url()}${path}`, { method: "POST", body: "{}" })).status;
-    // Where other endpoints are served, a segment that nothing tells to be a name may be anything.
-    const refused = more.includes("otherEndpoints") ? dear.filter((path) => path !== "/v1/gpt-dear/files") : dear;
-    for (const path of refused) expect([path, await statusOf(path)]).toEqual([path, 400]);
+    // If other endpoints are served, a segment that is not known to be a name may be anything.
+    const rejected = more.includes("otherEndpoints") ? dear.filter((path) => path !== "/v1/gpt-dear/files") : dear;
+    for (const path of rejected) expect([path, await statusOf(path)]).toEqual([path, 400]);
     expect(backend.requests).toHaveLength(0);
     for (const path of cheap) expect([path, await statusOf(path)]).toEqual([path, 200]);
   });
@@ -333,7 +333,7 @@ describe("a switch of protocols", () => {
     return { backend, gateway };
   }
 
-  test("is refused by HTTP/1.1, and the provider does not hear of it", async () => {
+  test("is rejected over HTTP/1.1, and the provider does not get it", async () => {
     const { backend, gateway } = await startRealtime("provider: { openai: {} }");
     const record = gateway.nextRecord();
     const { status, body } = await rawHttp(gateway.url(), upgrade());
@@ -342,7 +342,7 @@ describe("a switch of protocols", () => {
     expect(backend.requests).toHaveLength(0);
   });
 
-  test("is refused by the extended CONNECT of HTTP/2", async () => {
+  test("is rejected over HTTP/2's extended CONNECT", async () => {
     const { backend, gateway } = await startRealtime("provider: { openai: {} }");
     const session = connect(gateway.url());
     onTestFinished(() => session.destroy());
@@ -353,7 +353,7 @@ describe("a switch of protocols", () => {
     expect(backend.requests).toHaveLength(0);
   });
 
-  test("is made where the Backend allows it, with the prescribed model or none", async () => {
+  test("is made if the Backend allows it, with the prescribed model or none", async () => {
     const { backend, gateway } = await startRealtime("provider: { openai: { model: gpt-cheap } }, upgrades: Allow");
     expect((await rawHttp(gateway.url(), upgrade())).status).toBe(400);
     expect((await rawHttp(gateway.url(), upgrade("/v1/models/gpt-dear:x"))).status).toBe(400);
@@ -394,7 +394,7 @@ describe("work whose tokens no response reports", () => {
     const backend = await startBackend(respondWith(200, "{}"));
     const all = llmManifests(backend.port, ai);
     const gateway = await startGateway(isLimited ? all : all.replace(/---\n[^-]*kind: ProxyPolicy[^]*/, ""));
-    /** The status, by a connection of its own. */
+    /** The status; each request has its own connection. */
     const ask = async (path: string, { method = "POST", content = body, headers = [] }: Asked = {}) => {
       const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n`;
       const fields = [...headers, ...(content === "" ? [] : [`content-length: ${content.length}`])];
@@ -407,27 +407,27 @@ describe("work whose tokens no response reports", () => {
     return { ask, backend };
   }
 
-  test.each(paths)("is refused at %s", async (path) => {
+  test.each(paths)("is rejected at %s", async (path) => {
     const { ask, backend } = await startDeferring("provider: { openai: {} }");
     expect(await ask(path)).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
-  test("is refused where the Backend prescribes a model, without a limit too", async () => {
+  test("is rejected if the Backend prescribes a model, without a limit too", async () => {
     const { ask, backend } = await startDeferring("provider: { openai: { model: gpt-cheap } }", false);
     expect(await ask("/v1/messages/batches")).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
   test.each([
-    ["where the Backend allows it", "provider: { openai: {} }, deferredWork: Allow", true],
-    ["where nothing is counted or prescribed", "provider: { openai: {} }", false],
+    ["if the Backend allows it", "provider: { openai: {} }, deferredWork: Allow", true],
+    ["if nothing is counted or prescribed", "provider: { openai: {} }", false],
   ])("passes %s", async (_where, ai, isLimited) => {
     const { ask } = await startDeferring(ai, isLimited);
     expect(await ask("/v1/batches")).toBe(200);
   });
 
-  test("is refused at every endpoint of the table", async () => {
+  test("is rejected at every endpoint of the table", async () => {
     const { ask, backend } = await startDeferring("provider: { openai: {} }");
     for (const path of deferringEndpoints.flatMap(({ examples }) => examples)) {
       expect([path, await ask(path)]).toEqual([path, 400]);
@@ -438,11 +438,11 @@ describe("work whose tokens no response reports", () => {
   const responses = "/v1/responses";
   test.each<[string, string, string, string[]?]>([
     ["in the background", responses, '{"background":true,"input":"x"}'],
-    ["with a value that a tolerant server takes for true", responses, '{"background":1}'],
+    ["with a value that a tolerant server reads as true", responses, '{"background":1}'],
     ["with a duplicate", responses, '{"background":false,"background":true,"background":false}'],
     ["in capitals", responses, '{"Background":true}'],
     ["with escapes in the name", responses, '{"backgr\\u006fund":true}'],
-    ["in what another gateway merges into the body", responses, '{"extra_body":{"background":true}}'],
+    ["in a member that another gateway merges into the body", responses, '{"extra_body":{"background":true}}'],
     ["with escapes in the path", "/v1/resp%256Fnses;x=y//", '{"background":true}'],
     ["of Azure", "/openai/v1/responses?api-version=1", '{"background":true}'],
     ["of Gemini", "/v1beta/interactions", '{"background":true}'],
@@ -455,19 +455,19 @@ describe("work whose tokens no response reports", () => {
     ["by an escaped query", "/ai/run/@cf/x?a=b&queue%52equest=true", "{}"],
     ["by Prefer", "/v1/messages", "{}", ["prefer: wait=1, Respond-Async"]],
     ["by a header of DashScope", "/api/v1/services/x", "{}", ["x-dashscope-async: enable"]],
-  ])("is refused %s", async (how, path, content, headers = []) => {
+  ])("is rejected %s", async (how, path, content, headers = []) => {
     const { ask, backend } = await startDeferring("provider: { openai: {} }");
     const method = how.includes("GET") ? "GET" : "POST";
     expect(await ask(path, { method, content, headers })).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
-  test("is refused in a compressed body of a response", async () => {
+  test("is rejected in a compressed body of a response", async () => {
     const { ask } = await startDeferring("provider: { openai: {} }");
     expect(await ask(responses, { headers: ["content-encoding: gzip"] })).toBe(415);
   });
 
-  test("passes at no endpoint that is not known to answer at once", async () => {
+  test("is rejected at endpoints that are not known to respond synchronously", async () => {
     const { ask, backend } = await startDeferring("provider: { openai: {} }");
     for (const path of ["/v1/anything", "/v1/xbatches", "/v1/messages/batches_", "/v1/load_lora_adapter"]) {
       expect([path, await ask(path), await ask(path, { content: "" })]).toEqual([path, 400, 400]);
@@ -478,14 +478,14 @@ describe("work whose tokens no response reports", () => {
   });
 
   test.each([
-    ["where the Backend allows other endpoints", "provider: { openai: { model: m } }, otherEndpoints: Allow", true],
-    ["where nothing is counted or prescribed", "provider: { openai: {} }", false],
-  ])("an endpoint of nobody is served %s", async (_where, ai, isLimited) => {
+    ["if the Backend allows other endpoints", "provider: { openai: { model: m } }, otherEndpoints: Allow", true],
+    ["if nothing is counted or prescribed", "provider: { openai: {} }", false],
+  ])("an unknown endpoint is served %s", async (_where, ai, isLimited) => {
     const { ask } = await startDeferring(ai, isLimited);
     expect(await ask("/v1/anything", { content: "{}" })).toBe(200);
   });
 
-  test("does not stand for what is read, deleted, cancelled, or answered at once", async () => {
+  test("does not include reads, deletions, cancellations and synchronous responses", async () => {
     const { ask } = await startDeferring("provider: { openai: {} }");
     expect(await ask("/v1/batches/batch_1", { method: "GET", content: "" })).toBe(200);
     expect(await ask("/v1/videos/video_1", { method: "DELETE", content: "" })).toBe(200);
@@ -500,23 +500,23 @@ describe("work whose tokens no response reports", () => {
     expect(await ask("/v1/messages", { content: '{"background":true}', headers: ["prefer: wait"] })).toBe(200);
   });
 
-  test("says why a response in the background is refused, and passes it where the Backend allows it", async () => {
+  test("says why a response in the background is rejected, and allows it if the Backend does", async () => {
     const { send } = await start();
-    const { body: told } = await send(responses, '{"background":true}');
-    expect(told).toContain('"background" and "deferred" must be false or left out');
+    const { body: message } = await send(responses, '{"background":true}');
+    expect(message).toContain('"background" and "deferred" must be false or left out');
     const allowing = await startDeferring("provider: { openai: {} }, deferredWork: Allow");
     expect(await allowing.ask(responses, { content: '{"background":true}' })).toBe(200);
     expect(await allowing.ask("/v1/threads/t/runs")).toBe(200);
   });
 });
 
-test("a body without a reading of its own is told what is accepted", async () => {
+test("the response to an unreadable body says what is accepted", async () => {
   const { send } = await start("provider: { openai: { model: gpt-cheap } }");
   expect((await send("/v1/responses", "x")).body).toContain("request body must be a JSON object");
   expect((await send("/v1/responses?model=x", "{}")).body).toContain("prescribes another model");
 });
 
-test("a global limit about the model is about the prescribed one, whatever the client names", async () => {
+test("a global limit by model uses the prescribed model, whatever the client names", async () => {
   const service = await startScriptedService(() => ({ overallCode: "OVER_LIMIT" }));
   const provider = await startLenientProvider();
   const policy = globalPolicy(

@@ -1,4 +1,4 @@
-/** Bodies of LLM requests that are costly to read, through the door: members that come by the thousand. */
+/** Bodies of LLM requests that are costly to read, end to end: thousands of members. */
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
@@ -25,31 +25,31 @@ spec: { ai: { provider: ${provider}, host: 127.0.0.1, port: ${backend.port} } }
 }
 
 const repeated = (member: string): string => `{"stream":true,${`${member},`.repeat(100_000)}"x":0}`;
-const refusal = [400, 'request body has a member such as "model" more than 8 times'];
+const rejection = [400, 'request body has a member such as "model" more than 8 times'];
 
 test.each(['"model":0', '"Model":0', '"stream_options":0', '"stream_options":{"include_usage":0}', '"stream":1'])(
-  "a body with %s by the thousand is refused before it is edited",
+  "a body with thousands of %s is rejected before it is edited",
   async (member) => {
     const { ask, backend } = await start("{ openai: { model: gpt-cheap } }");
-    expect(await ask(repeated(member))).toEqual(refusal);
+    expect(await ask(repeated(member))).toEqual(rejection);
     expect(backend.requests).toHaveLength(0);
     expect(await ask('{"stream":true,"model":1,"model":2}')).toEqual([200, "{}"]);
   },
 );
 
-test("so is one under a global limit about the model", async () => {
+test("so is one under a global limit by model", async () => {
   const service = await startScriptedService(() => ({ overallCode: "OK" }));
   const policy = globalPolicy(
     `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: model, expression: llm.requestModel }] }]`,
   );
   const { ask, backend } = await start("{ openai: {} }", policy);
-  expect(await ask(repeated('"model":0'))).toEqual(refusal);
+  expect(await ask(repeated('"model":0'))).toEqual(rejection);
   expect(await ask('{"model":"a","model":"b"}')).toEqual([400, "request body names two models"]);
   expect(service.calls).toHaveLength(0);
   expect(backend.requests).toHaveLength(0);
 });
 
-test("a body of many slices is edited and sent whole", async () => {
+test("a body that arrives in many reads is edited and sent completely", async () => {
   const { ask, backend } = await start(
     "{ openai: { model: gpt-cheap } }",
     policyManifest("limits", "kind: HTTPRoute, name: chat", ["{ tokens: 1000, unit: Hours }"]),

@@ -1,6 +1,6 @@
 /**
- * Under a token limit, what answers a request with a body is charged what it reports in any dialect, else an estimate;
- * named endpoints that generate nothing and copies of earlier answers are not. Through the door.
+ * Under a token limit, a response to a request with a body is charged the usage that it reports in any dialect, else an
+ * estimate; named endpoints that generate nothing and copies of earlier responses are not charged. End to end.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
@@ -12,8 +12,8 @@ import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway
 
 const tokenLimit = 1_000_000;
 
-/** What the provider sends. */
-interface Told {
+/** The response of the provider. */
+interface ProviderResponse {
   readonly body: string | Buffer;
   readonly type?: string;
   readonly status?: number;
@@ -21,13 +21,13 @@ interface Told {
 }
 
 /** @param ai further fields of `spec.ai`, as flow YAML. */
-async function start(told: Told, ai = "") {
+async function start(sent: ProviderResponse, ai = "") {
   const { port, requests } = await startBackend((request: IncomingMessage, response: ServerResponse) => {
     if (request.url === "/nothing") {
       response.end("{}");
       return;
     }
-    const { body, type = "application/json", status = 200, encoding } = told;
+    const { body, type = "application/json", status = 200, encoding } = sent;
     request.resume().on("end", () => {
       response.writeHead(status, {
         ...(type !== "" && { "content-type": type }),
@@ -66,13 +66,13 @@ const sglang = (id: string, output: number) => ({
 const onSeveralLines = (event: object, end: string): string =>
   `event: x${end}${JSON.stringify(event, undefined, 1).replaceAll(/^/gm, "data:").replaceAll("\n", end)}${end}${end}`;
 
-describe("what is reported", () => {
-  test.each<[string, number, Told]>([
+describe("the reported usage is charged", () => {
+  test.each<[string, number, ProviderResponse]>([
     ["SGLang", 17, { body: JSON.stringify(sglang("a", 10)) }],
     ["SGLang, of several prompts", 51, { body: JSON.stringify(["a", "b", "c"].map((id) => sglang(id, 10))) }],
     ["SGLang, streamed", 27, { type: sse, body: `${events(sglang("a", 10), sglang("a", 20))}data: [DONE]\n\n` }],
     [
-      "SGLang, several answers in one stream",
+      "SGLang, several choices in one stream",
       44,
       { type: sse, body: events(sglang("a", 10), sglang("b", 5), sglang("a", 20), sglang("b", 10)) },
     ],
@@ -90,7 +90,11 @@ describe("what is reported", () => {
         ),
       },
     ],
-    ["lines without a label", 9, { body: lines({ x: words }, { usage: { prompt_tokens: 4, completion_tokens: 5 } }) }],
+    [
+      "lines without a content type",
+      9,
+      { body: lines({ x: words }, { usage: { prompt_tokens: 4, completion_tokens: 5 } }) },
+    ],
     [
       "Cohere",
       30,
@@ -112,29 +116,29 @@ describe("what is reported", () => {
       { type: sse, body: `\ufeff${events({ usage: { total_tokens: 9 } })}` },
     ],
     [
-      "SGLang, several answers with one id in one stream",
+      "SGLang, several choices with one id in one stream",
       44,
       { type: sse, body: events(...[10, 5, 20, 10].map((output, at) => ({ ...sglang("a", output), index: at % 2 }))) },
     ],
     [
-      "SGLang, one answer after the other with one id",
+      "SGLang, one choice after the other with one id",
       44,
       { type: sse, body: events(...[10, 20, 5, 10].map((output) => sglang("a", output))) },
     ],
-    ...["\n", "\r\n", "\r"].map((end): [string, number, Told] => [
+    ...["\n", "\r\n", "\r"].map((end): [string, number, ProviderResponse] => [
       `a usage on several data lines that end with ${JSON.stringify(end)}`,
       12,
       { type: sse, body: onSeveralLines({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 7 } }, end) },
     ]),
     ["an output without its input", 105, { body: JSON.stringify({ usage: { completion_tokens: 5 } }) }],
-  ])("by %s", async (_dialect, tokens, told) => {
-    const { gateway, charged } = await start(told);
+  ])("of %s", async (_dialect, tokens, sent) => {
+    const { gateway, charged } = await start(sent);
     await (await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt })).text();
     expect(await charged()).toBe(tokens);
   });
 });
 
-describe("what is estimated, with the input", () => {
+describe("without a usage, the input and output are estimated", () => {
   const tgi = { generated_text: words };
   const tgiEvents = events(...Array.from(words, (text, index) => ({ index, token: { text }, generated_text: null })), {
     index: 200,
@@ -143,29 +147,29 @@ describe("what is estimated, with the input", () => {
   });
   const text = "word ".repeat(80);
   const half = text.slice(0, 200);
-  test.each<[string, number, Told]>([
+  test.each<[string, number, ProviderResponse]>([
     ["TGI", 104 + 50, { body: JSON.stringify(tgi) }],
     ["TGI, in an array", 104 + 50, { body: JSON.stringify([tgi]) }],
     ["TGI, streamed", 100 + 50, { type: sse, body: tgiEvents }],
-    ["a shape of nobody", 100 + 52, { body: JSON.stringify({ whatever: [words] }) }],
-    ["lines of nobody", 100 + 50 + 52, { body: lines({ whatever: words }, { whatever: words }) }],
-    ["events of nobody", 100 + 50, { type: sse, body: events({ whatever: words }) }],
+    ["an unknown object", 100 + 52, { body: JSON.stringify({ whatever: [words] }) }],
+    ["unknown lines", 100 + 50 + 52, { body: lines({ whatever: words }, { whatever: words }) }],
+    ["unknown events", 100 + 50, { type: sse, body: events({ whatever: words }) }],
     [
       "ids of tokens, streamed",
       100 + 3,
       { type: sse, body: events({ choices: [{ index: 0, token_ids: [11, 12, 13] }] }) },
     ],
     ["a usage of time", 100 + 56, { body: JSON.stringify({ text: "", x: words, usage: { type: "duration" } }) }],
-    ["a usage with bad figures", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
+    ["a usage with invalid numbers", 100 + 7, { body: '{"usage":{"total_tokens":-1,"x":"yyyyyyyy"}}' }],
     ["plain text", 100 + 100, { type: "text/plain", body: text }],
     ["plain text that begins like an event", 100 + 50, { type: "text/plain", body: `d${"y".repeat(199)}` }],
-    ...[":", "id:", "retry:", "event:", "data:"].flatMap((field): [string, number, Told][] => {
+    ...[":", "id:", "retry:", "event:", "data:"].flatMap((field): [string, number, ProviderResponse][] => {
       const body = `${field}${"y".repeat(200 - field.length - 1)}\n`.repeat(8);
-      const labelled: [string, number, Told] = [`events of ${field} alone`, 100 + 398, { type: sse, body }];
+      const labelled: [string, number, ProviderResponse] = [`events of ${field} alone`, 100 + 398, { type: sse, body }];
       if (field === "data:") labelled[1] -= 10;
       return [
         [`plain text whose lines begin with ${field}`, 100 + 400, { type: "text/plain", body }],
-        [`lines that begin with ${field}, without a label`, 100 + 400, { type: "", body }],
+        [`lines that begin with ${field}, without a content type`, 100 + 400, { type: "", body }],
         labelled,
       ];
     }),
@@ -175,7 +179,7 @@ describe("what is estimated, with the input", () => {
       { type: "text/plain", body: `data: {"id":"${"y".repeat(383)}"}\n\n` },
     ],
     [
-      "comments behind an event of a model",
+      "comments after an event of a model",
       100 + 50 + 51,
       { type: sse, body: events({ choices: [{ text: words }] }) + `: ${"y".repeat(200)}\n\n` },
     ],
@@ -199,18 +203,18 @@ describe("what is estimated, with the input", () => {
     ["zstd", 100 + 52, { encoding: "zstd", body: zstdCompressSync(JSON.stringify({ whatever: [words] })) }],
     ["zstd with a window of 8 MiB", 100 + 52, { encoding: "zstd", body: zstdFrame(23, `{"whatever":["${words}"]}`) }],
     ["zstd with a window of 128 MiB", 100 + 57, { encoding: "zstd", body: zstdFrame(27, `{"whatever":["${words}"]}`) }],
-    ["a coding of nobody", 100 + 50, { encoding: "x", body: words }],
+    ["an unknown coding", 100 + 50, { encoding: "x", body: words }],
     ["two codings", 100 + 50, { encoding: "gzip, gzip", body: words }],
-    ["a coding that it does not have", 100 + 50, { encoding: "gzip", body: words }],
+    ["a declared coding that is not applied", 100 + 50, { encoding: "gzip", body: words }],
     ["binary frames", 100 + 50, { type: "application/vnd.amazon.eventstream", body: Buffer.alloc(200) }],
     ["speech", 100, { type: "audio/mpeg", body: Buffer.alloc(10_000) }],
     ["embeddings", 100, { body: JSON.stringify([Array.from({ length: 1_000 }, () => 0.5)]) }],
-    ["a part of an answer", 100 + 52, { status: 206, body: JSON.stringify({ whatever: [words] }) }],
-    ["an empty answer", 100, { body: "" }],
-  ])("of %s", async (_shape, tokens, told) => {
-    const { gateway, charged } = await start(told);
+    ["a partial response", 100 + 52, { status: 206, body: JSON.stringify({ whatever: [words] }) }],
+    ["an empty response", 100, { body: "" }],
+  ])("of %s", async (_shape, tokens, sent) => {
+    const { gateway, charged } = await start(sent);
     const response = await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
-    // What cannot be decoded cannot be here either.
+    // A body that cannot be decoded cannot be read here either.
     await response.text().catch(() => undefined);
     expect(await charged()).toBe(tokens);
     expect(gateway.records[0]?.usage?.estimated).toBe(true);
@@ -254,12 +258,12 @@ describe("nothing is charged", () => {
     expect(await charged()).toBe(0);
   });
 
-  test.each<[string, Told]>([
+  test.each<[string, ProviderResponse]>([
     ["an error", { status: 400, body: JSON.stringify({ error: words }) }],
     ["no content", { status: 204, body: "" }],
     ["a redirect", { status: 303, body: words }],
-  ])("for %s", async (_what, told) => {
-    const { gateway, charged } = await start(told);
+  ])("for %s", async (_what, sent) => {
+    const { gateway, charged } = await start(sent);
     await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt, redirect: "manual" });
     expect(await charged()).toBe(0);
   });
@@ -280,81 +284,81 @@ test.each([
   "/v1/chat/completions/files",
   "/v1/messages/messages/count_tokens",
   "/v1/generate?x=/v1/files",
-])("%s does not pass for an endpoint that generates nothing", async (path) => {
+])("%s is not accepted as an endpoint that generates nothing", async (path) => {
   const { gateway, charged } = await start({ body: "{}" }, "otherEndpoints: Allow");
   await (await fetch(`${gateway.url()}${path}`, { method: "POST", body: prompt })).text();
   expect(await charged()).toBe(100);
 });
 
-describe("a copy of an earlier answer", () => {
+describe("a copy of an earlier response", () => {
   const stored = (background: boolean) => ({
     id: "resp_1",
     background,
     output: [words],
     usage: { input_tokens: 10, output_tokens: 20, total_tokens: 30 },
   });
-  test.each<[string, string, Told, number]>([
+  test.each<[string, string, ProviderResponse, number]>([
     ["is not charged again", "/v1/responses/resp_1", { body: JSON.stringify(stored(false)) }, 0],
-    ["of a chat is not", "/v1/chat/completions/chat_1", { body: JSON.stringify(stored(false)) }, 0],
+    ["of a chat is not charged again", "/v1/chat/completions/chat_1", { body: JSON.stringify(stored(false)) }, 0],
     [
-      "is not as a stream either",
+      "is not charged again as a stream",
       "/v1/responses/resp_1?stream=true",
       { type: sse, body: events({ type: "response.completed", response: stored(false) }) },
       0,
     ],
-    ["that was made in the background is", "/v1/responses/resp_1", { body: JSON.stringify(stored(true)) }, 30],
+    ["of work in the background is charged", "/v1/responses/resp_1", { body: JSON.stringify(stored(true)) }, 30],
     [
-      "that was made in the background is as a stream",
+      "of work in the background is charged as a stream",
       "/v1/responses/resp_1?stream=true",
       { type: sse, body: events({ type: "response.completed", response: stored(true) }) },
       30,
     ],
     ["is charged at other paths", "/v1/threads/t/runs/r", { body: JSON.stringify(stored(false)) }, 30],
     ["is charged at other spellings", "/v1/responses/resp%2F1", { body: JSON.stringify(stored(false)) }, 30],
-  ])("%s", async (_what, path, told, tokens) => {
-    const { gateway, charged } = await start(told);
+  ])("%s", async (_what, path, sent, tokens) => {
+    const { gateway, charged } = await start(sent);
     await (await fetch(`${gateway.url()}${path}`)).text();
     expect(await charged()).toBe(tokens);
   });
 
-  test.each<[string, string, Told, number]>([
+  test.each<[string, string, ProviderResponse, number]>([
     [
-      "that is still being made is not",
+      "of work that has not ended is not charged",
       "/v1/responses/resp_1",
       { body: JSON.stringify({ ...stored(true), usage: null }) },
       0,
     ],
     [
-      "whose stream does not come to its usage is estimated",
+      "whose stream ends before its usage is estimated",
       "/v1/responses/resp_1?stream=true",
       { type: sse, body: events({ type: "response.output_text.delta", delta: words }) },
       50,
     ],
-  ])("%s", async (_what, path, told, tokens) => {
-    const { gateway, charged } = await start(told);
+  ])("%s", async (_what, path, sent, tokens) => {
+    const { gateway, charged } = await start(sent);
     await (await fetch(`${gateway.url()}${path}`)).text();
     expect(await charged()).toBe(tokens);
   });
 
-  test("is charged where the request has a body", async () => {
+  test("is charged if the request has a body", async () => {
     const { gateway, charged } = await start({ body: JSON.stringify(stored(false)) }, "otherEndpoints: Allow");
     await (await fetch(`${gateway.url()}/v1/responses/resp_1`, { method: "POST", body: "{}" })).text();
     expect(await charged()).toBe(30);
   });
 });
 
-describe("a request whose calls time out is charged once", () => {
-  /** @param answers whether each call is answered. */
+describe("a request whose attempts time out is charged once", () => {
+  /** @param responses whether each attempt gets a response. */
   async function retry(responses: readonly boolean[]) {
     const waiting: (() => void)[] = [];
-    let calls = 0;
+    let attempts = 0;
     const { port } = await startBackend((request, response) => {
       if (request.url === "/nothing") {
         response.end("{}");
       } else {
-        const isAnswered = responses[calls++] ?? false;
+        const hasResponse = responses[attempts++] ?? false;
         request.resume().on("end", () => {
-          if (isAnswered) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
+          if (hasResponse) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
           for (const resolve of waiting.splice(0)) resolve();
         });
       }
@@ -369,24 +373,24 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
     const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
     const gateway = await startGateway(manifests(gatewayManifest(), backend, routeManifest("chat", [rule]), policy));
     const reply = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
-    for (const isAnswered of responses) {
+    for (const hasResponse of responses) {
       await new Promise<void>((resolve) => waiting.push(resolve));
-      if (isAnswered) break;
+      if (hasResponse) break;
       gateway.clock.advance(1_000);
-      // The wait before the next call, which doubles.
+      // The wait before the next attempt, which doubles.
       gateway.clock.advance(200);
     }
     const { status, headers } = await reply;
     const { headers: later } = await fetch(`${gateway.url()}/nothing`);
     const used = (fields: Headers): number => tokenLimit - Number(fields.get("x-ratelimit-remaining"));
-    return { status, told: used(headers), charged: used(later) };
+    return { status, sent: used(headers), charged: used(later) };
   }
 
-  test("by what the last call reports", async () => {
+  test("by the usage of the last attempt", async () => {
     expect(await retry([false, false, true])).toMatchObject({ status: 200, charged: 33 });
   });
 
-  test("by one estimate where none is answered, which the answer tells", async () => {
-    expect(await retry([false, false, false])).toEqual({ status: 504, told: 100, charged: 100 });
+  test("by one estimate if no attempt gets a response, and the headers show it", async () => {
+    expect(await retry([false, false, false])).toEqual({ status: 504, sent: 100, charged: 100 });
   });
 });

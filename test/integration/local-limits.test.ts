@@ -1,4 +1,4 @@
-/** Local limits through the door: the rows of the product specification that concern them, one test each. */
+/** Local limits, end to end: one test for each of their rows in the product specification. */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -16,7 +16,7 @@ import { rawHttp } from "../support/raw-http.ts";
 const toRoute = "kind: HTTPRoute, name: chat";
 const toGateway = "kind: Gateway, name: web";
 
-/** An LLM backend whose every answer cost `tokens`. */
+/** An LLM backend whose every response has a usage of `tokens`. */
 function costing(tokens: number): Parameters<typeof startBackend>[0] {
   return (_request, response) => {
     response.writeHead(200, { "content-type": "application/json" });
@@ -30,7 +30,7 @@ interface Served {
   readonly base: string;
 }
 
-/** One route `chat` for everything, and the policies given. */
+/** One route `chat` for all paths, and the given policies. */
 async function serve(backend: Served["backend"], ...policies: readonly string[]): Promise<Served> {
   const base = manifests(
     gatewayManifest(),
@@ -66,7 +66,7 @@ async function statuses(gateway: TestGateway, count: number): Promise<number[]> 
 const ok = (count: number): number[] => new Array<number>(count).fill(200);
 
 describe("requests", () => {
-  test("10 a minute with burst 5 admit 15 at once and then 10 a minute", async () => {
+  test("10 a minute with burst 5 allow 15 at once and then 10 a minute", async () => {
     const { gateway } = await serve(
       await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 10, unit: Minutes, burst: 5 }"]),
@@ -76,7 +76,7 @@ describe("requests", () => {
     expect(await statuses(gateway, 11)).toEqual([...ok(10), 429]);
   });
 
-  test("the ceiling in the headers is the base limit plus burst", async () => {
+  test("the limit in the headers is the base limit plus burst", async () => {
     const { gateway } = await serve(
       await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 10, unit: Minutes, burst: 5 }"]),
@@ -113,26 +113,26 @@ describe("tokens", () => {
     return served;
   };
 
-  test("budget remaining: the response that crosses the budget succeeds", async () => {
+  test("the response that exceeds the limit succeeds", async () => {
     const { gateway } = await exhaust();
     expect(gateway.records[0]).toMatchObject({ status: 200, reason: undefined, usage: { total: 1_200 } });
   });
 
-  test("window exhausted: the next request of the window is refused and not forwarded", async () => {
+  test("over the limit, the next request of the window is denied and not forwarded", async () => {
     const { gateway, backend } = await exhaust();
     gateway.clock.advance(59_999);
     expect(await get(gateway)).toMatchObject({ status: 429, limit: ["1000", "0", "1"] });
     expect(backend.requests).toHaveLength(1);
   });
 
-  test("window reset: the whole budget is there again by itself, whatever the overage was", async () => {
+  test("after the window, the whole limit is available again, whatever the excess", async () => {
     const { gateway } = await exhaust();
     gateway.clock.advance(60_000);
-    // The head of an answer that is no stream tells what is left after its charge.
+    // The head of a response that is no stream shows the remaining amount after its charge.
     expect(await get(gateway)).toMatchObject({ status: 200, limit: ["1000", "0", "60"] });
   });
 
-  test("a stream is charged when it ends, is never cut, and needs no other configuration", async () => {
+  test("a stream is charged when it ends, is never ended early, and needs no other configuration", async () => {
     const { promise: goOn, resolve: finish } = Promise.withResolvers<undefined>();
     const { gateway } = await serve(
       await startBackend((_request, response) => {
@@ -151,7 +151,7 @@ describe("tokens", () => {
     expect((await get(gateway)).status).toBe(429);
   });
 
-  test("an answer without a readable usage costs nothing, and the record tells why", async () => {
+  test("a response without a readable usage costs nothing, and the record says why", async () => {
     const { gateway } = await serve(
       await startBackend(respondWith(200, "no JSON")),
       policyManifest("p", toRoute, ["{ tokens: 1, unit: Minutes }"]),
@@ -168,7 +168,7 @@ describe("tokens", () => {
     expect(await statuses(gateway, 4)).toEqual([200, 200, 200, 429]);
   });
 
-  test("a budget used up to the last token admits no more", async () => {
+  test("a limit that is used up to the last token allows no more", async () => {
     const { gateway } = await serve(
       await startBackend(costing(500)),
       policyManifest("p", toRoute, ["{ tokens: 1000, unit: Minutes }"]),
@@ -177,19 +177,19 @@ describe("tokens", () => {
   });
 });
 
-describe("a refusal", () => {
-  test("says rate limit exceeded, when to come back, and reaches no backend", async () => {
+describe("a denied request", () => {
+  test("gets the text and the time of the reset, and reaches no backend", async () => {
     const { gateway, backend } = await serve(
       await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"]),
     );
     await get(gateway);
     gateway.clock.advance(18_000);
-    const refused = await get(gateway);
-    expect(refused).toMatchObject({ status: 429, body: "rate limit exceeded", limit: ["1", "0", "42"] });
-    expect(refused.headers.get("content-type")).toBe("text/plain");
-    expect(refused.headers.get("retry-after")).toBe("42");
-    expect(refused.headers.has("x-envoy-ratelimited")).toBe(false);
+    const denied = await get(gateway);
+    expect(denied).toMatchObject({ status: 429, body: "rate limit exceeded", limit: ["1", "0", "42"] });
+    expect(denied.headers.get("content-type")).toBe("text/plain");
+    expect(denied.headers.get("retry-after")).toBe("42");
+    expect(denied.headers.has("x-envoy-ratelimited")).toBe(false);
     expect(backend.requests).toHaveLength(1);
   });
 
@@ -208,18 +208,18 @@ describe("a refusal", () => {
 });
 
 describe("several entries", () => {
-  test("a request must pass all, and 10 a minute burst 5 with 1000 tokens a minute behave as one", async () => {
+  test("a request must pass all: 10 a minute with burst 5, and 1000 tokens a minute", async () => {
     const { gateway } = await serve(
       await startBackend(costing(250)),
       policyManifest("p", toRoute, ["{ requests: 10, unit: Minutes, burst: 5 }", "{ tokens: 1000, unit: Minutes }"]),
     );
     expect(await statuses(gateway, 5)).toEqual([200, 200, 200, 200, 429]);
     gateway.clock.advance(60_000);
-    // Both entries are full again: 1000 − 250, which is nearer to its end than 15 − 1.
+    // Both entries are full again: 1000 − 250, a smaller part than 15 − 1.
     expect((await get(gateway)).limit).toEqual(["1000", "750", "60"]);
   });
 
-  test("what one entry refuses consumes nothing of another", async () => {
+  test("a request that one entry denies consumes nothing of another", async () => {
     const { gateway } = await serve(
       await startBackend(respondWith(200)),
       policyManifest("p", toRoute, ["{ requests: 1, unit: Seconds }", "{ requests: 3, unit: Minutes }"]),
@@ -233,7 +233,7 @@ describe("several entries", () => {
     expect((await get(gateway)).limit).toEqual(["3", "0", "57"]);
   });
 
-  test("the headers are of the entry nearest to exhaustion", async () => {
+  test("the headers show the entry with the least remaining", async () => {
     const { gateway } = await serve(
       await startBackend(costing(900)),
       policyManifest("p", toRoute, ["{ requests: 2, unit: Minutes }", "{ tokens: 1000, unit: Minutes }"]),
@@ -262,7 +262,7 @@ describe("attachment", () => {
     expect((await get(gateway, "/other")).limit).toEqual([null, null, null]);
   });
 
-  test("a policy on a Gateway is a ceiling over all its routes together", async () => {
+  test("a policy on a Gateway limits all its routes together", async () => {
     const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(twoRoutes(port), policyManifest("p", toGateway, ["{ requests: 2, unit: Minutes }"])),
@@ -273,7 +273,7 @@ describe("attachment", () => {
     expect((await get(gateway, "/other")).status).toBe(429);
   });
 
-  test("a generous route does not lift the ceiling of its Gateway", async () => {
+  test("a higher limit on a route does not replace that of its Gateway", async () => {
     const { port } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(
@@ -301,7 +301,7 @@ describe("attachment", () => {
   });
 });
 
-test("an upstream's own limit headers are replaced, OpenAI's pass", async () => {
+test("limit headers of the upstream are replaced, and OpenAI's pass", async () => {
   const backend = await startBackend((_request, response) => {
     response.writeHead(200, { "X-RateLimit-Limit": "7", "x-ratelimit-remaining-requests": "3" });
     response.end();
@@ -312,7 +312,7 @@ test("an upstream's own limit headers are replaced, OpenAI's pass", async () => 
   expect(headers.get("x-ratelimit-remaining-requests")).toBe("3");
 });
 
-test("a key has a counter per value, and one for requests without it", async () => {
+test("a key has a counter per value, and one for requests without a value", async () => {
   const { gateway } = await serve(
     await startBackend(respondWith(200)),
     policyManifest("p", toRoute, [`{ requests: 1, unit: Minutes, key: 'request.headers["x-user"]' }`]),
@@ -326,7 +326,7 @@ test("a key has a counter per value, and one for requests without it", async () 
   expect(await statusOf({})).toBe(429);
 });
 
-test("a key of the host has one counter for all spellings of a host", async () => {
+test("a key by host has one counter for all spellings of a host", async () => {
   const { port } = await startBackend(respondWith(200));
   const gateway = await startGateway(
     manifests(
@@ -342,7 +342,7 @@ test("a key of the host has one counter for all spellings of a host", async () =
   expect([await ask("A.example:80"), await ask("a.example."), await ask("a.example.:80")]).toEqual([429, 429, 429]);
 });
 
-test("Shadow counts and refuses nothing", async () => {
+test("Shadow counts and denies nothing", async () => {
   const { gateway } = await serve(
     await startBackend(respondWith(200)),
     policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes, mode: Shadow }"]),
@@ -364,7 +364,7 @@ test("an edit keeps the counters of the entries that it does not change", async 
   expect((await get(gateway)).limit).toEqual(["2", "0", "60"]);
 });
 
-test("replicas count each for itself", async () => {
+test("replicas count separately", async () => {
   const backend = await startBackend(respondWith(200));
   const policy = policyManifest("p", toRoute, ["{ requests: 1, unit: Minutes }"]);
   const [one, other] = [await serve(backend, policy), await serve(backend, policy)];

@@ -1,4 +1,4 @@
-/** Routes that lead back to the Gateway: their requests end. */
+/** Routes whose backend is the Gateway itself: their requests end. */
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -19,7 +19,7 @@ async function start(...rules: readonly string[]): Promise<TestGateway> {
   return gateway;
 }
 
-test("a request that comes back is answered with 508 at its fifth pass", async () => {
+test("a request that returns to the Gateway gets a 508 at its fifth pass", async () => {
   const gateway = await start(`{ backendRefs: [${backendRef("self")}] }`);
   const response = await fetch(gateway.url());
   expect([response.status, await response.text()]).toEqual([
@@ -34,15 +34,15 @@ test.each([
   "{ type: RequestHeaderModifier, requestHeaderModifier: { remove: [CDN-Loop] } }",
   "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: cdn-loop, value: x }] } }",
   "{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: self } } }",
-])("no filter goes round for longer: %s", async (filter) => {
+])("no filter makes a loop longer: %s", async (filter) => {
   const gateway = await start(`{ filters: [${filter}], backendRefs: [${backendRef("self")}] }`);
   const response = await fetch(gateway.url(), { headers: { connection: "cdn-loop" } });
   expect(response.status).toBe(508);
-  // A request that was mirrored, and its copy, end where they would be mirrored again.
+  // A mirrored request and its copy end where they would be mirrored again.
   await expect.poll(() => gateway.records.length).toBe(filter.includes("Mirror") ? 3 : 5);
 });
 
-test("a request that was mirrored is refused where it would be mirrored again, however many mirrors a rule has", async () => {
+test("a mirrored request is rejected where it would be mirrored again, however many mirrors a rule has", async () => {
   const mirror =
     "{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: self } } }";
   const gateway = await start(
@@ -50,11 +50,11 @@ test("a request that was mirrored is refused where it would be mirrored again, h
   );
   const response = await fetch(gateway.url());
   expect([response.status, await response.text()]).toEqual([508, expect.stringContaining("has mirrored it already")]);
-  // The client's request, what it was forwarded as, and eight copies.
+  // The client's request, the forwarded request, and eight copies.
   await expect.poll(() => gateway.records.length).toBe(1 + 1 + 8);
 });
 
-test("listeners can be chained, and the names of others stay in the field", async () => {
+test("listeners can be chained, and other names stay in the field", async () => {
   const backend = await startBackend();
   const gateway = await startGateway(gatewayManifest());
   const self = backendManifest("self", Number(new URL(gateway.url()).port));

@@ -1,4 +1,4 @@
-/** Secrets and ConfigMaps that become malformed while they are in use: nobody loses what they held before. */
+/** Secrets and ConfigMaps that become malformed while they are in use: their previous content stays in use. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { askTls, authorityManifest, tlsGatewayManifest, tlsListener, tlsSecretMa
 
 const stays = "stays in force where it is known";
 
-describeWith(["openssl"], "what becomes malformed", ({ openssl }) => {
+describeWith(["openssl"], "a malformed object", ({ openssl }) => {
   let directory: string;
   let authority: TestAuthority;
   let server: Certificate;
@@ -63,7 +63,7 @@ spec: ${spec}
   const reference = (kind: string, name: string) => `{ group: "", kind: ${kind}, name: ${name} }`;
   const clients = `frontend: { default: { validation: { caCertificateRefs: [${reference("ConfigMap", "clients")}] } } }`;
 
-  /** Every kind of credentials in use, each in an object of its own. */
+  /** Every kind of credentials in use, each in its own object. */
   const users = () =>
     manifests(
       tlsGatewayManifest(
@@ -82,8 +82,8 @@ spec: ${spec}
       tlsPolicy,
     );
 
-  /** By name, and malformed in one way or several. */
-  const sound = (): Readonly<Record<string, string>> => ({
+  /** The valid objects, by name. */
+  const valid = (): Readonly<Record<string, string>> => ({
     server: tlsSecretManifest("server", server),
     own: tlsSecretManifest("own", server),
     clients: authorityManifest("clients", authority.authority),
@@ -98,10 +98,14 @@ spec: ${spec}
     ["a half certificate", "server", () => tlsSecretManifest("server", { ...server, cert: half(server.cert) })],
     ["half a chain", "server", () => tlsSecretManifest("server", { ...server, cert: server.cert + half(other.cert) })],
     ["half a key", "server", () => tlsSecretManifest("server", { ...server, key: half(server.key) })],
-    ["a certificate of no type", "server", () => secret("server", { "tls.crt": server.cert, "tls.key": server.key })],
+    [
+      "a certificate in a Secret without a type",
+      "server",
+      () => secret("server", { "tls.crt": server.cert, "tls.key": server.key }),
+    ],
     ["a Gateway's client certificate", "own", () => tlsSecretManifest("own", { ...server, key: other.key })],
     ["half an authority of clients", "clients", () => configMap("clients", { "ca.crt": half(server.cert) })],
-    ["a bundle that breaks off", "clients", () => configMap("clients", { "ca.crt": bundle() })],
+    ["a truncated bundle", "clients", () => configMap("clients", { "ca.crt": bundle() })],
     ["no authority of clients", "clients", () => configMap("clients", {})],
     ["half an authority of servers", "servers", () => configMap("servers", { "ca.crt": half(server.cert) })],
     ["an authority of a Backend", "roots", () => secret("roots", { "ca.crt": bundle() })],
@@ -116,33 +120,33 @@ spec: ${spec}
   const falseConditions = ({ statuses }: Translation) =>
     [...statusLines(statuses)].filter(({ status, condition }) => status === "False" && condition !== "Conflicted");
 
-  test.each(cases)("%s: all is served as before, and told", async (_, name, malformed) => {
-    const gateway = await startGateway(texts(sound()));
-    const before = await gateway.apply(texts(sound()));
+  test.each(cases)("%s: everything is served as before, and reported", async (_, name, malformed) => {
+    const gateway = await startGateway(texts(valid()));
+    const before = await gateway.apply(texts(valid()));
     expect(falseConditions(before)).toEqual([]);
     for (let time = 1; time <= 2; time++) {
-      const after = await gateway.apply(texts({ ...sound(), [name]: malformed() }));
+      const after = await gateway.apply(texts({ ...valid(), [name]: malformed() }));
       expect(served(after)).toEqual(served(before));
-      const told = falseConditions(after).map(({ message }) => message);
-      expect(told).toContainEqual(expect.stringMatching(new RegExp(`/${name}.*${stays}`)));
+      const reported = falseConditions(after).map(({ message }) => message);
+      expect(reported).toContainEqual(expect.stringMatching(new RegExp(`/${name}.*${stays}`)));
       expect(after.problems).toContainEqual(
         expect.objectContaining({ message: expect.stringMatching(new RegExp(`/${name}.*${stays}`)) as string }),
       );
     }
-    const again = await gateway.apply(texts(sound()));
+    const again = await gateway.apply(texts(valid()));
     expect(served(again)).toEqual(served(before));
     expect(falseConditions(again)).toEqual([]);
   });
 
-  test.each(cases)("%s: what was before is forgotten with the object", async (_, name, malformed) => {
-    const gateway = await startGateway(texts(sound()));
-    const { [name]: gone, ...others } = sound();
+  test.each(cases)("%s: the previous content is dropped with the object", async (_, name, malformed) => {
+    const gateway = await startGateway(texts(valid()));
+    const { [name]: gone, ...others } = valid();
     expect(gone).toBeDefined();
     await gateway.apply(texts(others));
-    const after = await gateway.apply(texts({ ...sound(), [name]: malformed() }));
-    const told = falseConditions(after).map(({ message }) => message);
-    expect(told).toContainEqual(expect.stringMatching(new RegExp(`default/${name}\\b`)));
-    expect(told.filter((message) => message.includes(stays))).toEqual([]);
+    const after = await gateway.apply(texts({ ...valid(), [name]: malformed() }));
+    const reported = falseConditions(after).map(({ message }) => message);
+    expect(reported).toContainEqual(expect.stringMatching(new RegExp(`default/${name}\\b`)));
+    expect(reported.filter((message) => message.includes(stays))).toEqual([]);
   });
 
   describe("the listener", () => {
@@ -173,9 +177,9 @@ spec: ${spec}
       );
     });
 
-    test("is not accepted, as the Gateway API has it, and served all the same while its authorities are malformed", async () => {
-      const gateway = await startGateway(texts(sound()));
-      const after = await gateway.apply(texts({ ...sound(), clients: configMap("clients", {}) }));
+    test("is not accepted, as the Gateway API requires, but still served while its authorities are malformed", async () => {
+      const gateway = await startGateway(texts(valid()));
+      const after = await gateway.apply(texts({ ...valid(), clients: configMap("clients", {}) }));
       expect(conditionsOf(after)).toEqual({
         Accepted: "False NoValidCACertificate",
         Programmed: "True Programmed",
@@ -210,10 +214,10 @@ spec:
       expect(again.binds).toEqual([]);
     });
 
-    test("is kept even where the former certificate has no readable end", async () => {
+    test("is kept even if the previous certificate has no readable expiry", async () => {
       const der = Buffer.from(server.cert.replaceAll(/-----.*-----/g, ""), "base64");
-      // Validity is a SEQUENCE (48) of 30 bytes, two UTCTimes (23) of 13 bytes each. The serial number before it is
-      // random and may hold the bytes of one UTCTime's head, but hardly all four of these. There is no month 99.
+      // Validity is a SEQUENCE (48) of 30 bytes, two UTCTimes (23) of 13 bytes each. The random serial number before it
+      // may contain the first bytes of one UTCTime, but hardly all four of these. There is no month 99.
       const validity = der.indexOf(Buffer.from([48, 30, 23, 13]));
       const notAfterMonth = validity + 2 + 15 + 2 + 2;
       der.write("99", notAfterMonth);
@@ -226,7 +230,7 @@ spec:
       expect(falseConditions(after)[0]?.message).toMatch(/its previous certificate stays in force/);
     });
 
-    test("takes nothing over from another Secret that had the name before", async () => {
+    test("uses nothing of an earlier Secret with the same name", async () => {
       const gatewayText = tlsGatewayManifest([tlsListener("https", ["server"])]);
       const withUid = (uid: string, certificate: Certificate) =>
         tlsSecretManifest("server", certificate).replace("name: server,", `name: server, uid: ${uid},`);

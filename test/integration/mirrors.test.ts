@@ -1,4 +1,4 @@
-/** RequestMirror through the door: who gets copies, of what, and that the request does not feel it. */
+/** RequestMirror, end to end: the targets and content of copies, and that mirrors do not affect the request. */
 import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import { respondWith, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
@@ -16,7 +16,7 @@ function mirror(name: string, share = ""): string {
   return `{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: ${name} } ${share} } }`;
 }
 
-/** A backend that remembers the bodies of what it was asked. */
+/** A backend that records the bodies of its requests. */
 async function listener(): Promise<TestBackend & { readonly seen: Echo[] }> {
   const seen: Echo[] = [];
   const backend = await startBackend((request, response) => {
@@ -77,18 +77,18 @@ describe("shares", () => {
 });
 
 describe("a mirror never delays or fails a request", () => {
-  test("that it does not answer", async () => {
+  test("that it does not respond to", async () => {
     const copy = await startBackend(() => undefined);
     const gateway = await serve(mirror("copy0"), copy);
     expect((await fetch(gateway.url())).status).toBe(200);
     await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
-    // Given up after a while, so that what hangs does not add up.
+    // Closed after a while, so that copies without a response do not accumulate.
     const closed = new Promise((resolve) => copy.requests[0]?.socket.on("close", resolve));
     gateway.clock.advance(15_000);
     await closed;
   });
 
-  test("that it refuses, breaks off, or answers badly", async () => {
+  test("that it rejects, resets, or responds to with an error", async () => {
     const broken = await startBackend((request) => request.socket.destroy());
     const failing = await startBackend(respondWith(500));
     const gateway = await serve(`${mirror("copy0")}, ${mirror("copy1")}, ${mirror("copy2")}`, broken, failing, {
@@ -98,7 +98,7 @@ describe("a mirror never delays or fails a request", () => {
     for (let n = 0; n < 3; n++) expect((await fetch(gateway.url())).status).toBe(200);
   });
 
-  test("whose body streams in pieces: the copy leaves when the body is whole", async () => {
+  test("whose body streams in pieces: the copy is sent when the body is complete", async () => {
     const copy = await listener();
     const gateway = await serve(mirror("copy0"), copy);
     const body = new ReadableStream({
@@ -117,7 +117,7 @@ describe("a mirror never delays or fails a request", () => {
     const gateway = await serve(mirror("copy0"), copy);
     const long = await fetch(gateway.url(), { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
     expect(((await long.json()) as Echo).body).toHaveLength(1024 * 1024 + 1);
-    // The next copy proves that none was on its way before it.
+    // The next copy proves that none was sent before it.
     await (await fetch(`${gateway.url()}/next`)).arrayBuffer();
     await vi.waitFor(() => expect(copy.requests.map(({ url }) => url)).toEqual(["/next"]));
   });
@@ -162,7 +162,7 @@ test("ResolvedRefs reports a mirror without a backend, and the rule is served", 
   expect(await (await fetch(gateway.url())).text()).toBe("main");
 });
 
-describe("a client that writes CDN-Loop itself", () => {
+describe("a client that sends CDN-Loop itself", () => {
   const name = `gateway-proxy-${hash("sha256", "default/web").slice(0, 8)}`;
   const ask = async (gateway: TestGateway, loop: string): Promise<number> => {
     const response = await fetch(gateway.url(), { headers: { "cdn-loop": loop } });
@@ -171,7 +171,7 @@ describe("a client that writes CDN-Loop itself", () => {
   };
 
   test.each(["other.example; mirrored", name, `${name}; v=1`, `${name}, ${name}`])(
-    "gets no answer without a copy: %s",
+    "gets no response without a copy: %s",
     async (loop) => {
       const copy = await startBackend(respondWith(200));
       const gateway = await serve(mirror("copy0"), copy);
@@ -184,7 +184,7 @@ describe("a client that writes CDN-Loop itself", () => {
   test.each([
     ["a share of the requests", mirror("copy0", ", percent: 1")],
     ["all requests", mirror("copy0")],
-  ])("is refused where it says that the request was mirrored, by a rule that mirrors %s", async (_, filter) => {
+  ])("is rejected if the field says that the request was mirrored, by a rule that mirrors %s", async (_, filter) => {
     const copy = await startBackend(respondWith(200));
     const gateway = await serve(filter, copy);
     for (let n = 0; n < 5; n++) expect(await ask(gateway, `${name};Mirrored`)).toBe(508);
@@ -192,13 +192,13 @@ describe("a client that writes CDN-Loop itself", () => {
     expect(copy.requests).toEqual([]);
   });
 
-  test("is refused whichever target of the rule has the mirror", async () => {
+  test("is rejected whichever target of the rule has the mirror", async () => {
     const { gateway, main } = await serveQuarterMirrored();
     for (let n = 0; n < 4; n++) expect(await ask(gateway, `${name}; mirrored`)).toBe(508);
     expect(main.requests).toEqual([]);
   });
 
-  test("is served where nothing is mirrored", async () => {
+  test("is served by a rule without mirrors", async () => {
     const gateway = await serve("");
     expect(await ask(gateway, `${name}; mirrored`)).toBe(200);
   });

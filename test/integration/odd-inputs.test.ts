@@ -1,4 +1,6 @@
-/** Whatever hosts, addresses, headers and paths configuration and backends have: a request may fail, nothing else does. */
+/**
+ * Unusual hosts, addresses, headers and paths of configuration and backends: a request may fail, and nothing else does.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
@@ -16,7 +18,7 @@ import { rawHttp } from "../support/raw-http.ts";
 
 const numRuns = 60;
 
-/** Text that is no good somewhere: in a URL, a header, a host name, a certificate. */
+/** Text that is invalid in some place: in a URL, a header, a host name, a certificate. */
 const odd = fc.oneof(
   fc.constantFrom(
     ...["foo.1", "1.2.3.999", "a b", "[", "[::1", "::1%lo", "0x7f.1", "a..b", "%", "é.example", "a:1", "//", "a@b"],
@@ -75,7 +77,7 @@ test("hosts, paths and header values of configuration", async () => {
       filters: [{ type: RequestRedirect, requestRedirect: { hostname: ${quoted}, path: { type: ReplaceFullPath, replaceFullPath: ${path} } } }]`,
           `matches: [{ path: { value: /open } }]\n      backendRefs: [${backendRef("b")}]`,
         ];
-        // One that is refused takes its route along, so each has one of its own.
+        // A rejected filter makes its route invalid, so each has its own route.
         const routes = rules.map((rule, i) => routeManifest(`r${i}`, [rule]));
         await gateway.apply(manifests(base, service("s", host, protocol), ...routes));
         gateway.clock.advance(200);
@@ -93,7 +95,7 @@ test("hosts, paths and header values of configuration", async () => {
   );
 });
 
-test("a path of health checks that cannot be written fails them, and nothing is left of a check", async () => {
+test("an invalid path of health checks fails them, and each check is cleaned up", async () => {
   const backend = await startBackend();
   const gateway = await startGateway(
     manifests(
@@ -115,13 +117,13 @@ test("a path of health checks that cannot be written fails them, and nothing is 
       return fails();
     })
     .toBe(true);
-  // The timer of the next check alone: none that waits for an answer.
+  // The timer of the next check alone: none of a check in progress.
   await expect.poll(() => gateway.clock.pendingTimers).toBe(1);
   expect(backend.requests).toEqual([]);
   expect((await fetch(gateway.url())).status).toBe(200);
 });
 
-/** The head of an answer, from pieces that are each fine or odd. */
+/** The head of a response, from pieces that are each ordinary or odd. */
 const response = fc
   .record({
     status: fc.constantFrom("200 OK", "204", "101 x", "103 Early", "304 x", "999 x", "000", "200", "599 é", "407 x"),
@@ -159,7 +161,7 @@ const response = fc
     return `HTTP/1.1 ${status}\r\n${lines}${framing}`;
   });
 
-test("answers of backends", async () => {
+test("responses of backends", async () => {
   let next = "";
   const port = await startRawServer((socket) => {
     socket.on("data", () => socket.end(Buffer.from(next, "latin1")));
@@ -198,8 +200,8 @@ test("answers of backends", async () => {
   );
 });
 
-/** What no HTTP server sends. */
-const noAnswer = fc.oneof(
+/** Bytes that no HTTP server sends. */
+const notHttp = fc.oneof(
   fc.constantFrom(
     ...[
       "\u0000\u0001\u0002",
@@ -212,7 +214,7 @@ const noAnswer = fc.oneof(
     `HTTP/1.1 200 OK\r\nX-Y: ${"x".repeat(200_000)}\r\n\r\n`,
     `HTTP/1.1 200 OK\r\n${"X-Y: x\r\n".repeat(20_000)}\r\n`,
     "HTTP/1.1 100 Continue\r\n\r\n".repeat(20_000),
-    // HTTP/2: SETTINGS, and then GOAWAY, a RST_STREAM of an unknown stream, a field section that is none, or a huge frame.
+    // HTTP/2: SETTINGS, and then GOAWAY, a RST_STREAM of an unknown stream, an invalid field section, or a huge frame.
     "\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x02",
     "\0\0\0\x04\0\0\0\0\0\0\0\x04\x03\0\0\0\0\x63\0\0\0\x01",
     "\0\0\0\x04\0\0\0\0\0\0\0\x04\x01\x05\0\0\0\x01\xff\xff\xff\xff",
@@ -221,7 +223,7 @@ const noAnswer = fc.oneof(
   fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes).toString("latin1")),
 );
 
-test("answers of backends to health checks", async () => {
+test("responses of backends to health checks", async () => {
   const next = { text: "", end: "close" };
   const asked = [0, 0];
   const start = (which: number): Promise<number> =>
@@ -257,7 +259,7 @@ test("answers of backends to health checks", async () => {
       .map(({ failsChecks }) => failsChecks);
   const ends = fc.constantFrom("close", "reset", "never");
   await fc.assert(
-    fc.asyncProperty(fc.oneof(response, noAnswer, fc.constant("")), ends, async (text, end) => {
+    fc.asyncProperty(fc.oneof(response, notHttp, fc.constant("")), ends, async (text, end) => {
       Object.assign(next, { text, end });
       // Each check has ended before the next one of its endpoint begins.
       const before = asked.map((count) => count + 2);
@@ -277,6 +279,6 @@ test("answers of backends to health checks", async () => {
   );
   Object.assign(next, { text: "", end: "never" });
   await expect.poll(() => (gateway.clock.advance(1_000), failing()), { interval: 5 }).toEqual([true, true]);
-  // One timer for each endpoint: of its next check, or of the one under way.
+  // One timer for each endpoint: of its next check, or of the one in progress.
   expect(gateway.clock.pendingTimers).toBe(3);
 });

@@ -1,4 +1,4 @@
-/** OpenAI's own client through the gateway to the mock LLM: what its users see of limits by tokens. */
+/** OpenAI's own client through the gateway to the mock LLM: token limits as its users see them. */
 import OpenAI, { RateLimitError } from "openai";
 import { describe, expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
@@ -16,7 +16,7 @@ function clientOf({ gateway }: LlmGateway, wishes: Readonly<Record<string, strin
 
 const costing = (tokens: number) => ({ "x-mock-total-tokens": String(tokens) });
 
-/** What is left of the tokens, by the headers of one more answer. */
+/** The remaining tokens, by the headers of a further response. */
 async function remaining(served: LlmGateway): Promise<number> {
   const { response } = await clientOf(served, costing(0)).models.list().withResponse();
   return Number(response.headers.get("x-ratelimit-remaining"));
@@ -32,7 +32,7 @@ async function streamedChat(client: OpenAI): Promise<string> {
   return chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");
 }
 
-/** The ways of the client to use tokens; each sends one request. */
+/** The ways in which the client uses tokens; each sends one request. */
 const ways: readonly (readonly [string, (client: OpenAI) => Promise<unknown>])[] = [
   ["a chat completion", chat],
   ["a streamed chat completion", streamedChat],
@@ -46,8 +46,8 @@ describe.each(ways)("%s", (_name, send) => {
     const served = await startLlmGateway("openai", thousandTokens);
     const client = clientOf(served, costing(400));
     for (let i = 0; i < 3; i++) await send(client);
-    const refusal: unknown = await send(client).catch((error: unknown) => error);
-    expect(refusal).toBeInstanceOf(RateLimitError);
+    const denial: unknown = await send(client).catch((error: unknown) => error);
+    expect(denial).toBeInstanceOf(RateLimitError);
     expect(served.mock.requests).toHaveLength(3);
 
     served.gateway.clock.advance(59_999);
@@ -56,7 +56,7 @@ describe.each(ways)("%s", (_name, send) => {
     await expect(send(client)).resolves.toBeDefined();
   });
 
-  test("that goes over the budget in one answer is answered in full", async () => {
+  test("that exceeds the limit in one response gets the full response", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     await expect(send(clientOf(served, costing(1_200)))).resolves.toBeDefined();
     await expect(send(clientOf(served))).rejects.toThrow(RateLimitError);
@@ -81,20 +81,20 @@ describe.each(ways)("%s", (_name, send) => {
   );
 });
 
-test("a refusal tells the client when to come back", async () => {
+test("a 429 has the time of the reset", async () => {
   const served = await startLlmGateway("openai", thousandTokens);
   await chat(clientOf(served, costing(1_000)));
   served.gateway.clock.advance(59_000);
-  const refusal: unknown = await chat(clientOf(served)).catch((error: unknown) => error);
-  expect(refusal).toMatchObject({ status: 429 });
-  const headers = refusal instanceof RateLimitError ? refusal.headers : undefined;
+  const denial: unknown = await chat(clientOf(served)).catch((error: unknown) => error);
+  expect(denial).toMatchObject({ status: 429 });
+  const headers = denial instanceof RateLimitError ? denial.headers : undefined;
   expect(headers?.get("retry-after")).toBe("1");
   expect(headers?.get("x-ratelimit-limit")).toBe("1000");
   expect(headers?.get("x-ratelimit-remaining")).toBe("0");
 });
 
 describe("a stream", () => {
-  test("is the same as without the gateway, but for the usage in its last chunk", async () => {
+  test("is the same as without the gateway, except for the usage in its last chunk", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const body = JSON.stringify({ model, messages, stream: true });
     const [direct, through] = await Promise.all(
@@ -114,7 +114,7 @@ describe("a stream", () => {
     expect(await remaining(served)).toBe(874);
   });
 
-  test("of a provider that announces its length arrives whole, though its length changes", async () => {
+  test("with a content-length arrives completely, though its length changes", async () => {
     const choice = '{"choices":[{"finish_reason":"stop"}]';
     const stream = `data: ${choice},"usage":null}\n\ndata: {"choices":[],"usage":{"total_tokens":3}}\n\n${done}`;
     const { port } = await startBackend((_request, response) => {
@@ -127,7 +127,7 @@ describe("a stream", () => {
     expect(gateway.records[0]?.usage?.total).toBe(3);
   });
 
-  test("shows its usage to a client that asks for it", async () => {
+  test("shows its usage to a client that requests it", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const streamOptions = { include_usage: true };
     const stream = await clientOf(served).chat.completions.create({
@@ -140,7 +140,7 @@ describe("a stream", () => {
     expect(await remaining(served)).toBe(874);
   });
 
-  test("is counted when the client declines its usage", async () => {
+  test("is charged if the client disables its usage", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const streamOptions = { include_usage: false };
     const stream = await clientOf(served).chat.completions.create({
@@ -155,7 +155,7 @@ describe("a stream", () => {
     expect(await remaining(served)).toBe(874);
   });
 
-  test("that the client leaves for good is charged an estimate of what it has asked and received", async () => {
+  test("that the client closes is charged an estimate of its request and the received part", async () => {
     const served = await startLlmGateway("openai", thousandTokens);
     const client = clientOf(served, { "x-mock-words": "100000", "x-mock-delay-ms": "1" });
     const stream = await client.chat.completions.create({ model, messages, stream: true });
@@ -183,7 +183,7 @@ test("an error of the provider reaches the client and costs the request, but no 
   expect(response.headers.get("x-ratelimit-remaining")).toBe("3");
 });
 
-test("10 requests a minute with burst 5, together with 1000 tokens a minute, behave as the specification says", async () => {
+test("10 requests a minute with burst 5 and 1000 tokens a minute apply together", async () => {
   const served = await startLlmGateway("openai", ["{ requests: 10, unit: Minutes, burst: 5 }", ...thousandTokens]);
   const cheap = clientOf(served, costing(1));
   for (let i = 0; i < 15; i++) await chat(cheap);

@@ -1,4 +1,4 @@
-/** Requests that a client sends ahead of the answers on one HTTP/1.1 connection: how many go on, and when none does. */
+/** Pipelined requests of an HTTP/1.1 connection: which are forwarded, and when none is. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import fc from "fast-check";
@@ -17,14 +17,16 @@ import {
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
-/** A backend that answers `/hold…` when told to and all else at once, and a gateway in front of it. */
+/**
+ * A backend that responds to `/hold…` when the test says so and to all others at once, and a gateway in front of it.
+ */
 async function start(options: TestGatewayOptions = {}) {
   const held: (() => void)[] = [];
-  let underWay = 0;
-  let mostUnderWay = 0;
+  let inProgress = 0;
+  let maxInProgress = 0;
   const respond = (request: IncomingMessage, response: ServerResponse): void => {
-    mostUnderWay = Math.max(mostUnderWay, ++underWay);
-    response.once("close", () => underWay--);
+    maxInProgress = Math.max(maxInProgress, ++inProgress);
+    response.once("close", () => inProgress--);
     const end = (): void => void response.end(`${request.method} ${request.url}\n`);
     request.resume().on("end", () => {
       if (request.url?.startsWith("/hold") === true) held.push(end);
@@ -35,10 +37,10 @@ async function start(options: TestGatewayOptions = {}) {
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), options);
   const asked = (): readonly string[] => requests.map(({ method, url }) => `${method} ${url}`);
-  return { gateway, held, asked, mostUnderWay: () => mostUnderWay };
+  return { gateway, held, asked, maxInProgress: () => maxInProgress };
 }
 
-/** A connection to the gateway that keeps what it is sent. */
+/** A connection to the gateway that collects the received bytes. */
 function openSocket(gateway: TestGateway): { readonly socket: Socket; readonly text: () => string } {
   const { hostname, port } = new URL(gateway.url());
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
@@ -51,7 +53,7 @@ function openSocket(gateway: TestGateway): { readonly socket: Socket; readonly t
   return { socket, text: () => text };
 }
 
-/** Resolves when the gateway has closed the connection, by a reset too where it had bytes left to read. */
+/** Resolves when the gateway has closed the connection, even by a reset because of unread bytes. */
 async function ended(socket: Socket): Promise<void> {
   if (socket.readableEnded || socket.closed) return;
   await new Promise((resolve) => socket.once("end", resolve).once("close", resolve));
@@ -60,13 +62,13 @@ async function ended(socket: Socket): Promise<void> {
 const request = (method: string, path: string, fields = "", body = ""): string =>
   `${method} ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
 
-/** The bodies of answers, in their order. */
+/** The bodies of the responses, in order. */
 const bodies = (text: string): readonly string[] => text.match(/^(?:GET|POST|DELETE|PUT) \S+$/gm) ?? [];
 const statuses = (text: string): readonly string[] => [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, s]) => s ?? "");
 
-describe("requests that were sent ahead", () => {
-  test("go to the backend one at a time and are answered in their order", async () => {
-    const { gateway, asked, mostUnderWay } = await start();
+describe("pipelined requests", () => {
+  test("are forwarded one at a time, and their responses have the same order", async () => {
+    const { gateway, asked, maxInProgress } = await start();
     const { socket, text } = openSocket(gateway);
     const sent = Array.from({ length: 60 }, (_, i) => (i % 3 === 0 ? `POST /${i}` : `GET /${i}`));
     socket.write(
@@ -79,22 +81,22 @@ describe("requests that were sent ahead", () => {
     );
     await expect.poll(() => bodies(text())).toEqual(sent);
     expect(asked()).toEqual(sent);
-    expect(mostUnderWay()).toBe(1);
+    expect(maxInProgress()).toBe(1);
   });
 
-  test("do not overtake an unsafe one that is still under way", async () => {
+  test("do not overtake an unsafe one that is in progress", async () => {
     const { gateway, held, asked } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("POST", "/hold", "Content-Length: 2\r\n", "ab") + request("GET", "/next"));
     await expect.poll(() => held.length).toBe(1);
-    // Another client's request passes meanwhile.
+    // A request of another client is served at that time.
     expect(await (await fetch(`${gateway.url()}/other`)).text()).toBe("GET /other\n");
     expect(asked()).toEqual(["POST /hold", "GET /other"]);
     held[0]?.();
     await expect.poll(() => bodies(text())).toEqual(["POST /hold", "GET /next"]);
   });
 
-  test("take one connection to the backend, however many they are", async () => {
+  test("use one connection to the backend, however many they are", async () => {
     const upstream = { ...defaultUpstream, maxConnections: 2, maxWaiting: 0 };
     const { gateway, held, asked } = await start({ upstream });
     const { socket } = openSocket(gateway);
@@ -104,7 +106,7 @@ describe("requests that were sent ahead", () => {
     expect(asked().filter((line) => line === "GET /hold")).toHaveLength(1);
   });
 
-  test("are given up with their connection", async () => {
+  test("are dropped with their connection", async () => {
     const { gateway, held, asked } = await start();
     const { socket } = openSocket(gateway);
     socket.write(request("GET", "/hold") + request("GET", "/next"));
@@ -116,7 +118,7 @@ describe("requests that were sent ahead", () => {
     expect(asked()).toEqual(["GET /hold", "GET /other"]);
   });
 
-  test("beyond a hundred end the connection, with close in the answer to the last one that is served", async () => {
+  test("beyond a hundred end the connection, with close in the response to the last one that is served", async () => {
     const { gateway, held, asked } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + Array.from({ length: 150 }, (_, i) => request("GET", `/${i}`)).join(""));
@@ -129,7 +131,7 @@ describe("requests that were sent ahead", () => {
     expect(asked().at(-1)).toBe("GET /99");
   });
 
-  test("are all served where there are never more than a hundred, also of those that had to wait unread", async () => {
+  test("are all served if there are never more than a hundred, even if some waited unread", async () => {
     const { gateway, held } = await start();
     const { socket, text } = openSocket(gateway);
     const big = `x: ${"y".repeat(8_000)}\r\n`;
@@ -142,13 +144,13 @@ describe("requests that were sent ahead", () => {
   });
 });
 
-describe("behind a request whose answer says close", () => {
-  const refused: readonly (readonly [string, string, string])[] = [
+describe("after a request whose response has close", () => {
+  const rejected: readonly (readonly [string, string, string])[] = [
     ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"],
     ["no Host", "GET / HTTP/1.1\r\n\r\n", "400"],
     ["an ambiguous path", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", "400"],
     [
-      "a coding below the chunks",
+      "a coding within the chunks",
       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
       "501",
     ],
@@ -156,9 +158,9 @@ describe("behind a request whose answer says close", () => {
     ["too many fields", `GET / HTTP/1.1\r\nHost: a\r\n${"x: y\r\n".repeat(200)}\r\n`, "431"],
   ];
 
-  test.each(refused)("for %s, nothing is processed", async (_case, first, status) => {
+  test.each(rejected)("for %s, nothing is processed", async (_case, first, status) => {
     const { gateway, asked } = await start();
-    // The connection to the backend is warm, so that a request which gets through would be there at once.
+    // The backend connection is open before, so that a hidden request would arrive at once.
     await fetch(`${gateway.url()}/warm`);
     const own = status === "200" ? ["GET /"] : [];
     const methods = ["GET", "DELETE", "POST"];
@@ -178,7 +180,7 @@ describe("behind a request whose answer says close", () => {
   test.each([
     ["close", "GET /own HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"],
     ["an older version", "GET /own HTTP/1.0\r\nHost: a\r\n\r\n"],
-  ])("nothing is processed behind the client's own %s", async (_case, first) => {
+  ])("nothing is processed after the client's own %s", async (_case, first) => {
     const { gateway, asked } = await start();
     await rawHttp(gateway.url(), first + request("GET", "/hidden"));
     await rawHttp(gateway.url(), first);
@@ -186,7 +188,7 @@ describe("behind a request whose answer says close", () => {
     expect(asked().filter((line) => line !== "GET /own")).toEqual(["GET /sentinel"]);
   });
 
-  test("nothing is processed that comes while the answer is on its way", async () => {
+  test("nothing is processed that arrives while the response is pending", async () => {
     const { gateway, held, asked } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
@@ -203,17 +205,20 @@ describe("behind a request whose answer says close", () => {
   });
 
   const websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n";
-  const declined: readonly (readonly [string, string])[] = [
+  const notSwitched: readonly (readonly [string, string])[] = [
     ["another protocol", request("GET", "/own", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n")],
     ["a protocol among several", request("GET", "/own", "Connection: upgrade\r\nUpgrade: h2c, TLS/1.3\r\n")],
-    ["a switch behind a body", request("POST", "/own", `${websocket}Content-Length: 3\r\n`, "abc")],
+    ["a switch after a body", request("POST", "/own", `${websocket}Content-Length: 3\r\n`, "abc")],
     [
-      "a switch behind chunks",
+      "a switch after chunks",
       request("POST", "/own", `${websocket}Transfer-Encoding: chunked\r\n`, "1\r\na\r\n0\r\n\r\n"),
     ],
-    ["a switch in two lines", request("GET", "/own", "Connection: close-not\r\nConnection: UPGRADE\r\nUpgrade: x\r\n")],
     [
-      "a switch behind an expectation",
+      "a switch in two Connection fields",
+      request("GET", "/own", "Connection: close-not\r\nConnection: UPGRADE\r\nUpgrade: x\r\n"),
+    ],
+    [
+      "a switch after an expectation",
       request("POST", "/own", `${websocket}Expect: 100-continue\r\nContent-Length: 1\r\n`, "a"),
     ],
     ["a switch by HEAD", request("HEAD", "/own", "Connection: Upgrade\r\nUpgrade: h2c\r\n")],
@@ -221,13 +226,13 @@ describe("behind a request whose answer says close", () => {
   const hiddenBody = request("GET", "/hidden");
   const hiddenHead = request("POST", "/hidden-too", `Content-Length: ${hiddenBody.length}\r\n`);
 
-  describe.each(declined)("for %s, which is answered without switching", (_case, first) => {
+  describe.each(notSwitched)("for %s, which gets a response without switching", (_case, first) => {
     test.each([
       ["in the same write", [first + hiddenBody]],
       ["in the next write", [first, hiddenBody]],
       ["with its head in the same write and a request in its body", [first + hiddenHead, hiddenBody]],
       ["with the end of the first request", [first.slice(0, -2), first.slice(-2) + hiddenHead, hiddenBody]],
-    ])("nothing is processed that comes %s", async (_where, writes) => {
+    ])("nothing is processed that arrives %s", async (_where, writes) => {
       const { gateway, asked } = await start();
       await fetch(`${gateway.url()}/warm`);
       const { socket, text } = openSocket(gateway);
@@ -242,7 +247,7 @@ describe("behind a request whose answer says close", () => {
       expect(text()).toMatch(/^connection: close\r$/im);
     });
 
-    test("nothing is processed either where it waits its turn", async () => {
+    test("nothing is processed if it waits for an earlier request either", async () => {
       const { gateway, held, asked } = await start();
       const { socket, text } = openSocket(gateway);
       socket.write(request("GET", "/hold") + first + hiddenHead);
@@ -257,7 +262,7 @@ describe("behind a request whose answer says close", () => {
     });
   });
 
-  test("nothing is processed behind a switch that waits its turn and is therefore not made", async () => {
+  test("nothing is processed after a switch that waits for an earlier request and is therefore not made", async () => {
     const { gateway, held, asked } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + request("GET", "/own", websocket) + hiddenHead);
@@ -283,7 +288,7 @@ describe("behind a request whose answer says close", () => {
     expect(text()).toMatch(/^connection: close\r$/im);
   });
 
-  test("a request that names a protocol without Connection: upgrade asks for nothing, and others follow it", async () => {
+  test("a request with Upgrade but without Connection: upgrade is an ordinary one, and others may follow", async () => {
     const { gateway, asked } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/own", "Upgrade: h2c\r\n") + request("GET", "/next"));
@@ -291,7 +296,7 @@ describe("behind a request whose answer says close", () => {
     expect(asked()).toEqual(["GET /own", "GET /next"]);
   });
 
-  test("no switch of protocols is made either, nor a CONNECT", async () => {
+  test("no switch of protocols and no CONNECT is made", async () => {
     const { gateway, asked } = await start();
     const bad = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
     await rawHttp(gateway.url(), bad + request("GET", "/hidden", "Connection: upgrade\r\nUpgrade: websocket\r\n"));
@@ -301,14 +306,14 @@ describe("behind a request whose answer says close", () => {
     expect(gateway.records.filter(({ status }) => status === 400)).toHaveLength(2);
   });
 
-  test("nothing is processed, however requests are mixed and cut into writes", async () => {
+  test("nothing is processed, for random requests and splits into writes", async () => {
     const { gateway, asked } = await start();
     const good = fc.constantFrom(
       request("GET", "/ok"),
       request("POST", "/ok", "Content-Length: 3\r\n", "abc"),
       request("PUT", "/ok", "Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n\r\n"),
     );
-    const bad = fc.constantFrom(...refused.slice(0, 4).map(([, text]) => text));
+    const bad = fc.constantFrom(...rejected.slice(0, 4).map(([, text]) => text));
     const script = fc.record({
       before: fc.array(good, { maxLength: 4 }),
       bad,
@@ -320,7 +325,7 @@ describe("behind a request whose answer says close", () => {
         const name = `run${++run}`;
         const hidden = request("DELETE", `/${name}/hidden`).repeat(3);
         const text = (before.join("") + bad).replaceAll("/ok", `/${name}/ok`) + hidden;
-        const { socket, text: answered } = openSocket(gateway);
+        const { socket, text: received } = openSocket(gateway);
         const places = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length];
         for (const [i, place] of places.slice(1).entries()) {
           socket.write(text.slice(places[i], place));
@@ -331,7 +336,7 @@ describe("behind a request whose answer says close", () => {
         expect(mine.filter((line) => line.includes("hidden"))).toEqual([]);
         expect(mine.length).toBeLessThanOrEqual(before.length);
         expect(
-          statuses(answered())
+          statuses(received())
             .slice(0, -1)
             .every((status) => status === "200"),
         ).toBe(true);

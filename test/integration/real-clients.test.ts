@@ -1,4 +1,4 @@
-/** The clients that people use: curl, nghttp, grpcurl and `ws`, each against a gateway on real sockets. */
+/** Common clients: curl, nghttp, grpcurl and `ws`, each against a gateway on real sockets. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,12 +22,12 @@ import { echoProto, startGrpcBackend } from "../support/grpc-backend.ts";
 import { tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
 import { startWebSocketBackend } from "../support/upgrades.ts";
 
-/** What a program printed; its status is no failure of the test. */
+/** The output of a program, whatever its exit status. */
 async function run(program: string, args: readonly string[]): Promise<{ stdout: string; stderr: string }> {
   try {
     return await promisify(execFile)(program, args, { timeout: 20_000 });
   } catch (error) {
-    // A rejection of execFile has what was printed until then.
+    // A rejection of execFile has the output until then.
     return error as { stdout: string; stderr: string };
   }
 }
@@ -67,7 +67,7 @@ describeWith(["curl", "openssl"], "curl over TLS", ({ curl, openssl }) => {
 });
 
 describeWith(["nghttp"], "nghttp", ({ nghttp }) => {
-  test("several streams of one connection, each with its answer", async () => {
+  test("several streams of one connection, each with its response", async () => {
     const { port, requests } = await startBackend();
     const gateway = await startGateway(manifests(gatewayManifest(), route(port)));
     const { stdout } = await run(nghttp, ["-nsv", ...["/a", "/b", "/c"].map((path) => gateway.url() + path)]);
@@ -92,7 +92,7 @@ describeWith(["grpcurl"], "grpcurl through an HTTPRoute to an h2c Service", ({ g
     expect(stdout).toMatch(/Response trailers received:\n\s*x-served-by: echo/);
   });
 
-  test("a stream of answers", async () => {
+  test("a stream of responses", async () => {
     const { stdout } = await call("test.Echo/Count", '{"text": "3"}');
     expect(stdout.match(/"text": "\d"/g)).toEqual(['"text": "1"', '"text": "2"', '"text": "3"']);
   });

@@ -1,4 +1,6 @@
-/** Secrets of routes, requests and answers appear in nothing that an operator is shown: dump, trace, logs, refusals. */
+/**
+ * Secrets of routes, requests and responses appear in nothing that an operator sees: dump, trace, logs, local replies.
+ */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { isSecretName } from "@gatewayproxy/runtime/redaction";
@@ -26,12 +28,12 @@ import { rawHttp } from "../support/raw-http.ts";
 
 const marker = "MARK5f3a9c";
 
-/** Header names that carry credentials somewhere. */
+/** Header names that carry credentials in some API. */
 const names = fc.constantFrom(
   ...["x-api-key", "x-bearer", "x-sign", "x-upstream-pass", "x-goog-iam", "x-jwt", "x-access", "x-db-pw", "x-sid"],
   ...["x-amz-security-token", "x-signature", "x-session", "cookie", "authorization", "x-csrf", "x-auth-user"],
 );
-/** Query parameters that do; `x-` headers have none of them. */
+/** Query parameters that carry credentials; no `x-` header has these names. */
 const parameters = fc.constantFrom(
   "token",
   "jwt",
@@ -48,7 +50,7 @@ const urlHeaders = fc.constantFrom("location", "referer", "content-location", "l
 
 const scenario = fc.record({ name: names, other: names, parameter: parameters, urlHeader: urlHeaders });
 
-test("whatever has a secret's name is shown nowhere", async () => {
+test("a value under the name of a secret is never shown", async () => {
   let reply: Record<string, string> = {};
   const backend = await startBackend((_request, response) => response.writeHead(200, reply).end("ok"));
   const base = manifests(gatewayManifest(), backendManifest("b", backend.port));
@@ -116,12 +118,12 @@ function detailedLog() {
   return {
     requestLog,
     upstreamLog: logs.logger("proxy::upstream"),
-    /** What has been written since the last call. */
+    /** The lines that were written since the last call. */
     takeLines: (): string => lines.splice(0).join(""),
   };
 }
 
-/** Credentials by their form, wherever a client writes them. */
+/** Text that has the form of credentials, wherever a client sends it. */
 const credentials = fc
   .constantFrom(...["sk-proj-", "ghp_", "hf_", "glpat-", "xoxb-", "AKIA", "AIza", "eyJhbGciOiJIUzI1NiJ9."])
   .map((prefix) => `${prefix}${marker}${marker}`);
@@ -138,7 +140,7 @@ const place = fc.constantFrom(
   "method",
 );
 
-test("a credential in what is shown of every request is shown nowhere", async () => {
+test("a credential in the shown parts of a request is never shown", async () => {
   const backend = await startBackend();
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
   const detail = detailedLog();
@@ -165,17 +167,17 @@ test("a credential in what is shown of every request is shown nowhere", async ()
         : "";
       const method = where === "method" ? credential.replaceAll(/[.]/g, "") : "GET";
       const ended = gateway.nextRecord();
-      // With a length that is none the request is refused before any rule sees it.
+      // An invalid length gets the request rejected before any rule matches.
       const length = outcome === "400" ? "Content-Length: x\r\n" : "";
       const head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n${fields}${length}\r\n`;
-      const { head: answered } = await rawHttp(gateway.url(), head);
+      const { head: received } = await rawHttp(gateway.url(), head);
       const record = await ended;
       const ring = new DecisionRing(1);
       const limit = { policy: "p", target: "t", entry: 0, counts: "requests", unit: "Minutes", amount: 1 } as Limit;
       ring.add({ record, denial: denialOf(limit, "k"), atMs: 0, monotonicMs: 0 });
       const lines = detail.takeLines();
       expect(lines).toContain("request ended");
-      const shown = [lines, logged(record), events, ring.find({ id: undefined }), gateway.dataPlane.tasks(), answered];
+      const shown = [lines, logged(record), events, ring.find({ id: undefined }), gateway.dataPlane.tasks(), received];
       expect(JSON.stringify(shown)).not.toContain(marker);
     }),
     { numRuns: 80 },
@@ -183,7 +185,7 @@ test("a credential in what is shown of every request is shown nowhere", async ()
 });
 
 test.each(["User-Agent", "X-Request-Id", "X-Forwarded-For"])(
-  "%s begins no line of the log and no sequence of a terminal",
+  "%s adds no line to the log and no terminal escape sequence",
   async (name) => {
     const gateway = await startGateway(gatewayManifest());
     const ended = gateway.nextRecord();
@@ -225,7 +227,7 @@ function logged(record: Ended): readonly string[] {
   return lines;
 }
 
-/** A refusal by the limit, for the one whose key is the marker. */
+/** A denial by the limit, for the one whose key is the marker. */
 function denialOf(limit: Limit | undefined, key = marker): Parameters<DecisionRing["add"]>[0]["denial"] {
   if (limit === undefined) throw new Error("no limit decided");
   const state = { limit: 1, remaining: 0, resetSeconds: 1 };

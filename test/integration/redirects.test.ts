@@ -1,4 +1,4 @@
-/** RequestRedirect through the door: where it leads from which listener, and that nothing is forwarded. */
+/** RequestRedirect, end to end: the location for each listener, and that nothing is forwarded. */
 import { expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -31,7 +31,7 @@ async function ask(
   path: string,
   port = 80,
 ): Promise<{ status: number; location: string | null }> {
-  // fetch writes the port it connects to into Host; the redirect must not repeat that one.
+  // fetch puts the port of the connection into Host; the redirect must not repeat that port.
   const response = await fetch(`${gateway.url(port)}${path}`, { redirect: "manual" });
   return { status: response.status, location: response.headers.get("location") };
 }
@@ -44,7 +44,7 @@ test.each([301, 302, 303, 307, 308])("responds with status %i", async (status) =
   expect(gateway.records[0]).toMatchObject({ status, reason: undefined, backend: undefined, calls: 0 });
 });
 
-test("302 is the status where none is given, and the client's host the host", async () => {
+test("the default status is 302, and the default host that of the request", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -78,7 +78,7 @@ test.each([
   expect((await ask(gateway, path)).location).toBe(`http://127.0.0.1${expected}`);
 });
 
-test("other filters of the rule edit the answer", async () => {
+test("other filters of the rule edit the redirect", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -92,7 +92,7 @@ test("other filters of the rule edit the answer", async () => {
   expect(headers.get("access-control-allow-origin")).toBe("https://a.example");
 });
 
-test("a ResponseHeaderModifier has the last word on CORS, as on answers of a backend", async () => {
+test("a ResponseHeaderModifier overrides CORS, as on responses of a backend", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -109,7 +109,7 @@ test("a ResponseHeaderModifier has the last word on CORS, as on answers of a bac
   expect(response.headers.get("access-control-allow-origin")).toBe("https://b.example");
 });
 
-test("a redirect on one backendRef takes that reference's share, and the others are forwarded", async () => {
+test("a redirect on one backendRef applies to its share, and the other requests are forwarded", async () => {
   const { port, requests } = await startBackend(respondWith(200));
   const gateway = await startGateway(
     manifests(
@@ -126,7 +126,7 @@ test("a redirect on one backendRef takes that reference's share, and the others 
   expect(requests).toHaveLength(6);
 });
 
-test("limits count redirects as they count answers", async () => {
+test("limits count redirects like other responses", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),

@@ -1,4 +1,4 @@
-/** `refundOn` of a policy: which failures give a request's unit back, and that a client can cause none of the default ones. */
+/** `refundOn` of a policy: the failures that refund a request, and that a client can cause none of the default ones. */
 import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
@@ -39,17 +39,17 @@ async function ask(gateway: TestGateway, init: RequestInit = {}): Promise<readon
   return [response.status, response.headers.get("x-ratelimit-remaining")];
 }
 
-const breaksOff: Listener = (request) => void request.destroy();
+const resets: Listener = (request) => void request.destroy();
 const closedPort = 1;
 
 describe("by default", () => {
   test.each<[string, Listener, number]>([
     ["a 5xx of the backend", respondWith(503), 503],
-    ["a backend that breaks off", breaksOff, 502],
-  ])("%s keeps the unit, and the backend is asked no more than the limit says", async (_, behave, status) => {
+    ["a backend that resets", resets, 502],
+  ])("%s is not refunded, and the backend gets no more requests than the limit", async (_, behave, status) => {
     const backend = await startBackend(behave);
     const gateway = await serve(backend.port);
-    // A POST is not sent again.
+    // A POST is not retried.
     const post = { method: "POST" };
     expect([await ask(gateway, post), await ask(gateway, post), await ask(gateway, post)]).toEqual([
       [status, "1"],
@@ -59,7 +59,7 @@ describe("by default", () => {
     expect(backend.requests).toHaveLength(2);
   });
 
-  test.each(["request: 1s", "backendRequest: 1s"])("a timeout keeps the unit: %s", async (timeout) => {
+  test.each(["request: 1s", "backendRequest: 1s"])("a timeout is not refunded: %s", async (timeout) => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, undefined, `timeouts: { ${timeout} }, `);
     for (const sent of [1, 2]) {
@@ -71,7 +71,7 @@ describe("by default", () => {
     expect((await ask(gateway))[0]).toBe(429);
   });
 
-  test("an upload that the client lets stall keeps the unit", async () => {
+  test("an upload that the client stalls is not refunded", async () => {
     const { port } = await startBackend();
     const texts = [
       gatewayManifest(),
@@ -81,21 +81,21 @@ describe("by default", () => {
     const gateway = await startGateway(manifests(...texts, policy(undefined)), { streamIdleTimeoutMs: 10_000 });
     const socket = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
     socket.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
-    const answered = socket.take(1).toArray();
+    const received = socket.take(1).toArray();
     await vi.waitFor(() => {
       gateway.clock.advance(10_000);
       expect(gateway.records).toMatchObject([{ status: 408 }]);
     });
-    expect(String((await answered)[0])).toMatch(/^HTTP\/1.1 408 [^]*x-ratelimit-remaining: 1\r\n/);
+    expect(String((await received)[0])).toMatch(/^HTTP\/1.1 408 [^]*x-ratelimit-remaining: 1\r\n/);
     socket.destroy();
   });
 
-  test("no connection to the backend gives the unit back", async () => {
+  test("a request without a connection to the backend is refunded", async () => {
     const gateway = await serve(closedPort);
     for (let n = 0; n < 4; n++) expect(await ask(gateway)).toEqual([503, "2"]);
   });
 
-  test("no ready endpoint gives the unit back", async () => {
+  test("a request without a ready endpoint is refunded", async () => {
     const gateway = await startGateway(
       manifests(
         gatewayManifest(),
@@ -107,7 +107,7 @@ describe("by default", () => {
     for (let n = 0; n < 4; n++) expect(await ask(gateway)).toEqual([503, "2"]);
   });
 
-  test("an endpoint that has left does not give the unit back of a request that it has seen", async () => {
+  test("a request that reached an endpoint is not refunded, even if the endpoint is then removed", async () => {
     const server = createServer((socket) => {
       socket.once("data", () => {
         server.close();
@@ -115,7 +115,7 @@ describe("by default", () => {
       });
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port } = server.address() as AddressInfo;
     const gateway = await serve(port, undefined, "retry: { codes: [503], attempts: 1 }, ");
     const response = ask(gateway);
@@ -127,16 +127,16 @@ describe("by default", () => {
   });
 });
 
-describe("where the policy says so", () => {
+describe("if the policy says so", () => {
   test.each<[string, Listener, number]>([
     ["BackendError", respondWith(500), 500],
-    ["Reset", breaksOff, 502],
-  ])("%s gives the unit back, and the answer tells of it", async (cause, behave, status) => {
+    ["Reset", resets, 502],
+  ])("%s is refunded, and the headers show it", async (cause, behave, status) => {
     const gateway = await serve((await startBackend(behave)).port, `[${cause}]`);
     for (let n = 0; n < 4; n++) expect(await ask(gateway, { method: "POST" })).toEqual([status, "2"]);
   });
 
-  test("Timeout gives the unit back", async () => {
+  test("Timeout is refunded", async () => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, "[Timeout]", "timeouts: { request: 1s }, ");
     for (const sent of [1, 2, 3]) {
@@ -147,7 +147,7 @@ describe("where the policy says so", () => {
     }
   });
 
-  test("BackendError tells of the unit before the body ends", async () => {
+  test("the headers show the refund of BackendError before the body ends", async () => {
     const end = Promise.withResolvers<undefined>();
     const backend = await startBackend((_request, response) => {
       response.writeHead(503).write("sorry");
@@ -159,7 +159,7 @@ describe("where the policy says so", () => {
     expect(await response.text()).toBe("sorry");
   });
 
-  test("an empty list gives nothing back", async () => {
+  test("an empty list refunds nothing", async () => {
     const gateway = await serve(closedPort, "[]");
     expect([await ask(gateway), await ask(gateway), await ask(gateway)]).toEqual([
       [503, "1"],

@@ -1,4 +1,4 @@
-/** Policies that cannot be read, through the door: what they would limit answers 503, and nothing else does. */
+/** Policies that cannot be read, end to end: their targets respond with 503, and nothing else does. */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -27,8 +27,8 @@ spec:
 }
 
 const onRoute = "[{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }]";
-const sound = "{ local: [{ requests: 5, unit: Hours }] }";
-const novel = "{ local: [{ requests: 5, unit: Hours, novelty: 1 }] }";
+const valid = "{ local: [{ requests: 5, unit: Hours }] }";
+const unknownField = "{ local: [{ requests: 5, unit: Hours, novelty: 1 }] }";
 const badKey = "{ local: [{ requests: 5, unit: Hours, key: request.nothing }] }";
 const badGlobal =
   "{ global: { address: 127.0.0.1:9, domain: d, descriptors: [{ entries: [{ name: n, expression: request.nothing }] }] } }";
@@ -56,17 +56,23 @@ spec:
 
 describe("a policy that cannot be read", () => {
   test.each([
-    ["for an unknown field", policy(onRoute, novel)],
-    ["for its key", policy(onRoute, badKey)],
-    ["for all expressions of its global limit", policy(onRoute, badGlobal)],
-    ["for everything that it limits by", policy(onRoute, "17")],
-    ["for the kind of its target, which most likely is a route", policy("[{ kind: HttpRoute, name: chat }]", sound)],
-    ["for a limit of a newer version", policy(onRoute, "{ sliding: [{ requests: 5 }] }")],
-    ["for a limit of a newer version beside an entry that only counts", policy(onRoute, `{ sliding: [], ${shadow} }`)],
-    ["for all expressions of its global limit, beside an entry that only counts", policy(onRoute, besideShadow)],
-    ["for want of a limit", policy(onRoute, "{}")],
-    ["for an empty list of limits", policy(onRoute, "{ local: [] }")],
-    ["at one rule", policy(onRoute.replace("name: chat", "name: chat, sectionName: main"), novel)],
+    ["because of an unknown field", policy(onRoute, unknownField)],
+    ["because of its key", policy(onRoute, badKey)],
+    ["because of all expressions of its global limit", policy(onRoute, badGlobal)],
+    ["because of all its limits", policy(onRoute, "17")],
+    [
+      "because of the kind of its target, which probably is a route",
+      policy("[{ kind: HttpRoute, name: chat }]", valid),
+    ],
+    ["because of a limit of a newer version", policy(onRoute, "{ sliding: [{ requests: 5 }] }")],
+    [
+      "because of a limit of a newer version, beside an entry in shadow mode",
+      policy(onRoute, `{ sliding: [], ${shadow} }`),
+    ],
+    ["because of all expressions of its global limit, beside an entry in shadow mode", policy(onRoute, besideShadow)],
+    ["because it has no limit", policy(onRoute, "{}")],
+    ["because of an empty list of limits", policy(onRoute, "{ local: [] }")],
+    ["at one rule", policy(onRoute.replace("name: chat", "name: chat, sectionName: main"), unknownField)],
   ])("closes its target: %s", async (_, document) => {
     const { gateway, statuses } = await start(document);
     expect(await statuses()).toEqual([503, 200, 200]);
@@ -76,15 +82,15 @@ describe("a policy that cannot be read", () => {
     });
   });
 
-  test("tells the client why, and nothing of the policy", async () => {
-    const { gateway } = await start(policy(onRoute, novel));
+  test("names the reason to the client, and nothing of the policy", async () => {
+    const { gateway } = await start(policy(onRoute, unknownField));
     const response = await fetch(`${gateway.url()}/chat`);
     expect(await response.text()).toBe("a policy of this route cannot be read");
   });
 
-  test("closes a Gateway's routes where it is on the Gateway", async () => {
+  test("closes a Gateway's routes if it is on the Gateway", async () => {
     const onGateway = "[{ group: gateway.networking.k8s.io, kind: Gateway, name: web }]";
-    const { statuses } = await start(policy(onGateway, novel));
+    const { statuses } = await start(policy(onGateway, unknownField));
     expect(await statuses()).toEqual([503, 503, 503]);
   });
 
@@ -93,48 +99,48 @@ describe("a policy that cannot be read", () => {
     ["[]"],
     ["[17]"],
     ["[{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }, { kind: HTTPRoute }]"],
-  ])("closes the routes of its namespace, and no other, where it may be about any: %s", async (targetRefs) => {
-    const { statuses } = await start(policy(targetRefs, sound));
+  ])("closes all routes of its namespace, and no other, if its targets cannot be read: %s", async (targetRefs) => {
+    const { statuses } = await start(policy(targetRefs, valid));
     expect(await statuses()).toEqual([503, 503, 200]);
   });
 
   test.each([
-    ["names routes of its own namespace only", policy(onRoute, novel, "other")],
-    ["only counts", policy(onRoute, "{ local: [{ requests: 5, unit: Hours, mode: Shadow, novelty: 1 }] }")],
-  ])("closes nothing that it could not limit: it %s", async (_, document) => {
+    ["targets routes of its own namespace only", policy(onRoute, unknownField, "other")],
+    ["is in shadow mode", policy(onRoute, "{ local: [{ requests: 5, unit: Hours, mode: Shadow, novelty: 1 }] }")],
+  ])("closes nothing that it could not limit, if it %s", async (_, document) => {
     const { statuses } = await start(document);
     expect(await statuses()).toEqual([200, 200, 200]);
   });
 
-  test("leaves what others limit as it is", async () => {
-    const other = policy(onRoute.replace("chat", "beside"), sound).replace("name: p", "name: q");
-    const { gateway, statuses } = await start(policy(onRoute, novel), other);
+  test("does not affect the targets of other policies", async () => {
+    const other = policy(onRoute.replace("chat", "beside"), valid).replace("name: p", "name: q");
+    const { gateway, statuses } = await start(policy(onRoute, unknownField), other);
     expect(await statuses()).toEqual([503, 200, 200]);
     expect((await fetch(`${gateway.url()}/beside`)).headers.get("x-ratelimit-remaining")).toBe("3");
   });
 });
 
-describe("a policy of which some limits can be read and others cannot", () => {
-  const faulty = "{ entries: [{ name: n, expression: request.nothing }] }";
-  const descriptors = `descriptors: [{ entries: [{ name: r, expression: route }] }, ${faulty}]`;
+describe("a policy with readable and unreadable limits", () => {
+  const invalid = "{ entries: [{ name: n, expression: request.nothing }] }";
+  const descriptors = `descriptors: [{ entries: [{ name: r, expression: route }] }, ${invalid}]`;
   const partly = `{ global: { address: 127.0.0.1:9, domain: d, failureMode: Open, ${descriptors} } }`;
 
   test.each([
     ["a descriptor", partly],
     [
-      "a descriptor, for its cost",
+      "a descriptor, because of its cost",
       partly.replace("expression: request.nothing }] }", "expression: route }], cost: nothing }"),
     ],
     [
       "its global part, beside a local limit",
       badGlobal.replace("{ global", "{ local: [{ requests: 5, unit: Hours }], global"),
     ],
-  ])("closes its target, as that would be less limited than written: %s", async (_, rateLimit) => {
+  ])("closes its target, since not all limits could apply: %s", async (_, rateLimit) => {
     const { statuses } = await start(policy(onRoute, rateLimit));
     expect(await statuses()).toEqual([503, 200, 200]);
   });
 
-  test("closes nothing where it only counts", async () => {
+  test("closes nothing in shadow mode", async () => {
     const { statuses } = await start(policy(onRoute, partly.replace("domain: d", "domain: d, mode: Shadow")));
     expect(await statuses()).toEqual([200, 200, 200]);
   });

@@ -1,4 +1,4 @@
-/** Requests whose head cannot be accepted: the client is told why, and so are the access log and the metrics. */
+/** Requests with an invalid head: the response, the access log and the metrics have the reason. */
 import { connect } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
@@ -7,11 +7,11 @@ import { rawHttp } from "../support/raw-http.ts";
 
 test.each([
   ["two Host fields", "GET /a?key=1 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "/a?key=1"],
-  ["a path that could mean two things", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400, "/..%2f"],
+  ["an ambiguous path", "GET /..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400, "/..%2f"],
   ["a long target", `GET /${"a".repeat(16 * 1024)} HTTP/1.1\r\nHost: a\r\n\r\n`, 414, `/${"a".repeat(16 * 1024)}`],
   ["no Host", "GET / HTTP/1.1\r\n\r\n", 400, "/"],
   [
-    "a body that is coded below its chunks",
+    "a body with a coding within its chunks",
     "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     501,
     "/",
@@ -34,19 +34,19 @@ test.each([
 });
 
 test.each([
-  ["a method that is none", "G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
-  ["a target that no parser takes", "GET ..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+  ["an invalid method", "G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+  ["an invalid target", "GET ..%2f HTTP/1.1\r\nHost: a\r\n\r\n", 400],
   ["two lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400],
   ["a head that is too long", `GET / HTTP/1.1\r\nHost: a\r\nx: ${"y".repeat(65 * 1024)}\r\n\r\n`, 431],
-])("%s, which Node refuses before us", async (_case, request, status) => {
+])("%s, which Node itself rejects", async (_case, request, status) => {
   const gateway = await startGateway(gatewayManifest());
   expect((await rawHttp(gateway.url(), request)).status).toBe(status);
   expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", sourceAddress: "127.0.0.1" }]);
 });
 
 test.each([
-  ["a version that is too low", "GET /\r\n\r\n", { status: 505, httpVersion: "0.9" }],
-  ["a version that this connection does not speak", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", { status: 505 }],
+  ["an unsupported version", "GET /\r\n\r\n", { status: 505, httpVersion: "0.9" }],
+  ["HTTP/2.0 on an HTTP/1 connection", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", { status: 505 }],
   ["CONNECT", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", { status: 501, method: "CONNECT", path: "a:80" }],
 ])("%s", async (_case, request, record) => {
   const gateway = await startGateway(gatewayManifest());
@@ -54,14 +54,14 @@ test.each([
   expect(gateway.records).toMatchObject([{ ...record, reason: "BadRequest" }]);
 });
 
-test("CONNECT behind a request that waits for its answer ends the connection, and nothing else", async () => {
+test("CONNECT after a request that waits for its response ends only the connection", async () => {
   const gateway = await startGateway(gatewayManifest());
   const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n";
   await rawHttp(gateway.url(), request);
   expect((await fetch(gateway.url())).status).toBe(404);
 });
 
-test("a client that leaves in the middle of its head was not refused", async () => {
+test("a client that disconnects within its head is not recorded as rejected", async () => {
   const gateway = await startGateway(gatewayManifest());
   const { hostname, port } = new URL(gateway.url());
   const socket = connectSocket(Number(port), hostname);

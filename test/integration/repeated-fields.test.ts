@@ -1,4 +1,4 @@
-/** Header fields and query parameters that come twice: what a limit counts and a match reads is what the backend gets. */
+/** Repeated header fields and query parameters: limits and matches read the same value as the backend. */
 import { connect } from "node:http2";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -41,13 +41,13 @@ async function start(key: string, options: TestGatewayOptions = {}, rule = ""): 
   return { gateway, backend, ask };
 }
 
-/** All values that the backend got by a name in its last request. */
+/** All values of the field in the backend's last request. */
 function received({ requests }: TestBackend, name: string): readonly string[] {
   const { rawHeaders = [] } = requests.at(-1) ?? {};
   return rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
 }
 
-describe("a header that comes twice", () => {
+describe("a header that is sent twice", () => {
   test("reaches the backend as the one line whose value was counted", async () => {
     const { ask, backend } = await start('request.headers["x-api-key"]');
     expect(await ask(["Host: a", "X-Api-Key: real", "x-other: 1", "x-api-key: junk"])).toBe(200);
@@ -56,7 +56,7 @@ describe("a header that comes twice", () => {
     expect(await ask(["Host: a", "x-api-key: real"])).toBe(200);
   });
 
-  test("so it does over HTTP/2", async () => {
+  test("reaches it so over HTTP/2 too", async () => {
     const { gateway, backend } = await start('request.headers["x-api-key"]');
     const session = connect(gateway.url());
     const stream = session.request({ "x-api-key": ["real", "junk"], cookie: ["a=1", "b=2"] });
@@ -68,7 +68,7 @@ describe("a header that comes twice", () => {
   });
 
   test.each(["authorization", "proxy-authorization", "content-type", "user-agent", "origin"])(
-    "is refused where %s has a single value by its definition",
+    "is rejected if %s has a single value by definition",
     async (name) => {
       const { ask, backend, gateway } = await start(`request.headers["${name}"]`);
       expect(await ask(["Host: a", `${name}: a`, `${name}: b`])).toBe(400);
@@ -77,7 +77,7 @@ describe("a header that comes twice", () => {
     },
   );
 
-  test("of which one comes from a filter is one line too", async () => {
+  test("is one line too if one of the two is of a filter", async () => {
     const filter =
       "filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { add: [{ name: x-user, value: eve }] } }], ";
     const { ask, backend } = await start("source.address", {}, filter);
@@ -91,7 +91,7 @@ test("a header that Connection names is neither counted nor forwarded", async ()
   const named = (value: string): readonly string[] => ["Host: a", "Connection: x-api-key", `x-api-key: ${value}`];
   expect(await ask(named("1"))).toBe(200);
   expect(received(backend, "x-api-key")).toEqual([]);
-  // Requests without a value share one budget.
+  // Requests without a value share one counter.
   expect(await ask(named("2"))).toBe(429);
 });
 
@@ -111,18 +111,18 @@ describe("one host has one spelling", () => {
     expect(await ask(["Host: a.example"])).toBe(200);
     expect(await ask(["Host: A.Example"])).toBe(429);
     expect(await ask(["Host: a.example."])).toBe(429);
-    // The authority of the target wins over Host (RFC 9112 §3.2.2).
+    // The authority of the target takes precedence over Host (RFC 9112 §3.2.2).
     expect(await ask(["Host: other"], "http://A.EXAMPLE/")).toBe(429);
     expect(received(backend, "host")).toEqual(["a.example"]);
   });
 
-  test.each(["%61.example", "a,b", "a'b", "a;b"])("and %s is none", async (host) => {
+  test.each(["%61.example", "a,b", "a'b", "a;b"])("and %s is rejected", async (host) => {
     const { ask } = await start("request.host");
     expect(await ask([`Host: ${host}`])).toBe(400);
   });
 });
 
-describe("a name that a CGI-style server takes for another", () => {
+describe("a name that a CGI-style server reads as another name", () => {
   const lines = [
     "Host: a",
     "X_User: eve",
@@ -141,7 +141,7 @@ describe("a name that a CGI-style server takes for another", () => {
     }
   });
 
-  test("is refused where the setting says so", async () => {
+  test("is rejected if the setting says so", async () => {
     const { ask, backend } = await start("source.address", {
       requestRules: { ...defaultRequestRules, irregularNames: "reject" },
     });
@@ -149,7 +149,7 @@ describe("a name that a CGI-style server takes for another", () => {
     expect(backend.requests).toEqual([]);
   });
 
-  test("is kept where the setting says so, and then comes once", async () => {
+  test("is kept if the setting says so, and is then sent once", async () => {
     const { ask, backend } = await start("source.address", {
       requestRules: { ...defaultRequestRules, irregularNames: "keep" },
     });
@@ -158,10 +158,10 @@ describe("a name that a CGI-style server takes for another", () => {
   });
 });
 
-describe("a query parameter that comes twice with different values", () => {
+describe("a query parameter with two different values", () => {
   const conflicting = "/?id=1&key=a&id=2&key=b";
 
-  test("is refused where a limit reads it", async () => {
+  test("is rejected if a limit reads it", async () => {
     const { ask, backend } = await start('request.query["key"]');
     expect(await ask(["Host: a"], conflicting)).toBe(400);
     expect(await ask(["Host: a"], "/?key=a&k%65y=b")).toBe(400);
@@ -169,13 +169,13 @@ describe("a query parameter that comes twice with different values", () => {
     expect(await ask(["Host: a"], "/?key=a&id=1&id=2&key=a")).toBe(200);
   });
 
-  test("is refused where a match reads it", async () => {
+  test("is rejected if a match reads it", async () => {
     const match = "matches: [{ queryParams: [{ name: key, value: a }] }, {}], ";
     const { ask } = await start("source.address", {}, match);
     expect(await ask(["Host: a"], conflicting)).toBe(400);
   });
 
-  test("passes where only matches of other hostnames or paths read it", async () => {
+  test("passes if only matches of other hostnames or paths read it", async () => {
     const backend = await startBackend();
     const match = (value: string) => `matches: [{ path: { value: ${value} }, queryParams: [{ name: key, value: a }] }]`;
     const other = routeManifest("other", [`{ ${match("/")} }`]).replace("rules:", "hostnames: [other.test]\n  rules:");
@@ -195,19 +195,19 @@ describe("a query parameter that comes twice with different values", () => {
     expect(await ask("other.test", "/?key=b&key=a")).toBe(400);
   });
 
-  test("passes where nothing reads it", async () => {
+  test("passes if nothing reads it", async () => {
     const { ask, backend } = await start('request.query["user"]');
     expect(await ask(["Host: a"], conflicting)).toBe(200);
     expect(backend.requests[0]?.url).toBe(conflicting);
   });
 
-  test("is refused where an expression reads all parameters", async () => {
+  test("is rejected if an expression reads all parameters", async () => {
     const { ask } = await start("string(size(request.query))");
     expect(await ask(["Host: a"], conflicting)).toBe(400);
   });
 });
 
-test("whatever the lines: the value that the backend gets has the budget that the request was counted in", async () => {
+test("for all header lines, the value that the backend receives selects the counter of the request", async () => {
   const name = "x-api-key";
   const { ask, backend } = await start(`request.headers["${name}"]`);
   const fieldName = fc.constantFrom(
@@ -223,7 +223,7 @@ test("whatever the lines: the value that the backend gets has the budget that th
   let run = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fieldName, value), { maxLength: 6 }), async (fields) => {
-      // No two runs share a budget by chance.
+      // Each run has its own counters.
       const own = `run${run++}`;
       const sent = backend.requests.length;
       const lines = fields.map(([field, text]) => `${field}: ${field === "connection" ? "close" : `${own}${text}`}`);

@@ -1,4 +1,4 @@
-/** The same answer of a backend has the same head and content, however its segments come: framing, and what limits tell. */
+/** The same response of a backend has the same head and content, however it is segmented: framing and limit headers. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
@@ -19,7 +19,7 @@ const chunked = "transfer-encoding: chunked\r\n";
 const usage = '{"usage":{"total_tokens":400}}';
 const chunks = `${usage.length.toString(16)}\r\n${usage}\r\n0\r\n\r\n`;
 
-/** A gateway in front of a backend that sends `answer` cut where `cuts` say, with time between the pieces. */
+/** A gateway in front of a backend that sends `response` split at `cuts`, with time between the pieces. */
 async function serve(response: string, closes: boolean, local: readonly string[]) {
   let cuts: readonly number[] = [];
   const port = await startRawServer((socket) => {
@@ -29,7 +29,7 @@ async function serve(response: string, closes: boolean, local: readonly string[]
         const ends = [...cuts, response.length];
         for (const [at, end] of ends.entries()) {
           socket.write(response.slice(ends[at - 1] ?? 0, end), "latin1");
-          // Until the gateway has read it: what follows comes with another read.
+          // Until the gateway has read it, so that the next piece arrives in another read.
           for (let turns = 0; turns < 20; turns++) await turn();
         }
         if (closes) socket.end();
@@ -44,13 +44,13 @@ async function serve(response: string, closes: boolean, local: readonly string[]
     const body = "content-length: 2\r\n\r\n{}";
     const asked = `${method} /v1/embeddings HTTP/${version}\r\nhost: a\r\nconnection: close\r\n${body}`;
     const { head: fields, body: sent } = await rawHttp(gateway.url(), asked);
-    // A new window for each, so that every answer leaves the same.
+    // A new window for each, so that every response has the same remaining amount.
     gateway.clock.advance(60_000);
     return `${fields.replace(/^date: .*\r\n/im, "")}\r\n\r\n${/: chunked/.test(fields) ? content(sent) : sent}`;
   };
 }
 
-/** Of chunks, whose borders mean nothing (RFC 9112 §7.1). */
+/** The content of chunks, whose boundaries have no meaning (RFC 9112 §7.1). */
 function content(chunked: string): string {
   let rest = chunked;
   let text = "";
@@ -73,12 +73,12 @@ const responses = [
   ["that resets the content", "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n", false],
 ] as const;
 
-describe.each(responses)("an answer %s", (name, response, closes) => {
+describe.each(responses)("a response %s", (name, response, closes) => {
   test.each([
     ["1.1", "without limits", []],
     ["1.0", "without limits", []],
     ["1.1", "under a limit by tokens", ["{ tokens: 1000, unit: Minutes }"]],
-  ])("goes out the same to HTTP/%s %s, wherever it is cut", async (version, _limits, local) => {
+  ])("is sent alike over HTTP/%s %s, wherever it is split", async (version, _limits, local) => {
     const ask = await serve(response, closes, local);
     const headEnd = response.indexOf("\r\n\r\n") + 4;
     const whole = await ask(version, "POST", []);
@@ -104,7 +104,7 @@ describe.each(responses)("an answer %s", (name, response, closes) => {
   });
 });
 
-test("a small chunked answer that came whole leaves in one write", async () => {
+test("a small chunked response that arrives completely is sent in one write", async () => {
   const port = await startRawServer((socket) => socket.on("data", () => socket.write(head(chunked) + chunks)));
   const route = routeManifest("a", ["backendRefs: [{ name: a, port: 80 }]"]);
   const gateway = await startGateway(manifests(gatewayManifest(), serviceManifest("a", [port]), route));
@@ -115,7 +115,7 @@ test("a small chunked answer that came whole leaves in one write", async () => {
   client.destroy();
 });
 
-test("the head of an answer that is no stream tells what is left after its charge", async () => {
+test("the head of a response that is no stream shows the remaining amount after its charge", async () => {
   const ask = await serve(head(chunked) + chunks, false, [
     "{ requests: 15, unit: Minutes }",
     "{ tokens: 1000, unit: Minutes }",

@@ -1,4 +1,4 @@
-/** `retry` of a rule through the door: what is repeated, how often, after which wait, and what stays counted once. */
+/** `retry` of a rule, end to end: the repeated requests, their number and waits, and that limits count once. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
 import { respondWith, type Echo, echo, startBackend } from "../support/backend.ts";
@@ -15,7 +15,7 @@ import {
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** A backend that gives these answers in turn, and the last one ever after. */
+/** A backend that gives these responses in turn, and then always the last one. */
 async function backendWith(...responses: readonly Handler[]) {
   let asked = 0;
   return startBackend((request, response) => responses[Math.min(asked++, responses.length - 1)]?.(request, response));
@@ -34,8 +34,8 @@ async function serve(port: number, rule: string, ...more: readonly string[]): Pr
   );
 }
 
-/** Lets every wait before a retry pass, until the answer is there. */
-async function answerOf(gateway: TestGateway, init: RequestInit = {}): Promise<Response> {
+/** Advances the clock over every wait before a retry, until the response arrives. */
+async function fetchWithRetries(gateway: TestGateway, init: RequestInit = {}): Promise<Response> {
   const response = fetch(gateway.url(), init);
   let isThere = false;
   void response.finally(() => (isThere = true)).catch(() => undefined);
@@ -50,54 +50,54 @@ async function answerOf(gateway: TestGateway, init: RequestInit = {}): Promise<R
 }
 
 describe("codes and attempts", () => {
-  test.each([500, 502, 503, 504, 429])("a %i that is named is not passed on while there are attempts", async (code) => {
+  test.each([500, 502, 503, 504, 429])("a listed %i is not forwarded while attempts remain", async (code) => {
     const { port, requests } = await backendWith(respondWith(code), respondWith(code), respondWith(200, "well"));
     const gateway = await serve(port, `retry: { codes: [${code}], attempts: 3 }`);
-    const response = await answerOf(gateway);
+    const response = await fetchWithRetries(gateway);
     expect([response.status, await response.text()]).toEqual([200, "well"]);
     expect(requests).toHaveLength(3);
     expect(gateway.records[0]).toMatchObject({ status: 200, calls: 3, reason: undefined });
   });
 
-  test("the last answer is passed on when the attempts are used up", async () => {
+  test("the last response is forwarded when no attempt remains", async () => {
     const { port, requests } = await backendWith(respondWith(500, "first"), respondWith(500, "again"));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 2 }");
-    const response = await answerOf(gateway);
+    const response = await fetchWithRetries(gateway);
     expect([response.status, await response.text()]).toEqual([500, "again"]);
     expect(requests).toHaveLength(3);
   });
 
-  test("a code that is not named is passed on", async () => {
+  test("a code that is not listed is forwarded", async () => {
     const { port, requests } = await backendWith(respondWith(503), respondWith(200));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3 }");
-    expect((await answerOf(gateway)).status).toBe(503);
+    expect((await fetchWithRetries(gateway)).status).toBe(503);
     expect(requests).toHaveLength(1);
   });
 
-  test("two attempts are made where none are given", async () => {
+  test("two attempts are the default", async () => {
     const { port, requests } = await backendWith(respondWith(500));
-    expect((await answerOf(await serve(port, "retry: { codes: [500] }"))).status).toBe(500);
+    expect((await fetchWithRetries(await serve(port, "retry: { codes: [500] }"))).status).toBe(500);
     expect(requests).toHaveLength(3);
   });
 });
 
-describe("calls without an answer", () => {
-  test("a connection that breaks off counts, for POST too", async () => {
+describe("attempts without a response", () => {
+  test("a connection that is reset is retried, for POST too", async () => {
     const { port, requests } = await backendWith(drop, drop, echo);
     const gateway = await serve(port, "retry: { attempts: 2 }");
-    const response = await answerOf(gateway, { method: "POST", body: "order 7" });
+    const response = await fetchWithRetries(gateway, { method: "POST", body: "order 7" });
     expect(((await response.json()) as Echo).body).toBe("order 7");
     expect(requests).toHaveLength(3);
   });
 
-  test("without retry a POST that broke off is never sent twice", async () => {
+  test("without retry a POST that was reset is never sent twice", async () => {
     const { port, requests } = await backendWith(drop, echo);
     const gateway = await serve(port, "matches: []");
-    expect((await answerOf(gateway, { method: "POST", body: "order 7" })).status).toBe(502);
+    expect((await fetchWithRetries(gateway, { method: "POST", body: "order 7" })).status).toBe(502);
     expect(requests).toHaveLength(1);
   });
 
-  test("a call that takes longer than backendRequest counts", async () => {
+  test("an attempt that takes longer than backendRequest is retried", async () => {
     const { port, requests } = await backendWith(() => undefined, respondWith(200, "quick"));
     const gateway = await serve(port, "timeouts: { backendRequest: 400ms }, retry: { attempts: 1 }");
     const response = fetch(gateway.url());
@@ -107,7 +107,7 @@ describe("calls without an answer", () => {
     expect(await (await response).text()).toBe("quick");
   });
 
-  test("an endpoint that refuses is left for another one", async () => {
+  test("a failed connection is retried at another endpoint", async () => {
     const { port, requests } = await startBackend(respondWith(200));
     const gateway = await startGateway(
       manifests(
@@ -143,7 +143,7 @@ describe("waits", () => {
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3, backoff: 200ms }");
     const response = fetch(gateway.url());
     for (const [calls, waitMs] of [200, 400, 800].entries()) {
-      // With the wait begun, the one timer is its.
+      // During the wait, its timer is the only one.
       await vi.waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]));
       gateway.clock.advance(waitMs - 1);
       expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]);
@@ -153,7 +153,7 @@ describe("waits", () => {
     expect(requests).toHaveLength(4);
   });
 
-  test("end with the request's timeout", async () => {
+  test("end at the request's timeout", async () => {
     const { port, requests } = await backendWith(respondWith(500), () => undefined);
     const gateway = await serve(
       port,
@@ -168,13 +168,13 @@ describe("waits", () => {
     expect(gateway.records[0]).toMatchObject({ reason: "RequestTimeout", calls: 2 });
   });
 
-  test("that would outlast the request's timeout are not begun: the client gets the answer there is", async () => {
+  test("that would end after the request's timeout are not begun: the client gets the last response", async () => {
     const { port } = await backendWith(respondWith(503, "busy"));
     const gateway = await serve(port, "timeouts: { request: 1s }, retry: { codes: [503], backoff: 5s }");
     expect(await (await fetch(gateway.url())).text()).toBe("busy");
   });
 
-  test("a client that leaves meanwhile ends them", async () => {
+  test("end when the client disconnects", async () => {
     const { port, requests } = await backendWith(respondWith(500));
     const gateway = await serve(port, "retry: { codes: [500], attempts: 3 }");
     const client = new AbortController();
@@ -190,7 +190,7 @@ describe("waits", () => {
 });
 
 describe("bodies", () => {
-  test("are sent again whole, also those that came in pieces", async () => {
+  test("are sent again completely, also those that arrived in pieces", async () => {
     const { port } = await backendWith((request, response) => {
       request.on("end", () => respondWith(503)(request, response)).resume();
     }, echo);
@@ -201,37 +201,37 @@ describe("bodies", () => {
         controller.close();
       },
     });
-    const reply = await answerOf(gateway, { method: "POST", body, duplex: "half" });
+    const reply = await fetchWithRetries(gateway, { method: "POST", body, duplex: "half" });
     expect(((await reply.json()) as Echo).body).toBe(`one two ${"x".repeat(200_000)}`);
   });
 
-  test("longer than what is kept are sent once", async () => {
+  test("longer than the buffer are sent once", async () => {
     const { port, requests } = await backendWith((request, response) => {
       request.on("end", () => respondWith(503)(request, response)).resume();
     });
     const gateway = await serve(port, "retry: { codes: [503] }");
-    const reply = await answerOf(gateway, { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
+    const reply = await fetchWithRetries(gateway, { method: "POST", body: "x".repeat(1024 * 1024 + 1) });
     expect(reply.status).toBe(503);
     expect(requests).toHaveLength(1);
   });
 });
 
-test("limits are charged once per client request, however often it was sent", async () => {
+test("limits count a client request once, however many attempts it has", async () => {
   const { port, requests } = await backendWith(respondWith(500), respondWith(500), respondWith(200));
   const gateway = await serve(
     port,
     "retry: { codes: [500] }",
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 10, unit: Hours }"]),
   );
-  const response = await answerOf(gateway);
+  const response = await fetchWithRetries(gateway);
   expect(response.headers.get("x-ratelimit-remaining")).toBe("9");
   expect(requests).toHaveLength(3);
 });
 
-test("a backend that fails everything gets no more retries than its budget allows", async () => {
+test("a backend that always fails gets no more retries than its retry budget", async () => {
   const { port, requests } = await backendWith(respondWith(500));
   const gateway = await serve(port, "retry: { codes: [500], attempts: 1, backoff: 1ms }");
-  // The clock stands but for the waits, so all of this is within ten seconds: 100 retries.
+  // The clock advances only by the waits, so all of this is within ten seconds: 100 retries.
   for (let n = 0; n < 120; n++) {
     const response = fetch(gateway.url());
     let isThere = false;

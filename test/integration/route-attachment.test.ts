@@ -1,4 +1,4 @@
-/** Which listeners a route is served by, and what of it: parentRefs, host names, named rules, invalid rules. */
+/** The listeners that serve a route, and the rules they serve: parentRefs, host names, named rules, invalid rules. */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -51,7 +51,7 @@ describe("parentRefs", () => {
   });
 
   test.each([[", port: 81"], [", sectionName: c"], [", sectionName: a, port: 8080"]])(
-    "{ name: web%s } names no listener, and says so",
+    "{ name: web%s } matches no listener, and the status says so",
     async (fields) => {
       const gateway = await startGateway(twoPorts);
       const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]).replace(
@@ -69,7 +69,7 @@ describe("parentRefs", () => {
   );
 });
 
-test("a host that a route names exactly outranks one that another route's wildcard covers, whatever the paths", async () => {
+test("an exact host of one route takes precedence over a wildcard of another, whatever the paths", async () => {
   const host = (name: string, hostname: string, path: string): string =>
     routeManifest(
       name,
@@ -78,7 +78,7 @@ test("a host that a route names exactly outranks one that another route's wildca
     );
   const gateway = await startGateway(
     manifests(
-      // Narrowed to the listener's one host, the two routes would look alike, and the longer path would win.
+      // If restricted to the listener's one host, the two routes would have equal hosts, and the longer path would win.
       listeners("{ name: http, protocol: HTTP, port: 80, hostname: www.example.com }"),
       await backendNamed("wild"),
       await backendNamed("exact"),
@@ -116,7 +116,7 @@ test("policies and the log refer to a named rule by its name", async () => {
   ]);
 });
 
-test("a route with an invalid rule keeps serving the others, and says which it does not", async () => {
+test("a route with an invalid rule serves the others, and its status names the invalid one", async () => {
   const gateway = await startGateway(twoPorts);
   const extension = "{ type: ExtensionRef, extensionRef: { group: example.net, kind: Magic, name: m } }";
   const { statuses } = await gateway.apply(
@@ -136,6 +136,6 @@ test("a route with an invalid rule keeps serving the others, and says which it d
   ]);
   expect(statuses.httpRoutes[0]?.parents[0]?.conditions[2]?.message).toMatch(/^Dropped Rule 1 /);
   expect(await statusOf(gateway, 80)).toBe(200);
-  // Never past the filter, to the rule for everything.
+  // A request never skips the filter to match the rule for all paths.
   expect(await statusOf(gateway, 80, "/magic")).toBe(500);
 });

@@ -1,4 +1,4 @@
-/** Regular expressions of routes through the door: what they may take to compile, and what a request may make them cost. */
+/** Regular expressions of routes, end to end: the bounds of their compilation, and of the work for a request. */
 import { expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -23,7 +23,7 @@ const matching = (match: string, backend: string): string =>
   `{ matches: [${match}], backendRefs: [${backendRef(backend)}] }`;
 const path = (value: string): string => `{ path: { type: RegularExpression, value: '${value}' } }`;
 
-/** Random letters for which an automaton needs a state each. */
+/** Random letters that need a state each in an automaton. */
 const random = Array.from({ length: 16_000 }, (_, at) => "abq".charAt(((at * 2_654_435_761) >>> 13) % 3)).join("");
 
 async function start(...rules: readonly string[]) {
@@ -33,7 +33,7 @@ async function start(...rules: readonly string[]) {
   });
 }
 
-test("a path for which a pattern takes too long is refused, and others are served", async () => {
+test("a path for which a pattern takes too long is rejected, and others are served", async () => {
   const gateway = await start(matching(path("/(?:.{0,100}q){4}z"), "b"), matching("{ path: { value: / } }", "b"));
   expect(await statusOf(gateway.url(), `/${random}`)).toBe(400);
   expect(gateway.records.at(-1)).toMatchObject({ reason: "MatchTooCostly", listener: "default/web/http" });
@@ -58,7 +58,7 @@ test("a path of 15 KiB is matched by a pattern that reads all of it", async () =
   expect(await statusOf(gateway.url(), `/v1/${"a".repeat(15_000)}`)).toBe(200);
 });
 
-test("a route whose patterns are too large is refused before they are compiled", async () => {
+test("a route whose patterns are too large is rejected before they are compiled", async () => {
   const bomb = Array.from({ length: 8 }, (_, at) => path(`/${at}${"x{1000}".repeat(140)}`)).join(", ");
   const before = process.memoryUsage().heapUsed;
   const gateway = await start(matching(bomb, "b"));
@@ -72,14 +72,14 @@ test("so is one that has too many", async () => {
   expect(await statusOf(gateway.url(), `/0/${"x".repeat(100)}`)).toBe(404);
 });
 
-test("a request for which too many matches are tried is refused, and other hosts are served", async () => {
+test("a request for which too many matches are tried is rejected, and other hosts are served", async () => {
   const backend = await startBackend(respondWith(200, "here"));
-  // 16 parameters, the last of which never holds.
+  // 16 parameters, of which the last never matches.
   const parameters = Array.from({ length: 16 }, (_, at) => `{ name: p${at}, value: ${at === 15 ? "never" : "v"} }`);
   const rule = `{ matches: [${Array(8)
     .fill(`{ queryParams: [${parameters.join(", ")}] }`)
     .join(", ")}] }`;
-  // Each hostname is tried after the other.
+  // The hostnames are tried one after the other.
   const hostnames = Array.from({ length: 16 }, (_, at) => `"*.${"a.".repeat(at)}test"`).join(", ");
   const tried = ["r1", "r2"].map((name) =>
     routeManifest(name, Array<string>(16).fill(rule), `hostnames: [${hostnames}]`),

@@ -1,4 +1,4 @@
-/** Routing through the door: which backend answers, how the request arrives there, and what the proxy says itself. */
+/** Routing, end to end: which backend gets the request, how it arrives there, and the local replies. */
 import { describe, expect, test } from "vitest";
 import { respondWith, type Echo, startBackend } from "../support/backend.ts";
 import {
@@ -42,7 +42,7 @@ test("the longest prefix wins, by segment", async () => {
   expect(await bodyOf(gateway, "/apiary")).toBe("root");
 });
 
-test("a route cannot be stepped around by another spelling of its path", async () => {
+test("another spelling of its path cannot evade a route", async () => {
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
@@ -55,7 +55,7 @@ test("a route cannot be stepped around by another spelling of its path", async (
   }
 });
 
-test("a listener takes the hosts of its hostname, exact before wildcard", async () => {
+test("a listener serves the hosts of its hostname, exact before wildcard", async () => {
   const route = (name: string, section: string): string =>
     routeManifest(name, [`backendRefs: [${backendRef(name)}]`]).replace(
       "name: web",
@@ -121,7 +121,7 @@ test("weights are exact over 1,000 requests", async () => {
   expect([a.requests.length, b.requests.length]).toEqual([900, 100]);
 });
 
-test("weights stay exact through changes of the configuration elsewhere", async () => {
+test("weights stay exact over changes of other objects", async () => {
   const [a, b] = [await startBackend(respondWith(200)), await startBackend(respondWith(200))];
   const configuration = (generation: number): string =>
     manifests(
@@ -189,7 +189,7 @@ describe("filters", () => {
   });
 });
 
-test("the backend learns who asked, and nothing of the client's connection", async () => {
+test("the backend gets the client address, and no connection headers of the client", async () => {
   const { port } = await startBackend();
   const gateway = await startGateway(
     manifests(
@@ -213,7 +213,7 @@ test("the backend learns who asked, and nothing of the client's connection", asy
   for (const name of ["x-hop", "te", "upgrade"]) expect(headers).not.toHaveProperty(name);
 });
 
-describe("answers of the proxy itself", () => {
+describe("local replies", () => {
   const serviceWithoutEndpoints = `
 apiVersion: v1
 kind: Service
@@ -234,7 +234,7 @@ spec: { ports: [{ port: 80 }] }
     expect(gateway.records[0]).toMatchObject({ status: Number(status), reason });
   });
 
-  test("503 when the endpoint refuses connections", async () => {
+  test("503 when the port of the endpoint is closed", async () => {
     const gateway = await startGateway(
       // Port 1 of the loopback address has no listener.
       manifests(
@@ -247,7 +247,7 @@ spec: { ports: [{ port: 80 }] }
     expect(gateway.records[0]?.reason).toBe("UpstreamConnectFailure");
   });
 
-  test("502 when the endpoint breaks off before it answers", async () => {
+  test("502 when the endpoint resets before it responds", async () => {
     const { port } = await startBackend((request) => request.socket.destroy());
     const gateway = await startGateway(
       manifests(

@@ -14,7 +14,7 @@ import {
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { clientPreface, endHeaders, endStream, frame, framesOf, frameType } from "../support/raw-http2.ts";
 
-/** A gateway whose backend answers `/held` when `answer` is called, and other paths at once. */
+/** A gateway whose backend responds to `/held` when `respond` is called, and to other paths at once. */
 async function start() {
   const held: ServerResponse[] = [];
   const backend = await startBackend((request, response) => {
@@ -32,8 +32,8 @@ async function start() {
   return { gateway, backend, held, respond };
 }
 
-/** Moves the clock in steps, so that what a step sends comes in before the next. */
-async function pass({ clock }: TestGateway, seconds: number, step: () => void = () => undefined): Promise<void> {
+/** Advances the clock in steps; the gateway reads what a step sends before the next. */
+async function advance({ clock }: TestGateway, seconds: number, step: () => void = () => undefined): Promise<void> {
   for (let passed = 0; passed < seconds; passed++) {
     step();
     clock.advance(1_000);
@@ -43,42 +43,42 @@ async function pass({ clock }: TestGateway, seconds: number, step: () => void = 
 
 const isClosed = ({ socket }: ProxiedClient): boolean => socket.readableEnded || socket.destroyed;
 const framesIn = ({ text }: ProxiedClient) => framesOf(Buffer.from(text(), "latin1"));
-const underWay = ({ dataPlane }: TestGateway): number =>
+const inProgress = ({ dataPlane }: TestGateway): number =>
   dataPlane.tasks().flatMap(({ children }) => children.flatMap((connection) => connection.children)).length;
 
 const head = (path: string): string => `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`;
 
-test("trailers of HTTP/1 that have not ended after 60 s end their request with 408, and the connection", async () => {
+test("HTTP/1 trailers that have not ended after 60 s end their request with 408, and the connection", async () => {
   const { gateway, held } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/held")}1\r\nx\r\n0\r\n`);
   await expect.poll(() => held.length).toBe(1);
-  await pass(gateway, 55, () => client.socket.write("a: b\r\n"));
+  await advance(gateway, 55, () => client.socket.write("a: b\r\n"));
   expect(isClosed(client)).toBe(false);
-  await pass(gateway, 15);
+  await advance(gateway, 15);
   await expect.poll(() => isClosed(client)).toBe(true);
   expect(client.text()).toMatch(/^HTTP\/1\.1 408 /);
   expect(gateway.shed).toEqual([{ reason: "timeout", client: "10.0.0.1" }]);
   expect(gateway.records).toMatchObject([{ status: 408, reason: "StreamIdleTimeout" }]);
 });
 
-test("trailers of a request that is answered already are not waited for either", async () => {
+test("trailers of a request that has its response are not waited for either", async () => {
   const { gateway } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/unknown")}1\r\nx\r\n0\r\n`);
   await expect.poll(client.text).toContain("HTTP/1.1 404");
-  await pass(gateway, 70, () => client.socket.write("a: b\r\n"));
+  await advance(gateway, 70, () => client.socket.write("a: b\r\n"));
   await expect.poll(() => isClosed(client)).toBe(true);
   expect(gateway.shed).toEqual([{ reason: "timeout", client: "10.0.0.1" }]);
 });
 
-test("a slow upload in chunks is no slow trailer section, wherever its chunks are cut", async () => {
+test("a slow upload in chunks is no slow trailer section, wherever its chunks are split", async () => {
   const { gateway, held, respond } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/held")}1\r\nx`);
   await expect.poll(() => held.length).toBe(1);
-  // The size of a chunk comes 40 s before its data.
+  // The size of a chunk arrives 40 s before its data.
   const writes = ["\r\n5;ext=", "y\r\nabcde\r\n1", "\r\nx\r\n2\r\n", "yz", "\r\n0\r\n", "a: b\r\n\r\n"];
   for (const write of writes) {
     client.socket.write(write);
-    await pass(gateway, 40);
+    await advance(gateway, 40);
   }
   respond();
   await expect.poll(client.text).toContain("HTTP/1.1 200");
@@ -88,7 +88,7 @@ test("a slow upload in chunks is no slow trailer section, wherever its chunks ar
 test.each([
   { name: "longer than a head may be", trailers: `a: ${"v".repeat(1_000)}\r\n`.repeat(70) },
   { name: "of more fields than a head may have", trailers: "a: b\r\n".repeat(201) },
-])("trailers of HTTP/1 $name are refused with 431", async ({ trailers }) => {
+])("HTTP/1 trailers $name are rejected with 431", async ({ trailers }) => {
   const { gateway, held } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/held")}1\r\nx\r\n`);
   await expect.poll(() => held.length).toBe(1);
@@ -98,7 +98,7 @@ test.each([
   expect(gateway.records).toMatchObject([{ status: 431, reason: "BadRequest", path: "/held" }]);
 });
 
-test("too large trailers end the connection where the request is answered already", async () => {
+test("too large trailers end the connection if the request has its response", async () => {
   const { gateway } = await start();
   const client = openFrom(gateway, "10.0.0.1", `${head("/unknown")}1\r\nx\r\n`);
   await expect.poll(client.text).toContain("HTTP/1.1 404");
@@ -107,7 +107,7 @@ test("too large trailers end the connection where the request is answered alread
   expect(client.text().match(/^HTTP\/1\.1 \d+/gm)).toEqual(["HTTP/1.1 404"]);
 });
 
-test("too large trailers of a request that waits end its connection", async () => {
+test("too large trailers of a pending request end its connection", async () => {
   const { gateway, held, backend } = await start();
   const client = openFrom(gateway, "10.0.0.1", "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
   await expect.poll(() => held.length).toBe(1);
@@ -116,7 +116,7 @@ test("too large trailers of a request that waits end its connection", async () =
   expect(backend.requests.map(({ url }) => url)).toEqual(["/held"]);
 });
 
-test("trailers as large as a head may be are taken", async () => {
+test("trailers as large as a head may be are accepted", async () => {
   const { gateway } = await start();
   const trailers = `a: ${"v".repeat(300)}\r\n`.repeat(200);
   const client = openFrom(gateway, "10.0.0.1", `${head("/")}1\r\nx\r\n0\r\n${trailers}\r\n${head("/")}0\r\n\r\n`);
@@ -143,7 +143,7 @@ function openHttp2(gateway: TestGateway, ...frames: readonly Buffer[]): ProxiedC
   return client;
 }
 
-/** Has the client acknowledge each PING. */
+/** Makes the client acknowledge each PING. */
 function acknowledgePings(client: ProxiedClient): () => number {
   let acknowledged = 0;
   client.socket.on("data", () => {
@@ -162,7 +162,7 @@ test.each([
     stream: 1,
   },
   {
-    name: "a request behind another one",
+    name: "a request after another one",
     before: frame(frameType.headers, endHeaders | endStream, 1, block("/held")),
     open: frame(frameType.headers, endStream, 3, block("/held")),
     stream: 3,
@@ -173,37 +173,37 @@ test.each([
     open: frame(frameType.headers, endStream, 1, field),
     stream: 1,
   },
-])("a header block of HTTP/2 without END_HEADERS ends its connection after 60 s: $name", async (each) => {
+])("an HTTP/2 header block without END_HEADERS ends its connection after 60 s: $name", async (each) => {
   const { gateway } = await start();
   const client = openHttp2(gateway, each.before, each.open);
   await expect.poll(() => framesIn(client).length).toBeGreaterThan(0);
-  // A frame that comes bit by bit, because few CONTINUATION frames are taken.
+  // A frame that arrives in small parts, because only few CONTINUATION frames are accepted.
   client.socket.write(frame(frameType.continuation, 0, each.stream, Buffer.alloc(10_000)).subarray(0, 9));
-  await pass(gateway, 55, () => client.socket.write(field));
+  await advance(gateway, 55, () => client.socket.write(field));
   expect(isClosed(client)).toBe(false);
-  await pass(gateway, 15);
+  await advance(gateway, 15);
   await expect.poll(() => isClosed(client)).toBe(true);
   expect(gateway.shed).toEqual([{ reason: "timeout", client: "10.0.0.1" }]);
-  expect(underWay(gateway)).toBe(0);
+  expect(inProgress(gateway)).toBe(0);
 });
 
-test("a header block of HTTP/2 that ends within 60 s is served", async () => {
+test("an HTTP/2 header block that ends within 60 s is served", async () => {
   const { gateway } = await start();
   const client = openHttp2(gateway, frame(frameType.headers, endStream, 1, block("/")));
   await expect.poll(() => framesIn(client).length).toBeGreaterThan(0);
-  await pass(gateway, 50);
+  await advance(gateway, 50);
   client.socket.write(frame(frameType.continuation, endHeaders, 1, field));
   await expect.poll(() => framesIn(client).some(({ type }) => type === frameType.headers)).toBe(true);
   expect(gateway.shed).toEqual([]);
 });
 
-test("a connection of HTTP/2 stays while its client acknowledges a PING, and one that is idle costs no further PING", async () => {
+test("an HTTP/2 connection stays open while its client acknowledges a PING, and an idle one gets no further PING", async () => {
   const { gateway } = await start();
   const client = openHttp2(gateway, frame(frameType.headers, endHeaders | endStream, 1, block("/")));
   const acknowledged = acknowledgePings(client);
   await expect.poll(() => framesIn(client).some(({ type }) => type === frameType.headers)).toBe(true);
   client.socket.write(frame(frameType.windowUpdate, 0, 0, Buffer.from([0, 0, 0, 1])));
-  await pass(gateway, 200);
+  await advance(gateway, 200);
   expect(isClosed(client)).toBe(false);
   expect(acknowledged()).toBeLessThanOrEqual(2);
   expect(acknowledged()).toBeGreaterThan(0);
@@ -212,11 +212,11 @@ test("a connection of HTTP/2 stays while its client acknowledges a PING, and one
   expect(gateway.shed).toEqual([]);
 });
 
-test("an upload over HTTP/2 proves itself, also of a client that acknowledges no PING", async () => {
+test("an upload over HTTP/2 shows that the client is alive, even if it acknowledges no PING", async () => {
   const { gateway, held, respond } = await start();
   const client = openHttp2(gateway, postHeld);
   await expect.poll(() => held.length).toBe(1);
-  await pass(gateway, 200, () => client.socket.write(frame(frameType.data, 0, 1, Buffer.from("x"))));
+  await advance(gateway, 200, () => client.socket.write(frame(frameType.data, 0, 1, Buffer.from("x"))));
   client.socket.write(frame(frameType.data, endStream, 1));
   respond();
   await expect.poll(() => framesIn(client).some(({ type }) => type === frameType.headers)).toBe(true);
@@ -239,7 +239,7 @@ function sectionOf(stream: number, parts: readonly Buffer[]): Buffer {
 const tooLong = Array.from({ length: 5 }, () => largeField);
 const tooMany = [Buffer.concat(Array.from({ length: 210 }, () => field))];
 const settingsAck = frame(frameType.settings, 1, 0);
-// Node bounds the length of a section only when the client has acknowledged our SETTINGS.
+// Node bounds the length of a section only after the client has acknowledged the SETTINGS.
 test.each([
   { name: "longer than a head may be", parts: tooLong, ack: settingsAck },
   {
@@ -248,18 +248,18 @@ test.each([
     ack: Buffer.alloc(0),
   },
   { name: "of more fields than a head may have", parts: tooMany, ack: settingsAck },
-])("trailers and heads of HTTP/2 $name are refused with 431 or a reset", async ({ parts, ack }) => {
+])("HTTP/2 trailers and heads $name are rejected with 431 or a reset", async ({ parts, ack }) => {
   const { gateway, held } = await start();
   const client = openHttp2(gateway, postHeld);
   await expect.poll(() => held.length).toBe(1);
   client.socket.write(Buffer.concat([ack, sectionOf(1, parts)]));
-  const isRefused = (id: number, path: string): boolean =>
+  const isRejected = (id: number, path: string): boolean =>
     framesIn(client).some(({ type, stream }) => type === frameType.rstStream && stream === id) ||
     gateway.records.some((record) => record.path === path && record.status === 431);
-  await expect.poll(() => isRefused(1, "/held")).toBe(true);
-  await expect.poll(() => underWay(gateway)).toBe(0);
+  await expect.poll(() => isRejected(1, "/held")).toBe(true);
+  await expect.poll(() => inProgress(gateway)).toBe(0);
   client.socket.write(sectionOf(3, [block("/"), ...parts]));
-  await expect.poll(() => isRefused(3, "/")).toBe(true);
+  await expect.poll(() => isRejected(3, "/")).toBe(true);
   client.socket.write(frame(frameType.headers, endHeaders | endStream, 5, block("/")));
   await expect
     .poll(() => framesIn(client).some(({ type, stream }) => type === frameType.headers && stream === 5))

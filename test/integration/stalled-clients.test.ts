@@ -1,4 +1,4 @@
-/** Clients that stop reading or sending in the middle of a request, on a clock that the test moves. */
+/** Clients that stop reading or sending within a request, on a clock that the test advances. */
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -16,8 +16,8 @@ import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRe
 import { askToSwitch, startUpgradeBackend } from "../support/upgrades.ts";
 
 const timeoutMs = 80_000;
-/** By when a stall that began before it has been noticed. */
-const noticedMs = timeoutMs * 1.25;
+/** The time after which a stall that began before is detected. */
+const detectedMs = timeoutMs * 1.25;
 
 function serve(port: number): Promise<TestGateway> {
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
@@ -25,7 +25,7 @@ function serve(port: number): Promise<TestGateway> {
   return startGateway(all, { streamIdleTimeoutMs: timeoutMs, upgradeProtocols: ["echo", "flood"] });
 }
 
-/** Answers with more than all buffers on the way hold, and tells how often its calls were broken off. */
+/** A backend whose responses exceed all buffers on the way, and that counts its reset requests. */
 async function endlessBackend() {
   let broken = 0;
   const chunk = Buffer.alloc(64 * 1024);
@@ -48,25 +48,25 @@ function openSocket(gateway: TestGateway, text: string): Socket {
   return socket;
 }
 
-/** Moves the clock until a request has ended: what is on its way when the wait begins may still pass. */
+/** Advances the clock until a request has ended: bytes that are sent before may still pass. */
 async function nextEnded(gateway: TestGateway) {
   await expect
     .poll(() => {
-      gateway.clock.advance(noticedMs);
+      gateway.clock.advance(detectedMs);
       return gateway.records.length;
     })
     .toBeGreaterThan(0);
   return gateway.records[0];
 }
 
-/** Requests that the gateway has under way. */
-function underWay(gateway: TestGateway): number {
+/** The number of requests in progress. */
+function inProgress(gateway: TestGateway): number {
   const [listener] = gateway.dataPlane.tasks();
   return listener?.children.flatMap(({ children }) => children).length ?? 0;
 }
 
-describe("a client that stops reading its answer", () => {
-  test("over HTTP/1.1 is let go, and the backend with it", async () => {
+describe("a client that stops reading its response", () => {
+  test("over HTTP/1.1 is disconnected, and so is the backend", async () => {
     const backend = await endlessBackend();
     const gateway = await serve(backend.port);
     const socket = openSocket(gateway, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -76,7 +76,7 @@ describe("a client that stops reading its answer", () => {
     await expect.poll(() => socket.closed).toBe(true);
   });
 
-  test("over HTTP/2 by a window of zero has its stream reset, and may go on with others", async () => {
+  test("over HTTP/2 by a window of zero has its stream reset, and may use others", async () => {
     const backend = await endlessBackend();
     const gateway = await serve(backend.port);
     const client = openRawHttp2(gateway.url());
@@ -92,7 +92,7 @@ describe("a client that stops reading its answer", () => {
     await expect.poll(() => heads().map(({ stream }) => stream)).toEqual([1, 3]);
   });
 
-  test("over HTTP/2 by not reading its connection is let go", async () => {
+  test("over HTTP/2 by not reading its connection is disconnected", async () => {
     const backend = await endlessBackend();
     const gateway = await serve(backend.port);
     const client = openRawHttp2(gateway.url());
@@ -105,7 +105,7 @@ describe("a client that stops reading its answer", () => {
     await expect.poll(backend.broken).toBe(1);
   });
 
-  test("after a switch of protocols is let go, and the backend with it", async () => {
+  test("after a switch of protocols is disconnected, and so is the backend", async () => {
     let isClosed = false;
     const { port } = await startUpgradeBackend((_request, socket) => {
       socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: flood\r\n\r\n");
@@ -128,13 +128,13 @@ describe("a client that stops reading its answer", () => {
 
 describe("a client that stops sending its request", () => {
   test.each([
-    ["whose body is read whole first", "Content-Length: 5\r\n\r\nab", 2, 0],
-    ["whose body goes through as it comes", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 3, 1],
-  ])("over HTTP/1.1, %s, is told so and let go", async (_what, rest, requestBytes, calls) => {
+    ["whose body is buffered first", "Content-Length: 5\r\n\r\nab", 2, 0],
+    ["whose body is streamed", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 3, 1],
+  ])("over HTTP/1.1, %s, gets a 408 and is disconnected", async (_what, rest, requestBytes, calls) => {
     const backend = await startBackend((request) => void request.resume());
     const gateway = await serve(backend.port);
     const socket = openSocket(gateway, `POST / HTTP/1.1\r\nHost: a\r\n${rest}`);
-    await expect.poll(() => underWay(gateway) + backend.requests.length).toBe(1 + calls);
+    await expect.poll(() => inProgress(gateway) + backend.requests.length).toBe(1 + calls);
     const response = socket.toArray() as Promise<Buffer[]>;
     const expected = { status: 408, reason: "StreamIdleTimeout", requestBytes, calls };
     expect(await nextEnded(gateway)).toMatchObject(expected);
@@ -144,7 +144,7 @@ describe("a client that stops sending its request", () => {
     await expect.poll(() => backend.requests.every(({ closed }) => closed)).toBe(true);
   });
 
-  test("over HTTP/2 is told so", async () => {
+  test("over HTTP/2 gets a 408", async () => {
     const backend = await startBackend((request) => void request.resume());
     const gateway = await serve(backend.port);
     const session = connectHttp2(gateway.url());
@@ -158,7 +158,7 @@ describe("a client that stops sending its request", () => {
     expect(await status).toBe(408);
   });
 
-  test("because the backend does not take it, is told that it is the backend", async () => {
+  test("because the backend does not read it, gets a 504", async () => {
     const backend = await startBackend((request) => void request.pause());
     const gateway = await serve(backend.port);
     const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -183,19 +183,19 @@ describe("a client that stops sending its request", () => {
   });
 });
 
-describe("is not held against a client", () => {
-  test("that the backend is silent, before its answer and within it", async () => {
+describe("does not count as a stall of the client", () => {
+  test("a backend that sends nothing, before its response and within it", async () => {
     const backend = await startBackend((_request, response) => void response.write("first"));
     const gateway = await serve(backend.port);
     const reply = await fetch(gateway.url());
     const reader = reply.body?.getReader();
     await reader?.read();
-    gateway.clock.advance(10 * noticedMs);
-    expect(underWay(gateway)).toBe(1);
+    gateway.clock.advance(10 * detectedMs);
+    expect(inProgress(gateway)).toBe(1);
     await reader?.cancel();
   });
 
-  test("that its upload goes on once the answer has begun", async () => {
+  test("an upload that continues after the response has begun", async () => {
     const backend = await startBackend((request, response) => {
       response.write("begun");
       request.resume().on("end", () => response.end());
@@ -206,19 +206,19 @@ describe("is not held against a client", () => {
     const stream = session.request({ ":method": "POST" });
     stream.write("abc");
     await new Promise((resolve) => stream.once("data", resolve));
-    gateway.clock.advance(10 * noticedMs);
+    gateway.clock.advance(10 * detectedMs);
     stream.end("last");
     await stream.resume().toArray();
     await expect.poll(() => gateway.records[0]).toMatchObject({ status: 200, reason: undefined, requestBytes: 7 });
   });
 
-  test("that it is slow, as long as something passes", async () => {
+  test("a slow upload, while some bytes arrive", async () => {
     const backend = await startBackend((request, response) => {
       request.resume().on("end", () => response.end("done"));
     });
     const gateway = await serve(backend.port);
     const socket = openSocket(gateway, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\n");
-    await expect.poll(() => underWay(gateway)).toBe(1);
+    await expect.poll(() => inProgress(gateway)).toBe(1);
     for (const letter of "slow") {
       gateway.clock.advance(timeoutMs * 0.8);
       socket.write(letter);
@@ -227,14 +227,14 @@ describe("is not held against a client", () => {
     expect(Buffer.concat((await socket.toArray()) as Buffer[]).toString()).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test("that nobody says anything after a switch of protocols", async () => {
+  test("a switched protocol without data", async () => {
     const { port } = await startUpgradeBackend((_request, socket) => {
       socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
       socket.pipe(socket);
     });
     const gateway = await serve(port);
     const { socket } = await askToSwitch(gateway.url(), "echo");
-    gateway.clock.advance(10 * noticedMs);
+    gateway.clock.advance(10 * detectedMs);
     socket.write("still here");
     const [said] = (await socket.take(1).toArray()) as Buffer[];
     expect(String(said)).toBe("still here");

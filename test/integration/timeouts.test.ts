@@ -1,4 +1,4 @@
-/** `timeouts` of a rule through the door, on a clock that the test moves. */
+/** `timeouts` of a rule, end to end, on a clock that the test advances. */
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, test, vi } from "vitest";
@@ -13,7 +13,7 @@ import {
   type TestGateway,
 } from "../support/gateway.ts";
 
-/** A backend that answers when it is told, and tells when a call to it was given up. */
+/** A backend that responds when the test says so, and reports when an attempt was reset. */
 async function slowBackend() {
   const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
   const { promise: left, resolve: leave } = Promise.withResolvers<undefined>();
@@ -39,7 +39,7 @@ describe.each([
   ["request", "RequestTimeout"],
   ["backendRequest", "UpstreamTimeout"],
 ])("%s", (field, reason) => {
-  test("504 if no response has started by then, and the backend's request ends", async () => {
+  test("504 if no response has started by then, and the attempt ends", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const response = fetch(gateway.url());
@@ -51,7 +51,7 @@ describe.each([
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
-  test("an answer in time passes, and leaves no timer behind", async () => {
+  test("a response in time passes, and leaves no timer behind", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const reply = fetch(gateway.url());
@@ -62,7 +62,7 @@ describe.each([
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
-  test("an answer that streams longer is cut off, so that the client can tell", async () => {
+  test("a response that streams longer is reset, so that the client sees that it is incomplete", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const asked = fetch(gateway.url());
@@ -100,7 +100,7 @@ test("the request's time includes its upload", async () => {
   socket.destroy();
 });
 
-test("timeouts apply on HTTP/1 connections one request after the other", async () => {
+test("timeouts apply to each request of an HTTP/1 connection", async () => {
   const { port } = await startBackend(respondWith(200, "quick"));
   const gateway = await serve(port, "request: 1s, backendRequest: 500ms");
   for (let n = 0; n < 3; n++) {

@@ -1,6 +1,6 @@
 /**
- * Bodies in pieces of one byte: the buffered part takes the memory of its bytes, not that of its pieces. A connection that
- * sends a flood of pieces is closed.
+ * Bodies in pieces of one byte: the buffered part uses the memory of its bytes, not that of its pieces. A connection
+ * that sends a flood of pieces is closed.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -21,12 +21,12 @@ import { usedMemory } from "../support/memory.ts";
 import { frame, frameType } from "../support/raw-http2.ts";
 
 const mib = 1024 * 1024;
-/** A piece that Node keeps by itself takes some 800 bytes. */
+/** A piece that Node keeps separately takes some 800 bytes. */
 const pieces = 8 * 1024;
-/** The memory that 8 KiB in pieces of one byte may take, with all that is not the body's. */
+/** The memory that 8 KiB in pieces of one byte may take, with everything else in the process. */
 const maxBytes = 4 * mib;
 
-/** A backend that reads no body and answers nothing; `/v1` is an LLM's. */
+/** A backend that reads no body and sends no response; `/v1` is an LLM's. */
 async function start() {
   const server = createServer(() => undefined).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -61,7 +61,7 @@ function open(gateway: TestGateway): Socket {
   return socket;
 }
 
-/** Requests that backends have, or that wait for a connection to one. */
+/** Requests that reached a backend or are pending. */
 function pending(gateway: TestGateway): number {
   return gateway.dataPlane.endpoints().reduce((sum, endpoint) => sum + endpoint.pending, 0);
 }
@@ -69,7 +69,7 @@ function pending(gateway: TestGateway): number {
 const chunked = (path: string): string => `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`;
 const tinyChunks = Buffer.from("1\r\nx\r\n".repeat(pieces));
 
-/** Resolves when the other side takes no more, or has taken all. */
+/** Resolves when the peer accepts no more, or has all. */
 async function fill(socket: Socket, bytes: Buffer): Promise<void> {
   socket.write(bytes);
   let before = -1;
@@ -80,14 +80,14 @@ async function fill(socket: Socket, bytes: Buffer): Promise<void> {
   }
 }
 
-/** Memory that is taken by what `act` does. */
+/** The memory that `act` allocates. */
 async function takenBy(act: () => Promise<void>): Promise<number> {
   const before = await usedMemory();
   await act();
   return (await usedMemory()) - before;
 }
 
-test("a body that is held whole, in chunks", async () => {
+test("a buffered body, in chunks", async () => {
   const { gateway, bodies } = await start();
   const socket = open(gateway);
   const taken = await takenBy(async () => {
@@ -98,7 +98,7 @@ test("a body that is held whole, in chunks", async () => {
   expect(bodies.heldBytes).toBeGreaterThanOrEqual(pieces);
 });
 
-test("a body that waits for its backend, in chunks", async () => {
+test("a body that the backend does not read, in chunks", async () => {
   const { gateway } = await start();
   open(gateway).write("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
   await expect.poll(() => pending(gateway)).toBe(1);
@@ -110,7 +110,7 @@ test("a body that waits for its backend, in chunks", async () => {
   expect(taken).toBeLessThan(maxBytes);
 });
 
-test("a body of a request that is still to begin, in chunks", async () => {
+test("a body of a pipelined request, in chunks", async () => {
   const { gateway } = await start();
   const socket = open(gateway);
   const taken = await takenBy(async () => {
@@ -138,7 +138,7 @@ test.each(["/v1/chat/completions", "/waits"])("a body of %s, in frames", async (
   expect(taken).toBeLessThan(maxBytes);
 });
 
-/** More small pieces than a connection may send at once. The clock of the gateway stands still. */
+/** More small pieces than a connection may send at once. The clock of the gateway does not advance. */
 const flood = 10_001;
 
 test("a flood of chunks closes its connection, and no other", async () => {
@@ -166,7 +166,7 @@ test("a flood of DATA frames closes its connection by GOAWAY with ENHANCE_YOUR_C
   expect((await goaway)[0]).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
 });
 
-test("frames of 64 bytes are no flood", async () => {
+test("frames of 64 bytes are not limited", async () => {
   const { gateway, bodies } = await start();
   let socket: Socket | undefined;
   const session = connectHttp2(gateway.url(), { createConnection: () => (socket = open(gateway)) });

@@ -1,4 +1,4 @@
-/** Tunnels have connections to themselves: they leave those of other requests alone, and each client gets some. */
+/** Tunnels have separate connections: they do not use those of other requests, and each client gets a share. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
@@ -17,7 +17,9 @@ import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 
 const maxTunnels = 3;
 
-/** A backend that switches but for `/pending`, and answers all other requests, behind two connections. */
+/**
+ * A backend that switches protocols except for `/pending`, and responds to all other requests, behind two connections.
+ */
 async function start() {
   const sockets = new Set<Socket>();
   const server = createServer((_request, response) => response.end("plain"));
@@ -63,7 +65,7 @@ async function plain(gateway: TestGateway): Promise<string> {
   return client.text().slice(0, 12);
 }
 
-test("other requests are served while tunnels, and requests for one, take all that tunnels may", async () => {
+test("other requests are served while tunnels and requests for tunnels use their whole share", async () => {
   const gateway = await start();
   await tunnel(gateway, "10.0.0.1");
   await tunnel(gateway, "10.0.0.1");
@@ -73,7 +75,7 @@ test("other requests are served while tunnels, and requests for one, take all th
   expect(await Promise.all([plain(gateway), plain(gateway)])).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);
 });
 
-test("a client without a tunnel gets one in the place of the oldest of the client with the most", async () => {
+test("a client without a tunnel replaces the oldest tunnel of the client with the most", async () => {
   const gateway = await start();
   const [first, second, third] = [
     await tunnel(gateway, "10.0.0.1"),
@@ -89,11 +91,11 @@ test("a client without a tunnel gets one in the place of the oldest of the clien
     await expect.poll(text).toMatch(/hello$/);
   }
   // It has two of three.
-  const refused = openFrom(gateway, "10.0.0.1", upgrade("/"));
-  await expect.poll(refused.text).toMatch(/^HTTP\/1\.1 503 /);
+  const denied = openFrom(gateway, "10.0.0.1", upgrade("/"));
+  await expect.poll(denied.text).toMatch(/^HTTP\/1\.1 503 /);
 });
 
-test("a request for a tunnel that is not answered makes room too, with 503", async () => {
+test("a request for a tunnel without a response is replaced too, with 503", async () => {
   const gateway = await start();
   const pending = openFrom(gateway, "10.0.0.1", upgrade("/pending"));
   await expect.poll(() => gateway.dataPlane.endpoints()[0]?.pending).toBe(1);
@@ -105,7 +107,7 @@ test("a request for a tunnel that is not answered makes room too, with 503", asy
   await expect.poll(other.text).toMatch(/hello$/);
 });
 
-test("connections that tunnels had are not left to other requests", async () => {
+test("connections of ended tunnels are not reused for other requests", async () => {
   const gateway = await start();
   for (let round = 0; round < 4; round++) {
     const tunnels = [await tunnel(gateway, "10.0.0.1"), await tunnel(gateway, "10.0.0.1")];
@@ -115,7 +117,7 @@ test("connections that tunnels had are not left to other requests", async () => 
   expect(await plain(gateway)).toBe("HTTP/1.1 200");
 });
 
-test("tunnels within one HTTP/2 connection have the same share", async () => {
+test("tunnels within one HTTP/2 connection count too", async () => {
   const gateway = await start();
   const session = connectHttp2(gateway.url(), {
     createConnection: () => openFrom(gateway, "10.0.0.1", "").socket.removeAllListeners("data"),

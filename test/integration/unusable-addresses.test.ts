@@ -1,4 +1,4 @@
-/** Endpoints whose address no URL can hold: such a call fails, and everything else goes on. */
+/** Endpoints with an address that no URL can contain: such an attempt fails, and other requests are served. */
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {

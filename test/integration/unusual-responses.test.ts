@@ -1,6 +1,6 @@
 /**
- * Backends that answer as no backend should: what can be passed on arrives, of the rest the client is told, and nothing
- * of it reaches anybody else's requests.
+ * Responses of backends that violate the protocol: valid parts are forwarded, for others the client gets a 502, and no
+ * other request is affected.
  */
 import { connect } from "node:http2";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -15,7 +15,7 @@ import {
 import { startRawBackend } from "../support/raw-backend.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
-/** Longer than what leaves in one write with its head. */
+/** Longer than one write with its head. */
 const long = "x".repeat(200_000);
 const chunked = "transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
 const withBody = "content-length: 2\r\n\r\nok";
@@ -55,54 +55,49 @@ describe.each([
     ["announces trailers and sends none", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}\r\n`, 200, "ok"],
     ["announces trailers of a body with a length", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${withBody}`, 200, "ok"],
     [
-      "does so of a long body",
+      "announces trailers of a long body and sends none",
       `HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: ${long.length}\r\n\r\n${long}`,
       200,
       long,
     ],
     ["announces trailers of no body", "HTTP/1.1 304 Not Modified\r\ntrailer: x\r\n\r\n", 304, ""],
-    ["says twice what may be said once", `HTTP/1.1 200 OK\r\nlocation: /a\r\nlocation: /b\r\n${withBody}`, 200, "ok"],
     [
-      "does so of a long body too",
+      "repeats a field with a single value",
+      `HTTP/1.1 200 OK\r\nlocation: /a\r\nlocation: /b\r\n${withBody}`,
+      200,
+      "ok",
+    ],
+    [
+      "repeats a field with a single value, with a long body",
       `HTTP/1.1 200 OK\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: ${long.length}\r\n\r\n${long}`,
       200,
       long,
     ],
-    [
-      "has fields of an upgrade that nobody asked for",
-      `HTTP/1.1 200 OK\r\nhttp2-settings: x\r\n${withBody}`,
-      200,
-      "ok",
-    ],
+    ["has fields of an unrequested upgrade", `HTTP/1.1 200 OK\r\nhttp2-settings: x\r\n${withBody}`, 200, "ok"],
     ["has a length and no content", "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n", 204, ""],
-    ["has content where there is none", `HTTP/1.1 205 Reset Content\r\n${withBody}`, 205, ""],
+    ["has content with 205", `HTTP/1.1 205 Reset Content\r\n${withBody}`, 205, ""],
+    ["has an undefined status", `HTTP/1.1 999 Odd\r\n${withBody}`, protocol === "HTTP/2" ? 502 : 999, undefined],
+    ["has an invalid status", `HTTP/1.1 099 Odd\r\n${withBody}`, 502, undefined],
     [
-      "has a status that nobody defined",
-      `HTTP/1.1 999 Odd\r\n${withBody}`,
-      protocol === "HTTP/2" ? 502 : 999,
-      undefined,
-    ],
-    ["has a status that is none", `HTTP/1.1 099 Odd\r\n${withBody}`, 502, undefined],
-    [
-      "is coded below its chunks",
+      "has a coding within its chunks",
       `HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
       502,
       undefined,
     ],
     [
-      "says so in two fields",
+      "has such a coding in two fields",
       `HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
       502,
       undefined,
     ],
     [
-      "spells its chunks otherwise",
+      "has another spelling of chunked",
       `HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
       200,
       "ok",
     ],
     ["has two framings", `HTTP/1.1 200 OK\r\ncontent-length: 1\r\n${chunked}\r\n`, 502, undefined],
-  ])("an answer that %s", async (_case, response, status, body) => {
+  ])("a response that %s", async (_case, response, status, body) => {
     const gateway = await gatewayFor(response);
     const got = await ask(gateway.url(), "/odd", "GET");
     expect(got.status).toBe(status);
@@ -110,7 +105,7 @@ describe.each([
     expect(await ask(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
   });
 
-  test("an answer to HEAD that announces trailers", async () => {
+  test("a response to HEAD that announces trailers", async () => {
     const gateway = await gatewayFor("HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: 2\r\n\r\n");
     expect(await ask(gateway.url(), "/odd", "HEAD")).toMatchObject({ status: 200, body: "" });
   });
@@ -122,7 +117,7 @@ describe.each([
   });
 });
 
-test("an answer that announces trailers, to a client of HTTP/1.0, which has none", async () => {
+test("a response that announces trailers, to an HTTP/1.0 client, which supports none", async () => {
   const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}x: 1\r\n\r\n`);
   expect(await askHttp1(gateway.url(), "/odd", "GET", "1.0")).toMatchObject({ status: 200, body: "ok" });
 });

@@ -1,14 +1,14 @@
 /**
- * Rights of proxies after a ReferenceGrant is withdrawn, while the Gateway is malformed and the controller has never
- * seen a version of it that it could read.
+ * The permissions of proxies after a ReferenceGrant is deleted, while the Gateway is malformed and the controller has
+ * never read a valid version of it.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
 
-/** A right that no grant permits any more is gone after this time. */
-const withdrawalMs = 2_000;
+/** A permission without a grant is removed after this time. */
+const removalMs = 2_000;
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const proxyApi = "gatewayproxy.dev/v1alpha1";
@@ -60,7 +60,7 @@ function route(name: string, to: string, more: object = {}): KubeObject {
   return { apiVersion: gatewayApi, kind: "HTTPRoute", metadata: { name, namespace: "ann" }, spec };
 }
 
-/** Of `bob`, for the objects of a kind of `ann`. */
+/** A grant of `bob` for the objects of a kind of `ann`. */
 function grant(name: string, kind: string, to: object): KubeObject {
   const from = [{ group: "gateway.networking.k8s.io", kind, namespace: "ann" }];
   return {
@@ -90,17 +90,17 @@ function readable(api: ObjectApiServer): readonly unknown[] {
   return rules.flatMap(({ resourceNames }) => resourceNames);
 }
 
-/** Of the last condition that the controller wrote for the Gateway. */
+/** By the last condition that the controller wrote for the Gateway. */
 function isRejected(api: ObjectApiServer): boolean {
   return JSON.stringify(api.get(paths.gateways, "ann", "web")?.["status"] ?? {}).includes("everywhere");
 }
 
-/** Whether it comes to be so before the time is over. */
-async function comes(what: () => void, timeout: number): Promise<void> {
+/** Waits until `what` stops throwing, or rejects after the timeout. */
+async function eventually(what: () => void, timeout: number): Promise<void> {
   await vi.waitFor(what, { timeout, interval: 20 });
 }
 
-async function clusterWithRights(): Promise<ObjectApiServer> {
+async function clusterWithPermissions(): Promise<ObjectApiServer> {
   const api = await startObjectApiServer();
   api.put(paths.classes, gatewayClass);
   api.put(paths.gateways, gateway);
@@ -116,23 +116,23 @@ async function clusterWithRights(): Promise<ObjectApiServer> {
   return api;
 }
 
-test("a malformed Gateway keeps the rights that are permitted, and loses each with its grant", async () => {
-  const api = await clusterWithRights();
+test("a malformed Gateway keeps its granted permissions, and loses each with its grant", async () => {
+  const api = await clusterWithPermissions();
   const first = await control(api);
-  await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
-  // The next replica has never seen the sound version.
+  await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+  // The next replica has never read the valid version.
   await first.stop();
   api.put(paths.gateways, malformedGateway);
   await control(api);
-  await comes(() => expect(isRejected(api)).toBe(true), 10_000);
+  await eventually(() => expect(isRejected(api)).toBe(true), 10_000);
   expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]);
 
   api.remove(paths.grants, toSecrets);
-  await comes(() => expect(readable(api)).toEqual(["chat-key", "mail-key"]), withdrawalMs);
+  await eventually(() => expect(readable(api)).toEqual(["chat-key", "mail-key"]), removalMs);
   api.put(paths.grants, grant("backends", "HTTPRoute", { group: "gatewayproxy.dev", kind: "Backend", name: "mail" }));
-  await comes(() => expect(readable(api)).toEqual(["mail-key"]), withdrawalMs);
+  await eventually(() => expect(readable(api)).toEqual(["mail-key"]), removalMs);
   api.remove(paths.grants, toBackends);
-  await comes(() => expect(readable(api)).toEqual([]), withdrawalMs);
+  await eventually(() => expect(readable(api)).toEqual([]), removalMs);
 }, 40_000);
 
 test.each([
@@ -156,16 +156,16 @@ test.each([
     },
   ],
 ])(
-  "a right is gone with its grant after an edit made the %s malformed",
+  "a permission is removed with its grant after an edit made the %s malformed",
   async (_, path, malformed) => {
-    const api = await clusterWithRights();
+    const api = await clusterWithPermissions();
     await control(api);
-    await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+    await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
     api.put(path, malformed);
     api.remove(paths.grants, toBackends);
-    await comes(() => expect(readable(api)).toEqual(["certificate"]), withdrawalMs);
+    await eventually(() => expect(readable(api)).toEqual(["certificate"]), removalMs);
     api.remove(paths.grants, toSecrets);
-    await comes(() => expect(readable(api)).toEqual([]), withdrawalMs);
+    await eventually(() => expect(readable(api)).toEqual([]), removalMs);
   },
   40_000,
 );
@@ -175,14 +175,14 @@ test.each([
   ["HTTPRoutes", paths.routes],
   ["Backends", paths.backends],
 ])(
-  "a right is gone with its grant while the API server fails to give %s",
+  "a permission is removed with its grant while the API server fails to return %s",
   async (_, path) => {
-    const api = await clusterWithRights();
+    const api = await clusterWithPermissions();
     await control(api);
-    await comes(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+    await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
     api.fail(path);
     api.remove(paths.grants, toBackends);
-    await comes(() => expect(readable(api)).toEqual(["certificate"]), withdrawalMs);
+    await eventually(() => expect(readable(api)).toEqual(["certificate"]), removalMs);
   },
   40_000,
 );

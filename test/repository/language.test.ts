@@ -19,7 +19,7 @@ const pending: readonly string[] = [
   "test/examples/",
   "test/faults/",
   "test/hardening/",
-  "test/integration/",
+
   "test/kube/",
   "test/process/",
   "test/proxyctl/",
