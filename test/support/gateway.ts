@@ -14,7 +14,8 @@ import type { ShedReason } from "../../proxy/src/server/client-connections.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { noCredentials } from "../../proxy/src/translate/tls/credentials.ts";
 import { hostEnvironment } from "../../proxy/src/translate/environment.ts";
-import { type TranslateOptions, type Translation, translate } from "../../proxy/src/translate/translate.ts";
+import type { TranslateOptions } from "../../proxy/src/translate/context.ts";
+import { type Translation, translate } from "../../proxy/src/translate/translate.ts";
 
 export interface TestGateway {
   readonly clock: FakeClock;

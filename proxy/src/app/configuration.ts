@@ -8,7 +8,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
-import { runInSlices } from "@gatewayproxy/runtime/steps";
+import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
@@ -16,6 +16,7 @@ import { objectCounts, renderKey, type ResourceKey, type ResourceSet, resourceSe
 import { fieldsOf, textOf } from "../kube/object.ts";
 import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
+import { assertSnapshot } from "../ir/assert-snapshot.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { BindFailure } from "../server/data-plane.ts";
 import { changedStatusLines, type StatusLine } from "../status/conditions.ts";
@@ -25,10 +26,11 @@ import { withPending } from "../status/pending-policies.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
+import type { TranslateOptions } from "../translate/context.ts";
 import { noCredentials, type SoundCredentials } from "../translate/tls/credentials.ts";
 import { hostEnvironment } from "../translate/environment.ts";
 import type { RouteConflicts } from "../translate/route/route-conflicts.ts";
-import { translate, translateInSteps, type TranslateOptions } from "../translate/translate.ts";
+import { type Translation, translate, translateInSteps } from "../translate/translate.ts";
 import { isSameFrame, type PackedSnapshot, packSnapshot } from "./snapshot-parts.ts";
 
 /** A set of resources from a source. */
@@ -173,7 +175,7 @@ export class Configuration {
     };
     const startMs = clock.monotonicMs();
     const { value: translation, culprits } = await runInSlices(
-      contained(sourced.resources, (resources) => translateInSteps(resources, options)),
+      contained(sourced.resources, (resources) => translateAsserted(resources, options)),
     );
     for (const { object, errors } of culprits.slice(0, maxLines)) {
       log.error({ object: objectName(object), problem: renderErrors(errors) }, "cannot translate an object");
@@ -341,4 +343,11 @@ export class Configuration {
     this.#reported = new Set([...problems.map(renderProblem), ...kept]);
     return news.length > 0;
   }
+}
+
+/** Translates resources. A snapshot that violates an invariant is an error, so that the object that causes it is omitted. */
+function* translateAsserted(resources: ResourceSet, options: TranslateOptions): Steps<Translation> {
+  const translation = yield* translateInSteps(resources, options);
+  yield* assertSnapshot(translation);
+  return translation;
 }

@@ -8,10 +8,10 @@ import { findCluster } from "../kube/cluster.ts";
 import { ClusterConnection } from "../kube/connection.ts";
 import { openKubernetesSource, type Selection } from "../source/kubernetes/kubernetes-source.ts";
 import { contained } from "../translate/containment.ts";
+import type { TranslateOptions } from "../translate/context.ts";
 import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts";
 import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../translate/gateway/gateway-scope.ts";
 import { namedObjects } from "../translate/reference/references.ts";
-import type { TranslateOptions } from "../translate/translate.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { SourcedResources } from "./configuration.ts";
 

@@ -5,10 +5,12 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { Document, isPair, isScalar, visit } from "yaml";
 import { parseManifests } from "../api/parse-manifests.ts";
 import { locateProblems } from "../api/resource-problem.ts";
+import { assertSnapshot } from "../ir/assert-snapshot.ts";
 import { translate } from "./translate.ts";
 
 const folder = join(import.meta.dirname, "testdata");
@@ -39,6 +41,7 @@ function outcomeOf(path: string, text: string): string {
   const translation = translate(resources);
   const all = [...problems, ...locateProblems(translation.problems, inForce)];
   const { binds, backends, statuses, conflicts } = translation;
+  runToEnd(assertSnapshot(translation));
   const outcome = {
     snapshot: { binds, backends },
     statuses,

@@ -9,7 +9,7 @@ import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/s
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
-import type { RefusedPolicies } from "../../translate/policy/policies.ts";
+import type { RefusedPolicies } from "../../translate/context.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { infrastructureOf, podMetadataOf } from "./infrastructure.ts";

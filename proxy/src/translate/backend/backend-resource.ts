@@ -6,13 +6,15 @@ import type {
   BackendTls as TlsSpec,
   StaticBackend,
 } from "../../api/backend.ts";
+import type { FieldPath } from "../../api/issue.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../../ir/snapshot.ts";
-import type { Held } from "../tls/credentials.ts";
-import type { Finding } from "../status/finding.ts";
-import { namedSecrets, type ReadableResources, type AddressDenial } from "../reference/named-objects.ts";
+import type { AddressDenial, TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
-import type { Resolution } from "./service-backend.ts";
+import { readSecret, type Resolution } from "../reference/resolution.ts";
+import type { Finding } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
+import type { Held } from "../tls/credentials.ts";
 
 const httpsPort = 443;
 
@@ -25,47 +27,40 @@ const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
 /** A resolved Backend. */
 export interface BackendState {
   readonly resource: BackendResource;
-  readonly resolution: Resolution;
-  /** Messages about malformed Secrets whose previous content is in use. */
-  readonly malformed: readonly string[];
-  /** Why the proxy does not connect to its address. */
-  readonly forbidden?: Finding<"ForbiddenAddress">;
+  readonly resolution: Resolution<Backend, "ForbiddenAddress" | "BackendNotFound">;
+  readonly findings: readonly FindingOf<"Backend">[];
 }
 
-/** Returns a function that resolves a Backend. */
-export function backendStateResolver(resources: ReadableResources): (resource: BackendResource) => BackendState {
-  const secrets = namedSecrets(resources);
-  const { keyPair, authorities, apiKey } = resources.credentials;
-  return (resource) => {
-    const forbidden = findForbidden(resource, resources.addressDenial);
-    if (forbidden !== undefined) {
-      const { reason, message } = forbidden;
-      return { resource, resolution: { kind: "unresolved", reason, message }, malformed: [], forbidden };
-    }
-    const missing: string[] = [];
-    const malformed: string[] = [];
-    /** Returns the credentials of a Secret in the namespace of the Backend; undefined, with a message, if it has none. */
-    const reading =
-      <T>(read: (secret: Secret) => Held<T>) =>
-      (name: string): T | undefined => {
-        const key = `${resource.metadata.namespace}/${name}`;
-        const refersTo = `Backend ${nameKey(resource)} refers to Secret ${key}, which`;
-        const secret = secrets.get(key);
-        const held = secret && read(secret);
-        if (held?.kind === "previous") malformed.push(`${refersTo} ${held.fault}`);
-        if (held !== undefined && held.kind !== "malformed") return held.value;
-        missing.push(`${refersTo} ${held?.fault ?? secrets.absence(key)}`);
-        return undefined;
-      };
-    const backend = backendOf(resource, {
-      keyPair: reading(keyPair),
-      authorities: reading(authorities),
-      apiKey: reading(apiKey),
-    });
-    const [fault] = missing;
-    if (fault === undefined) return { resource, resolution: { kind: "resolved", backend }, malformed };
-    return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message: fault }, malformed };
-  };
+/** Resolves a Backend: whether the proxy may connect to its address, and its Secrets. */
+export function resolveBackend(context: TranslationContext, resource: BackendResource): BackendState {
+  const forbidden = findForbidden(resource, context.addressDenial);
+  if (forbidden !== undefined) {
+    const { reason, message } = forbidden;
+    return { resource, resolution: { kind: "unresolved", reason, message }, findings: [forbidden] };
+  }
+  const missing: Finding<"InvalidSecretRef">[] = [];
+  const malformed: Finding<"InvalidSecretRef">[] = [];
+  /** Returns the credentials of a Secret; undefined, with a finding, if it has none. */
+  const reading =
+    <T>(read: (secret: Secret) => Held<T>): ReadSecret<T> =>
+    ({ name }, path) => {
+      const found = readSecret(context, resource.metadata.namespace, name, read, "InvalidSecretRef");
+      if (found.kind === "resolved") return found.value;
+      const { reason, message } = found;
+      (found.kind === "previous" ? malformed : missing).push({ reason, message, path });
+      return found.kind === "previous" ? found.value : undefined;
+    };
+  const { keyPair, authorities, apiKey } = context.credentials;
+  const backend = backendOf(resource, {
+    keyPair: reading(keyPair),
+    authorities: reading(authorities),
+    apiKey: reading(apiKey),
+  });
+  const [first] = missing;
+  const findings = [...missing, ...malformed];
+  if (first === undefined) return { resource, resolution: { kind: "resolved", value: backend }, findings };
+  const message = `Backend ${nameKey(resource)} is invalid: ${first.message}`;
+  return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message }, findings };
 }
 
 /** Returns the finding for a Backend with a forbidden IP address or localhost, which need no resolution. */
@@ -82,11 +77,13 @@ function findForbidden(
   return { reason: "ForbiddenAddress", message, path: ["spec", kind, "host"] };
 }
 
-/** Reads Secrets by name. */
+/** Reads a Secret in the namespace of the Backend. @param path of the reference. */
+type ReadSecret<T> = (ref: { readonly name: string }, path: FieldPath) => T | undefined;
+
 interface SecretReaders {
-  readonly keyPair: (name: string) => ClientCertificate | undefined;
-  readonly authorities: (name: string) => string | undefined;
-  readonly apiKey: (name: string) => string | undefined;
+  readonly keyPair: ReadSecret<ClientCertificate>;
+  readonly authorities: ReadSecret<string>;
+  readonly apiKey: ReadSecret<string>;
 }
 
 /** Must not be called if a Secret could not be read. */
@@ -100,7 +97,11 @@ function backendOf(resource: BackendResource, read: SecretReaders): Backend {
 }
 
 function staticBackend(resource: BackendResource, { host, port, tls }: StaticBackend, read: SecretReaders): Backend {
-  return { ...identity(resource), endpoints: [endpoint(host, port)], ...(tls && { tls: tlsOf(tls, read) }) };
+  return {
+    ...identity(resource),
+    endpoints: [endpoint(host, port)],
+    ...(tls && { tls: tlsOf(tls, ["spec", "static", "tls"], read) }),
+  };
 }
 
 function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders): Backend {
@@ -111,7 +112,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
   const model = spec.provider[provider]?.model;
   const pathPrefix = spec.path === undefined ? undefined : trimEnd(spec.path, /\//);
   // Without a key, the credentials of the client are forwarded.
-  const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef.name);
+  const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef, ["spec", "ai", "auth", "secretRef"]);
   const ai: AiBackend = {
     provider,
     ...(model === undefined ? {} : { model }),
@@ -123,7 +124,12 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
     ...(spec.usageChunk !== undefined && { usageChunk: spec.usageChunk }),
   };
   const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
-  return { ...identity(resource), endpoints, ...(isTls && { tls: tlsOf(spec.tls ?? {}, read) }), ai };
+  return {
+    ...identity(resource),
+    endpoints,
+    ...(isTls && { tls: tlsOf(spec.tls ?? {}, ["spec", "ai", "tls"], read) }),
+    ai,
+  };
 }
 
 function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {
@@ -134,9 +140,10 @@ function endpoint(host: string, port: number): Backend["endpoints"][number] {
   return { name: "backend", host, port };
 }
 
-function tlsOf({ hostname, caRef, clientCertificateRef }: TlsSpec, read: SecretReaders): UpstreamTls {
-  const authorities = caRef && read.authorities(caRef.name);
-  const clientCertificate = clientCertificateRef && read.keyPair(clientCertificateRef.name);
+function tlsOf({ hostname, caRef, clientCertificateRef }: TlsSpec, path: FieldPath, read: SecretReaders): UpstreamTls {
+  const authorities = caRef && read.authorities(caRef, [...path, "caRef"]);
+  const clientCertificate =
+    clientCertificateRef && read.keyPair(clientCertificateRef, [...path, "clientCertificateRef"]);
   return {
     ...(hostname !== undefined && { hostname }),
     ...(authorities !== undefined && { authorities: [authorities] }),

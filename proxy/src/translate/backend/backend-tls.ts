@@ -6,15 +6,18 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../../api/backend-tls-policy.ts";
 import type { Service } from "../../api/service.ts";
-import type { BackendTlsRejection, BackendTlsUnresolved } from "../../api/status.ts";
+import type { BackendTlsUnresolved } from "../../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../../ir/snapshot.ts";
 import { AuthorityBudget } from "../tls/certificates.ts";
 import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
-import type { Finding } from "../status/finding.ts";
+import type { TranslationContext } from "../context.ts";
+import { nameKey, sortByAge } from "../index/object-names.ts";
 import { memoised } from "../memoised.ts";
-import { namedConfigMaps, type ReadableResources } from "../reference/named-objects.ts";
-import { indexByName, nameKey, sortByAge } from "../index/object-names.ts";
+import { readConfigMap } from "../reference/resolution.ts";
+import type { Finding, Found } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
+import { resolveAuthorities } from "../tls/authorities.ts";
 
 /** A policy at one of its targets. */
 export interface TlsTargetState {
@@ -30,10 +33,8 @@ export interface TlsPolicyState {
   readonly targets: readonly TlsTargetState[];
   /** The TLS of connections; undefined if the policy is invalid. */
   readonly tls: UpstreamTls | undefined;
-  /** Why it is invalid, or why it is not accepted while its previous authorities are in use. */
-  readonly rejections: readonly Finding<"NoValidCACertificate" | "Invalid">[];
-  readonly unresolved: readonly Finding<BackendTlsUnresolved>[];
-  readonly unsupported: readonly Finding<"Unsupported">[];
+  /** Of the policy, without those of its targets. It is not accepted while its previous authorities are in use. */
+  readonly findings: readonly FindingOf<"BackendTLSPolicy">[];
 }
 
 /** The TLS of a port of a Service: none, that of a policy, or rejected with the policy. */
@@ -52,9 +53,9 @@ export interface ResolvedTlsPolicies {
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
-export function* resolveTlsPolicies(resources: ReadableResources): Steps<ResolvedTlsPolicies> {
-  const services = indexByName(resources.Service);
-  const readReference = authoritiesReader(resources);
+/** Resolves all BackendTLSPolicies. */
+export function* resolveTlsPolicies(context: TranslationContext): Steps<ResolvedTlsPolicies> {
+  const { resources, services } = context.index;
   /** By `namespace/service`, or `namespace/service#port`. */
   const holders = new Map<string, TlsPolicyState>();
   const sorted = sortByAge(resources.BackendTLSPolicy);
@@ -67,7 +68,8 @@ export function* resolveTlsPolicies(resources: ReadableResources): Steps<Resolve
       if (rejection === undefined) taken.push(place);
       return { service, rejection: rejection && { ...rejection, path: targetPath(index) } };
     });
-    const state = { policy, targets, ...(yield* resolveValidation(policy, readReference)) };
+    const { value: tls, findings } = yield* resolveValidation(context, policy);
+    const state = { policy, targets, tls, findings };
     for (const place of taken) holders.set(place, state);
     return state;
   });
@@ -105,10 +107,14 @@ function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
   };
 }
 
-type Validation = Pick<TlsPolicyState, "tls" | "rejections" | "unresolved" | "unsupported">;
+type ValidationReason = FindingOf<"BackendTLSPolicy">["reason"];
 
-function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference: ReadReference): Steps<Validation> {
-  const { validation, options } = spec;
+/** Returns the TLS of a policy; undefined if it is invalid. */
+function* resolveValidation(
+  context: TranslationContext,
+  policy: BackendTlsPolicy,
+): Steps<Found<UpstreamTls | undefined, ValidationReason>> {
+  const { validation, options } = policy.spec;
   const unsupported = Object.keys(options).map((key) => ({
     reason: "Unsupported" as const,
     message: `option ${key} has no effect`,
@@ -116,94 +122,58 @@ function* resolveValidation({ metadata, spec }: BackendTlsPolicy, readReference:
   }));
   if (validation === undefined) {
     const message = "the current version is invalid, and no valid version is known: its targets are not called";
-    return {
-      tls: undefined,
-      rejections: [{ reason: "Invalid", message, path: ["spec"] }],
-      unresolved: [],
-      unsupported,
-    };
+    return { value: undefined, findings: [{ reason: "Invalid", message, path: ["spec"] }, ...unsupported] };
   }
-  const { trust, rejections, unresolved } = yield* authoritiesOf(validation, metadata.namespace, readReference);
-  if (trust === undefined) return { tls: undefined, rejections, unresolved, unsupported };
+  const trust = yield* resolveTrust(context, policy, validation);
+  const findings = [...trust.findings, ...unsupported];
+  if (trust.value === undefined) return { value: undefined, findings };
   const names = validation.subjectAltNames.flatMap(({ type, hostname, uri }): readonly SubjectAltName[] => {
     const value = type === "Hostname" ? hostname : uri;
     return value === undefined ? [] : [{ kind: type === "Hostname" ? "dns" : "uri", value }];
   });
   const tls: UpstreamTls = {
     hostname: validation.hostname,
-    ...trust,
+    ...trust.value,
     ...(names.length > 0 && { subjectAltNames: names }),
   };
-  return { tls, rejections, unresolved, unsupported };
+  return { value: tls, findings };
 }
 
-interface Authorities extends Pick<TlsPolicyState, "rejections" | "unresolved"> {
-  /** Empty for the authorities of the system. Absent if no authority is valid. */
-  readonly trust?: Pick<UpstreamTls, "authorities">;
-}
+/** The trusted authorities; absent for those of the system. */
+type Trust = Pick<UpstreamTls, "authorities">;
 
-/** One that cannot be used leaves the others in force. */
-function* authoritiesOf(
+/**
+ * Returns the authorities of a policy; undefined if no authority is valid. One that cannot be used leaves the others in
+ * force.
+ */
+function* resolveTrust(
+  context: TranslationContext,
+  { metadata: { namespace } }: BackendTlsPolicy,
   { caCertificateRefs, wellKnownCACertificates }: BackendTlsValidation,
-  namespace: string,
-  readReference: ReadReference,
-): Steps<Authorities> {
-  if (wellKnownCACertificates === "System") return { trust: {}, rejections: [], unresolved: [] };
+): Steps<Found<Trust | undefined, ValidationReason>> {
+  if (wellKnownCACertificates === "System") return { value: {}, findings: [] };
   if (wellKnownCACertificates !== undefined) {
     const message = `no authorities are known as ${wellKnownCACertificates}, accepted is System`;
     const path = [...validationPath, "wellKnownCACertificates"];
-    return { rejections: [{ reason: "Invalid", message, path }], unresolved: [] };
+    return { value: undefined, findings: [{ reason: "Invalid", message, path }] };
   }
   const budget = new AuthorityBudget();
-  const read: ReferredAuthorities[] = [];
-  for (const ref of caCertificateRefs) {
-    const referred = readReference(ref, namespace);
-    const rejection = referred.pem === undefined ? undefined : budget.rejection(referred.pem);
-    const message = `ConfigMap ${namespace}/${ref.name} ${rejection}`;
-    read.push(rejection === undefined ? referred : { fault: { reason: "InvalidCACertificateRef", message } });
+  const authorities: string[] = [];
+  const findings: Finding<BackendTlsUnresolved>[] = [];
+  for (const [index, ref] of caCertificateRefs.entries()) {
+    const resolution = resolveAuthorities(ref, `${namespace}/${ref.name}`, budget, "InvalidKind", () =>
+      readConfigMap(context, namespace, ref.name, context.credentials.authorities, "InvalidCACertificateRef"),
+    );
+    if (resolution.kind !== "unresolved") authorities.push(resolution.value);
+    if (resolution.kind !== "resolved") {
+      const { reason, message } = resolution;
+      findings.push({ reason, message, path: [...validationPath, "caCertificateRefs", index] });
+    }
     yield;
   }
-  const pems = read.flatMap(({ pem }) => pem ?? []);
-  const unresolved = read.flatMap(({ fault }, index) =>
-    fault === undefined ? [] : [{ ...fault, path: [...validationPath, "caCertificateRefs", index] }],
-  );
-  const trust = pems.length > 0 && { trust: { authorities: pems } };
-  if (unresolved.length < read.length) return { ...trust, rejections: [], unresolved };
-  const message = noValidAuthority("the servers", pems.length > 0);
+  const value = authorities.length > 0 ? { authorities } : undefined;
+  if (findings.length < caCertificateRefs.length) return { value, findings };
+  const message = noValidAuthority("the servers", authorities.length > 0);
   const path = [...validationPath, "caCertificateRefs"];
-  return { ...trust, rejections: [{ reason: "NoValidCACertificate", message, path }], unresolved };
-}
-
-/** The result of a reference to authorities; both members if the previous content is in use. */
-interface ReferredAuthorities {
-  readonly pem?: string;
-  readonly fault?: Omit<Finding<BackendTlsUnresolved>, "path">;
-}
-
-type ReadReference = (ref: BackendTlsValidation["caCertificateRefs"][number], namespace: string) => ReferredAuthorities;
-
-function authoritiesReader(resources: ReadableResources): ReadReference {
-  const configMaps = namedConfigMaps(resources);
-  const { authorities } = resources.credentials;
-  return ({ group, kind, name }, namespace) => {
-    if (group !== "" || kind !== "ConfigMap") {
-      const message = `kind ${kind} (group "${group}") contains no authorities, accepted is ConfigMap`;
-      return { fault: { reason: "InvalidKind", message } };
-    }
-    const source = `${namespace}/${name}`;
-    const configMap = configMaps.get(source);
-    const held = configMap && authorities(configMap);
-    const pem = held !== undefined && held.kind !== "malformed" ? { pem: held.value } : {};
-    if (held?.kind === "read") return pem;
-    const message = `ConfigMap ${source} ${held?.fault ?? configMaps.absence(source)}`;
-    return { ...pem, fault: { reason: "InvalidCACertificateRef", message } };
-  };
-}
-
-/** Returns all errors of a policy, for people. */
-export function tlsPolicyFindings(
-  state: TlsPolicyState,
-): readonly Finding<BackendTlsRejection | BackendTlsUnresolved | "Unsupported">[] {
-  const targets = state.targets.flatMap(({ rejection }) => rejection ?? []);
-  return [...targets, ...state.rejections, ...state.unresolved, ...state.unsupported];
+  return { value, findings: [{ reason: "NoValidCACertificate", message, path }, ...findings] };
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { parseResource } from "../../api/parse-resource.ts";
 import { resourceSet } from "../../api/resource.ts";
-import { indexSlices, newEndpointBudget, newScanBudget, resolveService, wantedOf } from "./service-backend.ts";
+import { indexResources } from "../index/resource-index.ts";
+import { newEndpointBudget, newScanBudget, resolveService, wantedOf } from "./service-backend.ts";
 
 interface Conditions {
   readonly ready?: boolean;
@@ -28,10 +29,10 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
     if (parsed.kind !== "resource") throw new Error(JSON.stringify(parsed));
     return parsed.resource;
   });
-  const { Service, EndpointSlice } = resourceSet(resources);
-  const [resource] = Service;
+  const index = indexResources(resourceSet(resources));
+  const resource = index.services.get("default/b");
   if (resource === undefined) throw new Error("there is no Service");
-  const slices = indexSlices(EndpointSlice).get("default/b") ?? [];
+  const slices = index.slices.get("default/b") ?? [];
   const wanted = newEndpointBudget();
   wanted.want("default", endpoints.length);
   const scans = newScanBudget();
@@ -43,7 +44,7 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
     scanBudget: scans,
   });
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
-  return resolution.backend.endpoints.map(({ host }) => host);
+  return resolution.value.endpoints.map(({ host }) => host);
 }
 
 const ready = { ready: true, serving: true, terminating: false };

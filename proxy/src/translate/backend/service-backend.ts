@@ -1,26 +1,21 @@
 /** Translates a port of a Service to a backend with the ready endpoints of its EndpointSlices. */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
-import { type EndpointSlice, type SliceEndpoint, serviceNameLabel } from "../../api/endpoint-slice.ts";
+import type { EndpointSlice, SliceEndpoint } from "../../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
 import type { ResolvedTlsPolicies } from "./backend-tls.ts";
 import { memoised } from "../memoised.ts";
-import type { AddressDenial } from "../reference/named-objects.ts";
+import type { AddressDenial } from "../context.ts";
+import type { Resolution } from "../reference/resolution.ts";
 import { FairBudget } from "../fair-share.ts";
-import { compareText, nameKey, sortByName } from "../index/object-names.ts";
+import { compareText, nameKey } from "../index/object-names.ts";
 
 /** A backend, or why there is none. */
-export type Resolution =
-  | {
-      readonly kind: "resolved";
-      readonly backend: Backend;
-      /** Which endpoints are not used; absent if all are. */
-      readonly unsupported?: string;
-    }
-  /** The reference is valid, but the backend must not be called. */
-  | { readonly kind: "rejected"; readonly message: string }
-  | { readonly kind: "unresolved"; readonly reason: UnresolvedReason; readonly message: string };
+export type BackendResolution =
+  | Resolution<Backend, UnresolvedReason>
+  /** The reference is valid, but an invalid policy of the Service prevents that it is called. */
+  | { readonly kind: "unusable"; readonly message: string };
 
 /**
  * The values of `appProtocol` for servers that only support HTTP/2 (KEP-3726, GEP-1911). Any other port gets HTTP/1.1:
@@ -59,7 +54,7 @@ export function resolveService(
   port: number,
   slices: readonly EndpointSlice[],
   { tlsOf, addressDenial, endpointBudget, scanBudget }: ServiceContext,
-): Resolution {
+): BackendResolution {
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
     // It could have any address, including that of the proxy's admin server (CVE-2021-25740). A Backend shows its host.
@@ -74,7 +69,7 @@ export function resolveService(
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
   const tls = tlsOf(service, servicePort.name);
-  if (tls.kind === "rejected") return tls;
+  if (tls.kind === "rejected") return { kind: "unusable", message: tls.message };
   const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
   const { endpoints: all, isWhole } = usableEndpoints(servicePort, slices, most + 1, (entries) => {
     if (entries > scanBudget.left(namespace)) return false;
@@ -95,9 +90,9 @@ export function resolveService(
   return {
     kind: "resolved",
     ...(all.length > most
-      ? { unsupported: tooManyEndpoints(service, most, endpointBudget) }
-      : !isWhole && { unsupported: tooManyEntries(service, scanBudget) }),
-    backend: {
+      ? { limitation: tooManyEndpoints(service, most, endpointBudget) }
+      : !isWhole && { limitation: tooManyEntries(service, scanBudget) }),
+    value: {
       key,
       kind: "Service",
       namespace,
@@ -119,22 +114,6 @@ function tooManyEndpoints(service: Service, most: number, budget: FairBudget): s
 function tooManyEntries(service: Service, budget: FairBudget): string {
   const { namespace } = service.metadata;
   return `Service ${nameKey(service)} has more endpoints than are read: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} entries of EndpointSlices that are read, each port of a Service counted`;
-}
-
-/** Returns slices by the `namespace/name` of their Service. */
-export function indexSlices(slices: readonly EndpointSlice[]): ReadonlyMap<string, readonly EndpointSlice[]> {
-  const byService = new Map<string, EndpointSlice[]>();
-  for (const slice of sortByName(slices)) {
-    const service = Object.hasOwn(slice.metadata.labels, serviceNameLabel)
-      ? slice.metadata.labels[serviceNameLabel]
-      : undefined;
-    if (service === undefined) continue;
-    const key = `${slice.metadata.namespace}/${service}`;
-    const known = byService.get(key);
-    if (known === undefined) byService.set(key, [slice]);
-    else known.push(slice);
-  }
-  return byService;
 }
 
 /**

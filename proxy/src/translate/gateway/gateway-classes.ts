@@ -4,7 +4,8 @@ import type { GatewayClass } from "../../api/gateway-class.ts";
 import { controllerName, gatewayClassName } from "../../api/names.ts";
 import type { GatewayClassStatus } from "../../api/status.ts";
 import { type Environment, isRejectedClass } from "../environment.ts";
-import { conditionFrom, type Finding } from "../status/finding.ts";
+import { conditionFrom } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
 import { compareText } from "../index/object-names.ts";
 
 export type Ownership =
@@ -25,10 +26,10 @@ export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Ga
 }
 
 /** Returns why a class is not accepted: its parameters are invalid or unknown. */
-export function parametersFinding(
+export function classFindings(
   gatewayClass: GatewayClass,
   { validateParameters }: Environment,
-): readonly Finding<"InvalidParameters">[] {
+): readonly FindingOf<"GatewayClass">[] {
   const isRejected = isRejectedClass(gatewayClass);
   if (gatewayClass.spec.parametersRef === undefined && !isRejected) return [];
   const message = validateParameters(gatewayClass);
@@ -44,7 +45,7 @@ export function gatewayClassStatuses(
   return ourClasses(classes).map((gatewayClass) => {
     const { name, generation } = gatewayClass.metadata;
     const healthy = { type: "Accepted", reason: "Accepted", message: "class is served" } as const;
-    return { name, conditions: [conditionFrom(healthy, parametersFinding(gatewayClass, environment), generation)] };
+    return { name, conditions: [conditionFrom(healthy, classFindings(gatewayClass, environment), generation)] };
   });
 }
 

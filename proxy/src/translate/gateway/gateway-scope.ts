@@ -4,7 +4,6 @@
  * without permission. They also exclude the parts of resources for other Gateways, so that no condition mentions these.
  */
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
-import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
@@ -18,11 +17,11 @@ import { eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
-import { namespaceLabels } from "../index/namespaces.ts";
-import { indexByName, nameKey } from "../index/object-names.ts";
-import { type IsPermitted, referencePermissions } from "../reference/reference-grants.ts";
+import { nameKey } from "../index/object-names.ts";
+import { indexResources } from "../index/resource-index.ts";
+import type { IsPermitted } from "../reference/reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
-import { indexSlices, isReady } from "../backend/service-backend.ts";
+import { isReady } from "../backend/service-backend.ts";
 
 export interface GatewayName {
   readonly namespace: string;
@@ -54,46 +53,38 @@ export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<Re
 
 /** Returns the scopes of several Gateways. It reads each resource once for all of them. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
-  const index = yield* indexResources(resources);
+  const index = yield* indexReferrers(resources);
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
-type Index = ReturnType<typeof indexResources> extends Steps<infer Value> ? Value : never;
+type ScopeIndex = ReturnType<typeof indexReferrers> extends Steps<infer Value> ? Value : never;
 
-function* indexResources(resources: ResourceSet) {
-  const labels = namespaceLabels(resources.Namespace);
-  const isPermitted = referencePermissions(resources.ReferenceGrant);
-  const gateways = indexByName(resources.Gateway);
+/** Returns the resources by the objects to which they refer. */
+function* indexReferrers(resources: ResourceSet) {
+  const { isPermitted } = indexResources(resources);
   const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
   const routesByParent = yield* groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
   const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
-  const services = indexByName(resources.Service);
   const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
     `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
   ]);
   const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
     spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
-  const backends = indexByName(resources.Backend);
   const usesOf = memoised((route: HttpRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
-  const slices = yield* groupByKeys(resources.EndpointSlice, ({ metadata }) => [
-    `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
-  ]);
-  return {
-    ...{ labels, isPermitted, gateways, setsByParent, routesByParent, policiesByTarget },
-    ...{ services, ownServices, tlsPolicies, backends, usesOf, slices },
-  };
+  return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies, usesOf };
 }
 
 function* scopeIn(
   resources: ResourceSet,
-  index: Index,
+  index: ScopeIndex,
   { namespace, name }: GatewayName,
   { acceptsAll = false, accepted: acceptedParents }: ScopeOptions,
 ): Steps<ResourceSet> {
-  const { labels, isPermitted, usesOf } = index;
+  const { labelsOf: labels, isPermitted, gateways, services, backends, slices } = indexResources(resources);
+  const { usesOf } = index;
   const key = `${namespace}/${name}`;
-  const known = index.gateways.get(key);
+  const known = gateways.get(key);
   const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
@@ -133,9 +124,9 @@ function* scopeIn(
     HTTPRoute: routes,
     ProxyPolicy: policies,
     BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
-    Backend: [...used.backends].flatMap((backend) => index.backends.get(backend) ?? []),
-    Service: [...used.services].flatMap((service) => index.services.get(service) ?? []),
-    EndpointSlice: valuesOf(index.slices, used.services),
+    Backend: [...used.backends].flatMap((backend) => backends.get(backend) ?? []),
+    Service: [...used.services].flatMap((service) => services.get(service) ?? []),
+    EndpointSlice: valuesOf(slices, used.services),
   };
 }
 
@@ -175,7 +166,7 @@ function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys
 
 /** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
 export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
-  const slices = indexSlices(resources.EndpointSlice);
+  const { slices } = indexResources(resources);
   const own = resources.Service.filter((service) => isOwnService(service, gateway));
   // Without arguments of `Math.max`, since any number of Services in the namespace can have the label.
   return own.reduce((most, service) => {

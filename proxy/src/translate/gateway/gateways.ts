@@ -5,32 +5,31 @@
 import { isIP, SocketAddress } from "node:net";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
-import type { GatewayClass } from "../../api/gateway-class.ts";
 import { resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
+import type { ClientCertificate } from "../../ir/snapshot.ts";
+import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { Environment } from "../environment.ts";
-import { type Finding, rejectedByParser } from "../status/finding.ts";
-import { gatewayOwnership, parametersFinding } from "./gateway-classes.ts";
+import { nameKey } from "../index/object-names.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "../listener/listener-sets.ts";
-import { tlsResolver } from "../tls/listener-tls.ts";
 import { resolveListeners, listenerKey, type ListenerState } from "../listener/listeners.ts";
-import { clientCertificateResolver, type ResolvedClientCertificate } from "./gateway-client-certificate.ts";
-import type { ReadableResources } from "../reference/named-objects.ts";
-import type { NamespaceLabels } from "../index/namespaces.ts";
-import { nameKey, sortByName } from "../index/object-names.ts";
+import { type Finding, type Found, rejectedByParser } from "../status/finding.ts";
+import { findingsOf, type FindingOf } from "../status/findings-table.ts";
+import { classFindings } from "./gateway-classes.ts";
+import { resolveClientCertificate } from "./gateway-client-certificate.ts";
 
+/** A Gateway of this controller. */
 export interface GatewayState {
   readonly gateway: Gateway;
   /** Addresses to listen at; undefined is every address of the machine. Empty if it is rejected or has no usable address. */
   readonly addresses: readonly (string | undefined)[];
-  /** Why nothing of it is served; empty if it is accepted. */
-  readonly rejections: readonly Finding<"UnsupportedAddress" | "InvalidParameters" | "Invalid">[];
-  readonly unusableAddresses: readonly Finding<"AddressNotUsable">[];
+  /** Whether anything of it can be served. */
+  readonly isAccepted: boolean;
   /** For backends that request one. */
-  readonly clientCertificate: ResolvedClientCertificate;
-  /** Fields that are set and not supported. */
-  readonly unsupported: readonly Finding<"Unsupported">[];
+  readonly clientCertificate: ClientCertificate | undefined;
+  /** Of the Gateway itself, without its listeners. */
+  readonly findings: readonly FindingOf<"Gateway">[];
   /** The listeners of the Gateway itself, in its order. */
   readonly listeners: readonly ListenerState[];
   /** ListenerSets with this Gateway as their parent, in the order of their precedence. */
@@ -54,25 +53,18 @@ export interface Parents {
   readonly all: { has(name: string): boolean };
 }
 
-export function* resolveGateways(
-  resources: ReadableResources,
-  labels: NamespaceLabels,
-  environment: Environment,
-): Steps<ResolvedGateways> {
-  const ownershipOf = gatewayOwnership(resources.GatewayClass);
-  const classes = new Map(resources.GatewayClass.map((gatewayClass) => [gatewayClass.metadata.name, gatewayClass]));
-  const sorted = sortByName(resources.Gateway);
-  const resolved = yield* eachObject(
-    sorted.filter((gateway) => ownershipOf(gateway) === "ours"),
-    itself,
-    (gateway) => resolveGateway(gateway, classes.get(gateway.spec.gatewayClassName), environment),
-  );
-  const all = new Map(sorted.map((gateway) => [nameKey(gateway), gateway]));
+/** Resolves all Gateways of this controller. */
+export function* resolveGateways(context: TranslationContext): Steps<ResolvedGateways> {
+  const { index } = context;
+  const all = index.gateways;
+  const ownGateways = [...all.values()].filter((gateway) => index.ownershipOf(gateway) === "ours");
+  const resolved = yield* eachObject(ownGateways, itself, (gateway) => resolveGateway(context, gateway));
   const byName = new Map(resolved.map((state) => [nameKey(state.gateway), state]));
-  const { placed, problems } = yield* placeListenerSets(resources.ListenerSet, byName, new Set(all.keys()), labels);
-  const ours = yield* withListeners(resolved, placed, resources, environment);
+  const { value: placed, problems } = yield* placeListenerSets(context, byName);
+  const ours = yield* withListeners(context, resolved, placed);
   const sets = [...ours.values()].flatMap((state) => state.sets);
-  const allSets = new Set(resources.ListenerSet.map(nameKey));
+  const allSets = new Set(index.resources.ListenerSet.map(nameKey));
+  const unknown = [...all.values()].filter((gateway) => index.ownershipOf(gateway) === "unknown");
   return {
     ours,
     all,
@@ -80,28 +72,26 @@ export function* resolveGateways(
       ["Gateway", { ours: new Map([...ours].map(([name, { listeners }]) => [name, listeners])), all }],
       ["ListenerSet", { ours: new Map(sets.map(({ set, listeners }) => [nameKey(set), listeners])), all: allSets }],
     ]),
-    problems: [...sorted.filter((gateway) => ownershipOf(gateway) === "unknown").map(unknownClass), ...problems],
+    problems: [...unknown.map(unknownClass), ...problems],
   };
 }
 
-type ResolvedGateway = Omit<GatewayState, "listeners" | "sets" | "clientCertificate">;
+type ResolvedGateway = Omit<GatewayState, "listeners" | "sets">;
 
 /** Resolves all listeners together, and returns each to its owner. */
 function* withListeners(
+  context: TranslationContext,
   gateways: readonly ResolvedGateway[],
   placed: readonly PlacedSet[],
-  resources: ReadableResources,
-  { isolatesGateways, reservedPorts }: Environment,
 ): Steps<ReadonlyMap<string, GatewayState>> {
   const ranks = new Map(placed.map(({ set }, index) => [set, index + 1]));
   const byGateway = Map.groupBy(placed, ({ gateway }) => gateway);
   const hosts = gateways.map(({ gateway, addresses }) => {
-    const own = (byGateway.get(nameKey(gateway)) ?? []).filter(({ rejection }) => rejection === undefined);
-    const sets = own.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
-    return { gateway, addresses, place: isolatesGateways ? nameKey(gateway) : "", sets };
+    const accepted = (byGateway.get(nameKey(gateway)) ?? []).filter(({ findings }) => findings.length === 0);
+    const sets = accepted.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
+    return { gateway, addresses, place: context.placeOf(gateway), sets };
   });
-  const resolveClientCertificate = clientCertificateResolver(resources);
-  const resolved = yield* resolveListeners(hosts, tlsResolver(resources), reservedPorts);
+  const resolved = yield* resolveListeners(context, hosts);
   const gatewayOf = ({ gateway }: ResolvedGateway) => gateway;
   const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
     const { gateway } = state;
@@ -109,10 +99,9 @@ function* withListeners(
       owner.spec.listeners.flatMap(({ name }) => resolved.get(listenerKey(gateway, owner, name)) ?? []);
     const sets = yield* mapInSteps(byGateway.get(nameKey(gateway)) ?? [], (candidate) => ({
       ...candidate,
-      listeners: candidate.rejection ? [] : listenersOf(candidate.set),
+      listeners: candidate.findings.length > 0 ? [] : listenersOf(candidate.set),
     }));
-    const clientCertificate = resolveClientCertificate(gateway);
-    return [nameKey(gateway), { ...state, clientCertificate, listeners: listenersOf(gateway), sets }];
+    return [nameKey(gateway), { ...state, listeners: listenersOf(gateway), sets }];
   });
   return new Map(states);
 }
@@ -123,48 +112,71 @@ function unknownClass(gateway: Gateway): ResourceProblem {
   return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
 }
 
-function resolveGateway(
+function resolveGateway(context: TranslationContext, gateway: Gateway): ResolvedGateway {
+  const { environment } = context;
+  const rejections = rejectionsOf(context, gateway);
+  const addresses = usableAddresses(gateway, environment);
+  const all = [...rejections, ...addresses.findings];
+  const isAccepted = findingsOf("Gateway", "Accepted", all).length === 0;
+  const { value: usable } = addresses;
+  const sockets = environment.isolatesGateways && usable.length > 0 ? [environment.defaultAddress] : usable;
+  const clientCertificate = resolveClientCertificate(context, gateway);
+  return {
+    gateway,
+    addresses: isAccepted ? sockets : [],
+    isAccepted,
+    clientCertificate: clientCertificate.value,
+    findings: [
+      ...all,
+      ...clientCertificate.findings,
+      ...unsupportedFields(gateway),
+      ...(environment.limitedInfrastructure?.(gateway) ?? []),
+    ],
+  };
+}
+
+/** Returns why nothing of a Gateway can be served, except for its addresses. */
+function rejectionsOf(
+  { index, environment }: TranslationContext,
   gateway: Gateway,
-  gatewayClass: GatewayClass | undefined,
-  environment: Environment,
-): ResolvedGateway {
-  const { infrastructure, addresses } = gateway.spec;
-  const rejections: GatewayState["rejections"][number][] = [];
+): readonly Finding<"Invalid" | "InvalidParameters">[] {
+  const rejections: Finding<"Invalid" | "InvalidParameters">[] = [];
   if (gateway.spec.listeners.length === 0) rejections.push(rejectedByParser);
-  if (gatewayClass !== undefined && parametersFinding(gatewayClass, environment).length > 0) {
+  const gatewayClass = index.classes.get(gateway.spec.gatewayClassName);
+  if (gatewayClass !== undefined && classFindings(gatewayClass, environment).length > 0) {
     const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
     rejections.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
   }
-  const fault = infrastructure?.parametersRef && environment.validateParameters(gateway);
+  const fault = gateway.spec.infrastructure?.parametersRef && environment.validateParameters(gateway);
   if (fault !== undefined) {
     const path = ["spec", "infrastructure", "parametersRef"];
     rejections.push({ reason: "InvalidParameters", message: fault, path });
   }
-  const unusableAddresses: Finding<"AddressNotUsable">[] = [];
-  const usable = new Set<string | undefined>();
+  return rejections;
+}
+
+/** Returns each usable address of a Gateway once; undefined is every address of the machine. */
+function usableAddresses(
+  { spec: { addresses } }: Gateway,
+  { defaultAddress }: Environment,
+): Found<readonly (string | undefined)[], "UnsupportedAddress" | "AddressNotUsable"> {
+  const findings: Finding<"UnsupportedAddress" | "AddressNotUsable">[] = [];
+  const usable = new Set<string | undefined>(addresses.length === 0 ? [defaultAddress] : []);
   addresses.forEach(({ type, value }, index) => {
     const path = ["spec", "addresses", index];
     if (type !== "IPAddress") {
       const message = `address type ${type} is not supported, accepted is IPAddress`;
-      rejections.push({ reason: "UnsupportedAddress", message, path: [...path, "type"] });
+      findings.push({ reason: "UnsupportedAddress", message, path: [...path, "type"] });
     } else if (value === undefined || value === "") {
-      usable.add(environment.defaultAddress);
+      usable.add(defaultAddress);
     } else if (isIP(value) === 0) {
       const message = `"${value}" is not an IP address`;
-      unusableAddresses.push({ reason: "AddressNotUsable", message, path: [...path, "value"] });
+      findings.push({ reason: "AddressNotUsable", message, path: [...path, "value"] });
     } else {
       usable.add(canonicalAddress(value));
     }
   });
-  if (addresses.length === 0) usable.add(environment.defaultAddress);
-  const sockets = environment.isolatesGateways && usable.size > 0 ? [environment.defaultAddress] : [...usable];
-  return {
-    gateway,
-    addresses: rejections.length > 0 ? [] : sockets,
-    rejections,
-    unusableAddresses,
-    unsupported: [...unsupportedFields(gateway), ...(environment.limitedInfrastructure?.(gateway) ?? [])],
-  };
+  return { value: [...usable], findings };
 }
 
 /** Returns one text for each address: `0:0:0:0:0:0:0:1` and `::1` are the same socket. */

@@ -8,6 +8,7 @@ import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
+import { isServed } from "../route/rules.ts";
 import { type AttachedRoute, routeOf, type RoutesByListener, type RouteState } from "../route/routes.ts";
 
 /** Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it. */
@@ -132,10 +133,10 @@ class SharedRules {
     const same = known.find((each) => each.shared.every((limits, at) => limits === shared[at]));
     if (same !== undefined) return same.rules;
     const ofAll = joinLimits([noLimits, ...shared]);
-    const rules = state.rules.map(({ rule: general, invalid, backends }): RouteRule => {
-      const rule = ruleFor(this.#caller, general, backends);
+    const rules = state.rules.map((each): RouteRule => {
+      const rule = ruleFor(this.#caller, each.rule, each.backends);
       // Requests that always get 500 must not consume a limit.
-      if (invalid.length > 0) return { ...rule, limits: [] };
+      if (!isServed(each)) return { ...rule, limits: [] };
       const own = rule.name === undefined ? noLimits : limitsOf(rule.name);
       return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
     });

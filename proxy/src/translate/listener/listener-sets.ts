@@ -5,7 +5,9 @@ import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup } from "../../api/names.ts";
 import { resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
-import { type Finding, rejectedByParser } from "../status/finding.ts";
+import type { TranslationContext } from "../context.ts";
+import { rejectedByParser } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
 import type { ListenerState } from "./listeners.ts";
 import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
@@ -15,8 +17,8 @@ export interface ListenerSetState {
   readonly set: ListenerSet;
   /** `namespace/name` of its Gateway. */
   readonly gateway: string;
-  /** Why none of its listeners is served; undefined if they are resolved individually. */
-  readonly rejection: Finding<"Invalid" | "NotAllowed" | "ParentNotAccepted"> | undefined;
+  /** Why none of its listeners is served; empty if they are resolved individually. */
+  readonly findings: readonly FindingOf<"ListenerSet">[];
   /** In the order of the set; empty if it is rejected. */
   readonly listeners: readonly ListenerState[];
 }
@@ -27,25 +29,22 @@ export type PlacedSet = Omit<ListenerSetState, "listeners">;
 /** The required state of a Gateway. */
 interface Parent {
   readonly gateway: Gateway;
-  readonly rejections: readonly unknown[];
+  readonly isAccepted: boolean;
 }
 
 /**
  * Finds the Gateway of each set, and whether the Gateway accepts it. A step for each set.
  *
  * @param ours the Gateways of this controller by `namespace/name`.
- * @param all names of every Gateway that exists.
  * @returns sets in the order of their precedence, oldest first.
  */
 export function* placeListenerSets(
-  sets: readonly ListenerSet[],
+  { index }: TranslationContext,
   ours: ReadonlyMap<string, Parent>,
-  all: ReadonlySet<string>,
-  labels: NamespaceLabels,
-): Steps<{ readonly placed: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] }> {
+): Steps<{ readonly value: readonly PlacedSet[]; readonly problems: readonly ResourceProblem[] }> {
   const placed: PlacedSet[] = [];
   const problems: ResourceProblem[] = [];
-  for (const set of sortByAge(sets)) {
+  for (const set of sortByAge(index.resources.ListenerSet)) {
     yield;
     const { kind, group, name, namespace = set.metadata.namespace } = set.spec.parentRef;
     const path = ["spec", "parentRef"];
@@ -57,32 +56,28 @@ export function* placeListenerSets(
     }
     const parent = ours.get(gateway);
     if (parent !== undefined) {
-      placed.push({ set, gateway, rejection: rejectionOf(set, parent, labels) });
-    } else if (!all.has(gateway)) {
+      placed.push({ set, gateway, findings: findingsAt(set, parent, index.labelsOf) });
+    } else if (!index.gateways.has(gateway)) {
       // No controller can write a status for a parent that does not exist.
       problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
     }
   }
-  return { placed, problems };
+  return { value: placed, problems };
 }
 
-function rejectionOf(
-  set: ListenerSet,
-  { gateway, rejections }: Parent,
-  labels: NamespaceLabels,
-): PlacedSet["rejection"] {
-  if (set.spec.listeners.length === 0) return rejectedByParser;
+function findingsAt(set: ListenerSet, { gateway, isAccepted }: Parent, labels: NamespaceLabels): PlacedSet["findings"] {
+  if (set.spec.listeners.length === 0) return [rejectedByParser];
   const path = ["spec", "parentRef"];
   // A namespace that is not allowed gets no other information about the Gateway. A Gateway that the parser rejected has no
   // known `allowedListeners`.
   const isKnown = gateway.spec.listeners.length > 0;
   const isReported = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
-  if (!allowsSet(gateway, set, labels) && !(isReported && rejections.length > 0)) {
+  if (!allowsSet(gateway, set, labels) && !(isReported && !isAccepted)) {
     const message = `Gateway ${nameKey(gateway)} allows no ListenerSet of namespace ${set.metadata.namespace}`;
-    return { reason: "NotAllowed", message, path };
+    return [{ reason: "NotAllowed", message, path }];
   }
-  if (rejections.length === 0) return undefined;
-  return { reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path };
+  if (isAccepted) return [];
+  return [{ reason: "ParentNotAccepted", message: `Gateway ${nameKey(gateway)} is not accepted`, path }];
 }
 
 /** Whether a Gateway allows ListenerSets of the namespace of a set. */
@@ -92,6 +87,6 @@ export function allowsSet({ metadata, spec }: Gateway, set: ListenerSet, labels:
 }
 
 /** Whether the status of the set is accepted: at least one of its listeners is served. */
-export function isAttachedSet({ rejection, listeners }: ListenerSetState): boolean {
-  return rejection === undefined && listeners.some(({ isServable }) => isServable);
+export function isAttachedSet({ findings, listeners }: ListenerSetState): boolean {
+  return findings.length === 0 && listeners.some(({ isServable }) => isServable);
 }

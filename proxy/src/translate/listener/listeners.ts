@@ -8,12 +8,14 @@ import type { FieldPath } from "../../api/issue.ts";
 import type { Listener } from "../../api/listener.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup } from "../../api/names.ts";
-import type { ConflictReason, ListenerRejection, ListenerUnresolved } from "../../api/status.ts";
+import type { ConflictReason, ListenerRejection } from "../../api/status.ts";
 import type { ListenerTls } from "../../ir/snapshot.ts";
 import { eachObjectInSteps } from "../each-object.ts";
-import type { Finding } from "../status/finding.ts";
+import type { TranslationContext } from "../context.ts";
+import type { Finding, Found } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
 import { type Claim, findConflicts, findOverlaps } from "./listener-conflicts.ts";
-import type { ResolvedTls, ResolveTls } from "../tls/listener-tls.ts";
+import { type ResolvedTls, resolveListenerTls } from "../tls/listener-tls.ts";
 import type { ListenerOwner } from "../reference/owner-references.ts";
 import { nameKey } from "../index/object-names.ts";
 
@@ -29,12 +31,8 @@ export interface ListenerState {
   readonly supportedKinds: readonly RouteKind[];
   /** Present if it is served with TLS. */
   readonly tls: ListenerTls | undefined;
-  /** Why it is not accepted. */
-  readonly rejections: readonly Finding<ListenerRejection>[];
-  /** References that could not be resolved. It serves with the others if it can. */
-  readonly unresolved: readonly Finding<ListenerUnresolved>[];
-  /** Fields that are set and not supported. */
-  readonly unsupported: readonly Finding<"Unsupported">[];
+  /** If a reference could not be resolved, it serves with the others if it can. */
+  readonly findings: readonly FindingOf<"Listener">[];
   /** Whether another TLS listener of the port has some of its hosts. */
   readonly isOverlapping: boolean;
   /** Whether it is accepted and has its certificates, or their last valid versions. */
@@ -66,10 +64,10 @@ export interface ListenerHost {
 
 /** Resolves the listeners of all Gateways. Returns them by their keys. */
 export function* resolveListeners(
+  context: TranslationContext,
   hosts: readonly ListenerHost[],
-  resolveTls: ResolveTls,
-  reservedPorts: ReadonlyMap<number, string> = new Map(),
 ): Steps<ReadonlyMap<string, ListenerState>> {
+  const { reservedPorts = new Map<number, string>() } = context.environment;
   const claims = yield* claimsOf(hosts);
   const conflicts = yield* findConflicts(claims);
   const overlaps = yield* findOverlaps(claims);
@@ -77,21 +75,19 @@ export function* resolveListeners(
   const states = yield* eachObjectInSteps(claims, ownerOf, function* (claim): Steps<[string, ListenerState]> {
     const { key, gateway, owner, listener, path, addresses } = claim;
     const isTls = listener.protocol === "HTTPS";
-    const tls = isTls ? yield* resolveTls(gateway, owner, listener, path) : plain;
+    const tls = isTls ? yield* resolveListenerTls(context, gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
     const rejections = [...reservedPort(claim, reservedPorts), ...rejectionsOf(claim, conflicts.get(key))];
-    const isServable = rejections.length === 0 && (tls.tls !== undefined || !isTls);
+    const isServable = rejections.length === 0 && (tls.value !== undefined || !isTls);
     const state: ListenerState = {
       gateway,
       owner,
       listener,
       key,
       path,
-      supportedKinds: kinds.supported,
-      tls: tls.tls,
-      rejections: [...rejections, ...tls.rejections],
-      unresolved: [...tls.unresolved, ...kinds.invalid],
-      unsupported: tls.unsupported,
+      supportedKinds: kinds.value,
+      tls: tls.value,
+      findings: [...rejections, ...tls.findings, ...kinds.findings],
       isOverlapping: overlaps.has(key),
       isServable,
       isProgrammed: isServable && addresses.length > 0,
@@ -101,7 +97,7 @@ export function* resolveListeners(
   return new Map(states);
 }
 
-const plain: ResolvedTls = { tls: undefined, rejections: [], unresolved: [], unsupported: [] };
+const plain: ResolvedTls = { value: undefined, findings: [] };
 
 /** Returns the unique key of a listener. */
 export function listenerKey(gateway: Gateway, owner: ListenerOwner, name: string): string {
@@ -160,22 +156,22 @@ function reservedPort(
 
 /** Kinds of routes that may attach to a listener. */
 export function supportedKindsOf(listener: Listener): readonly RouteKind[] {
-  return allowedKinds(listener, []).supported;
+  return allowedKinds(listener, []).value;
 }
 
 /** Returns the supported kinds among `allowedRoutes.kinds`, or all supported ones if it is absent. */
 function allowedKinds(
   { protocol, allowedRoutes: { kinds } }: Listener,
   path: FieldPath,
-): { readonly supported: readonly RouteKind[]; readonly invalid: readonly Finding<"InvalidRouteKinds">[] } {
+): Found<readonly RouteKind[], "InvalidRouteKinds"> {
   const served = Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
-  if (kinds === undefined || kinds.length === 0) return { supported: served, invalid: [] };
+  if (kinds === undefined || kinds.length === 0) return { value: served, findings: [] };
   const isSupported = (asked: RouteKind) =>
     served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
-  const invalid = kinds.flatMap((asked, index): Finding<"InvalidRouteKinds">[] => {
+  const findings = kinds.flatMap((asked, index): Finding<"InvalidRouteKinds">[] => {
     if (isSupported(asked)) return [];
     const message = `routes of kind ${asked.kind} (group "${asked.group}") cannot attach to this listener`;
     return [{ reason: "InvalidRouteKinds", message, path: [...path, "allowedRoutes", "kinds", index] }];
   });
-  return { supported: kinds.filter(isSupported), invalid };
+  return { value: kinds.filter(isSupported), findings };
 }

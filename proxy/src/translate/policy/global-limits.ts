@@ -5,18 +5,16 @@
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../../api/issue.ts";
-import { proxyGroup } from "../../api/names.ts";
 import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { GlobalDescriptor, GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { Backend } from "../../ir/snapshot.ts";
-import type { ReferenceResolver } from "../backend/backends.ts";
+import type { BackendReferences } from "../backend/backends.ts";
+import type { TranslationContext } from "../context.ts";
 import { eachObject, itself } from "../each-object.ts";
-import type { Finding } from "../status/finding.ts";
-import type { ReadableResources } from "../reference/named-objects.ts";
+import type { Finding, Found } from "../status/finding.ts";
 import { countedBy, counterPlace } from "./limits.ts";
 import { nameKey } from "../index/object-names.ts";
-import type { Referrer } from "../reference/reference-grants.ts";
 
 /** The global part of a policy, before it is attached to a target. */
 export interface GlobalState {
@@ -24,67 +22,66 @@ export interface GlobalState {
   readonly limit: Omit<GlobalLimit, "id" | "target" | "fallback"> | undefined;
   /** The service of the policy; undefined if it does not exist, and the failure mode decides. */
   readonly service: Backend | undefined;
-  readonly findings: readonly Finding<"Invalid">[];
 }
-
-/** Returns a function that translates the global part of a policy; undefined if there is none. */
-export type TranslateGlobal = (policy: ProxyPolicy) => GlobalState | undefined;
 
 const globalPath: FieldPath = ["spec", "traffic", "rateLimit", "global"];
 
-function referrerOf({ kind, metadata: { namespace } }: ProxyPolicy): Referrer {
-  return { group: proxyGroup, kind, namespace };
-}
-
-/** Adds the rate limit services of policies to the demand of the resolver. */
-export function* wantServices(policies: readonly ProxyPolicy[], { want }: ReferenceResolver): Steps<void> {
-  yield* eachObject(policies, itself, (policy) => {
+/** Adds the rate limit services of policies to the demand of endpoints. */
+export function* wantServices({ index }: TranslationContext, references: BackendReferences): Steps<void> {
+  yield* eachObject(index.resources.ProxyPolicy, itself, (policy) => {
     const ref = policy.spec.traffic.rateLimit.global?.backendRef;
-    if (ref !== undefined) want(referrerOf(policy), ref);
+    if (ref !== undefined) references.want(policy, ref);
   });
 }
 
-export function globalTranslator(
-  { addressDenial }: Pick<ReadableResources, "addressDenial">,
-  { resolve }: ReferenceResolver,
-): TranslateGlobal {
-  function findService(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): Backend | string {
-    if (address !== undefined) {
-      const service = serviceAt(policy, address);
-      const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
-      return denial[0] === undefined ? service : `${address} ${denial[0]}`;
-    }
-    // The parser accepts exactly one of them.
-    if (backendRef === undefined) return "has no service";
-    const resolution = resolve(referrerOf(policy), backendRef);
-    return resolution.kind === "resolved" ? resolution.backend : resolution.message;
+/** Translates the global part of a policy; undefined if there is none. */
+export function translateGlobal(
+  context: TranslationContext,
+  references: BackendReferences,
+  policy: ProxyPolicy,
+): Found<GlobalState | undefined, "Invalid"> {
+  const { global, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
+  if (global === undefined) return { value: undefined, findings: [] };
+  const { value: descriptors, findings: faults } = validDescriptors(global);
+  const found = findService(context, references, policy, global);
+  const missing: Finding<"Invalid">[] = [];
+  if (typeof found === "string") {
+    const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
+    const path = [...globalPath, global.address === undefined ? "backendRef" : "address"];
+    missing.push({ reason: "Invalid", message, path });
   }
-
-  return (policy) => {
-    const { global, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
-    if (global === undefined) return undefined;
-    const { descriptors, findings } = soundDescriptors(global);
-    const found = findService(policy, global);
-    if (typeof found === "string") {
-      const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
-      findings.push({
-        reason: "Invalid",
-        message,
-        path: [...globalPath, global.address === undefined ? "backendRef" : "address"],
-      });
-    }
-    const service = typeof found === "string" ? undefined : found;
-    const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
-    const settings = {
-      ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
-      ...(refundOn === undefined ? {} : { refundOn }),
-      ...(usageChunk === undefined ? {} : { usageChunk }),
-    };
-    const key = service?.key ?? missingKey(policy, global);
-    const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
-    const decides = service !== undefined || standsIn(global);
-    return { limit: descriptors.length === 0 || !decides ? undefined : limit, service, findings };
+  const service = typeof found === "string" ? undefined : found;
+  const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
+  const settings = {
+    ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
+    ...(refundOn === undefined ? {} : { refundOn }),
+    ...(usageChunk === undefined ? {} : { usageChunk }),
   };
+  const key = service?.key ?? missingKey(policy, global);
+  const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
+  const decides = service !== undefined || standsIn(global);
+  return {
+    value: { limit: descriptors.length === 0 || !decides ? undefined : limit, service },
+    findings: [...faults, ...missing],
+  };
+}
+
+/** Returns the service of a policy, or why there is none. */
+function findService(
+  { addressDenial }: TranslationContext,
+  references: BackendReferences,
+  policy: ProxyPolicy,
+  { address, backendRef }: GlobalRateLimit,
+): Backend | string {
+  if (address !== undefined) {
+    const service = serviceAt(policy, address);
+    const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
+    return denial[0] === undefined ? service : `${address} ${denial[0]}`;
+  }
+  // The parser accepts exactly one of them.
+  if (backendRef === undefined) return "has no service";
+  const resolution = references.resolve(policy, backendRef);
+  return resolution.kind === "resolved" ? resolution.value : resolution.message;
 }
 
 /** Whether the failure mode decides while the service does not exist. */
@@ -92,10 +89,8 @@ function standsIn({ failureMode, fallback }: GlobalRateLimit): boolean {
   return failureMode === "Closed" || (failureMode === "Local" && fallback !== undefined);
 }
 
-function soundDescriptors(global: GlobalRateLimit): {
-  readonly descriptors: readonly GlobalDescriptor[];
-  readonly findings: Finding<"Invalid">[];
-} {
+/** Returns the valid descriptors of a policy. */
+function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescriptor[], "Invalid"> {
   const findings: Finding<"Invalid">[] = [];
   const find = (faults: readonly string[], ...path: FieldPath): void => {
     for (const message of faults) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
@@ -123,7 +118,7 @@ function soundDescriptors(global: GlobalRateLimit): {
       ];
     },
   );
-  return { descriptors, findings };
+  return { value: descriptors, findings };
 }
 
 /** `127.0.0.1:8081` or `[::1]:8081`. */

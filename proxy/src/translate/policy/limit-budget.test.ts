@@ -4,7 +4,7 @@ import { parseResource } from "../../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../api/resource.ts";
 import { clusterEnvironment, hostEnvironment } from "../environment.ts";
 import { maxServedExpressionLength, maxServedLimits } from "./limit-budget.ts";
-import type { RefusedPolicies } from "./policies.ts";
+import type { RefusedPolicies } from "../context.ts";
 import { translate } from "../translate.ts";
 
 const group = "gateway.networking.k8s.io";

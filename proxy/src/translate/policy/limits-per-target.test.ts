@@ -1,7 +1,7 @@
 /** How many limits of all policies a target may have, and what becomes of the policies beyond. */
 import { expect, test } from "vitest";
 import { parseManifests } from "../../api/parse-manifests.ts";
-import type { RefusedPolicies } from "./policies.ts";
+import type { RefusedPolicies } from "../context.ts";
 import { translate } from "../translate.ts";
 
 const gateway = `

@@ -4,68 +4,69 @@
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { Gateway } from "../../api/gateway.ts";
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
-import { type GlobalState, globalLimitAt, type TranslateGlobal } from "./global-limits.ts";
+import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
 import { LimitBudget } from "./limit-budget.ts";
 import { localLimits } from "./limits.ts";
-import type { NameHints } from "../reference/name-hints.ts";
+import type { BackendReferences } from "../backend/backends.ts";
+import type { RefusedPolicies, TranslationContext } from "../context.ts";
+import type { Finding } from "../status/finding.ts";
+import type { FindingOf } from "../status/findings-table.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
 import { isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
+import { isServed } from "../route/rules.ts";
 import { indexRoutes, isAcceptedBy, type RouteState } from "../route/routes.ts";
-
-/**
- * How the targets of an invalid policy are served: they respond with 503, or they are served with the valid part of the
- * policy.
- */
-export type RefusedPolicies = "Closed" | "Open";
 
 /** A policy at one of its targets. */
 export interface TargetState {
   readonly targetRef: PolicyTargetRef;
-  /** Undefined if it is attached. */
-  readonly unattached: Unattached | undefined;
+  /** Why it is not attached there; undefined if it is. */
+  readonly rejection: TargetRejection | undefined;
 }
 
-export interface Unattached {
-  readonly reason: "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
-  readonly message: string;
-}
+type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed">;
 
+/** A rejection without the path of its target. */
+type Unattached = Omit<TargetRejection, "path">;
+
+/** A policy with its result at each target. */
 export interface PolicyState {
   readonly policy: ProxyPolicy;
   /** In the order of the targetRefs. */
   readonly targets: readonly TargetState[];
   /** Undefined if the policy has no global part. */
   readonly global: GlobalState | undefined;
+  /** Of the global part. */
+  readonly findings: readonly FindingOf<"ProxyPolicy">[];
   readonly refusedPolicies: RefusedPolicies;
 }
 
+/** All policies, and the limits of each target. */
 export interface AttachedPolicies {
   readonly policies: readonly PolicyState[];
   readonly limits: AttachedLimits;
 }
 
-export interface PolicyContext {
+/** The possible targets of policies, and what policies refer to. */
+export interface PolicyTargets {
   readonly gateways: ResolvedGateways;
   readonly routes: readonly RouteState[];
-  readonly translateGlobal: TranslateGlobal;
-  /** Replicas of the proxy, which divide shared limits; at least 1. */
-  readonly readyReplicas: number;
-  readonly refusedPolicies: RefusedPolicies;
+  readonly references: BackendReferences;
   readonly conflicts: ResolvedConflicts;
-  readonly hints: NameHints;
-  /** Names the process that serves a Gateway. */
-  readonly placeOf: (gateway: Gateway) => string;
 }
 
-export function* attachPolicies(policies: readonly ProxyPolicy[], context: PolicyContext): Steps<AttachedPolicies> {
-  const { gateways, translateGlobal, readyReplicas, refusedPolicies, conflicts, hints, placeOf } = context;
-  const routes = indexRoutes(context.routes);
-  const placesOf = targetPlaces(context, routes);
+/** Attaches all policies. */
+export function* attachPolicies(
+  context: TranslationContext,
+  { gateways, routes: states, references, conflicts }: PolicyTargets,
+): Steps<AttachedPolicies> {
+  const { readyReplicas, refusedPolicies, hints, placeOf } = context;
+  const policies = context.index.resources.ProxyPolicy;
+  const routes = indexRoutes(states);
+  const placesOf = targetPlaces(placeOf, gateways, routes);
   const budget = new LimitBudget();
   yield* eachObject(policies, itself, (policy) => {
     for (const targetRef of policy.spec.targetRefs) {
@@ -73,34 +74,36 @@ export function* attachPolicies(policies: readonly ProxyPolicy[], context: Polic
     }
   });
   const limits = new AttachedLimits(budget, placeOf);
-  const states = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
+  const attached = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
-    const global = translateGlobal(policy);
+    const { value: global, findings } = translateGlobal(context, references, policy);
     const closedBy = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
     const closes = refusedPolicies === "Closed" && isEnforced(policy);
     if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
-    const targets = policy.spec.targetRefs.map((targetRef): TargetState => {
+    const targets = policy.spec.targetRefs.map((targetRef, index): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
       const own = { ...limitsOf(policy, global, target, readyReplicas), closedBy };
       const excess = limits.add({ policy, target, places, limits: own, closes });
-      if (excess !== undefined) return { targetRef, unattached: { reason: "TooManyLimits", message: excess } };
-      const unattached =
-        targetRef.kind === "Gateway"
-          ? resolveGatewayTarget(name, targetRef, gateways, hint)
-          : resolveRouteTargets(name, targetRef, routes, conflicts, hint);
-      return { targetRef, unattached };
+      const unattached: Unattached | undefined =
+        excess !== undefined
+          ? { reason: "TooManyLimits", message: excess }
+          : targetRef.kind === "Gateway"
+            ? resolveGatewayTarget(name, targetRef, gateways, hint)
+            : resolveRouteTargets(name, targetRef, routes, conflicts, hint);
+      return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
     });
-    return { policy, targets, global, refusedPolicies };
+    return { policy, targets, global, findings, refusedPolicies };
   });
-  return { policies: states, limits };
+  return { policies: attached, limits };
 }
 
 /** Returns the names of the processes that serve a target; empty if no Gateway of this controller serves it. */
 function targetPlaces(
-  { gateways, placeOf }: PolicyContext,
+  placeOf: TranslationContext["placeOf"],
+  gateways: ResolvedGateways,
   routes: ReadonlyMap<string, readonly RouteState[]>,
 ): (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[] {
   // A route may be the target of thousands of policies, and be attached to thousands of listeners.
@@ -205,7 +208,7 @@ function resolveRouteTarget(
   if (accepting.length === 0) return pending(`no Gateway of this controller accepts HTTPRoute ${name}`);
   const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
   if (!isServing) return pending(`no listener of HTTPRoute ${name} is programmed`);
-  if (sectionName !== undefined && rule !== undefined && rule.invalid.length > 0) {
+  if (sectionName !== undefined && rule !== undefined && !isServed(rule)) {
     return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
   }
   return shadowed(route, rule, conflicts);

@@ -1,8 +1,7 @@
 /** The references of a Gateway or a ListenerSet for TLS, and how many of them are read. */
 import type { Gateway } from "../../api/gateway.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
-import { gatewayGroup } from "../../api/names.ts";
-import type { Referent, Referrer } from "./reference-grants.ts";
+import { type Referent, type Referrer, referrerOf } from "./reference-grants.ts";
 
 export interface Reference {
   readonly from: Referrer;
@@ -62,15 +61,15 @@ export function reference(
 export const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
 export const isConfigMap = ({ group, kind }: ObjectReference) => group === "" && kind === "ConfigMap";
 
-function ofListeners({ kind, metadata, spec }: ListenerOwner): readonly Reference[] {
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  const certificates = spec.listeners.flatMap(({ tls }) => tls?.certificateRefs ?? []);
+function ofListeners(owner: ListenerOwner): readonly Reference[] {
+  const from = referrerOf(owner);
+  const certificates = owner.spec.listeners.flatMap(({ tls }) => tls?.certificateRefs ?? []);
   return certificates.filter(isSecret).map((ref) => reference(from, ref));
 }
 
-function ofGateway({ kind, metadata, spec }: Gateway): readonly Reference[] {
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  const { frontend, backend } = spec.tls ?? {};
+function ofGateway(gateway: Gateway): readonly Reference[] {
+  const from = referrerOf(gateway);
+  const { frontend, backend } = gateway.spec.tls ?? {};
   const validations = [frontend?.default, ...(frontend?.perPort ?? []).map(({ tls }) => tls)];
   const authorities = validations.flatMap((tls) => tls?.validation?.caCertificateRefs ?? []);
   const own = [backend?.clientCertificateRef ?? []].flat();

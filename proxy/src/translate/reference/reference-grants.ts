@@ -1,11 +1,26 @@
 /** Whether an object may refer to one of another namespace (Gateway API `ReferenceGrant`). */
+import type { Backend } from "../../api/backend.ts";
+import type { BackendTlsPolicy } from "../../api/backend-tls-policy.ts";
+import type { Gateway } from "../../api/gateway.ts";
+import type { HttpRoute } from "../../api/http-route.ts";
+import type { ListenerSet } from "../../api/listener-set.ts";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { ReferenceGrant } from "../../api/reference-grant.ts";
+import { kinds } from "../../api/resource.ts";
 import { memoised } from "../memoised.ts";
 
 export interface Referrer {
   readonly group: string;
   readonly kind: string;
   readonly namespace: string;
+}
+
+/** An object of a kind that can refer to others. */
+export type ReferringObject = Gateway | ListenerSet | HttpRoute | BackendTlsPolicy | Backend | ProxyPolicy;
+
+/** Returns the group, kind and namespace of an object, by which grants select it. */
+export function referrerOf({ kind, metadata: { namespace } }: ReferringObject): Referrer {
+  return { group: kinds[kind].group, kind, namespace };
 }
 
 export interface Referent extends Referrer {

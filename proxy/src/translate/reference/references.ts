@@ -8,18 +8,16 @@ import type { BackendTlsPolicy } from "../../api/backend-tls-policy.ts";
 import type { HttpRoute } from "../../api/http-route.ts";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
-import { gatewayGroup, proxyGroup } from "../../api/names.ts";
+import { gatewayGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { NamedObject, ResourceSet } from "../../api/resource.ts";
 import { objectName } from "../../api/schema.ts";
 import { blaming, eachObject, itself } from "../each-object.ts";
-import { gatewayOwnership } from "../gateway/gateway-classes.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import { memoised } from "../memoised.ts";
-import { namespaceLabels } from "../index/namespaces.ts";
-import { indexByName } from "../index/object-names.ts";
+import { indexResources } from "../index/resource-index.ts";
 import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
-import { type IsPermitted, type Referent, referencePermissions } from "./reference-grants.ts";
+import { type IsPermitted, type Referent, referrerOf } from "./reference-grants.ts";
 
 /** Returns the referents, without those in another namespace for which there is no ReferenceGrant. */
 export function permittedReferents(references: readonly Reference[], isPermitted: IsPermitted): readonly Referent[] {
@@ -31,8 +29,7 @@ export function permittedReferents(references: readonly Reference[], isPermitted
  * needed for each Gateway of the route.
  */
 export const referencesOfRoute = memoised((route: HttpRoute): readonly Reference[] => {
-  const { kind, metadata } = route;
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
+  const from = referrerOf(route);
   const distinct = new Map<string, Reference>();
   for (const each of backendRefsOf(route)) {
     const found = reference(from, each);
@@ -52,10 +49,9 @@ export function backendRefsOf({ spec }: HttpRoute): readonly BackendReference[] 
 }
 
 /** Returns the reference of a policy to a rate limit service. */
-export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): readonly Reference[] {
-  const ref = spec.traffic.rateLimit.global?.backendRef;
-  const from = { group: proxyGroup, kind, namespace: metadata.namespace };
-  return ref === undefined ? [] : [reference(from, ref)];
+export function referencesOfPolicy(policy: ProxyPolicy): readonly Reference[] {
+  const ref = policy.spec.traffic.rateLimit.global?.backendRef;
+  return ref === undefined ? [] : [reference(referrerOf(policy), ref)];
 }
 
 /**
@@ -64,14 +60,12 @@ export function referencesOfPolicy({ kind, metadata, spec }: ProxyPolicy): reado
  * ListenerSets that no Gateway of this controller accepts.
  */
 export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
-  const ownershipOf = gatewayOwnership(resources.GatewayClass);
+  const { ownershipOf, gateways: all, labelsOf, isPermitted } = indexResources(resources);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
-  const labels = namespaceLabels(resources.Namespace);
-  const byName = indexByName(gateways);
-  const isPermitted = referencePermissions(resources.ReferenceGrant);
   const ofSets = yield* eachObject(resources.ListenerSet, itself, (set) => {
-    const gateway = byName.get(parentOf(set) ?? "");
-    return gateway !== undefined && allowsSet(gateway, set, labels) ? referencesOfOwner(set) : [];
+    const gateway = all.get(parentOf(set) ?? "");
+    if (gateway === undefined || ownershipOf(gateway) !== "ours") return [];
+    return allowsSet(gateway, set, labelsOf) ? referencesOfOwner(set) : [];
   });
   const distinct = new Map<string, NamedObject>();
   for (const references of [...(yield* eachObject(gateways, itself, referencesOfOwner)), ...ofSets]) {
@@ -113,14 +107,15 @@ function canExist(name: string): boolean {
   return objectName.safeParse(name).success;
 }
 
-function ofTlsPolicy({ kind, metadata, spec }: BackendTlsPolicy): readonly Reference[] {
-  const from = { group: gatewayGroup, kind, namespace: metadata.namespace };
-  return (spec.validation?.caCertificateRefs ?? []).filter(isConfigMap).map((ref) => reference(from, ref));
+function ofTlsPolicy(policy: BackendTlsPolicy): readonly Reference[] {
+  const from = referrerOf(policy);
+  return (policy.spec.validation?.caCertificateRefs ?? []).filter(isConfigMap).map((ref) => reference(from, ref));
 }
 
 /** The Secrets of a Backend. */
-export function referencesOfBackend({ kind, metadata, spec }: Backend): readonly Reference[] {
-  const from = { group: proxyGroup, kind, namespace: metadata.namespace };
+export function referencesOfBackend(backend: Backend): readonly Reference[] {
+  const { spec } = backend;
+  const from = referrerOf(backend);
   const secrets = [spec.static?.tls, spec.ai?.tls].flatMap((tls) => [tls?.caRef, tls?.clientCertificateRef]);
   return [...secrets, spec.ai?.auth?.secretRef].flatMap((ref) =>
     ref === undefined ? [] : [reference(from, { group: "", kind: "Secret", name: ref.name })],

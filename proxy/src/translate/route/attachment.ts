@@ -16,7 +16,7 @@ import type { Finding } from "../status/finding.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "../listener/listeners.ts";
-import type { NameHints } from "../reference/name-hints.ts";
+import type { TranslationContext } from "../context.ts";
 import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
 
 /** The part of a listener that decides whether a route may attach. */
@@ -40,20 +40,19 @@ export interface ParentState {
 
 /** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
 export function* attachRoute(
+  { index: { labelsOf }, hints }: TranslationContext,
   route: HttpRoute,
   gateways: ResolvedGateways,
-  labels: NamespaceLabels,
   budget: AttachmentBudget,
-  hints: NameHints,
 ): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
-  for (const [index, parentRef] of route.spec.parentRefs.entries()) {
+  for (const [at, parentRef] of route.spec.parentRefs.entries()) {
     const { listeners, name, kind } = parentOf(route, parentRef, gateways);
     if (kind === undefined) continue;
-    const path = ["spec", "parentRefs", index];
+    const path = ["spec", "parentRefs", at];
     if (listeners !== undefined) {
-      parents.push(attachToParent(route, { parentRef, path, listeners }, labels, budget));
+      parents.push(attachToParent(route, { parentRef, path, listeners }, labelsOf, budget));
       yield;
     } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so only the problem reports it.
@@ -74,9 +73,9 @@ export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, bu
 
 /** Adds the attachments of a route to the budget. To be called for all routes before any is attached. */
 export function* wantAttachments(
+  { index }: TranslationContext,
   route: HttpRoute,
   gateways: ResolvedGateways,
-  labels: NamespaceLabels,
   budget: AttachmentBudget,
 ): Steps<void> {
   for (const parentRef of route.spec.parentRefs) {
@@ -85,7 +84,7 @@ export function* wantAttachments(
     if (listeners === undefined || first === undefined) continue;
     // A demand above the capacity does not change the shares, so it is not counted further.
     if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
-    const matched = matchListeners(route, parentRef, listeners, labels);
+    const matched = matchListeners(route, parentRef, listeners, index.labelsOf);
     if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
     yield;
   }

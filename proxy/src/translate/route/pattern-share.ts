@@ -11,7 +11,7 @@ import { fairShares } from "../fair-share.ts";
 import type { Finding } from "../status/finding.ts";
 import { memoised } from "../memoised.ts";
 import { routeOf, type RouteState } from "./routes.ts";
-import type { RuleState } from "./rules.ts";
+import { isServed, type RuleState } from "./rules.ts";
 
 /** Maximum size of all regular expressions of a process. Equal texts of a namespace count once. */
 export const maxServedPatternSize = 32_000;
@@ -82,7 +82,7 @@ function* shareOut(routes: readonly RouteState[], capacity: number): Steps<reado
       own.add(sources);
       return rule;
     });
-    return { ...state, rules, isSupported: rules.some(({ invalid }) => invalid.length === 0) };
+    return { ...state, rules, isSupported: rules.some(isServed) };
   });
 }
 
@@ -138,6 +138,6 @@ function withoutPatterns(state: RuleState, finding: Finding<"UnsupportedValue">)
     ...state,
     rule: { ...state.rule, matches, filters: [], backendRefs: [] },
     backends: [],
-    invalid: [...state.invalid, finding],
+    findings: [...state.findings, finding],
   };
 }

@@ -17,8 +17,8 @@ import type {
   ListenerConflicts,
   RuleReach,
 } from "../../routing/conflicts/findings.ts";
-import type { PathRules } from "../../routing/path-rules.ts";
 import { findRouteConflicts } from "../../routing/route-conflicts.ts";
+import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
@@ -87,12 +87,11 @@ interface ConflictAt extends Conflict {
   readonly listener: string;
 }
 
-/** @param place names the process that serves a Gateway; Gateways of one process share addresses. */
+/** Finds the conflicts between routes. Gateways of one process share addresses. */
 export function* resolveConflicts(
+  { placeOf, pathRules }: TranslationContext,
   gateways: readonly GatewayState[],
   routes: RoutesByListener,
-  place: (gateway: GatewayState["gateway"]) => string,
-  pathRules: PathRules,
 ): Steps<ResolvedConflicts> {
   const programmed = gateways.flatMap(({ gateway, addresses, listeners: own, sets }) =>
     [...own, ...sets.flatMap((set) => set.listeners)]
@@ -105,7 +104,7 @@ export function* resolveConflicts(
     return {
       key,
       ...(hostname !== undefined && { hostname }),
-      sockets: addresses.map((address) => `${place(gateway)} ${address ?? ""} ${port}`),
+      sockets: addresses.map((address) => `${placeOf(gateway)} ${address ?? ""} ${port}`),
       routes: (routes.get(key) ?? []).map(conflictRouteOf),
     };
   });

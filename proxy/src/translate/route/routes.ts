@@ -2,17 +2,15 @@
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { HttpRoute } from "../../api/http-route.ts";
 import type { ResourceProblem } from "../../api/resource-problem.ts";
-import type { Gateway } from "../../api/gateway.ts";
 import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
 import { AttachmentBudget } from "./attachment-budget.ts";
-import { backendResolver, type ReferenceResolver, referrerOf } from "../backend/backends.ts";
+import type { BackendReferences } from "../backend/backends.ts";
+import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
-import type { ReadableResources } from "../reference/named-objects.ts";
-import type { NamespaceLabels } from "../index/namespaces.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
 import { backendRefsOf } from "../reference/references.ts";
-import { type RuleState, translateRule } from "./rules.ts";
+import { isServed, type RuleState, translateRule } from "./rules.ts";
 
 export interface RouteState {
   readonly route: HttpRoute;
@@ -28,41 +26,38 @@ export interface ResolvedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
-/** @param placeOf names the process that serves a Gateway. */
+/** Resolves all routes. */
 export function* resolveRoutes(
-  resources: ReadableResources,
+  context: TranslationContext,
   gateways: ResolvedGateways,
-  labels: NamespaceLabels,
-  resolver: ReferenceResolver,
-  placeOf: (gateway: Gateway) => string,
+  references: BackendReferences,
 ): Steps<ResolvedRoutes> {
   const problems: ResourceProblem[] = [];
-  const budget = new AttachmentBudget(placeOf);
-  const sorted = sortByAge(resources.HTTPRoute);
+  const budget = new AttachmentBudget(context.placeOf);
+  const sorted = sortByAge(context.index.resources.HTTPRoute);
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     for (const ref of backendRefsOf(route)) {
-      resolver.want(referrerOf(route), ref);
+      references.want(route, ref);
       yield;
     }
     wantComparisons(route, gateways, budget);
     yield;
   });
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
-    yield* wantAttachments(route, gateways, labels, budget);
+    yield* wantAttachments(context, route, gateways, budget);
   });
-  const resolve = backendResolver(resolver);
   const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
-    const attached = yield* attachRoute(route, gateways, labels, budget, resources.hints);
+    const attached = yield* attachRoute(context, route, gateways, budget);
     problems.push(...attached.problems);
     // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
     for (const ref of backendRefsOf(route)) {
-      resolve(route, ref);
+      references.resolve(route, ref);
       yield;
     }
     const rules = yield* mapInSteps(route.spec.rules.entries(), ([index, rule]) =>
-      translateRule(route, index, rule, resolve),
+      translateRule(references, route, index, rule),
     );
-    const isSupported = rules.some(({ invalid }) => invalid.length === 0);
+    const isSupported = rules.some(isServed);
     return { route, parents: attached.parents, rules, isSupported };
   });
   return { routes, problems };

@@ -4,13 +4,15 @@
  * An invalid rule keeps its matches and responds with 500. Otherwise its requests could reach the backend of another rule
  * without the filters of this one.
  */
+import type { BackendReference } from "../../api/http-route-filter.ts";
 import type { HttpBackendRef, HttpRoute, HttpRouteRule } from "../../api/http-route.ts";
 import type { FieldPath } from "../../api/issue.ts";
-import type { InvalidRuleReason, UnresolvedReason } from "../../api/status.ts";
 import type { Backend, BackendRef, RouteRule } from "../../ir/snapshot.ts";
-import type { ResolveBackend } from "../backend/backends.ts";
+import type { BackendReferences } from "../backend/backends.ts";
+import type { BackendResolution } from "../backend/service-backend.ts";
 import { type FilterPlace, translateFilters } from "./filters/filter-list.ts";
-import type { Finding } from "../status/finding.ts";
+import type { Finding, Found } from "../status/finding.ts";
+import { findingsOf, type FindingOf } from "../status/findings-table.ts";
 import { translateMatch } from "./matches.ts";
 import { nameKey } from "../index/object-names.ts";
 import { translateRetry, translateTimeouts } from "./timeouts.ts";
@@ -18,86 +20,80 @@ import { translateRetry, translateTimeouts } from "./timeouts.ts";
 /** A rule without the limits, which differ by listener. */
 export type RuleWithoutLimits = Omit<RouteRule, "limits">;
 
+/** A rule that is translated as far as it is valid. */
 export interface RuleState {
   readonly rule: RuleWithoutLimits;
   /** The existing backends of the rule, including those of mirrors. */
   readonly backends: readonly Backend[];
-  /** Why it responds with 500 to all requests; empty if it is valid. */
-  readonly invalid: readonly Finding<InvalidRuleReason>[];
-  /** References that could not be resolved. */
-  readonly unresolved: readonly Finding<UnresolvedReason>[];
-  /** Fields that are set and have no effect. */
-  readonly unsupported: readonly Finding<"Unsupported">[];
+  readonly findings: readonly FindingOf<"Rule">[];
 }
 
+/** Whether a rule is valid. It responds with 500 to all requests otherwise. */
+export function isServed({ findings }: RuleState): boolean {
+  return findingsOf("Rule", "Accepted", findings).length === 0;
+}
+
+/** Translates a rule. @param index of the rule in the route. */
 export function translateRule(
+  references: BackendReferences,
   route: HttpRoute,
   index: number,
   rule: HttpRouteRule,
-  resolve: ResolveBackend,
 ): RuleState {
   const path: FieldPath = ["spec", "rules", index];
   const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
-  const filters = translateFilters(rule.filters, place, (ref) => resolve(route, ref));
-  const refs = rule.backendRefs.map((ref, at) =>
-    translateRef({ route, rule, ref, path: [...path, "backendRefs", at], resolve }),
-  );
+  const resolve: ResolveBackend = (ref) => references.resolve(route, ref);
+  const filters = translateFilters(rule.filters, place, resolve);
+  const refs = rule.backendRefs.map((ref, at) => translateRef(rule, ref, [...path, "backendRefs", at], resolve));
   const parts = [filters, ...refs];
-  const invalid = parts.flatMap((part) => part.invalid);
-  const isSupported = invalid.length === 0;
+  const findings = [...parts.flatMap((part) => part.findings), ...unsupportedFields(rule, path)];
+  const isValid = findingsOf("Rule", "Accepted", findings).length === 0;
   const { timeouts, retry } = rule;
   return {
     rule: {
       key: `${nameKey(route)}/${rule.name ?? index}`,
       ...(rule.name === undefined ? {} : { name: rule.name }),
       matches: rule.matches.map(translateMatch),
-      filters: isSupported ? filters.filters : [],
-      backendRefs: isSupported ? refs.map(({ ref }) => ref) : [],
+      filters: isValid ? filters.value : [],
+      backendRefs: isValid ? refs.map(({ value }) => value) : [],
       ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
       ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
     },
-    backends: isSupported ? parts.flatMap(({ backends }) => backends) : [],
-    invalid,
-    unresolved: parts.flatMap(({ unresolved }) => unresolved),
-    unsupported: [...unsupportedFields(rule, path), ...refs.flatMap(({ unsupported }) => unsupported ?? [])],
+    backends: isValid ? parts.flatMap(({ backends }) => backends) : [],
+    findings,
   };
 }
 
-interface RefInRule {
-  readonly route: HttpRoute;
-  readonly rule: HttpRouteRule;
-  readonly ref: HttpBackendRef;
-  readonly path: FieldPath;
-  readonly resolve: ResolveBackend;
+/** Resolves a backendRef of the route. */
+type ResolveBackend = (ref: BackendReference) => BackendResolution;
+
+interface TranslatedRef extends Found<BackendRef, FindingOf<"Rule">["reason"]> {
+  /** The existing backends of the reference, including those of mirrors. */
+  readonly backends: readonly Backend[];
 }
 
-interface TranslatedRef extends Pick<RuleState, "backends" | "invalid" | "unresolved"> {
-  readonly ref: BackendRef;
-  readonly unsupported?: Finding<"Unsupported">;
-}
-
-function translateRef({ route, rule, ref, path, resolve }: RefInRule): TranslatedRef {
+function translateRef(
+  rule: HttpRouteRule,
+  ref: HttpBackendRef,
+  path: FieldPath,
+  resolve: ResolveBackend,
+): TranslatedRef {
   const { weight } = ref;
   const place: FilterPlace = { path: [...path, "filters"], before: rule.filters, kind: "backendRef" };
-  const translated = translateFilters(ref.filters, place, (reference) => resolve(route, reference));
-  const { filters, invalid } = translated;
-  const resolution = resolve(route, ref);
-  if (resolution.kind === "unresolved") {
-    const { reason, message } = resolution;
-    const unresolved = [{ reason, message, path }, ...translated.unresolved];
-    return { ref: { kind: "invalid", weight, reason: message }, backends: translated.backends, invalid, unresolved };
+  const { value: filters, backends, findings } = translateFilters(ref.filters, place, resolve);
+  const resolution = resolve(ref);
+  if (resolution.kind === "unresolved" || resolution.kind === "unusable") {
+    const { message } = resolution;
+    const unresolved = resolution.kind === "unresolved" ? [{ reason: resolution.reason, message, path }] : [];
+    return { value: { kind: "invalid", weight, reason: message }, backends, findings: [...unresolved, ...findings] };
   }
-  if (resolution.kind === "rejected") {
-    const rejected: BackendRef = { kind: "invalid", weight, reason: resolution.message };
-    return { ref: rejected, backends: translated.backends, invalid, unresolved: translated.unresolved };
-  }
-  const { backend, unsupported } = resolution;
+  const { value: backend } = resolution;
+  const limitation = resolution.kind === "resolved" ? resolution.limitation : undefined;
+  const unsupported = { reason: "Unsupported" as const, message: limitation ?? "", path };
   return {
-    ...(unsupported !== undefined && { unsupported: { reason: "Unsupported", message: unsupported, path } }),
-    ref: { kind: "backend", weight, backend: backend.key, filters },
-    backends: [backend, ...translated.backends],
-    invalid,
-    unresolved: translated.unresolved,
+    value: { kind: "backend", weight, backend: backend.key, filters },
+    backends: [backend, ...backends],
+    findings: limitation === undefined ? findings : [...findings, unsupported],
   };
 }
 

@@ -5,6 +5,7 @@ import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../../api/stat
 import type { TlsPolicyState, TlsTargetState } from "../backend/backend-tls.ts";
 import { eachObject } from "../each-object.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
+import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 import { memoised } from "../memoised.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
@@ -63,14 +64,18 @@ function conditionsOf(state: TlsPolicyState, targets: readonly TlsTargetState[])
   const { generation } = state.policy.metadata;
   const rejected = targets.flatMap(({ rejection }) => rejection ?? []);
   const holds = rejected.length < targets.length;
-  const message = joinMessages([{ message: "policy is accepted" }, ...rejected, ...state.unsupported]);
+  const message = joinMessages([
+    { message: "policy is accepted" },
+    ...rejected,
+    ...findingsWithoutEffect("BackendTLSPolicy", state.findings),
+  ]);
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
     conditionFrom(
       { type: "Accepted", reason: "Accepted", message },
-      [...(holds ? [] : rejected), ...state.rejections],
+      [...(holds ? [] : rejected), ...findingsOf("BackendTLSPolicy", "Accepted", state.findings)],
       generation,
     ),
-    conditionFrom(resolved, state.unresolved, generation),
+    conditionFrom(resolved, findingsOf("BackendTLSPolicy", "ResolvedRefs", state.findings), generation),
   ];
 }

@@ -1,16 +1,20 @@
 /** Errors that translation finds in a resource, for its conditions and for problems. */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { FieldPath } from "../../api/issue.ts";
-import type { ResourceKey } from "../../api/resource.ts";
-import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
 import type { Condition } from "../../api/status.ts";
 
 /** An error of a resource. */
 export interface Finding<Reason extends string = string> {
   readonly reason: Reason;
   readonly message: string;
-  /** The invalid field. */
+  /** The invalid field; empty for the whole object. */
   readonly path: FieldPath;
+}
+
+/** The result of a step, with the errors of the resources that it has read. */
+export interface Found<T, Reason extends string> {
+  readonly value: T;
+  readonly findings: readonly Finding<Reason>[];
 }
 
 /** For an object without listeners, which represents one that the parser rejected. */
@@ -47,9 +51,4 @@ export function observed(generation: number | undefined): { readonly observedGen
 /** Joins messages to one of bounded length. Equal messages occur once. */
 export function joinMessages(findings: readonly { readonly message: string }[]): string {
   return joinSome(findings.map(({ message }) => message));
-}
-
-/** The findings of one resource as problems. */
-export function problemsFrom(resource: ResourceKey, findings: readonly Finding[]): readonly ResourceProblem[] {
-  return findings.map(({ path, message }) => resourceProblem(resource, path, message));
 }

@@ -1,6 +1,7 @@
 /** The status of Gateways. */
 import type { GatewayCondition, GatewayStatus } from "../../api/status.ts";
-import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import { conditionFrom, joinMessages, observed } from "./finding.ts";
+import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { isAttachedSet } from "../listener/listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
@@ -25,40 +26,44 @@ export function gatewayStatus(state: GatewayState, routes: RoutesByListener): Ga
 }
 
 /** An invalid listener does not affect the others. A Gateway is rejected if all are invalid. */
-function acceptedCondition({ gateway, listeners, rejections, unsupported }: GatewayState): GatewayCondition {
+function acceptedCondition({ gateway, listeners, findings }: GatewayState): GatewayCondition {
   const { generation } = gateway.metadata;
-  const rejected = listeners.filter((listener) => listener.rejections.length > 0);
-  const notValid = rejected.map(({ listener, rejections: why }) => ({
-    reason: "ListenersNotValid" as const,
-    message: `listener ${listener.name}: ${joinMessages(why)}`,
-    path: [],
-  }));
+  const rejections = findingsOf("Gateway", "Accepted", findings);
+  const unsupported = findingsWithoutEffect("Gateway", findings);
+  const notValid = listeners.flatMap((state) => {
+    const why = findingsOf("Listener", "Accepted", state.findings);
+    if (why.length === 0) return [];
+    const message = `listener ${state.listener.name}: ${joinMessages(why)}`;
+    return [{ reason: "ListenersNotValid" as const, message, path: [], isServable: state.isServable }];
+  });
   const message = joinMessages([{ message: "Gateway is accepted" }, ...unsupported]);
-  if (rejections.length > 0 || !listeners.some((each) => each.rejections.length === 0 || each.isServable)) {
+  const hasListener = notValid.length < listeners.length || notValid.some(({ isServable }) => isServable);
+  if (rejections.length > 0 || !hasListener) {
     return conditionFrom({ type: "Accepted", reason: "Accepted", message }, [...rejections, ...notValid], generation);
   }
-  if (rejected.length === 0) {
+  if (notValid.length === 0) {
     return { type: "Accepted", status: "True", reason: "Accepted", message, ...observed(generation) };
   }
   const partly = joinMessages([...notValid, ...unsupported]);
   return { type: "Accepted", status: "True", reason: "ListenersNotValid", message: partly, ...observed(generation) };
 }
 
-function programmedCondition({ gateway, listeners: own, sets, unusableAddresses }: GatewayState): GatewayCondition {
+function programmedCondition({ gateway, listeners: own, sets, findings }: GatewayState): GatewayCondition {
   const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
-  const findings: Finding<"AddressNotUsable" | "Invalid">[] = [...unusableAddresses];
-  if (!listeners.some(({ isProgrammed }) => isProgrammed)) {
-    findings.push({ reason: "Invalid", message: "no listener is programmed", path: [] });
-  }
   const programmed = listeners.filter(({ isProgrammed }) => isProgrammed).length;
+  const none = { reason: "Invalid" as const, message: "no listener is programmed", path: [] };
   const message = `${programmed} of ${listeners.length} listeners are programmed`;
-  return conditionFrom({ type: "Programmed", reason: "Programmed", message }, findings, gateway.metadata.generation);
+  return conditionFrom(
+    { type: "Programmed", reason: "Programmed", message },
+    [...findingsOf("Gateway", "Programmed", findings), ...(programmed === 0 ? [none] : [])],
+    gateway.metadata.generation,
+  );
 }
 
-function resolvedCondition({ gateway, clientCertificate }: GatewayState): readonly GatewayCondition[] {
+function resolvedCondition({ gateway, findings }: GatewayState): readonly GatewayCondition[] {
   if (gateway.spec.tls?.backend?.clientCertificateRef === undefined) return [];
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
-  return [conditionFrom(resolved, clientCertificate.unresolved, gateway.metadata.generation)];
+  return [conditionFrom(resolved, findingsOf("Gateway", "ResolvedRefs", findings), gateway.metadata.generation)];
 }
 
 /** Returns a condition that is only present with status True. */

@@ -1,6 +1,7 @@
 /** The status of ListenerSets and their listeners. */
 import type { ListenerSetCondition, ListenerSetStatus } from "../../api/status.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
+import { findingsOf } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { isAttachedSet, type ListenerSetState } from "../listener/listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
@@ -49,7 +50,8 @@ interface SetFault {
 }
 
 function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
-  const { rejection, listeners } = state;
+  const { findings, listeners } = state;
+  const [rejection] = findings;
   if (rejection !== undefined) {
     const { reason, message } = rejection;
     return [{ accepted: reason, programmed: reason === "ParentNotAccepted" ? "ParentNotProgrammed" : reason, message }];
@@ -57,7 +59,9 @@ function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] 
   if (!isAttachedSet(state)) {
     const reason = "ListenersNotValid";
     const invalid = listeners.filter(({ isServable }) => !isServable);
-    return invalid.map(({ listener, rejections, unresolved }) => {
+    return invalid.map(({ listener, findings: ofListener }) => {
+      const rejections = findingsOf("Listener", "Accepted", ofListener);
+      const unresolved = findingsOf("Listener", "ResolvedRefs", ofListener);
       const message = `listener ${listener.name}: ${joinMessages([...rejections, ...unresolved])}`;
       return { accepted: reason, programmed: reason, message };
     });

@@ -1,6 +1,7 @@
 /** The status of listeners, of Gateways and of ListenerSets. */
 import type { ConflictReason, ListenerCondition, ListenerRejection, ListenerStatus } from "../../api/status.ts";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "../listener/listeners.ts";
 import type { RoutesByListener } from "../route/routes.ts";
@@ -17,22 +18,26 @@ export function listenerStatus(state: ListenerState, gateway: GatewayState, rout
 
 function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
   const { generation } = state.owner.metadata;
-  const message = joinMessages([{ message: "listener is accepted" }, ...state.unsupported]);
+  const { findings } = state;
+  const rejections = findingsOf("Listener", "Accepted", findings);
+  const unsupported = findingsWithoutEffect("Listener", findings);
+  const message = joinMessages([{ message: "listener is accepted" }, ...unsupported]);
   const accepted = { type: "Accepted", reason: "Accepted", message } as const;
   const programmed = { type: "Programmed", reason: "Programmed", message: "listener is programmed" } as const;
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return [
-    conditionFrom(accepted, state.rejections, generation),
-    conditionFrom(programmed, programmingFindings(state, gateway), generation),
-    conditionFrom(resolved, state.unresolved, generation),
-    conflicted(state.rejections, generation),
+    conditionFrom(accepted, rejections, generation),
+    conditionFrom(programmed, programmingFindings(state, rejections, gateway), generation),
+    conditionFrom(resolved, findingsOf("Listener", "ResolvedRefs", findings), generation),
+    conflicted(rejections, generation),
     ...overlapping(state, generation),
   ];
 }
 
 /** Returns why a listener is not in the snapshot: its own errors, or those of its Gateway. */
 function programmingFindings(
-  { rejections, isProgrammed, listener, tls }: ListenerState,
+  { isProgrammed, listener, tls }: ListenerState,
+  rejections: readonly Finding<ListenerRejection>[],
   gateway: GatewayState,
 ): readonly Finding<"Invalid" | ConflictReason>[] {
   if (isProgrammed) return [];
@@ -45,11 +50,14 @@ function programmingFindings(
   if (listener.protocol === "HTTPS" && tls === undefined) {
     return [{ reason: "Invalid", message: "it has no valid certificate", path: [] }];
   }
-  const fault = gateway.rejections.length > 0 ? "is not accepted" : "has no usable address";
+  const fault = gateway.isAccepted ? "has no usable address" : "is not accepted";
   return [{ reason: "Invalid", message: `its Gateway ${fault}`, path: [] }];
 }
 
-function conflicted(rejections: ListenerState["rejections"], generation: number | undefined): ListenerCondition {
+function conflicted(
+  rejections: readonly Finding<ListenerRejection>[],
+  generation: number | undefined,
+): ListenerCondition {
   for (const { reason, message } of rejections) {
     if (isConflict(reason)) return { type: "Conflicted", status: "True", reason, message, ...observed(generation) };
   }

@@ -26,7 +26,7 @@ function acceptedCondition(state: PolicyState): PolicyCondition {
   if (state.policy.isRejected === true) {
     return { type: "Accepted", status: "False", reason: "Invalid", message: rejectedMessage, ...generation };
   }
-  const findings = state.global?.findings ?? [];
+  const { findings } = state;
   if (findings.length === 0) {
     return { type: "Accepted", status: "True", reason: "Valid", message: "policy is accepted", ...generation };
   }
@@ -39,9 +39,12 @@ function acceptedCondition(state: PolicyState): PolicyCondition {
   return { type: "Accepted", status: "True", reason: "PartiallyValid", message, ...generation };
 }
 
-function attachedCondition(state: PolicyState, { unattached }: TargetState): PolicyCondition {
+function attachedCondition(state: PolicyState, { rejection }: TargetState): PolicyCondition {
   const generation = observed(state.policy.metadata.generation);
-  if (unattached !== undefined) return { type: "Attached", status: "False", ...unattached, ...generation };
+  if (rejection !== undefined) {
+    const { reason, message } = rejection;
+    return { type: "Attached", status: "False", reason, message, ...generation };
+  }
   const parts = enforcedParts(state);
   if (parts.length === 0) {
     const message = unenforcedMessage(state);

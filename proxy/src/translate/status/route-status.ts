@@ -1,14 +1,16 @@
 /** The status of HTTPRoutes, with an entry per parent of this controller. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../../api/names.ts";
-import type { NotAcceptedReason, RouteCondition, RouteStatus } from "../../api/status.ts";
+import type { InvalidRuleReason, NotAcceptedReason, RouteCondition, RouteStatus } from "../../api/status.ts";
 import type { ParentState } from "../route/attachment.ts";
 import { eachObject } from "../each-object.ts";
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
+import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import { nameKey } from "../index/object-names.ts";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { routeOf, type RouteState } from "../route/routes.ts";
+import type { RuleState } from "../route/rules.ts";
 
 /** Returns a status for each route, which may have several states. */
 export function* routeStatuses(states: readonly RouteState[], conflicts: ResolvedConflicts): Steps<RouteStatus[]> {
@@ -33,7 +35,12 @@ function parentStatuses(state: RouteState, conflicts: ResolvedConflicts): RouteS
 /** Returns why a parent does not accept the route. No parent accepts a route without a valid rule. */
 function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
   if (parent.rejection !== undefined) return [parent.rejection];
-  return state.isSupported ? [] : state.rules.flatMap(({ invalid }) => invalid);
+  return state.isSupported ? [] : state.rules.flatMap(rejectionsOf);
+}
+
+/** Returns why a rule is not served. */
+function rejectionsOf({ findings }: RuleState): readonly Finding<InvalidRuleReason>[] {
+  return findingsOf("Rule", "Accepted", findings);
 }
 
 /** The same condition for all parents, since a route has up to 256 references. */
@@ -41,7 +48,7 @@ function resolvedCondition({ route, rules }: RouteState): RouteCondition {
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return conditionFrom(
     resolved,
-    rules.flatMap(({ unresolved }) => unresolved),
+    rules.flatMap(({ findings }) => findingsOf("Rule", "ResolvedRefs", findings)),
     route.metadata.generation,
   );
 }
@@ -49,16 +56,19 @@ function resolvedCondition({ route, rules }: RouteState): RouteCondition {
 function routeConditions(state: RouteState, parent: ParentState, resolved: RouteCondition): readonly RouteCondition[] {
   const { generation } = state.route.metadata;
   const findings = acceptanceFindings(state, parent);
-  const unsupported = state.rules.flatMap((rule) => rule.unsupported);
+  const unsupported = state.rules.flatMap((rule) => findingsWithoutEffect("Rule", rule.findings));
   const message = joinMessages([...servingMessage(parent), ...unsupported]);
   const conditions: RouteCondition[] = [
     conditionFrom({ type: "Accepted", reason: "Accepted", message }, findings, generation),
     resolved,
   ];
-  const invalidRules = state.rules.flatMap(({ invalid }, index) => (invalid.length === 0 ? [] : [{ invalid, index }]));
+  const invalidRules = state.rules.flatMap((rule, index) => {
+    const rejections = rejectionsOf(rule);
+    return rejections.length === 0 ? [] : [{ rejections, index }];
+  });
   if (findings.length === 0 && invalidRules.length > 0) {
     // The API requires this prefix for rules that are not served, which includes responses with 500.
-    const rules = invalidRules.map(({ invalid, index }) => `${index} (${joinMessages(invalid)})`).join(", ");
+    const rules = invalidRules.map(({ rejections, index }) => `${index} (${joinMessages(rejections)})`).join(", ");
     const dropped = `Dropped Rule ${rules}: requests that match it get 500`;
     conditions.push({
       type: "PartiallyInvalid",

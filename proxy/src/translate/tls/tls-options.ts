@@ -5,15 +5,9 @@
 import type { FieldPath } from "../../api/issue.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { AlpnProtocol, ListenerTls, TlsVersion } from "../../ir/snapshot.ts";
-import type { Finding } from "../status/finding.ts";
+import type { Finding, Found } from "../status/finding.ts";
 
 export type TlsOptions = Pick<ListenerTls, "minVersion" | "maxVersion" | "ciphers" | "protocols">;
-
-export interface ResolvedOptions {
-  readonly options: TlsOptions;
-  readonly rejections: readonly Finding<"UnsupportedValue">[];
-  readonly unsupported: readonly Finding<"Unsupported">[];
-}
 
 const versions: Readonly<Record<string, TlsVersion>> = { "1.2": "TLSv1.2", "1.3": "TLSv1.3" };
 
@@ -40,8 +34,15 @@ const accepted = {
 /** The accepted keys. */
 const tlsOptionKeys: readonly string[] = Object.keys(accepted).map((key) => `${proxyGroup}/${key}`);
 
-/** @param path of the options. */
-export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path: FieldPath): ResolvedOptions {
+/**
+ * Reads the options of a listener; undefined if one is invalid.
+ *
+ * @param path of the options.
+ */
+export function resolveTlsOptions(
+  texts: Readonly<Record<string, string>>,
+  path: FieldPath,
+): Found<TlsOptions | undefined, "UnsupportedValue" | "Unsupported"> {
   const rejections: Finding<"UnsupportedValue">[] = [];
   const reject = (key: string, message: string) => {
     rejections.push({ reason: "UnsupportedValue", message, path: [...path, key] });
@@ -62,7 +63,7 @@ export function resolveTlsOptions(texts: Readonly<Record<string, string>>, path:
   if (minVersion > maxVersion) reject(`${proxyGroup}/min-tls-version`, "min-tls-version is above max-tls-version");
   const unsupported = unknownKeys(texts, path, reject);
   const options = { minVersion, maxVersion, protocols: alpn, ...(ciphers !== undefined && { ciphers }) };
-  return { options, rejections, unsupported };
+  return { value: rejections.length === 0 ? options : undefined, findings: [...rejections, ...unsupported] };
 }
 
 function unknownKeys(

@@ -9,19 +9,16 @@ import type { FieldPath } from "../../../api/issue.ts";
 import type { InvalidRuleReason, UnresolvedReason } from "../../../api/status.ts";
 import type { Filter } from "../../../ir/filter.ts";
 import type { Backend } from "../../../ir/snapshot.ts";
-import type { Finding } from "../../status/finding.ts";
-import type { Resolution } from "../../backend/service-backend.ts";
+import type { Finding, Found } from "../../status/finding.ts";
+import type { BackendResolution } from "../../backend/service-backend.ts";
 import { translateFilter } from "./filter.ts";
 import { repeatedHeaders } from "./header-modifier.ts";
 import { resolveMirror, translateRequestMirror } from "./request-mirror.ts";
 
-export interface TranslatedFilters {
-  readonly filters: readonly Filter[];
+/** The filters of a rule or a backendRef. A rule with an invalid filter is not served. */
+export interface TranslatedFilters extends Found<readonly Filter[], InvalidRuleReason | UnresolvedReason> {
   /** The backends of mirrors. */
   readonly backends: readonly Backend[];
-  /** Why the rule is not served; empty if it is. */
-  readonly invalid: readonly Finding<InvalidRuleReason>[];
-  readonly unresolved: readonly Finding<UnresolvedReason>[];
 }
 
 export interface FilterPlace {
@@ -34,32 +31,31 @@ export interface FilterPlace {
 export function translateFilters(
   filters: readonly HttpRouteFilter[],
   place: FilterPlace,
-  resolve: (ref: BackendReference) => Resolution,
+  resolve: (ref: BackendReference) => BackendResolution,
 ): TranslatedFilters {
   const served: Filter[] = [];
   const backends: Backend[] = [];
-  const invalid: Finding<InvalidRuleReason>[] = [];
-  const unresolved: Finding<UnresolvedReason>[] = [];
+  const findings: Finding<InvalidRuleReason | UnresolvedReason>[] = [];
   filters.forEach((filter, index) => {
     const path = [...place.path, index];
-    invalid.push(...faults(filter, filters, { ...place, path }));
+    findings.push(...faults(filter, filters, { ...place, path }));
     if (filter.type === "RequestMirror") {
       const resolution = resolveMirror(filter.requestMirror, resolve);
       if (resolution.kind === "unresolved") {
         const { reason, message } = resolution;
-        unresolved.push({ reason, message, path: [...path, "requestMirror", "backendRef"] });
+        findings.push({ reason, message, path: [...path, "requestMirror", "backendRef"] });
         return;
       }
       // A copy must not be sent without TLS either. The status of the BackendTLSPolicy has the error.
-      if (resolution.kind === "rejected") return;
-      backends.push(resolution.backend);
-      served.push(translateRequestMirror(filter.requestMirror, resolution.backend.key));
+      if (resolution.kind === "unusable") return;
+      backends.push(resolution.value);
+      served.push(translateRequestMirror(filter.requestMirror, resolution.value.key));
       return;
     }
     const translated = translateFilter(filter);
     if (translated !== undefined) served.push(translated);
   });
-  return { filters: served, backends, invalid, unresolved };
+  return { value: served, backends, findings };
 }
 
 /** Returns the errors of a filter at its place. */

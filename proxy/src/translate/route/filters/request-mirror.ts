@@ -2,7 +2,7 @@
 import type { BackendReference, RequestMirror } from "../../../api/http-route-filter.ts";
 import type { Filter } from "../../../ir/filter.ts";
 import type { BackendKey } from "../../../ir/snapshot.ts";
-import type { Resolution } from "../../backend/service-backend.ts";
+import type { BackendResolution } from "../../backend/service-backend.ts";
 
 export function translateRequestMirror({ percent, fraction }: RequestMirror, backend: BackendKey): Filter {
   const { numerator, denominator } = fraction ?? { numerator: percent ?? 100, denominator: 100 };
@@ -10,10 +10,13 @@ export function translateRequestMirror({ percent, fraction }: RequestMirror, bac
 }
 
 /** A provider would bill unread responses, so an `ai` Backend gets no mirrored requests. */
-export function resolveMirror(mirror: RequestMirror, resolve: (ref: BackendReference) => Resolution): Resolution {
+export function resolveMirror(
+  mirror: RequestMirror,
+  resolve: (ref: BackendReference) => BackendResolution,
+): BackendResolution {
   const resolution = resolve(mirror.backendRef);
-  if (resolution.kind !== "resolved" || resolution.backend.ai === undefined) return resolution;
-  const { namespace, name } = resolution.backend;
+  if (resolution.kind !== "resolved" || resolution.value.ai === undefined) return resolution;
+  const { namespace, name } = resolution.value;
   const message = `Backend ${namespace}/${name} is an LLM provider, which takes no mirrored requests`;
   return { kind: "unresolved", reason: "InvalidKind", message };
 }

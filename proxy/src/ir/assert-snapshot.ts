@@ -1,0 +1,132 @@
+/**
+ * The invariants of a snapshot that its types do not express. A worker relies on them when it compiles a snapshot, where an
+ * error would affect every listener of a port. `translate` keeps them; a violation is an error of this project, not of a
+ * user.
+ */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { Filter } from "./filter.ts";
+import type { GlobalLimit } from "./global-limit.ts";
+import type { LocalLimit } from "./limit.ts";
+import type { Backend, Bind, Listener, RouteRule, Snapshot } from "./snapshot.ts";
+
+/** A violated invariant, with its place. */
+export class SnapshotError extends Error {
+  override readonly name = "SnapshotError";
+}
+
+/**
+ * Asserts the invariants. A step for each listener and backend.
+ *
+ * @throws `SnapshotError` for the first violation.
+ */
+export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "backends">): Steps<void> {
+  for (const [key, backend] of Object.entries(backends)) {
+    assertBackend(key, backend);
+    yield;
+  }
+  const keys = new Set(Object.keys(backends));
+  // Rules and limits are shared by the listeners of a Gateway, and each is asserted once.
+  const seen = new Set<object>();
+  const sockets = new Set<string>();
+  for (const bind of binds) {
+    const socket = `${bind.address ?? "*"}:${bind.port}`;
+    assert(!sockets.has(socket), socket, "occurs in two binds");
+    sockets.add(socket);
+    yield* assertBind(bind, socket, keys, seen);
+  }
+}
+
+function* assertBind(
+  { port, listeners }: Bind,
+  socket: string,
+  backends: ReadonlySet<string>,
+  seen: Set<object>,
+): Steps<void> {
+  assert(isPort(port), socket, "has a port that is not in 1..65535");
+  assert(listeners.length > 0, socket, "has no listener");
+  assert(new Set(listeners.map(({ key }) => key)).size === listeners.length, socket, "has a listener twice");
+  assert(new Set(listeners.map(({ hostname }) => hostname)).size === listeners.length, socket, "has a host name twice");
+  const protocols = new Set(listeners.map(({ protocol }) => protocol));
+  assert(protocols.size === 1, socket, "has listeners with TLS and without");
+  for (const listener of listeners) {
+    assertListener(listener);
+    for (const { key, rules } of listener.routes) {
+      if (seen.has(rules)) continue;
+      seen.add(rules);
+      assert(new Set(rules.map((rule) => rule.key)).size === rules.length, key, "has two rules with one key");
+      for (const rule of rules) assertRule(rule, backends, seen);
+    }
+    yield;
+  }
+}
+
+function assertListener({ key, protocol, tls, hostname, routes }: Listener): void {
+  assert((protocol === "HTTPS") === (tls !== undefined), key, `has protocol ${protocol} and other TLS settings`);
+  assert(tls === undefined || tls.certificates.length > 0, key, "has TLS without a certificate");
+  const authorities = tls?.clientValidation?.authorities;
+  assert(authorities === undefined || authorities.length > 0, key, "validates clients without an authority");
+  assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
+  assert(new Set(routes.map((route) => route.key)).size === routes.length, key, "has a route twice");
+}
+
+function assertRule(rule: RouteRule, backends: ReadonlySet<string>, seen: Set<object>): void {
+  const { key, filters, backendRefs, limits, globalLimits = [] } = rule;
+  // A rule loses the matches that exceed a bound, and responds with 500 to the others.
+  assert(rule.matches.length > 0 || backendRefs.length === 0, key, "has backends and no match");
+  assertMirrors(filters, key, backends);
+  for (const ref of backendRefs) {
+    assert(Number.isSafeInteger(ref.weight) && ref.weight >= 0, key, "has a weight that is not a whole number");
+    if (ref.kind === "invalid") continue;
+    assert(backends.has(ref.backend), key, `refers to backend ${ref.backend}, which is not in the snapshot`);
+    assertMirrors(ref.filters, key, backends);
+  }
+  for (const limit of limits) assertOnce(limit, seen, () => assertLocal(limit, key));
+  for (const limit of globalLimits) assertOnce(limit, seen, () => assertGlobal(limit, key));
+}
+
+function assertOnce(limit: object, seen: Set<object>, assertLimit: () => void): void {
+  if (seen.has(limit)) return;
+  seen.add(limit);
+  assertLimit();
+}
+
+function assertMirrors(filters: readonly Filter[], key: string, backends: ReadonlySet<string>): void {
+  for (const filter of filters) {
+    if (filter.kind !== "RequestMirror") continue;
+    assert(backends.has(filter.backend), key, `mirrors to ${filter.backend}, which is not in the snapshot`);
+  }
+}
+
+function assertLocal({ counter, amount, burst, counts, unitCount = 1 }: LocalLimit, key: string): void {
+  assert(Number.isSafeInteger(amount) && amount >= 1, key, `has limit ${counter} with amount ${amount}`);
+  assert(Number.isSafeInteger(burst) && burst >= 0, key, `has limit ${counter} with burst ${burst}`);
+  assert(counts === "requests" || burst === 0, key, `has limit ${counter} of tokens with a burst`);
+  assert(unitCount >= 1, key, `has limit ${counter} with a window of ${unitCount} units`);
+}
+
+function assertGlobal({ id, timeoutMs, descriptors, fallback }: GlobalLimit, key: string): void {
+  assert(timeoutMs >= 1, key, `has global limit ${id} with a timeout of ${timeoutMs} ms`);
+  assert(descriptors.length > 0, key, `has global limit ${id} without a descriptor`);
+  for (const { index, entries } of descriptors) {
+    assert(entries.length > 0, key, `has global limit ${id} with descriptor ${index} without an entry`);
+  }
+  for (const limit of fallback) assertLocal(limit, key);
+}
+
+function assertBackend(key: string, backend: Backend): void {
+  assert(key === backend.key, key, `is the key of backend ${backend.key}`);
+  for (const { host, port } of backend.endpoints) {
+    assert(host !== "" && isPort(port), key, `has endpoint ${host}:${port}`);
+  }
+  const authorities = backend.tls?.authorities;
+  assert(authorities === undefined || authorities.length > 0, key, "validates servers without an authority");
+}
+
+function isPort(port: number): boolean {
+  return Number.isInteger(port) && port >= 1 && port <= 65_535;
+}
+
+/** @param violation follows the place in a sentence. */
+function assert(holds: boolean, place: string, violation: string): void {
+  if (!holds) throw new SnapshotError(`snapshot: ${place} ${violation}`);
+}

@@ -1,0 +1,122 @@
+/**
+ * The result of a reference, and the resolution of references to Secrets and ConfigMaps. Permission is decided before
+ * anything of the referent is read, so that the result reveals nothing of another namespace.
+ */
+import { renderKey, type ResourceKey } from "../../api/resource.ts";
+import type { ConfigMap } from "../../api/config-map.ts";
+import type { Secret } from "../../api/secret.ts";
+import type { TranslationContext } from "../context.ts";
+import { nameKey } from "../index/object-names.ts";
+import type { Held } from "../tls/credentials.ts";
+import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner-references.ts";
+import { type Referent, referrerOf } from "./reference-grants.ts";
+
+/** The referent, or why there is none. `message` is a sentence that names the referent. */
+export type Resolution<T, Reason extends string> =
+  | {
+      readonly kind: "resolved";
+      readonly value: T;
+      /** Which part of the referent is not used; absent if all of it is. */
+      readonly limitation?: string;
+    }
+  /** The referent is malformed; this is its previous content. */
+  | { readonly kind: "previous"; readonly value: T; readonly reason: Reason; readonly message: string }
+  | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
+
+/** A reference to an object in the namespace of the referring one, or in another. */
+interface NameReference {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+/**
+ * Resolves a reference of a Gateway or ListenerSet to a Secret.
+ *
+ * @param read returns the value of the Secret.
+ * @param reason of a Secret that is missing or malformed.
+ */
+export function resolveSecret<T, Reason extends string>(
+  context: TranslationContext,
+  from: ListenerOwner,
+  ref: NameReference,
+  read: (secret: Secret) => Held<T>,
+  reason: Reason,
+): Resolution<T, Reason | "RefNotPermitted"> {
+  const { namespace = from.metadata.namespace, name } = ref;
+  const rejection = rejectionOf(context, from, { kind: "Secret", namespace, name }, reason);
+  return rejection ?? readSecret(context, namespace, name, read, reason);
+}
+
+/** As `resolveSecret`, for a ConfigMap. */
+export function resolveConfigMap<T, Reason extends string>(
+  context: TranslationContext,
+  from: ListenerOwner,
+  ref: NameReference,
+  read: (configMap: ConfigMap) => Held<T>,
+  reason: Reason,
+): Resolution<T, Reason | "RefNotPermitted"> {
+  const { namespace = from.metadata.namespace, name } = ref;
+  const rejection = rejectionOf(context, from, { kind: "ConfigMap", namespace, name }, reason);
+  return rejection ?? readConfigMap(context, namespace, name, read, reason);
+}
+
+/** Resolves a reference to a Secret in the namespace of the referring object, which needs no permission. */
+export function readSecret<T, Reason extends string>(
+  context: TranslationContext,
+  namespace: string,
+  name: string,
+  read: (secret: Secret) => Held<T>,
+  reason: Reason,
+): Resolution<T, Reason> {
+  const secret = context.index.secrets.get(`${namespace}/${name}`);
+  return resolved(context, renderKey("Secret", namespace, name), secret && read(secret), reason);
+}
+
+/** As `readSecret`, for a ConfigMap. */
+export function readConfigMap<T, Reason extends string>(
+  context: TranslationContext,
+  namespace: string,
+  name: string,
+  read: (configMap: ConfigMap) => Held<T>,
+  reason: Reason,
+): Resolution<T, Reason> {
+  const configMap = context.index.configMaps.get(`${namespace}/${name}`);
+  return resolved(context, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
+}
+
+/** @param held undefined if there is no object. */
+function resolved<T, Reason extends string>(
+  { unreadable }: TranslationContext,
+  key: ResourceKey,
+  held: Held<T> | undefined,
+  reason: Reason,
+): Resolution<T, Reason> {
+  if (held?.kind === "read") return { kind: "resolved", value: held.value };
+  if (held?.kind === "previous") {
+    return { kind: "previous", value: held.value, reason, message: `${key} ${held.fault}` };
+  }
+  const absence = unreadable.has(key)
+    ? "must not be read: the verbs list and watch are not permitted"
+    : "does not exist";
+  return { kind: "unresolved", reason, message: `${key} ${held?.fault ?? absence}` };
+}
+
+/** Returns why a referent is not read; undefined if it is. */
+function rejectionOf<Reason extends string>(
+  { index }: TranslationContext,
+  owner: ListenerOwner,
+  to: Omit<Referent, "group">,
+  reason: Reason,
+) {
+  const { kind, namespace, name } = to;
+  if (!index.isPermitted(referrerOf(owner), { group: "", ...to })) return notPermitted(to);
+  if (isWithinBound(owner, kind, `${namespace}/${name}`)) return undefined;
+  const message = `${renderKey(kind, namespace, name)} is not read: ${owner.kind} ${nameKey(owner)} refers to more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`;
+  return { kind: "unresolved", reason, message } as const;
+}
+
+/** Returns the result of a reference without a ReferenceGrant. The message does not reveal whether the referent exists. */
+export function notPermitted({ kind, namespace, name }: Omit<Referent, "group">) {
+  const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
+  return { kind: "unresolved", reason: "RefNotPermitted", message } as const;
+}

@@ -1,0 +1,52 @@
+/** The statuses of all objects that this controller reports on. */
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { Statuses } from "../../api/status.ts";
+import type { TranslationContext } from "../context.ts";
+import { eachObject } from "../each-object.ts";
+import { gatewayClassStatuses } from "../gateway/gateway-classes.ts";
+import type { GatewayState } from "../gateway/gateways.ts";
+import { compareText } from "../index/object-names.ts";
+import type { ResolvedConflicts } from "../route/route-conflicts.ts";
+import type { RoutesByListener } from "../route/routes.ts";
+import { backendStatus } from "./backend-status.ts";
+import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
+import { gatewayStatus } from "./gateway-status.ts";
+import { listenerSetStatus } from "./listener-set-status.ts";
+import { policyStatus } from "./policy-status.ts";
+import type { ResolvedStates } from "./problems.ts";
+import { routeStatuses } from "./route-status.ts";
+
+/** Returns the statuses, those of each kind sorted by namespace and name. A step for each object. */
+export function* statusesOf(
+  { index, environment }: TranslationContext,
+  { gateways, routes, tlsPolicies, policies, backends }: ResolvedStates,
+  attached: RoutesByListener,
+  conflicts: ResolvedConflicts,
+): Steps<Statuses> {
+  const users = yield* gatewaysByService(routes, index.isPermitted);
+  const ofSets = yield* eachObject(gateways, gatewayOf, (state) =>
+    state.sets.map((set) => listenerSetStatus(set, state, attached)),
+  );
+  const ofTlsPolicies = yield* eachObject(tlsPolicies, policyOf, (state) => backendTlsPolicyStatus(state, users));
+  return {
+    gatewayClasses: gatewayClassStatuses(index.resources.GatewayClass, environment),
+    gateways: yield* eachObject(gateways, gatewayOf, (state) => gatewayStatus(state, attached)),
+    listenerSets: ofSets.flat().sort(byName),
+    httpRoutes: (yield* routeStatuses(routes, conflicts)).sort(byName),
+    backendTlsPolicies: ofTlsPolicies.sort(byName),
+    proxyPolicies: (yield* eachObject(policies, policyOf, policyStatus)).sort(byName),
+    backends: (yield* eachObject(backends, ({ resource }) => resource, backendStatus)).sort(byName),
+  };
+}
+
+const gatewayOf = ({ gateway }: GatewayState) => gateway;
+const policyOf = <Policy>({ policy }: { readonly policy: Policy }): Policy => policy;
+
+interface ObjectStatus {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+function byName(a: ObjectStatus, b: ObjectStatus): number {
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
+}

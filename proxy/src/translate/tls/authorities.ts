@@ -1,0 +1,36 @@
+/** References to ConfigMaps with authorities, of which one trust store may have several. */
+import { isConfigMap } from "../reference/owner-references.ts";
+import type { Resolution } from "../reference/resolution.ts";
+import type { AuthorityBudget } from "./certificates.ts";
+
+/** A reference to authorities of any kind. */
+export interface AuthorityReference {
+  readonly group: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace?: string | undefined;
+}
+
+/**
+ * Resolves a reference to the authorities of a trust store.
+ *
+ * @param wrongKind the reason for a referent that is not a ConfigMap.
+ * @param name `namespace/name` of the referent.
+ * @param resolve resolves a reference to a ConfigMap.
+ */
+export function resolveAuthorities<WrongKind extends string, Reason extends string>(
+  ref: AuthorityReference,
+  name: string,
+  budget: AuthorityBudget,
+  wrongKind: WrongKind,
+  resolve: () => Resolution<string, Reason>,
+): Resolution<string, WrongKind | Reason | "InvalidCACertificateRef"> {
+  if (!isConfigMap(ref)) {
+    const message = `kind ${ref.kind} (group "${ref.group}") contains no authorities, accepted is ConfigMap`;
+    return { kind: "unresolved", reason: wrongKind, message };
+  }
+  const resolution = resolve();
+  const rejection = resolution.kind === "unresolved" ? undefined : budget.rejection(resolution.value);
+  if (rejection === undefined) return resolution;
+  return { kind: "unresolved", reason: "InvalidCACertificateRef", message: `ConfigMap ${name} ${rejection}` };
+}
