@@ -39,14 +39,19 @@ export interface WatchOptions<T> {
   readonly onChange: () => void;
 }
 
-/** The state of a watch. After `synced`, failures do not change it, except to `absent`. */
+/**
+ * The state of a watch. Known objects stay in force in every state but `absent`.
+ * - `starting`: nothing was listed yet.
+ * - `synced`: the first list, and each later one, moves any state here. After it, failures change nothing, except that
+ *   the kind is missing several times.
+ * - `absent`: the API server does not know the kind: its CustomResourceDefinition is missing.
+ * - `forbidden`: the API server responded with 401 or 403 while the state was not `synced`.
+ */
 export type WatchState =
-  /** Not listed yet. */
   | { readonly kind: "starting" }
   | { readonly kind: "synced" }
-  /** The API server does not know the kind: its CustomResourceDefinition is missing. */
   | { readonly kind: "absent" }
-  /** This process may not list or watch the kind. */
+  /** `message` is that of the API server. */
   | { readonly kind: "forbidden"; readonly message: string };
 
 /** A running watch. */

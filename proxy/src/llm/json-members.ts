@@ -96,6 +96,7 @@ export class JsonMembers {
   #path = "";
   #before = 0;
   #valueStart = 0;
+  /** The part of the text that is kept, between its first byte and its end: the name of a member, or its value. */
   #capturing: "nothing" | "name" | "value" = "nothing";
   /** Where the captured part begins in this chunk. Its parts in earlier chunks are in `#kept`. */
   #captureFrom = 0;

@@ -10,6 +10,7 @@ import type { RejectedResource } from "../api/rejected-resource.ts";
 import { kindNames, remainsOf, type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { ObjectFaults } from "./each-object.ts";
 
+/** The value of the function, without the objects that make it throw. */
 export interface Contained<T> {
   readonly value: T;
   /** Omitted objects, for their status; empty if nothing threw. */

@@ -4,6 +4,7 @@ import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
 import type { Finding } from "./status/finding.ts";
 
+/** The properties of the processes that serve the Gateways. */
 export interface Environment {
   /**
    * Each Gateway has its own pods. They share no port, their proxies listen at every address of the pod, and the Service
@@ -43,4 +44,5 @@ export function isRejectedClass(owner: Gateway | GatewayClass): boolean {
   return owner.kind === "GatewayClass" && owner.spec.isRejected === true;
 }
 
+/** The message for a GatewayClass that the parser rejected. */
 export const rejectedClassMessage = "the current version is invalid, and no valid version is known";

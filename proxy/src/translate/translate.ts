@@ -24,6 +24,7 @@ import { problemsOf } from "./status/problems.ts";
 import { statusesOf } from "./status/statuses.ts";
 import type { SoundCredentials } from "./tls/credentials.ts";
 
+/** The binds and backends to serve, and everything to report. */
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   /** Kubernetes mode writes them to the API server, file mode logs them. */
   readonly statuses: Statuses;

@@ -27,6 +27,7 @@ export interface TlsTargetState {
   readonly rejection: Finding<"Conflicted" | "TargetNotFound" | "Invalid"> | undefined;
 }
 
+/** A BackendTLSPolicy with its targets and its validation. */
 export interface TlsPolicyState {
   readonly policy: BackendTlsPolicy;
   /** In the order of the targetRefs. */
@@ -43,6 +44,7 @@ export type ServiceTls =
   | { readonly kind: "tls"; readonly tls: UpstreamTls }
   | { readonly kind: "rejected"; readonly message: string };
 
+/** All policies, and the TLS of each Service. */
 export interface ResolvedTlsPolicies {
   /** Oldest first. */
   readonly policies: readonly TlsPolicyState[];

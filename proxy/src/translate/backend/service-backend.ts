@@ -23,7 +23,9 @@ export type BackendResolution =
  */
 const http2Protocols: readonly string[] = ["kubernetes.io/h2c", "grpc"];
 
+/** The TLS of Services, and the budgets of their endpoints. */
 export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
+  /** Returns why the proxy does not connect to an endpoint; such endpoints are left out. */
   readonly addressDenial: AddressDenial;
   /** The budget for endpoints, counted for each port. */
   readonly endpointBudget: FairBudget;
@@ -165,6 +167,7 @@ function usableEndpoints(
   return ready.endpoints.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most, mayRead);
 }
 
+/** Whether an endpoint serves requests (`EndpointConditions.ready`). */
 export function isReady({ conditions }: SliceEndpoint): boolean {
   return conditions.ready;
 }

@@ -8,6 +8,7 @@ import { conditionFrom } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import { compareText } from "../index/object-names.ts";
 
+/** Whose Gateway it is, by its class. */
 export type Ownership =
   | "ours"
   /** Another controller's. */

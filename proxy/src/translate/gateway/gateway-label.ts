@@ -3,6 +3,7 @@ import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
 import { gatewayGroup } from "../../api/names.ts";
 
+/** The key of the label. */
 export const gatewayNameLabel = `${gatewayGroup}/gateway-name`;
 
 /** The maximum length of the value of a label in Kubernetes. */

@@ -23,6 +23,7 @@ import type { IsPermitted } from "../reference/reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
 import { isReady } from "../backend/service-backend.ts";
 
+/** The namespace and name of a Gateway. */
 export interface GatewayName {
   readonly namespace: string;
   readonly name: string;
@@ -39,6 +40,7 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
   return yield* scopeOf(gateway);
 }
 
+/** The acceptance of routes and ListenerSets. */
 export interface ScopeOptions {
   /**
    * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
@@ -49,6 +51,7 @@ export interface ScopeOptions {
   readonly accepted?: ReadonlySet<ParentRef> | undefined;
 }
 
+/** Returns the scope of one Gateway. Its steps divide the work. */
 export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<ResourceSet>;
 
 /** Returns the scopes of several Gateways. It reads each resource once for all of them. */

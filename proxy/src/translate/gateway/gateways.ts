@@ -36,6 +36,7 @@ export interface GatewayState {
   readonly sets: readonly ListenerSetState[];
 }
 
+/** All Gateways, and the parents that routes may name. */
 export interface ResolvedGateways {
   /** The Gateways of this controller by `namespace/name`, sorted by namespace and name. */
   readonly ours: ReadonlyMap<string, GatewayState>;

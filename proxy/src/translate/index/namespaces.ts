@@ -11,6 +11,7 @@ export type NamespaceLabels = (namespace: string) => Labels;
 /** The label that the API server sets on every namespace. In file mode, Namespace manifests are rare. */
 const nameLabel = "kubernetes.io/metadata.name";
 
+/** Returns the labels of each namespace; one without a manifest has only its name. */
 export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
   const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels]));
   const complete = new Map<string, Labels>();

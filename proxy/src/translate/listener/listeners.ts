@@ -41,6 +41,7 @@ export interface ListenerState {
   readonly isProgrammed: boolean;
 }
 
+/** A kind of routes (Gateway API `RouteGroupKind`). */
 export interface RouteKind {
   readonly group: string;
   readonly kind: string;

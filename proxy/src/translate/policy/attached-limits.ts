@@ -14,7 +14,9 @@ export const maxLimitsPerTarget = 64;
 
 /** The limits of one or more policies at a target. */
 export interface Limits {
+  /** The local limits, in the order of their policies. */
   readonly local: readonly LocalLimit[];
+  /** The global limits, in the order of their policies. */
   readonly global: readonly GlobalLimit[];
   /** The first policies (`namespace/name`) that close the target, because something that they enforce is invalid. */
   readonly closedBy: readonly string[];

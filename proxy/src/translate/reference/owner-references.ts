@@ -3,6 +3,7 @@ import type { Gateway } from "../../api/gateway.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { type Referent, type Referrer, referrerOf } from "./reference-grants.ts";
 
+/** A reference with both of its ends, as a ReferenceGrant names them. */
 export interface Reference {
   readonly from: Referrer;
   readonly to: Referent;
@@ -58,7 +59,9 @@ export function reference(
   return { from, to: { group, kind, namespace, name } };
 }
 
+/** Whether a reference names a Secret, of the core group. */
 export const isSecret = ({ group, kind }: ObjectReference) => group === "" && kind === "Secret";
+/** Whether a reference names a ConfigMap, of the core group. */
 export const isConfigMap = ({ group, kind }: ObjectReference) => group === "" && kind === "ConfigMap";
 
 function ofListeners(owner: ListenerOwner): readonly Reference[] {

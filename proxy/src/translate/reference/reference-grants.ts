@@ -9,6 +9,7 @@ import type { ReferenceGrant } from "../../api/reference-grant.ts";
 import { kinds } from "../../api/resource.ts";
 import { memoised } from "../memoised.ts";
 
+/** The end from which a reference is made (Gateway API `ReferenceGrantFrom`). The core group is empty. */
 export interface Referrer {
   readonly group: string;
   readonly kind: string;
@@ -23,6 +24,7 @@ export function referrerOf({ kind, metadata: { namespace } }: ReferringObject): 
   return { group: kinds[kind].group, kind, namespace };
 }
 
+/** The object that a reference names (Gateway API `ReferenceGrantTo`). */
 export interface Referent extends Referrer {
   readonly name: string;
 }

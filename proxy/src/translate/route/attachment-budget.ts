@@ -17,7 +17,7 @@ export const maxServedAttachments = 64_000;
 /** For all Gateways that a process validates: an attachment takes some hundred bytes. */
 export const maxValidatedAttachments = 256_000;
 
-/** Comparisons of routes with listeners in a process: each takes up to a microsecond, and is made twice. */
+/** Comparisons of routes with listeners in a process. Each is made twice. */
 export const maxComparisons = 1_000_000;
 
 /** Why a route is not attached. */

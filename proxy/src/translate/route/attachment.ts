@@ -120,6 +120,7 @@ function attachToParent(
   return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : rejected(beyond);
 }
 
+/** The listeners to which a parentRef attaches a route, or why there is none. */
 export type MatchedListeners<L extends OpenListener> =
   | { readonly kind: "attached"; readonly attachments: readonly Attachment<L>[] }
   | { readonly kind: "rejected"; readonly reason: NotAcceptedReason; readonly message: string };

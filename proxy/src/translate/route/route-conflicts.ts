@@ -66,6 +66,7 @@ export interface RouteConflicts {
   readonly unexaminedHostnames: number;
 }
 
+/** The most conflicts that operators see; further ones are counted. */
 export const maxReportedConflicts = 500;
 
 /** Maximum number of winners of a rule, over all its listeners. */
@@ -134,6 +135,7 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
 /** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */
 const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) => rule));
 
+/** The conflicts of all routes, described for the owner of each and for operators. */
 export class ResolvedConflicts {
   readonly #found: FoundConflicts;
   /** By `namespace/name`. The rules of several states of a route have the same names. */

@@ -12,6 +12,7 @@ import { nameKey, sortByAge } from "../index/object-names.ts";
 import { backendRefsOf } from "../reference/references.ts";
 import { isServed, type RuleState, translateRule } from "./rules.ts";
 
+/** A route with its parents and rules. */
 export interface RouteState {
   readonly route: HttpRoute;
   readonly parents: readonly ParentState[];
@@ -20,6 +21,7 @@ export interface RouteState {
   readonly isSupported: boolean;
 }
 
+/** All routes, and the problems with their content. */
 export interface ResolvedRoutes {
   /** Oldest first, then by namespace and name: the order in which the Gateway API prefers routes. */
   readonly routes: readonly RouteState[];
@@ -77,6 +79,7 @@ export interface AttachedRoute {
 /** Returns routes by the key of each of their listeners, in their order, each once. */
 export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
 
+/** Returns the attached routes by the key of the listener, in the order of `routes`, each route once. */
 export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesByListener> {
   const byListener = new Map<string, AttachedRoute[]>();
   yield* eachObject(routes, routeOf, (state) => {

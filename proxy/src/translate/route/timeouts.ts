@@ -3,6 +3,7 @@ import { durationMs } from "../../api/duration.ts";
 import type { HttpRouteRule } from "../../api/http-route.ts";
 import type { RetryPolicy, Timeouts } from "../../ir/snapshot.ts";
 
+/** Returns the timeouts in milliseconds. An absent one stays absent, and 0 is no timeout. */
 export function translateTimeouts({ request, backendRequest }: NonNullable<HttpRouteRule["timeouts"]>): Timeouts {
   return {
     ...(request === undefined ? {} : { requestMs: durationMs(request) }),
@@ -15,6 +16,7 @@ const defaultAttempts = 2;
 /** About the time in which a connection fails and another endpoint is tried. */
 const defaultBackoffMs = 25;
 
+/** Returns the retry policy. Default: 2 retries, a backoff of 25 ms, and no status codes. */
 export function translateRetry({ codes, attempts, backoff }: NonNullable<HttpRouteRule["retry"]>): RetryPolicy {
   return {
     codes: codes ?? [],

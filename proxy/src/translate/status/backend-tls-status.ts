@@ -18,6 +18,9 @@ const maxAncestors = 16;
 /** Returns Gateways by the Services to which their routes refer and may refer, both as `namespace/name`. */
 export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 
+/**
+ * Returns the Gateways with a route to each Service, as `namespace/name`. References without permission do not count.
+ */
 export function* gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): Steps<GatewaysByService> {
   const byService = new Map<string, Set<string>>();
   yield* eachObject(routes, routeOf, ({ route, parents }) => {
@@ -41,6 +44,7 @@ const none: ReadonlySet<string> = new Set();
 /** The Gateways of a status. A Service may have thousands of policies and as many Gateways. */
 const firstGateways = memoised((names: ReadonlySet<string>) => [...names].sort(compareText).slice(0, maxAncestors));
 
+/** Returns the status of one policy, with at most `maxAncestors` ancestors in the order of their names. */
 export function backendTlsPolicyStatus(state: TlsPolicyState, gateways: GatewaysByService): BackendTlsPolicyStatus {
   const { namespace, name } = state.policy.metadata;
   const names = new Set(state.targets.flatMap(({ service }) => firstGateways(gateways.get(service) ?? none)));

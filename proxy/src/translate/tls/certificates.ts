@@ -35,7 +35,7 @@ const maxCertificateBytes = 16 * 1024;
 /** Maximum number of name constraints, and of names of an authority. A handshake compares each with each. */
 const maxConstraints = 100;
 
-/** Maximum length of an RSA key. The time of a handshake grows with its cube: 8 ms here, 300 ms for 16,384 bits. */
+/** Maximum length of an RSA key. The time of a handshake grows with its cube. */
 const maxRsaBits = 4_096;
 
 /** Reads the certificate of a listener or a Gateway, and its key. Fails if they do not match. */

@@ -7,6 +7,7 @@ import { proxyGroup } from "../../api/names.ts";
 import type { AlpnProtocol, ListenerTls, TlsVersion } from "../../ir/snapshot.ts";
 import type { Finding, Found } from "../status/finding.ts";
 
+/** The part of a listener's TLS that options set. */
 export type TlsOptions = Pick<ListenerTls, "minVersion" | "maxVersion" | "ciphers" | "protocols">;
 
 const versions: Readonly<Record<string, TlsVersion>> = { "1.2": "TLSv1.2", "1.3": "TLSv1.3" };

@@ -21,13 +21,16 @@ export interface TranslatedFilters extends Found<readonly Filter[], InvalidRuleR
   readonly backends: readonly Backend[];
 }
 
+/** The list that is translated. */
 export interface FilterPlace {
+  /** The path of the list in the route. */
   readonly path: FieldPath;
   /** The filters of the rule that apply before these; empty for the rule's own. */
   readonly before: readonly HttpRouteFilter[];
   readonly kind: "rule" | "backendRef";
 }
 
+/** Translates one list of filters, in its order. */
 export function translateFilters(
   filters: readonly HttpRouteFilter[],
   place: FilterPlace,

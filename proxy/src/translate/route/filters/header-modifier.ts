@@ -2,6 +2,7 @@
 import type { HeaderModifier } from "../../../api/http-route-filter.ts";
 import type { HeaderEdits, HeaderField } from "../../../ir/filter.ts";
 
+/** Translates the filter (Gateway API `HTTPHeaderFilter`). Names are in lower case. */
 export function translateHeaderModifier({ set, add, remove }: HeaderModifier): HeaderEdits {
   return { set: set.map(field), add: add.map(field), remove: remove.map((name) => name.toLowerCase()) };
 }

@@ -4,6 +4,7 @@ import type { Filter } from "../../../ir/filter.ts";
 import type { BackendKey } from "../../../ir/snapshot.ts";
 import type { BackendResolution } from "../../backend/service-backend.ts";
 
+/** Translates the filter (Gateway API `HTTPRequestMirrorFilter`). Without a fraction, all requests are mirrored. */
 export function translateRequestMirror({ percent, fraction }: RequestMirror, backend: BackendKey): Filter {
   const { numerator, denominator } = fraction ?? { numerator: percent ?? 100, denominator: 100 };
   return { kind: "RequestMirror", backend, numerator, denominator };
