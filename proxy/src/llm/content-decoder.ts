@@ -154,7 +154,7 @@ export function isIdentity(encoding: string): boolean {
   return encoding === "" || encoding.toLowerCase() === "identity";
 }
 
-/** The decoder of one response body. `push` and `end` never throw; a failure is passed to `end`. */
+/** The decoder of one response body. `end` reports whether it failed. */
 export class ContentDecoder {
   readonly #coding: Coding | undefined;
   readonly #onBytes: (bytes: Buffer) => void;

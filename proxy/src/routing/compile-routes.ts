@@ -51,9 +51,9 @@ export interface RouteIndex<T> {
 export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule) => T;
 
 /**
- * Maximum work to find the rule of one request, regular expressions included: about a millisecond. A path of 16 KiB
- * that a pattern reads to its end costs some 16,000 units; 5,000 matches on one path, with a header and a query
- * parameter each of which only the last holds, some 15,000.
+ * Maximum work to find the rule of one request, regular expressions included: about a millisecond (docs/adr/0007). A
+ * path of 16 KiB that a pattern reads to its end costs some 16,000 units; 5,000 matches on one path, with a header and
+ * a query parameter each of which only the last holds, some 15,000.
  */
 export const maxMatchUnits = 40_000;
 
@@ -87,7 +87,7 @@ export function compileRoutesInTurns<T>(
   return runInSlices(compileInSteps(binds, compileRule, prepared), turns);
 }
 
-/** In matches that are indexed: a tenth of a millisecond. */
+/** Work between two steps, in matches that are indexed. */
 const workPerStep = 100;
 /** For compiling a rule. */
 const workPerRule = 10;

@@ -1,6 +1,6 @@
 /**
- * Locks in shared memory, one 32-bit word each, for critical sections of a few hundred nanoseconds. A word names the
- * thread that holds the lock, so that another thread can release the locks of a thread that died.
+ * Locks in shared memory, one 32-bit word each, for critical sections without waits. A word names the thread that
+ * holds the lock, so that another thread can release the locks of a thread that died.
  *
  *     0   free
  *     n   held by owner n

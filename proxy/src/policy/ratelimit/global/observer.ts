@@ -11,7 +11,7 @@ export interface GlobalLimitObserver {
   misbehaved(service: string, message: string): void;
   /** The number of charges of this worker that wait for the service. */
   chargesBuffered(service: string, count: number): void;
-  /** A charge was dropped, so its tokens are not counted by the service. */
+  /** A charge was dropped, so the service may not have counted its tokens. */
   chargeDropped(service: string, reason: DropReason): void;
   /** No limit of this worker has named the service for a minute: its circuit breaker and its charges are gone. */
   retired(service: string): void;
