@@ -1,6 +1,6 @@
 /**
- * A unit of work takes about the same time whatever it is charged for: the dearest expressions over the largest
- * requests take a few times as long as a plain loop. `proxy/src/cel/charged-work.test.ts` counts the work itself.
+ * Every unit of work takes about the same time: the most expensive expressions over the largest requests take a few
+ * times as long as a plain loop. `proxy/src/cel/charged-work.test.ts` counts the work itself.
  */
 import { expect, test } from "vitest";
 import { maxEvaluationUnits } from "../../proxy/src/cel/request-work.ts";
@@ -9,11 +9,11 @@ import { costlyExpressions, largeRequests } from "../../proxy/src/cel/testing/co
 import { hardeningSeconds } from "./support/fuzz.ts";
 import { relativeCost } from "./support/relative-cost.ts";
 
-/** The dearest take 2 to 4 once they are compiled. A function without a price takes hundreds. */
+/** The most expensive take 2 to 4 once they are compiled. A function without a cost takes hundreds. */
 const usual = 5;
-const most = 15;
+const max = 15;
 
-/** Of the request for which the expression takes longest. */
+/** The cost for the request with the longest evaluation. */
 function worst(source: string): number {
   const parsed = parseExpression(source, { phase: "response", result: "text" });
   if (!parsed.ok) throw new Error(source);
@@ -23,7 +23,7 @@ function worst(source: string): number {
 
 test.skipIf(hardeningSeconds === undefined)("an evaluation takes no longer than reading 150,000 characters", () => {
   const all = costlyExpressions.map((source) => ({ source, cost: worst(source) })).sort((a, b) => b.cost - a.cost);
-  const dearest = all.slice(0, 5).map(({ source, cost }) => `${cost.toFixed(1)} × ${source.slice(0, 80)}`);
-  console.log(`an evaluation has ${maxEvaluationUnits} units; the dearest:\n${dearest.join("\n")}`);
-  expect(all[0]?.cost).toBeLessThan(most);
+  const mostExpensive = all.slice(0, 5).map(({ source, cost }) => `${cost.toFixed(1)} × ${source.slice(0, 80)}`);
+  console.log(`an evaluation has ${maxEvaluationUnits} units; the most expensive:\n${mostExpensive.join("\n")}`);
+  expect(all[0]?.cost).toBeLessThan(max);
 });

@@ -1,6 +1,6 @@
 /**
- * Fuzzers, attacks and the soak, for as long as HARDENING_SECONDS says: `npm run test:hardening`. `npm test` runs the
- * same fuzzers on their kept cases only, and leaves the soak out.
+ * Fuzzers, attacks and the soak, for HARDENING_SECONDS: `npm run test:hardening`. `npm test` runs the same fuzzers only
+ * on their stored cases, and skips the soak.
  */
 import { defineConfig } from "vitest/config";
 import { expectOptions, jsonReport } from "../support/ci-run.ts";
@@ -12,7 +12,7 @@ export default defineConfig({
   test: {
     include: ["test/hardening/**/*.test.ts"],
     env: { HARDENING_SECONDS: seconds },
-    // Each file measures processes of its own: others beside it would spoil the figures.
+    // Each file measures its own processes: other files at the same time would distort the values.
     fileParallelism: false,
     testTimeout: 60_000 + 2_000 * Number(seconds),
     hookTimeout: 60_000,

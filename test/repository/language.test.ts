@@ -18,7 +18,6 @@ const pending: readonly string[] = [
   "test/e2e/",
   "test/examples/",
   "test/faults/",
-  "test/hardening/",
 
   "test/kube/",
   "test/process/",

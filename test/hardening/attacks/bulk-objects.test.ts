@@ -1,6 +1,6 @@
 /**
- * One namespace with thousands of objects that nothing of others refers to: the controller and the proxies of another
- * namespace stay ready, keep at most 64 MiB of them, and take changes of others within seconds.
+ * One namespace has thousands of objects that no other object refers to. The controller and the proxies of another
+ * namespace stay ready, use at most 64 MiB for these objects, and apply changes of other objects within seconds.
  */
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -10,9 +10,9 @@ import { freePort } from "../../support/proxy-process.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const repository = join(import.meta.dirname, "../../..");
-const mostGrowthBytes = 64 * 1024 * 1024;
-/** Until an edit of another namespace is in force, and its status written. */
-const longestMs = 20_000;
+const maxGrowthBytes = 64 * 1024 * 1024;
+/** The time until an edit in another namespace is in effect, and its status is written. */
+const timeoutMs = 20_000;
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const proxyApi = "gatewayproxy.dev/v1alpha1";
@@ -115,7 +115,7 @@ const bulks: readonly (readonly [string, number, string, (index: number) => Kube
 ];
 
 test.each(bulks)(
-  "%s of one namespace do not harm another",
+  "%s of one namespace do not affect another",
   async (_, count, collection, make) => {
     const api = await startObjectApiServer();
     const [port, adminPort] = [await freePort(), await freePort()];
@@ -155,22 +155,22 @@ test.each(bulks)(
         (response) => response.text(),
         () => "",
       );
-    const told = (): boolean => {
+    const hasStatus = (): boolean => {
       const route = api.get(routes, "default", "marker");
       const { generation } = (route?.["metadata"] ?? {}) as { generation?: number };
       return JSON.stringify(route?.["status"] ?? "").includes(`"observedGeneration":${String(generation)}`);
     };
-    /** Resolves when an edit of the other namespace is served and has its status. */
+    /** Resolves when an edit in the other namespace is served and has its status. */
     const effective = async (mark: string): Promise<void> => {
       api.put(routes, marker(mark));
       const isServed = async (): Promise<boolean> => (await served()).includes(`"${mark}"`);
-      await expect.poll(async () => told() && (await isServed()), { timeout: longestMs, interval: 20 }).toBe(true);
+      await expect.poll(async () => hasStatus() && (await isServed()), { timeout: timeoutMs, interval: 20 }).toBe(true);
     };
     for (let times = 0; times < 3; times++) await effective(`warm-${times}`);
     const before = [await proxy.heapBytes(), await controller.heapBytes()];
     for (let index = 0; index < count; index++) {
       api.put(collection, make(index));
-      // The programs read while it goes on.
+      // The programs read during the loop.
       if (index % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     await effective("during");
@@ -178,7 +178,7 @@ test.each(bulks)(
     for (const [index, each] of [proxy, controller].entries()) {
       expect(each.hasEnded(), each.output()).toBe(false);
       expect((await fetch(`${each.readiness}/healthz/ready`)).status).toBe(200);
-      expect((await each.heapBytes()) - (before[index] ?? 0)).toBeLessThan(mostGrowthBytes);
+      expect((await each.heapBytes()) - (before[index] ?? 0)).toBeLessThan(maxGrowthBytes);
     }
   },
   170_000,

@@ -1,4 +1,6 @@
-/** One client that holds as many requests as it can: the proxy's memory stays bounded, and other clients are served. */
+/**
+ * One client with as many open requests as possible: the proxy's memory stays bounded, and other clients are served.
+ */
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,11 +16,11 @@ import { clientPreface, endHeaders, endStream, frame, frameType } from "../../su
 const mib = 1024 * 1024;
 const budgetMib = 64;
 /**
- * Besides the budget. Most of it is garbage: Node keeps a stream that was reset until a full garbage collection. Without a
- * bound the streams of these clients take 800 to 1,300 MiB, and requests of HTTP/1 that may not wait 1,900 MiB.
+ * Beyond the budget. Most of it is garbage: Node keeps a stream that was reset until a full garbage collection. Without
+ * a bound the streams of these clients use 800 to 1,300 MiB, and pending HTTP/1 requests 1,900 MiB.
  */
 const marginBytes = 640 * mib;
-/** Of a proxy that the controller makes. */
+/** The memory limit of a proxy that the controller creates. */
 const containerBytes = 1_024 * mib;
 
 function residentBytes({ proxy }: World): number {
@@ -26,7 +28,10 @@ function residentBytes({ proxy }: World): number {
   return Number(kibibytes) * 1024;
 }
 
-/** A gateway whose backend never answers `/held`, and that answers 429 to all but one request without `x-user`. */
+/**
+ * A gateway whose backend never responds to `/held`, and that responds with 429 to all but one request without
+ * `x-user`.
+ */
 async function start(args: readonly string[], options: Pick<WorldOptions, "workers" | "cgroup"> = {}): Promise<World> {
   const backend = await startBackend((request, response) => {
     if (request.url !== "/held") response.end("ok");
@@ -36,7 +41,7 @@ async function start(args: readonly string[], options: Pick<WorldOptions, "worke
   return startWorld({ backend: backend.port, policies, args, ...options });
 }
 
-/** From an address of its own, a hundred at a time. */
+/** From one address each, a hundred at a time. */
 async function openMany(
   { port }: World,
   count: number,
@@ -56,8 +61,8 @@ async function openMany(
   return sockets;
 }
 
-/** A hundred requests for `path` of a client that takes nothing of their answers. */
-function untaken(path: string): Buffer {
+/** A hundred requests for `path` of a client that reads no response. */
+function withoutReading(path: string): Buffer {
   const head = Buffer.concat([Buffer.from([0x82, 0x86, 0x41, 0x01, 0x61, 0x04, path.length]), Buffer.from(path)]);
   const streams = Array.from({ length: 100 }, (_, i) =>
     frame(frameType.headers, endHeaders | endStream, 2 * i + 1, head),
@@ -66,8 +71,8 @@ function untaken(path: string): Buffer {
   return Buffer.concat([Buffer.from(clientPreface), noWindow, ...streams]);
 }
 
-/** Requests behind one that the backend never answers. */
-function behindHeld(number: number, count: number): Buffer {
+/** Requests after one that the backend never responds to. */
+function afterHeld(number: number, count: number): Buffer {
   const held = `GET /held HTTP/1.1\r\nHost: a\r\nx-user: ${number}\r\n\r\n`;
   return Buffer.from(held + "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count));
 }
@@ -84,21 +89,21 @@ async function isServed({ port }: World): Promise<void> {
 }
 
 test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each([
-  { name: "answers of HTTP/2 that it does not take", connections: 1_500, bytes: () => untaken("/") },
+  { name: "HTTP/2 responses that it does not read", connections: 1_500, bytes: () => withoutReading("/") },
   {
-    name: "refused requests of HTTP/2 whose answers it does not take",
+    name: "rejected HTTP/2 requests whose responses it does not read",
     connections: 1_500,
-    bytes: () => untaken("/%zz"),
+    bytes: () => withoutReading("/%zz"),
   },
   {
-    name: "requests of HTTP/1 behind one that waits",
+    name: "HTTP/1 requests after a pending one",
     connections: 1_200,
-    bytes: (number: number) => behindHeld(number, 99),
+    bytes: (number: number) => afterHeld(number, 99),
   },
   {
-    name: "more requests of HTTP/1 in one read than may wait",
+    name: "more HTTP/1 requests in one read than may be pending",
     connections: 400,
-    bytes: (number: number) => behindHeld(number, 2_000),
+    bytes: (number: number) => afterHeld(number, 2_000),
   },
 ])("$name", { timeout: 120_000 }, async ({ connections, bytes }) => {
   const world = await start(["--max-client-memory", String(budgetMib)]);
@@ -106,14 +111,14 @@ test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each
   const before = residentBytes(world);
   await openMany(world, connections, bytes);
   await expect.poll(() => shed(world), { timeout: 20_000 }).toBeGreaterThan(0);
-  // Until what has come is parsed.
+  // Until everything that was received is parsed.
   for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)]) {
     await sleep(1_000);
   }
   expect(residentBytes(world) - before).toBeLessThan(budgetMib * mib + marginBytes);
 });
 
-/** Streams without end, from one address, on as many connections as it gets: where one is closed it opens the next. */
+/** Streams without end, from one address, on as many connections as possible: for each closed one it opens another. */
 async function attackFor(world: World, seconds: number, connections: number): Promise<void> {
   let isOver = false;
   const sockets = new Set<Socket>();
@@ -126,7 +131,7 @@ async function attackFor(world: World, seconds: number, connections: number): Pr
       sockets.delete(socket);
       setTimeout(open, 1);
     });
-    socket.write(untaken("/"));
+    socket.write(withoutReading("/"));
   };
   const end = (): void => {
     isOver = true;
@@ -142,18 +147,18 @@ async function attackFor(world: World, seconds: number, connections: number): Pr
 }
 
 test.skipIf(hardeningSeconds === undefined || process.platform !== "linux")(
-  "a proxy under the container's memory limit survives one client that opens streams for minutes, with the default budgets",
+  "a proxy under the container's memory limit survives one client that opens streams for minutes, with the default bounds",
   { timeout: 300_000 },
   async () => {
     const cgroup = memoryCgroup(containerBytes);
     const { workers, bodyBytes, clientBytes } = memoryPlan(64, containerBytes);
-    // What the limit makes of them where there is no such group.
+    // The bounds that the limit gives, for machines without such a group.
     const args = ["--max-client-memory", String(clientBytes / mib), "--max-body-memory", String(bodyBytes / mib)];
     const world = await start(args, { workers, cgroup: cgroup?.path });
     let peakBytes = 0;
     const watch = setInterval(() => (peakBytes = Math.max(peakBytes, residentBytes(world))), 500);
     onTestFinished(() => clearInterval(watch));
-    // Without the bound on what ended requests keep, the kernel kills the process after some 70 s.
+    // Without the bound on the memory of ended requests, the kernel kills the process after some 70 s.
     await attackFor(world, 80, 4_000);
     expect(await shed(world)).toBeGreaterThan(0);
     await isServed(world);
@@ -162,9 +167,9 @@ test.skipIf(hardeningSeconds === undefined || process.platform !== "linux")(
   },
 );
 
-test("the default budget admits 100 streams on each of 200 connections", { timeout: 120_000 }, async () => {
+test("the default bound allows 100 streams on each of 200 connections", { timeout: 120_000 }, async () => {
   const world = await start([]);
-  await openMany(world, 200, () => untaken("/"));
+  await openMany(world, 200, () => withoutReading("/"));
   await expect.poll(() => active(world), { timeout: 60_000 }).toBeGreaterThan(19_990);
   expect(await shed(world)).toBe(0);
 });

@@ -1,8 +1,8 @@
 /**
- * Known attacks of HTTP/2 clients, as frames in `corpus/http2-attacks`: each ends as its file says, whether by a GOAWAY, a
- * reset or an answer, and a client beside it is served meanwhile.
+ * Known attacks of HTTP/2 clients, as frames in `corpus/http2-attacks`. Each ends as its file says, by a GOAWAY, a reset or
+ * a response, and another client is served at that time.
  *
- * HARDENING_RECORD=true writes what happens into the files that expect null, to be looked at before it is committed.
+ * HARDENING_RECORD=true writes the outcome into the files that expect null, for review before the commit.
  */
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
@@ -23,9 +23,9 @@ import { type Frame, frame, frameType, framesOf, openRawHttp2, type RawHttp2 } f
 import { askHttp2 } from "../../support/tls.ts";
 
 interface Attack {
-  readonly what: string;
+  readonly description: string;
   readonly send: readonly SentFrame[];
-  /** How often all of `send` is sent; each time `streamStep` higher. Default 1. */
+  /** The number of times that all of `send` is sent; each time the streams are `streamStep` higher. Default 1. */
   readonly repeat?: number;
   /** The client does not read. Default false. */
   readonly readsNothing?: boolean;
@@ -40,17 +40,17 @@ interface SentFrame {
   readonly payload: string;
   /** Default 1. */
   readonly times?: number;
-  /** How much higher the stream is each time. Default 0. */
+  /** The increase of the stream each time. Default 0. */
   readonly streamStep?: number;
 }
 
-/** How the server has ended it; a list has each value once. */
+/** The reaction of the server; a list has each value once. */
 interface Outcome {
   /** Codes of GOAWAY frames (RFC 9113 §7). In a file: one of them is expected. */
   readonly goaway: readonly number[];
   /** Codes of RST_STREAM frames. */
   readonly reset: readonly number[];
-  /** Of answers. After a GOAWAY it is a matter of time which come, and none is listed. */
+  /** Of responses. After a GOAWAY it depends on timing which arrive, and none is listed. */
   readonly status: readonly number[];
   readonly isClosed: boolean;
 }
@@ -61,7 +61,7 @@ const isRecording = process.env["HARDENING_RECORD"] === "true";
 /** Statuses in HPACK's static table from index 8 on (RFC 7541 §A). */
 const staticStatuses = [200, 204, 206, 304, 400, 404, 500];
 
-/** The first field of an answer is its status. */
+/** The first field of a response is its status. */
 function statusOf({ payload }: Frame): number {
   const [first = 0] = payload;
   if (first >= 0x88 && first <= 0x8e) return staticStatuses[first - 0x88] ?? 0;
@@ -111,7 +111,7 @@ function* bytesOf({ send, repeat = 1 }: Attack): Iterable<Buffer> {
   }
 }
 
-/** Sends all, as far as the server takes it. */
+/** Sends everything, as far as the server reads it. */
 async function sendAll({ socket }: RawHttp2, attack: Attack): Promise<void> {
   const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   for (const bytes of bytesOf(attack)) {
@@ -122,7 +122,7 @@ async function sendAll({ socket }: RawHttp2, attack: Attack): Promise<void> {
   }
 }
 
-/** Frames from which on a server that has had enough may end the connection before its GOAWAY is read. */
+/** From this number of frames on, the server may close the connection before its GOAWAY is read. */
 const flood = 1_000;
 
 function isAsExpected(outcome: Outcome, { send, repeat = 1, expect: expected }: Attack): boolean {
@@ -150,19 +150,19 @@ async function play(attack: Attack, isOver: (outcome: Outcome) => boolean): Prom
   for (let times = 0; times < 5; times++) expect(await askHttp2(session, "a")).toMatchObject({ status: 200 });
   await sending;
   attacker.socket.resume();
-  // What is expected comes in a moment on an idle machine, and in some seconds on a busy one.
+  // The expected outcome takes a moment on an idle machine, and some seconds on a busy one.
   for (let waited = 0; waited < 200 && !isOver(outcomeOf(attacker)); waited++) await sleep(25);
   expect(await askHttp2(session, "a")).toMatchObject({ status: 200 });
   expect(gateway.faults).toEqual([]);
-  // What an attack hides in a value or a name.
+  // The names and values that the attacks try to hide.
   expect([...names].filter((name) => name === "x-b" || !/^[-a-z]+$/.test(name))).toEqual([]);
   return outcomeOf(attacker);
 }
 
-describe("an attack ends as it should, and others are served", () => {
+describe("an attack ends as its file says, and others are served", () => {
   test.each(readdirSync(corpus).sort())("%s", async (file) => {
     const path = join(corpus, file);
-    // The corpus holds attacks of this very form.
+    // The files of this corpus have this form.
     const attack = JSON.parse(readFileSync(path, "utf8")) as Attack;
     const expected = attack.expect;
     if (isRecording && expected === null) {

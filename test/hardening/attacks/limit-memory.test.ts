@@ -1,6 +1,6 @@
 /**
- * A tenant writes policies that are as large as the API accepts. What a worker keeps of them has a bound, however many
- * limits and expressions they have.
+ * A tenant writes policies that are as large as the API accepts. The memory that a worker uses for them is bounded,
+ * however many limits and expressions they have.
  */
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
@@ -23,7 +23,7 @@ import {
   times,
 } from "../support/tenant-objects.ts";
 
-/** Policies with 16 entries each, four of them at a route. */
+/** Policies with 16 entries each, four of them on each route. */
 function policies(count: number, targets: number, nameEnd: string, key: (at: number) => string): readonly object[] {
   const routeOf = (at: number) => `r${at}${nameEnd}`;
   return [
@@ -57,7 +57,7 @@ test.each([
     Math.floor(maxServedExpressionLength / 1_008 / 16) * 16,
     100 * maxServedExpressionLength,
   ],
-])("%s take a bounded part of the memory of a worker", async (_name, objects, limits, mostBytes) => {
+])("%s take a bounded part of the memory of a worker", async (_name, objects, limits, maxBytes) => {
   const packed = packedFor(objects);
   const before = await usedMemory();
   const received = new ReceivedParts();
@@ -70,5 +70,5 @@ test.each([
   const compiled = rules.map((rule) => compileLimits(rule.limits, table));
   const taken = (await usedMemory()) - before;
   expect(compiled.reduce((sum, set) => sum + set.limits.length, 0)).toBe(limits);
-  expect(taken).toBeLessThan(mostBytes);
+  expect(taken).toBeLessThan(maxBytes);
 });

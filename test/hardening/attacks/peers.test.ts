@@ -1,5 +1,5 @@
 /**
- * Backends, LLM providers and rate limit services that attack: the client gets an answer, memory stays bounded, and the
+ * Hostile backends, LLM providers and rate limit services: the client gets a response, memory stays bounded, and the
  * next request is served.
  */
 import { gzipSync } from "node:zlib";
@@ -22,9 +22,9 @@ import { rawHttp } from "../../support/raw-http.ts";
 import { endHeaders, frame, frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
 
 const ask = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
-const mostGrowthBytes = 64 * 1024 * 1024;
+const maxGrowthBytes = 64 * 1024 * 1024;
 
-/** A server that sends `beginning` and then `piece` for as long as it is read; says how many bytes it has sent. */
+/** A server that sends `beginning` and then `piece` as long as the peer reads; reports the number of bytes sent. */
 async function endless(
   beginning: string,
   piece: string,
@@ -53,32 +53,32 @@ function gatewayTo(port: number, protocol = ""): Promise<TestGateway> {
   return startGateway(manifests(gatewayManifest(), serviceManifest("b", [port], appProtocol), route));
 }
 
-describe("a backend that never ends", () => {
+describe("a backend that endlessly sends", () => {
   test.each([
     ["its head", "HTTP/1.1 200 OK\r\n", "x-a: b\r\n"],
     ["a field", "HTTP/1.1 200 OK\r\nx-a: ", "b".repeat(1_000)],
     ["the reason of its status", "HTTP/1.1 200 ", "b".repeat(1_000)],
-    ["its interim answers", "", "HTTP/1.1 103 Early Hints\r\nx-a: b\r\n\r\n"],
-    ["the reason of an interim answer", "HTTP/1.1 103 ", "b".repeat(1_000)],
-  ])("%s is cut off with 502", async (_, beginning, piece) => {
+    ["interim responses", "", "HTTP/1.1 103 Early Hints\r\nx-a: b\r\n\r\n"],
+    ["the reason of an interim response", "HTTP/1.1 103 ", "b".repeat(1_000)],
+  ])("%s gets 502", async (_, beginning, piece) => {
     const { port, sent } = await endless(beginning, piece);
     const gateway = await gatewayTo(port);
     expect((await rawHttp(gateway.url(), ask)).status).toBe(502);
-    // What is in the buffers of both sockets.
-    expect(sent()).toBeLessThan(mostGrowthBytes);
+    // Most of it is in the buffers of both sockets.
+    expect(sent()).toBeLessThan(maxGrowthBytes);
     expect(gateway.faults).toEqual([]);
   });
 
-  test("one with many interim answers is cut off, and one with a few is not", async () => {
-    const respond = (count: number): string =>
+  test("many interim responses is reset, and one that sends a few is not", async () => {
+    const interimResponses = (count: number): string =>
       `${"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(count)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`;
-    const gateway = await gatewayTo(await startRawBackend((path) => respond(path === "/many" ? 17 : 16)));
+    const gateway = await gatewayTo(await startRawBackend((path) => interimResponses(path === "/many" ? 17 : 16)));
     expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
     expect((await rawHttp(gateway.url(), ask.replace("/", "/many"))).status).toBe(502);
     expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
   });
 
-  test("its interim answers of HTTP/2 is cut off with 502", async () => {
+  test("interim HTTP/2 responses gets 502", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
       const asked = frames.find(({ type }) => type === frameType.headers);
       if (asked === undefined) return;
@@ -109,15 +109,15 @@ function prefix(isCompressed: boolean, length: number): Buffer {
   return bytes;
 }
 
-describe("a rate limit service that answers", () => {
-  /** What a client gets, by a policy that refuses where the service fails. */
+describe("a rate limit service whose response is", () => {
+  /** The response to a client, by a policy that denies if the service fails. */
   async function clientSees(
     port: number,
     { timesOut = true } = {},
   ): Promise<{ readonly status: number; readonly headerBytes: number }> {
     const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Closed, ${byAddress}`);
     const gateway = await serveUnder(await startBackend(respondWith(200, "ok")), policy);
-    // The call's timeout.
+    // Reaches the timeout of the call.
     const timer = timesOut ? setInterval(() => gateway.clock.advance(100), 20) : undefined;
     const { status, head } = await rawHttp(gateway.url(), ask).finally(() => clearInterval(timer));
     expect(gateway.faults).toEqual([]);
@@ -141,20 +141,20 @@ describe("a rate limit service that answers", () => {
     ["a message of 4 GiB", Buffer.concat([prefix(false, 0xffffffff), Buffer.alloc(2 ** 23)]), "identity"],
     ["a message of 8 MiB", Buffer.concat([prefix(false, 2 ** 23), Buffer.alloc(2 ** 23)]), "identity"],
     ["a gzip bomb", Buffer.concat([prefix(true, bomb.length), bomb]), "gzip"],
-  ])("%s has failed", async (_, body, encoding) => {
+  ])("%s fails", async (_, body, encoding) => {
     const before = process.memoryUsage().arrayBuffers;
     expect((await clientSees(await withBody(body, encoding))).status).toBe(503);
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(mostGrowthBytes);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(maxGrowthBytes);
   });
 
-  test("with 10,000 descriptors decides, or has failed", async () => {
+  test("a message with 10,000 descriptors decides, or fails", async () => {
     const statuses = Array.from({ length: 10_000 }, () => field(2, Buffer.from([8, 1])));
     const message = Buffer.concat([overallOk, ...statuses]);
     const port = await withBody(Buffer.concat([prefix(false, message.length), message]));
     expect([200, 503]).toContain((await clientSees(port)).status);
   });
 
-  test("with 5,000 headers adds no more than fit", async () => {
+  test("a message with 5,000 headers adds no more than fit", async () => {
     const headers = Array.from({ length: 5_000 }, (_, at) =>
       field(3, Buffer.concat([field(1, Buffer.from(`x-${at}`)), field(2, Buffer.from("v"))])),
     );
@@ -165,7 +165,7 @@ describe("a rate limit service that answers", () => {
     expect(headerBytes).toBeLessThan(16 * 1024);
   });
 
-  test("with a head without end has failed", async () => {
+  test("a head without end fails", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
       const asked = frames.find(({ type }) => type === frameType.headers);
       if (asked === undefined) return;
@@ -176,7 +176,7 @@ describe("a rate limit service that answers", () => {
     expect((await clientSees(port)).status).toBe(503);
   });
 
-  test("with trailers that name no status has failed", async () => {
+  test("trailers with an unknown status fails", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
       const asked = frames.find(({ type }) => type === frameType.data);
       if (asked === undefined) return;
@@ -186,7 +186,7 @@ describe("a rate limit service that answers", () => {
     expect((await clientSees(port)).status).toBe(503);
   });
 
-  test("as it should decides", async () => {
+  test("valid decides", async () => {
     const { port } = await startRawService((stream) => respondGrpc(stream, overallOk));
     expect((await clientSees(port, { timesOut: false })).status).toBe(200);
   });
@@ -202,7 +202,7 @@ describe("a provider whose usage is", () => {
     return new Promise((resolve) => reader.end("whole", resolve));
   }
 
-  test.each([...numbers, ...odd])("%s is a whole number that is not negative, or none", async (number) => {
+  test.each([...numbers, ...odd])("%s has a non-negative integer as its usage, or none", async (number) => {
     const usage = `{"prompt_tokens":${number},"completion_tokens":${number},"total_tokens":${number}}`;
     const body = `{"model":"m","choices":[{"message":{"content":"a"}}],"usage":${usage}}`;
     const outcomes = await Promise.all([

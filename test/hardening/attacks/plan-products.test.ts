@@ -1,4 +1,4 @@
-/** Like products.test.ts, for what the controller computes beside the translation. */
+/** Like products.test.ts, for the plans that the controller computes beside the translation. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { test } from "vitest";
 import { planFor } from "../../../proxy/src/controller/plan.ts";
@@ -51,7 +51,7 @@ const plans: readonly Product[] = [
   [
     "BackendTLSPolicies of a Service",
     500,
-    "Gateways that lead to it",
+    "Gateways that refer to it",
     320,
     (wide, many) => [
       service("svc", 1),
@@ -76,7 +76,7 @@ const plans: readonly Product[] = [
   ],
 ];
 
-test.each(plans)("a plan for %s (%i) and %s (%i) takes the time of both", (...product) => {
+test.each(plans)("a plan for %s (%i) and %s (%i) takes the sum of their times", (...product) => {
   expectSum(product, (objects) => {
     const resources = read([gatewayClass, ...objects]);
     return processorMs(() =>

@@ -1,6 +1,6 @@
 /**
- * A tenant writes one long list, and many objects that lead to it. Translation must take what both take apart, and not
- * their product: neither in processor time nor in memory, nor in what is sent to workers.
+ * A tenant writes one long list, and many objects that refer to it. The cost of the translation must be the sum of the
+ * costs of both, and not their product: in processor time, in memory and in the data that is sent to workers.
  */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -36,8 +36,8 @@ import {
   type Product,
 } from "../support/tenant-objects.ts";
 
-/** Bytes of results for a byte of manifests, beside some that are free. */
-const [mostHeapFactor, mostPackedFactor, freeBytes] = [40, 20, 8 * 1024 * 1024];
+/** Bytes of results for a byte of manifests, beyond a constant amount. */
+const [maxHeapFactor, maxPackedFactor, freeBytes] = [40, 20, 8 * 1024 * 1024];
 
 const products: readonly Product[] = [
   [
@@ -111,7 +111,7 @@ const products: readonly Product[] = [
   [
     "ports of a Service",
     4_000,
-    "references to ports that it does not have",
+    "references to its missing ports",
     256,
     (wide, many) => [
       gateway("web", [http]),
@@ -146,7 +146,7 @@ const products: readonly Product[] = [
   [
     "Services",
     1_000,
-    "references to others",
+    "references to other Services",
     256,
     (wide, many) => [
       gateway("web", [http]),
@@ -348,7 +348,7 @@ const products: readonly Product[] = [
   [
     "limits of a Gateway",
     64,
-    "routes with a limit of their own",
+    "routes with their own limit",
     1_500,
     (wide, many) => [
       gateway("web", [http]),
@@ -383,30 +383,30 @@ const products: readonly Product[] = [
   ],
 ];
 
-test.each(products)("%s (%i) and %s (%i) take the processor time of both", (...product) => {
+test.each(products)("%s (%i) and %s (%i) take the sum of their processor times", (...product) => {
   expectSum(product, (objects) => {
     const resources = read([gatewayClass, ...objects]);
     return processorMs(() => translate(resources));
   });
 });
 
-test.each(products)("%s (%i) and %s (%i) take the memory of both", (_list, wide, _objects, many, make) => {
+test.each(products)("%s (%i) and %s (%i) take the sum of their memory", (_list, wide, _objects, many, make) => {
   const objects = make(wide, many);
   const inputBytes = JSON.stringify(objects).length;
   const resources = read([gatewayClass, ...objects]);
   const before = heapBytes();
   const translation = translate(resources);
-  expect(heapBytes() - before).toBeLessThanOrEqual(freeBytes + mostHeapFactor * inputBytes);
-  expect(packedLength(translation)).toBeLessThanOrEqual(freeBytes + mostPackedFactor * inputBytes);
+  expect(heapBytes() - before).toBeLessThanOrEqual(freeBytes + maxHeapFactor * inputBytes);
+  expect(packedLength(translation)).toBeLessThanOrEqual(freeBytes + maxPackedFactor * inputBytes);
 });
 
-/** The characters that go to a worker. */
+/** The characters that are sent to a worker. */
 function packedLength({ binds, backends }: Translation): number {
   const { parts } = runToEnd(packSnapshot({ generation: 1, binds, backends }));
   return [...parts.values()].reduce((sum, text) => sum + text.length, 0);
 }
 
-/** After a full collection. */
+/** The used heap after a full collection. */
 function heapBytes(): number {
   setFlagsFromString("--expose-gc");
   // The function that the flag adds to new contexts.

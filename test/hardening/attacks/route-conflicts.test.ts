@@ -1,6 +1,6 @@
 /**
- * Routes of one tenant that conflict with each other at all listeners of a Gateway: they take hardly more of the controller's
- * memory than routes that do not, and the conflicts of another tenant are found all the same.
+ * Routes of one tenant that conflict with each other at all listeners of a Gateway: they use hardly more of the
+ * controller's memory than routes without conflicts, and the conflicts of another tenant are still found.
  */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -11,18 +11,21 @@ import type { Planned, World } from "../support/plan-conflicts.ts";
 /** Routes with 128 matches each, which is 4.7 MB of JSON. Headers make them larger. */
 const routeCounts = { distinct: 450, same: 450, apart: 450, halves: 450, over: 100 } as const;
 
-/** What the worker needs for `distinct`, and 64 MiB. Losses that are kept for each listener take 300 MiB more. */
+/**
+ * The heap of the worker for `distinct`, and 64 MiB. Losing matches that are stored for each listener would take 300
+ * MiB more.
+ */
 const heapMib = 128;
 
-const mostStepMs = 50;
-const mostRuns = 4;
+const maxStepMs = 50;
+const maxRuns = 4;
 
 async function plan(world: World): Promise<Planned> {
   const worker = new Worker(new URL("../support/plan-conflicts.ts", import.meta.url), {
     workerData: { world, count: routeCounts[world] },
     resourceLimits: { maxOldGenerationSizeMb: heapMib },
   });
-  // Rejects with ERR_WORKER_OUT_OF_MEMORY where the heap is not enough.
+  // Rejects with ERR_WORKER_OUT_OF_MEMORY if the heap is too small.
   const [planned] = (await once(worker, "message")) as [Planned];
   await worker.terminate();
   return planned;
@@ -39,7 +42,7 @@ const worlds = [
 ] as const;
 
 test.each(isLong ? worlds : worlds.slice(0, 2))(
-  "routes at 64 listeners (%s) fit the heap, and another tenant learns of its conflict",
+  "routes at 64 listeners (%s) fit the heap, and the conflict of another tenant is reported",
   async (world, leastUnexamined) => {
     const first = await plan(world);
     const { otherTenant, unexamined } = first;
@@ -48,11 +51,11 @@ test.each(isLong ? worlds : worlds.slice(0, 2))(
     if (isLong) {
       // A garbage collection makes a step of one run long.
       let { longestStepMs } = first;
-      for (let run = 1; run < mostRuns && longestStepMs >= mostStepMs; run++) {
+      for (let run = 1; run < maxRuns && longestStepMs >= maxStepMs; run++) {
         longestStepMs = Math.min(longestStepMs, (await plan(world)).longestStepMs);
       }
       console.log(`${unexamined} unexamined, longest step ${Math.round(longestStepMs)} ms`);
-      expect(longestStepMs).toBeLessThan(mostStepMs);
+      expect(longestStepMs).toBeLessThan(maxStepMs);
     }
   },
   60_000,

@@ -1,4 +1,7 @@
-/** Hundreds of large routes of one tenant: what compiling them takes of a worker, in memory and in one turn. */
+/**
+ * Hundreds of large routes of one tenant: the cost of their compilation to a worker, in memory and in one turn of the
+ * event loop.
+ */
 import { expect, test } from "vitest";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../../../proxy/src/api/resource.ts";
@@ -36,7 +39,7 @@ function largeRoutes(count: number, hostnamesOf: (route: number) => readonly str
 
 const shortPath = (route: number, match: number) => prefix(`/p${(route * 31 + match) % 9_973}/${route}`);
 
-/** 16 of `pool` hostnames, for each route others. */
+/** 16 of `pool` hostnames, others for each route. */
 const drawnFrom = (pool: number) => (route: number) =>
   Array.from({ length: 16 }, (_, at) => `h${(route * 7 + at * (1 + (route % 5))) % pool}.test`);
 
@@ -47,18 +50,18 @@ const cases = [
   ["300 routes at 16 of 64 hostnames each", 300, drawnFrom(64), shortPath],
   ["300 routes at 16 of 128", 300, drawnFrom(128), shortPath],
   ["600 routes at 16 of 32", 600, drawnFrom(32), shortPath],
-  ["600 routes at 16 hostnames of their own", 600, (route: number) => drawnFrom(1e6)(route * 16), shortPath],
+  ["600 routes at 16 separate hostnames", 600, (route: number) => drawnFrom(1e6)(route * 16), shortPath],
   ["1,000 routes at one hostname", 1_000, () => [], shortPath],
   ["1,000 routes with one path", 1_000, () => [], () => prefix("/")],
   ["1,000 routes with one exact path", 1_000, drawnFrom(64), () => exact("/a")],
   ["100 routes with prefixes of 400 segments", 100, drawnFrom(64), deepPath],
 ] as const;
 
-/** The work of all cases takes too long for each run; a turn is only as long as the machine lets it be. */
+/** All cases together take too long for each run; the bound of a turn depends on the machine. */
 const isLong = hardeningSeconds !== undefined;
 
 test.each(isLong ? cases : cases.slice(0, 1))(
-  "%s take little memory, and no long turn",
+  "%s use little memory, and no turn is long",
   async (_, count, hostnamesOf, path) => {
     const bind = bindOf([listenerOf({ routes: largeRoutes(count, hostnamesOf, path) })]);
     const before = await usedMemory();
@@ -75,7 +78,7 @@ test.each(isLong ? cases : cases.slice(0, 1))(
   },
 );
 
-test.runIf(isLong)("conditions of a route at 64 listeners are held once", async () => {
+test.runIf(isLong)("conditions of a route at 64 listeners are stored once", async () => {
   const condition = (name: string) => ({ kind: "Exact", name, value: "v" }) as const;
   const names = Array.from({ length: 16 }, (_, at) => condition(`n${at}`));
   const rules = Array.from({ length: 16 }, () =>
@@ -102,7 +105,7 @@ function resource(kind: string, name: string, spec: object): Resource {
   return parsed.resource;
 }
 
-/** A Gateway with 64 listeners that take all routes, and `count` routes with as many matches as there may be. */
+/** A Gateway with 64 listeners that accept all routes, and `count` routes with the maximum of matches. */
 function manyListeners(count: number, listenerAt: (at: number) => object): ResourceSet {
   const listeners = Array.from({ length: 64 }, (_, at) => ({ name: `l${at}`, protocol: "HTTP", ...listenerAt(at) }));
   const routes = Array.from({ length: count }, (_, route) =>
@@ -114,7 +117,7 @@ function manyListeners(count: number, listenerAt: (at: number) => object): Resou
       })),
     }),
   );
-  // Of each listener alone, so that no two of them have the same routes.
+  // Routes of each listener alone, so that no two listeners have the same routes.
   const alone = listeners.map(({ name }) =>
     resource("HTTPRoute", name, { parentRefs: [{ name: "g", sectionName: name }] }),
   );
@@ -124,11 +127,11 @@ function manyListeners(count: number, listenerAt: (at: number) => object): Resou
 test.each([
   ["one port", (at: number) => ({ port: 80, hostname: `l${at}.test` })],
   ["64 ports", (at: number) => ({ port: 8_000 + at })],
-])("100 large routes at 64 listeners of %s take hardly more memory than at one", async (_, listenerAt) => {
+])("100 large routes at 64 listeners of %s use hardly more memory than at one", async (_, listenerAt) => {
   const count = isLong ? 100 : 10;
   const resources = manyListeners(count, listenerAt);
   const before = await usedMemory();
-  // As a worker gets it.
+  // In the form that a worker receives.
   const { binds } = structuredClone({ binds: translate(resources).binds });
   const compileRule = (gateway: object, route: object, rule: object) => ({ gateway, route, rule });
   const compiled = await compileRoutesInTurns(binds, compileRule, new PreparedMatches(defaultPathRules));

@@ -1,7 +1,7 @@
 /**
- * Ours against the reference, each with a Redis and a statsd server of its own: random limits and calls, for as long as
- * HARDENING_SECONDS says. Equal are the answers, the errors, the keys in Redis with their values and ends, and the names
- * and sums of the counters that statsd receives. What the two are meant to do otherwise is left out, as in
+ * Our rate limit service against the reference, each with its own Redis and statsd server: random limits and calls, for
+ * HARDENING_SECONDS. The responses, the errors, the keys in Redis with their values and expiries, and the names and sums of
+ * the counters that statsd receives must be equal. Intended differences are not compared, as in
  * test/ratelimit-service/differential.test.ts.
  *
  * HARDENING_SEED repeats a run whose seed was printed.
@@ -37,12 +37,12 @@ async function startStatsd() {
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => void server.close());
-  // A TCP server that listens has an address with a port.
+  // A listening TCP server has an address with a port.
   const { port } = server.address() as AddressInfo;
   return { sums, env: { USE_STATSD: "true", STATSD_HOST: "127.0.0.1", STATSD_PORT: String(port) } };
 }
 
-/** Values and seconds left, by key. */
+/** Values and the seconds to the expiry, by key. */
 async function countersOf(redis: RedisServer) {
   const keys = (await redis.command("KEYS", "*")) as readonly string[];
   const script =
@@ -53,7 +53,7 @@ async function countersOf(redis: RedisServer) {
 }
 
 describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) => {
-  test("answer, count, end counters and report alike", {
+  test("respond, count, expire counters and report alike", {
     timeout: 300_000 + 2_000 * (hardeningSeconds ?? 0),
   }, async () => {
     const seed = Number(process.env["HARDENING_SEED"] ?? (hardeningSeconds === undefined ? 11 : Date.now() % 2 ** 31));
@@ -111,7 +111,7 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     expect(limited).toBeGreaterThan(0);
     const counters = [await countersOf(ours.redis), await countersOf(reference.redis)] as const;
     const keys = Array.from(counters[1]).filter(([, { value }]) => value !== "0");
-    // A check without hits opens no counter here.
+    // Our service creates no counter for a check without hits.
     expect([...counters[0].keys()].sort()).toEqual(keys.map(([key]) => key).sort());
     expect(keys.length).toBeGreaterThan(10);
     const ends = new Map(keys);

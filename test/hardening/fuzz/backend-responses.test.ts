@@ -1,6 +1,6 @@
 /**
- * Bytes of backends, over HTTP/1 and HTTP/2: the client gets one well-formed answer or none, and the answer to a request
- * never goes to another.
+ * Bytes of backends, over HTTP/1 and HTTP/2: the client gets one well-formed response or none, and never the response
+ * to another request.
  */
 import { expect } from "vitest";
 import {
@@ -73,7 +73,7 @@ const http1 = perTest(async () => {
     socket.on("data", (chunk: Buffer) => {
       const isFixed = chunk.toString("latin1").startsWith("GET /fixed ");
       socket.write(isFixed ? fixed : next.response, "latin1");
-      // Whatever the head has announced, nothing more comes.
+      // Whatever the head has announced, no more bytes are sent.
       if (!isFixed) setTimeout(() => socket.end(), 5);
     });
   });
@@ -82,7 +82,7 @@ const http1 = perTest(async () => {
   return { gateway, next };
 });
 
-fuzz("http1-answers", {
+fuzz("http1-responses", {
   prepare: http1,
   arbitrary: mutated(seeds, tokens),
   async check(text) {
@@ -91,11 +91,11 @@ fuzz("http1-answers", {
     const { status, head, body } = await rawHttp(gateway.url(), ask("/"));
     if (status !== 0) {
       const { messages, rest } = readResponses(`HTTP/1.1 ${status} x\r\n${head}\r\n\r\n${body}`);
-      // A body that the backend cuts off is cut off for the client too.
+      // A body that the backend truncates is truncated for the client too.
       expect(rest).not.toBe("invalid");
       expect(messages.length).toBeLessThanOrEqual(1);
     }
-    // A connection that the backend has just closed may be chosen: 502. Bytes of another answer must not come.
+    // A connection that the backend has just closed may be chosen: 502. Bytes of another response must not arrive.
     const other = await rawHttp(gateway.url(), ask("/fixed"));
     expect([200, 502]).toContain(other.status);
     if (other.status === 200) expect(other.body).toBe("fixed");
@@ -116,7 +116,7 @@ const http2 = perTest(async () => {
   return { gateway, next };
 });
 
-fuzz("http2-answers", {
+fuzz("http2-responses", {
   prepare: http2,
   arbitrary: mutated(serverFrames, http2Tokens),
   async check(text) {

@@ -1,4 +1,4 @@
-/** Any expression over any request ends within its budget, with a value or without one. */
+/** Any expression over any request ends within its budget, with or without a value. */
 import fc from "fast-check";
 import { expect, vi } from "vitest";
 import { evaluationBudget } from "../../../proxy/src/cel/cost.ts";
@@ -75,8 +75,8 @@ const anyExpression = fc.oneof(
   mutated(costlyExpressions, ["request.query", ".map(v, v)", "[1]", "(", ")", '"', ".exists(v, v == v)", "~", "é"]),
 );
 
-/** Of one evaluation; `cel-cost.test.ts` measures 2 to 4 for the dearest. */
-const mostCost = 60;
+/** The cost of one evaluation; `cel-cost.test.ts` measures 2 to 4 for the most expensive. */
+const maxCost = 60;
 
 fuzz("cel", {
   arbitrary: fc.record({ source: anyExpression, request: fc.nat(largeRequests.length - 1) }),
@@ -91,8 +91,8 @@ fuzz("cel", {
     if (evaluationBudget.isExceeded) expect(typeof value).toBe("symbol");
     expect(work).toBeLessThanOrEqual(maxEvaluationUnits - evaluationBudget.left);
     expect(work).toBeLessThanOrEqual(2 * maxEvaluationUnits);
-    // Far beyond the budget there is a step without a price.
-    expect(relativeCost(() => parsed.value.tryEvaluate(view), mostCost)).toBeLessThan(mostCost);
+    // A cost far beyond the budget means a step without a cost.
+    expect(relativeCost(() => parsed.value.tryEvaluate(view), maxCost)).toBeLessThan(maxCost);
   },
   quickRuns: 200,
 });

@@ -1,6 +1,7 @@
 /**
- * Bytes of clients, odd ones and many of them, against a proxy as a process: no event loop is held for 100 ms, so that what
- * one client sends delays no other. Time is the CPU time of the proxy's own threads, to which a busy machine adds nothing.
+ * Bytes of clients, unusual ones and many of them, against a proxy process: no event loop is blocked for 100 ms, so
+ * that the bytes of one client delay no other. The time is the CPU time of the proxy's threads, which other load on the
+ * machine does not change.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -28,16 +29,16 @@ import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const main = join(import.meta.dirname, "../../../proxy/src/main.ts");
-const mostHeldMs = 100;
-/** What is slow once may be slow by accident. */
+const maxHeldMs = 100;
+/** A single slow run may have other causes. */
 const confirmations = 3;
 /** Connections that send the same bytes at once. */
 const connections = 4;
-/** What each of them sends at most. */
+/** The maximum that each connection sends. */
 const sentBytes = 512 * 1024;
-/** Within what the head of a request may have. */
+/** Less than the maximum of a request head. */
 const longPartBytes = 12_000;
-/** Nothing comes any more for so long: the proxy has done what there was to do. */
+/** After this time without bytes the proxy is assumed to be done. */
 const quietMs = 50;
 
 const hello = `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${frameText(4, 0, 0)}`;
@@ -62,7 +63,7 @@ const world = perTest(async () => {
     gatewayManifest(port),
     backendManifest("b", backend.port),
     routeManifest("r", [`backendRefs: [${backendRef("b")}]`]),
-    // Everything that reads requests to models.
+    // Has every part that reads requests to models.
     modelManifest("m", backend.port),
     routeManifest("m", [`backendRefs: [${backendRef("m")}]`], "hostnames: [model.test]"),
     routeManifest("t", [`backendRefs: [${backendRef("b")}]`], "hostnames: [tokens.test]"),
@@ -81,14 +82,14 @@ const world = perTest(async () => {
       () => false,
     );
   await expect.poll(isServing, { timeout: 30_000 }).toBe(true);
-  // Code is compiled by then.
+  // Compiles the code first.
   for (const text of [...clientRequests, ...clientFrames.map((frames) => hello + frames)]) await send(port, text);
-  // A start takes long: the watch works.
+  // A start takes long, which shows that the watch works.
   expect(await proxy.longestHeldMs()).toBeGreaterThan(0);
-  return { port, proxy, isServing, heldMs: mostHeldMs * slowness() };
+  return { port, proxy, isServing, heldMs: maxHeldMs * slowness() };
 });
 
-/** A provider that every request must ask for the same model. */
+/** A provider with one prescribed model. */
 function modelManifest(name: string, port: number): string {
   return `
 apiVersion: gatewayproxy.dev/v1alpha1
@@ -99,7 +100,7 @@ spec:
 `;
 }
 
-/** Beginnings of what a pattern may look for, which it would have to give up again and again. */
+/** Texts that a pattern may begin to match, and would have to backtrack from, again and again. */
 const repeatable = [
   ...modelEndpoints.flatMap(({ paths }) => paths.flatMap((path) => path.split("/").map((segment) => `/${segment}`))),
   ...modelEndpoints.flatMap(({ paths }) =>
@@ -108,7 +109,7 @@ const repeatable = [
   ...["%20", "%2F", "\xa0", " ", "\t", ";", "=", "&", ",", "/", "..", "[", "model%5B", '"', "\\", "bearer ", "a.", "1"],
 ];
 
-/** A request with one long part, of one text again and again. */
+/** A request with one long part, which repeats one text. */
 const longRequest = fc
   .record({
     host: fc.constantFrom("a", "model.test", "tokens.test"),
@@ -140,7 +141,7 @@ const bytes = fc.record({
   long: fc.option(longRequest, { freq: 2 }),
   http1: mutated(clientRequests, http1Tokens),
   http2: mutated(clientFrames, http2Tokens),
-  /** Most find something in what they send once, and some by sending much of it. */
+  /** Most cases fail on one sending, and some only on many. */
   times: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(1, 100) }, fc.constant(100_000)),
 });
 
@@ -154,7 +155,7 @@ fuzz("client-turns", {
       long ?? (isHttp2 ? hello : "") + once.repeat(Math.min(times, Math.ceil(sentBytes / Math.max(1, once.length))));
     const longestHeld = async (): Promise<number> => {
       await Promise.all(Array.from({ length: connections }, () => send(port, text)));
-      expect(proxy.hasEnded(), `the proxy has ended:\n${proxy.output()}`).toBe(false);
+      expect(proxy.hasEnded(), `the proxy ended:\n${proxy.output()}`).toBe(false);
       expect(await isServing()).toBe(true);
       return proxy.longestHeldMs();
     };

@@ -1,6 +1,6 @@
 /**
- * The controller and a proxy as processes, on an API server that lets everything through: whatever objects come, neither
- * ends, both stay ready and go on to take changes, no event loop is held for 100 ms, and no more than 64 MiB stay.
+ * The controller and a proxy as processes, on an API server without validation: whatever the objects, neither ends,
+ * both stay ready and apply changes, no event loop is blocked for 100 ms, and at most 64 MiB stay in use.
  */
 import { join } from "node:path";
 import fc from "fast-check";
@@ -18,9 +18,9 @@ import { slowness } from "../support/relative-cost.ts";
 import { startWatched, type WatchedProcess } from "../support/watched-process.ts";
 
 const repository = join(import.meta.dirname, "../../..");
-const mostGrowthBytes = 64 * 1024 * 1024;
-const mostHeldMs = 100;
-/** What is slow once may be slow by accident. */
+const maxGrowthBytes = 64 * 1024 * 1024;
+const maxHeldMs = 100;
+/** A single slow run may have other causes. */
 const confirmations = 3;
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
@@ -30,8 +30,8 @@ function object(apiVersion: string, kind: string, name: string, spec: Manifest):
   return { apiVersion, kind, metadata: { name, ...place }, spec };
 }
 
-/** A Gateway that takes the routes of all, with a backend. */
-function standing(port: number, backend: number): readonly Manifest[] {
+/** A Gateway that accepts the routes of all namespaces, with a backend. */
+function baseObjects(port: number, backend: number): readonly Manifest[] {
   const controller = { controllerName: "gatewayproxy.dev/controller" };
   const listener = { name: "http", protocol: "HTTP", port, allowedRoutes: { namespaces: { from: "All" } } };
   const all = { namespaces: { from: "All" } };
@@ -48,7 +48,7 @@ function standing(port: number, backend: number): readonly Manifest[] {
   ];
 }
 
-/** A route whose filter tells which case is in force. */
+/** A route whose filter shows which case is in effect. */
 function markerRoute(mark: string): Manifest {
   return object(gatewayApi, "HTTPRoute", "marker", {
     parentRefs: [{ name: watched }],
@@ -64,10 +64,10 @@ function markerRoute(mark: string): Manifest {
   });
 }
 
-/** Where the API server keeps an object, as what its kind says and not as it is spelled. */
+/** The collection of an object in the API server, by its kind. */
 function collectionOf({ kind }: Manifest): string | undefined {
   if (typeof kind !== "string" || !Object.hasOwn(kinds, kind)) return undefined;
-  // Looked up in the table just now.
+  // The table was just read with this key.
   const known = kind as Kind;
   if (known !== "Secret" && known !== "ConfigMap") return collectionPaths(known)[0];
   return namespacedPath(known, "default").replace("/namespaces/default", "");
@@ -75,8 +75,8 @@ function collectionOf({ kind }: Manifest): string | undefined {
 
 const clusterKinds = ["GatewayClass", "Namespace"];
 
-/** With metadata as an API server leaves it: that is never unsound. */
-function admitted(made: Manifest): Manifest {
+/** With metadata as an API server stores it, which is always valid. */
+function asStored(made: Manifest): Manifest {
   const { name, namespace, labels } = fieldsOf(made["metadata"]);
   const place = clusterKinds.some((kind) => kind === made["kind"])
     ? {}
@@ -88,27 +88,29 @@ function admitted(made: Manifest): Manifest {
 
 const ownGateway = { group: "gateway.networking.k8s.io", kind: "Gateway", name: watched };
 
-/** What ties an object of a kind to the Gateway that the proxy serves. */
-const ties: Readonly<Record<string, Manifest>> = {
+/** Fields that attach an object of a kind to the Gateway that the proxy serves. */
+const attachments: Readonly<Record<string, Manifest>> = {
   Gateway: { gatewayClassName: watched },
   HTTPRoute: { parentRefs: [{ ...ownGateway, namespace: "default" }] },
   ListenerSet: { parentRef: { ...ownGateway, namespace: "default" } },
   ProxyPolicy: { targetRefs: [ownGateway] },
 };
 
-function tied(made: Manifest): Manifest {
+function attached(made: Manifest): Manifest {
   const { kind, spec } = made;
-  const tie = typeof kind === "string" ? ties[kind] : undefined;
-  // What is no map of fields stays as odd as it is.
-  return tie === undefined || !isObject(spec) ? made : { ...made, spec: { ...(spec as Manifest), ...tie } };
+  const attachment = typeof kind === "string" ? attachments[kind] : undefined;
+  // A spec that is no object stays invalid.
+  return attachment === undefined || !isObject(spec)
+    ? made
+    : { ...made, spec: { ...(spec as Manifest), ...attachment } };
 }
 
 interface World {
   readonly processes: Readonly<Record<string, WatchedProcess>>;
   readonly put: (objects: readonly Manifest[]) => void;
-  /** Takes them away again, as they were before. */
+  /** Removes them again, and restores the previous objects. */
   readonly restore: (objects: readonly Manifest[]) => void;
-  /** Resolves when both processes have what is there now in force. */
+  /** Resolves when both processes have applied the current objects. */
   readonly settled: () => Promise<void>;
   readonly heapsBefore: Readonly<Record<string, number>>;
   readonly heldMs: number;
@@ -124,7 +126,7 @@ const world = perTest(async (): Promise<World> => {
       if (collection !== undefined) api.put(collection, each);
     }
   };
-  const base = standing(port, backend.port);
+  const base = baseObjects(port, backend.port);
   const keyOf = (each: Manifest): string => JSON.stringify([each["kind"], fieldsOf(each["metadata"])["name"]]);
   const baseByKey = new Map(base.map((each) => [keyOf(each), each]));
   const restore = (objects: readonly Manifest[]): void => {
@@ -160,7 +162,7 @@ const world = perTest(async (): Promise<World> => {
   ]);
   const processes = { proxy, controller };
 
-  /** What the proxy says that it serves. */
+  /** The configuration that the proxy serves. */
   const served = async (): Promise<string> =>
     fetch(`http://127.0.0.1:${adminPort}/config_dump`).then(
       (response) => response.text(),
@@ -182,18 +184,18 @@ const world = perTest(async (): Promise<World> => {
       })
       .toBe(true);
   };
-  // Code is compiled by then.
+  // Compiles the code first.
   for (let times = 0; times < 5; times++) await settled();
   const heapsBefore: Record<string, number> = {};
   for (const [name, each] of Object.entries(processes)) {
     heapsBefore[name] = await each.heapBytes();
-    // A start takes long: the watch works.
+    // A start takes long, which shows that the watch works.
     expect(await each.longestHeldMs()).toBeGreaterThan(0);
   }
-  return { processes, put, restore, settled, heapsBefore, heldMs: mostHeldMs * slowness() };
+  return { processes, put, restore, settled, heapsBefore, heldMs: maxHeldMs * slowness() };
 });
 
-/** Puts the objects in and takes them away; the longest time that an event loop was held. */
+/** Adds the objects and removes them; resolves with the longest time that an event loop was blocked. */
 async function longestHeld(objects: readonly Manifest[]): Promise<Readonly<Record<string, number>>> {
   const { processes, put, restore, settled, heapsBefore } = await world();
   put(objects);
@@ -203,7 +205,7 @@ async function longestHeld(objects: readonly Manifest[]): Promise<Readonly<Recor
     const { status } = await fetch(`${each.readiness}/healthz/ready`);
     expect(status, `readiness of ${name}`).toBe(200);
     const grown = (await each.heapBytes()) - (heapsBefore[name] ?? 0);
-    expect(grown, `growth of ${name}`).toBeLessThan(mostGrowthBytes);
+    expect(grown, `growth of ${name}`).toBeLessThan(maxGrowthBytes);
   }
   restore(objects);
   await settled();
@@ -217,13 +219,13 @@ fuzz("cluster-processes", {
   arbitrary: fc.array(
     fc.record({
       object: fc.oneof({ weight: 9, arbitrary: manifest }, { weight: 1, arbitrary: parameters("a") }),
-      isTied: fc.boolean(),
+      isAttached: fc.boolean(),
     }),
     { minLength: 1, maxLength: 8 },
   ),
   async check(made) {
     const { heldMs } = await world();
-    const objects = made.map(({ object, isTied }) => admitted(isTied ? tied(object) : object));
+    const objects = made.map(({ object, isAttached }) => asStored(isAttached ? attached(object) : object));
     let held = await longestHeld(objects);
     const isLong = (): boolean => Object.values(held).some((ms) => ms >= heldMs);
     for (let again = 1; again < confirmations && isLong(); again++) held = await longestHeld(objects);

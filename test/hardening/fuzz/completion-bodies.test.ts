@@ -1,6 +1,6 @@
 /**
- * What is forwarded of a completion has one reading: whichever of two equal names a JSON reader takes, and whether or
- * not it minds the case of names, it sees the prescribed model, and a stream asks for its usage.
+ * A forwarded completion is unambiguous: whichever of two equal names a JSON reader uses, and whether or not it
+ * compares names by case, it sees the prescribed model, and a stream requests its usage.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -15,13 +15,13 @@ const model = "gpt-cheap";
 type Members = readonly (readonly [string, unknown])[];
 
 /**
- * The members of an object of JSON text in their order, duplicates included: each value is parsed by JSON.parse, which
- * tells where it ends by refusing everything longer.
+ * The members of an object of JSON text in their order, duplicates included. Each value is parsed by JSON.parse, which
+ * finds its end by rejecting every longer text.
  */
 function membersOf(text: string): Members {
   const members: (readonly [string, unknown])[] = [];
-  // Duplicates survive when every name is made another one by its place.
-  let place = 0;
+  // Duplicates survive if every name gets its index.
+  let index = 0;
   let depth = 0;
   let renamed = "";
   for (let at = 0; at < text.length; at++) {
@@ -30,7 +30,7 @@ function membersOf(text: string): Members {
       let end = at + 1;
       while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
       const isName = depth === 1 && /^\s*:/.test(text.slice(end + 1));
-      renamed += isName ? `"${place++}:${text.slice(at + 1, end)}"` : text.slice(at, end + 1);
+      renamed += isName ? `"${index++}:${text.slice(at + 1, end)}"` : text.slice(at, end + 1);
       at = end;
       continue;
     }
@@ -44,7 +44,7 @@ function membersOf(text: string): Members {
   return members;
 }
 
-/** By how names are compared and which of two equal ones counts. */
+/** By the comparison of names, and by which of two equal ones is used. */
 const readers = [false, true].flatMap((foldsCase) =>
   (["first", "last"] as const).map((taken) => (members: Members, name: string): unknown => {
     const found = members.filter(([other]) => (foldsCase ? other.toLowerCase() === name : other === name));

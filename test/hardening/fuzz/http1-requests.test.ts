@@ -1,6 +1,6 @@
 /**
- * Bytes of HTTP/1 clients against a gateway. What reaches the backend is what a strict reading finds, in that order, each
- * with one answer; a request that is refused ends the connection, and nothing behind it is processed.
+ * Bytes of HTTP/1 clients against a gateway. The backend receives exactly the requests that a strict reader finds, in
+ * that order, each with one response. A rejected request ends the connection, and nothing after it is processed.
  */
 import { connect } from "node:net";
 import { expect } from "vitest";
@@ -27,11 +27,11 @@ import {
 
 interface World {
   readonly url: URL;
-  /** What the backend has got, in its order. */
+  /** The requests that the backend received, in order. */
   readonly received: StrictRequest[];
   /** Resolves when the gateway has closed every connection of a client. */
   readonly idle: () => Promise<void>;
-  /** Bytes on a connection to the backend that no strict reading takes. */
+  /** Bytes on a connection to the backend that a strict reader rejects. */
   readonly faults: string[];
 }
 
@@ -65,15 +65,15 @@ const world = perTest(async (): Promise<World> => {
 
 const unread: Reading<StrictResponse> = { messages: [], rest: "invalid" };
 
-/** In the place of an answer that did not come. */
+/** In place of a response that did not arrive. */
 const cutOff: StrictResponse = { status: 0, body: "", isLast: true };
 
 let canaries = 0;
 
-/** Nothing comes any more for so long: the gateway waits for the rest of a request. */
+/** After this time without bytes the gateway is assumed to wait for the rest of a request. */
 const quietMs = 80;
 
-/** Sends and reads until the answer to the canary, the end of the connection, or silence. */
+/** Sends and reads until the response to the canary, the end of the connection, or silence. */
 function exchange(url: URL, text: string, canary: string): Promise<string> {
   return new Promise((resolve) => {
     let response = "";
@@ -94,14 +94,14 @@ function exchange(url: URL, text: string, canary: string): Promise<string> {
 
 fuzz("http1-requests", {
   prepare: world,
-  // What begins as HTTP/2 is another fuzzer's.
+  // Bytes that begin as HTTP/2 belong to another fuzzer.
   arbitrary: mutated(clientRequests, http1Tokens).filter((text) => !text.startsWith("PRI")),
   async check(text) {
     const { url, received, faults, idle } = await world();
     await idle();
     const before = received.length;
     const canary = `/canary-${++canaries}`;
-    // A name of its own tells requests of this case from those of one before, which may arrive late.
+    // The host distinguishes requests of this case from late ones of an earlier case.
     const host = `c${canaries}.test`;
     const whole = `${text}GET ${canary} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`;
     const sent = whole.replaceAll("a.test", host);
@@ -110,7 +110,7 @@ fuzz("http1-requests", {
     const got = received.slice(before).filter((request) => request.host === host || !/^c\d+\.test$/.test(request.host));
     expect(faults).toEqual([]);
 
-    // A refusal of a malformed HEAD has no body either; strictly it is no HEAD.
+    // A local reply to a malformed HEAD has no body either; strictly it is no HEAD.
     const readings = [false, true].map((isHead) =>
       readResponses(response, (index) => (strict.messages[index]?.method ?? (isHead ? "HEAD" : "")) === "HEAD"),
     );
@@ -119,25 +119,25 @@ fuzz("http1-requests", {
     );
     expect(responses.rest).toBe("nothing");
     if (!mayBeSwitched(text)) {
-      // What reached the backend is what was sent, but for what the gateway answered itself, as with 404. The last refusal
-      // may stand in the place of the answer to a request under way: node:http writes it as soon as it reads a malformed
-      // head, and ends the connection.
+      // The backend received what was sent, except for requests with a local reply, such as 404. The last rejection may
+      // replace the response to a request in progress: node:http writes it as soon as it reads a malformed head, and
+      // ends the connection.
       const own = responses.messages.filter(({ status, isLast }) => status !== 200 && !isLast);
       const isOwn = (index: number): boolean => own.includes(responses.messages[index] ?? cutOff);
       const forwarded = strict.messages.filter((_, index) => !isOwn(index));
       expect(got.map(essence)).toEqual(forwarded.slice(0, got.length).map(essence));
       expect(got.length).toBeGreaterThanOrEqual(responses.messages.filter(({ status }) => status === 200).length);
     }
-    // Every refusal ends the connection: the last answer.
-    const refusal = responses.messages.findIndex(({ status, isLast }) => status >= 400 && isLast);
-    if (refusal !== -1) {
-      expect(responses.messages).toHaveLength(refusal + 1);
+    // Every rejection ends the connection: it is the last response.
+    const rejection = responses.messages.findIndex(({ status, isLast }) => status >= 400 && isLast);
+    if (rejection !== -1) {
+      expect(responses.messages).toHaveLength(rejection + 1);
       expect(got.some(({ target }) => target === canary)).toBe(false);
     }
   },
 });
 
-/** Bytes behind a switch of protocols are no requests. */
+/** Bytes after a switch of protocols are no requests. */
 function mayBeSwitched(text: string): boolean {
   return /upgrade|connect /i.test(text);
 }

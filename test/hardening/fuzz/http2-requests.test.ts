@@ -1,4 +1,4 @@
-/** Bytes of HTTP/2 clients against a gateway: nothing fails inside, and other clients are served. */
+/** Bytes of HTTP/2 clients against a gateway: it has no internal error, and other clients are served. */
 import { connect } from "node:net";
 import { expect } from "vitest";
 import { respondWith, startBackend } from "../../support/backend.ts";

@@ -1,6 +1,6 @@
 /**
- * Any field of any kind may hold anything: parsing, translation, the plan of the controller and what a worker compiles
- * neither throw nor block, and no more memory stays than the manifests are worth.
+ * Any field of any kind may contain anything: parsing, translation, the plan of the controller and the compilation of a
+ * worker neither throw nor block, and use no more memory than the size of the manifests justifies.
  */
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
@@ -26,7 +26,7 @@ import { generated, manifest, seeds } from "../support/manifest-values.ts";
 import { relativeCost } from "../support/relative-cost.ts";
 import { fieldPaths } from "../support/schema-values.ts";
 
-/** What a proxy and a controller of a cluster do with the objects. */
+/** The steps of a proxy and a controller of a cluster on the objects. */
 function runCluster(objects: readonly KubeObject[]): void {
   const held = objects.map((object) => cacheResource(object, undefined, { keepsStatus: true }));
   const byKey = new Map<string, Resource>();
@@ -40,7 +40,7 @@ function runCluster(objects: readonly KubeObject[]): void {
   }
   const resources = resourceSet(byKey.values());
   const rejected: readonly RejectedResource[] = held.flatMap((each) => each.rejected ?? []);
-  // An object that makes it throw is left out, and told.
+  // An object that makes it throw is left out, and reported.
   expect(runToEnd(planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials)).culprits).toEqual(
     [],
   );
@@ -60,7 +60,7 @@ const defaults = {
 
 const counters = new CounterTable(createCounterMemory(1_024), 1);
 
-/** What a worker makes of a snapshot, without its sockets. */
+/** The steps of a worker on a snapshot, without its sockets. */
 function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {
   structuredClone(binds);
   for (const bind of binds) {
@@ -75,9 +75,7 @@ function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {
   }
 }
 
-/**
- * How long an event loop may be blocked, in reference loops: 100 ms where such a loop takes 0.3 ms.
- */
+/** The time for which an event loop may be blocked, in reference loops: 100 ms if such a loop takes 0.3 ms. */
 const blocked = 330;
 
 fuzz("manifests", {
@@ -94,19 +92,19 @@ fuzz("manifests", {
   quickRuns: 60,
 });
 
-/** What the edited objects are put among, so that there is a Gateway for them. */
+/** The objects beside the edited ones, so that there is a Gateway for them. */
 const common = seeds.filter(({ kind }) => kind === "Gateway" || kind === "Service").slice(0, 12);
 
 /** Samples of one kind, at most this many times 100. */
-const mostRounds = 60;
+const maxRounds = 60;
 
-/** Sound only beside several fields that must fit. */
+/** Valid only beside several fields that must fit. */
 const rare = "ProxyPolicy spec.traffic.rateLimit.global.fallback[]";
 
-test.skipIf(hardeningSeconds === undefined)("every field of every kind is set in some object that is sound", () => {
+test.skipIf(hardeningSeconds === undefined)("every field of every kind is set in some valid object", () => {
   const missing = kindNames.flatMap((kind) => {
     const wanted = new Set(fieldPaths(kinds[kind].schema).filter((path) => !`${kind} ${path}`.startsWith(rare)));
-    for (let seed = 0; seed < mostRounds && wanted.size > 0; seed++) {
+    for (let seed = 0; seed < maxRounds && wanted.size > 0; seed++) {
       for (const object of fc.sample(generated(kind), { numRuns: 100, seed })) {
         if (parseResource(object).kind !== "resource") continue;
         for (const path of setPaths(object)) wanted.delete(path);
@@ -117,7 +115,7 @@ test.skipIf(hardeningSeconds === undefined)("every field of every kind is set in
   expect(missing).toEqual([]);
 });
 
-/** As `fieldPaths` names them. Keys of maps are not told from fields. */
+/** In the form of `fieldPaths`. Keys of maps are not distinguished from fields. */
 function setPaths(value: unknown, path = ""): readonly string[] {
   if (Array.isArray(value)) return value.flatMap((item) => setPaths(item, `${path}[]`));
   if (typeof value !== "object" || value === null) return [path];

@@ -1,4 +1,4 @@
-/** Any text may stand in a ConfigMap of parameters: reading it and merging it neither throws nor blocks. */
+/** A ConfigMap of parameters may contain any text: reading it and merging it neither throws nor blocks. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect } from "vitest";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
@@ -30,7 +30,7 @@ const owners: readonly Manifest[] = [
   },
 ];
 
-/** In reference loops: 100 ms where such a loop takes 0.3 ms. */
+/** In reference loops: 100 ms if such a loop takes 0.3 ms. */
 const blocked = 330;
 
 function read(manifest: Manifest): Resource {
@@ -46,7 +46,7 @@ fuzz("parameters", {
       const resources = resourceSet([...owners, configMap].map(read));
       return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials));
     };
-    // An object that makes it throw is left out, and told.
+    // An object that makes it throw is left out, and reported.
     expect(plan().culprits).toEqual([]);
     expect(relativeCost(plan, blocked)).toBeLessThan(blocked);
   },

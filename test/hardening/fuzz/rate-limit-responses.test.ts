@@ -1,4 +1,7 @@
-/** Frames and messages of a hostile rate limit service: every request gets an answer, and nothing fails inside. */
+/**
+ * Frames and messages of a hostile rate limit service: every request gets a response, and the proxy has no internal
+ * error.
+ */
 import { expect } from "vitest";
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { byAddress, globalPolicy, serveUnder } from "../../support/global-policy.ts";
@@ -17,7 +20,7 @@ const messages = [
   [8, 2, 18, 8, 8, 2, 18, 4, 8, 5, 16, 2],
   [8, 1, 26, 6, 10, 1, 97, 18, 1, 98],
 ];
-const respond = (message: readonly number[]): string =>
+const frameOf = (message: readonly number[]): string =>
   frameText(frameType.headers, 4, 1, head) +
   frameText(frameType.data, 0, 1, Buffer.from([0, 0, 0, 0, message.length, ...message])) +
   frameText(frameType.headers, 5, 1, trailers);
@@ -42,14 +45,14 @@ const world = perTest(async () => {
   return { gateway: await serveUnder(backend, policy), next };
 });
 
-fuzz("rate-limit-answers", {
+fuzz("rate-limit-responses", {
   prepare: world,
-  arbitrary: mutated(messages.map(respond), [...tokens, ...http2Tokens]),
+  arbitrary: mutated(messages.map(frameOf), [...tokens, ...http2Tokens]),
   async check(text) {
     const { gateway, next } = await world();
     next.response = text;
     const response = fetch(gateway.url());
-    // The call's timeout, and the breaker's pauses.
+    // Reaches the timeout of the call, and the pauses of the breaker.
     const timer = setInterval(() => gateway.clock.advance(100), 20);
     const { status } = await response.finally(() => clearInterval(timer));
     expect([200, 429]).toContain(status);

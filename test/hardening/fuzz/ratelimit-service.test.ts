@@ -1,4 +1,7 @@
-/** Bytes at the ports of the rate limit service, and its configuration: the process lives, and counters are right. */
+/**
+ * Bytes at the ports of the rate limit service, and its configuration: the process stays alive, and counters are
+ * correct.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";

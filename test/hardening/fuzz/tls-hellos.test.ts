@@ -1,4 +1,7 @@
-/** Server names and protocols of TLS clients, odd ones among them: nothing fails inside, and other clients are served. */
+/**
+ * Server names and protocols of TLS clients, unusual ones included: the gateway has no internal error, and other
+ * clients are served.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -16,7 +19,7 @@ import { type FuzzCase, fuzz } from "../support/fuzz.ts";
 import { perTest } from "../support/per-test.ts";
 
 const label = "a".repeat(63);
-/** 255 bytes, the most that OpenSSL takes. */
+/** 255 bytes, the maximum that OpenSSL accepts. */
 const longest = `${label}.${label}.${label}.${label}`;
 
 const serverName = fc.oneof(
@@ -34,9 +37,9 @@ const protocol = fc.oneof(
 );
 
 interface Hello extends HelloNames {
-  /** The bytes of a message alone, or a whole handshake by node:tls, which sends sound ones only. */
+  /** The bytes of a single message, or a whole handshake by node:tls, which sends valid ones only. */
   readonly kind: "bytes" | "handshake";
-  /** Bytes of the message that are sent. */
+  /** The number of bytes of the message that are sent. */
   readonly cutAt: number;
   readonly [name: string]: FuzzCase | undefined;
 }
@@ -48,10 +51,10 @@ const hello: fc.Arbitrary<Hello> = fc.record({
   cutAt: fc.oneof({ weight: 9, arbitrary: fc.constant(100_000) }, fc.nat(300)),
 });
 
-/** Nothing comes any more for so long: the gateway waits for the rest of a message. */
+/** After this time without bytes the gateway is assumed to wait for the rest of a message. */
 const quietMs = 30;
 
-/** Sends, and resolves when the gateway has answered, closes or is silent. */
+/** Sends, and resolves when the gateway responds, closes or is silent. */
 function send(port: number, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(bytes));
@@ -62,11 +65,11 @@ function send(port: number, bytes: Buffer): Promise<void> {
   });
 }
 
-/** Resolves when the handshake has ended, well or not. */
+/** Resolves when the handshake has ended, with or without an error. */
 function shakeHands(port: number, { serverNames, protocols }: Hello): Promise<void> {
   return new Promise((resolve) => {
     const [name] = serverNames ?? [];
-    // Others OpenSSL does not take, and the error that it leaves behind becomes another connection's.
+    // OpenSSL rejects other names, and the error that it leaves behind would appear on another connection.
     const isTaken = name !== undefined && Buffer.byteLength(name) <= 255 && !name.startsWith("\0");
     const servername = isTaken ? name : undefined;
     const options = {

@@ -1,7 +1,7 @@
 /**
- * What a client gets as the output of a model is never estimated as less than its bytes ÷ 4, however the answer is labelled,
- * framed, compressed and cut. A long stream is estimated by samples, so there a part may be missing where the
- * pieces get much longer and shorter all the time.
+ * The estimate of a model's output is never less than its bytes ÷ 4, whatever the content type, framing, compression
+ * and splits of the response. A long stream is estimated by samples, so a part may be missing if the pieces vary much
+ * in length.
  */
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
@@ -12,7 +12,7 @@ import { createUsageReader, type ResponseHead } from "../../../proxy/src/llm/usa
 import { chunkSizes, cut } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 
-/** How a server sends the pieces of what a model writes, and the content types under which it may do so. */
+/** The framings of a model's output, and the content types under which a server may send them. */
 const framings: Readonly<Record<string, { types: readonly string[]; frame: (pieces: readonly string[]) => string }>> = {
   plain: { types: ["text/plain", "text/markdown; charset=utf-8", ""], frame: (pieces) => pieces.join("") },
   "raw events": {
@@ -59,7 +59,7 @@ const codings = {
 
 const encodingOf: Readonly<Record<string, string>> = { "gzip in two members": "gzip", "bare deflate": "deflate" };
 
-/** A line of it may look like a field of an event, a comment, or a report. */
+/** Lines that may look like a field of an event, a comment, or a usage. */
 const beginnings = [
   ":",
   "id:",
@@ -84,22 +84,25 @@ fuzz("usage-estimate", {
     type: fc.nat(3),
     coding: fc.constantFrom(...(Object.keys(codings) as (keyof typeof codings)[])),
     pieces: fc.array(piece, { minLength: 1, maxLength: 12 }),
-    /** How often each piece comes: a long stream is dense at first, and thin at its end, or the other way round. */
+    /**
+     * The number of repetitions of each piece: a long stream is dense at first and sparse at its end, or the other way
+     * round.
+     */
     repeats: fc.constantFrom(1, 1, 1, 40, 400),
     sizes: chunkSizes,
-    /** Bytes at the end that have been damaged. */
+    /** Bytes at the end that are damaged. */
     damaged: fc.constantFrom(0, 0, 0, 6),
   }),
   quickRuns: 150,
   async check({ framing, type, coding, pieces, repeats, sizes, damaged }) {
     const { types, frame } = framings[framing] ?? { types: [], frame: String };
     const contentType = types[type % types.length] ?? "";
-    // A report in an answer without a label is believed.
+    // A usage in a response without a content type is used as reported.
     const written = contentType === "" ? pieces.filter((each) => !each.includes("usage")) : pieces;
     const all = written.flatMap((each) => Array.from({ length: repeats }, () => each));
     const sent = frame(all);
     const bytes = codings[coding](Buffer.from(sent));
-    // A gzip's check sum, at which its decoder fails, is behind all of its data.
+    // The checksum of gzip, at which its decoder fails, is after all of its data.
     if (coding === "gzip" && damaged > 0) bytes.fill(0x55, bytes.length - damaged);
     const head: ResponseHead = {
       status: 200,
@@ -113,16 +116,16 @@ fuzz("usage-estimate", {
     );
     expect(outcome.kind).toBe("counted");
     if (outcome.kind !== "counted") return;
-    // What an event is told apart by carries nothing, and neither does a blank at the ends of a line.
+    // Delimiters of events do not count, and neither do blanks at the ends of a line.
     const content = all.reduce((sum, each) => sum + contentBytes(withoutMarks(each, contentType), framing), 0);
     const least = sent.length > 16_384 ? 0.5 : 1;
     const { output = 0, total } = outcome.usage;
-    // A report in plain text may be the provider's; then the larger counts.
+    // A usage in plain text may be the provider's; then the larger value counts.
     expect(Math.max(output, total - 1)).toBeGreaterThanOrEqual(Math.floor((least * content) / 4));
   },
 });
 
-/** Without a label, what looks like JSON may be JSON, whose marks carry nothing. */
+/** Without a content type, text that looks like JSON may be JSON, whose punctuation does not count. */
 function withoutMarks(piece: string, contentType: string): string {
   return contentType === "" ? piece.replaceAll(/[{}[\],:"]/g, "") : piece;
 }
@@ -133,7 +136,7 @@ function contentBytes(piece: string, framing: string): number {
     piece
       .split(/[\r\n]+/)
       .map((line) => line.replace(/^data:/, "").trim())
-      // Of JSON its texts count.
+      // Of JSON, its strings count.
       .filter((line) => line !== "[DONE]" && !/^[{[]/.test(line))
       .reduce((sum, line) => sum + Buffer.byteLength(line.toWellFormed()), 0)
   );

@@ -1,4 +1,4 @@
-/** What an LLM response cost does not depend on how the network cuts it, whatever bytes it holds. */
+/** The usage of an LLM response does not depend on how the network splits it, whatever bytes it contains. */
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -48,7 +48,7 @@ fuzz("usage-reader", {
 test.each([
   ["application/json", '{"choices": "'],
   ["text/event-stream", "data: "],
-])("256 MiB under %s without an end are not kept", async (contentType, beginning) => {
+])("256 MiB of %s without an end are not buffered", async (contentType, beginning) => {
   const reader = createUsageReader({ status: 200, contentType });
   reader.push(Buffer.from(beginning));
   const chunk = Buffer.alloc(65_536, "x");
@@ -58,7 +58,7 @@ test.each([
   expect(await new Promise((resolve) => reader.end("whole", resolve))).toHaveProperty("kind");
 });
 
-/** Bytes that the content coding does not allow: decoders fail at different places, but always with an outcome. */
+/** Bytes that are invalid in the content coding: decoders fail at different places, but always with an outcome. */
 fuzz("usage-reader-garbage", {
   arbitrary: fc.record({
     contentEncoding: fc.constantFrom("gzip", "deflate", "br", "zstd", "gzip, br", "x"),

@@ -1,7 +1,7 @@
-/** Random bytes near real ones, for fuzzers. All text is latin1: one character is one byte. */
+/** Random bytes that resemble real ones, for fuzzers. All text is latin1: one character is one byte. */
 import fc from "fast-check";
 
-/** One edit of some bytes. `at` and `length` are parts of the whole, from 0 to 1, so that they fit any text. */
+/** One edit of some bytes. `at` and `length` are fractions of the whole, from 0 to 1, so that they fit any text. */
 interface Mutation {
   readonly kind: "delete" | "duplicate" | "insert" | "replace" | "flip" | "cut";
   readonly at: number;
@@ -9,7 +9,11 @@ interface Mutation {
   readonly token: string;
 }
 
-/** Texts made by a few edits of a text of `seeds`. @param tokens what edits insert, beside random bytes */
+/**
+ * Texts that result from a few edits of a text of `seeds`.
+ *
+ * @param tokens texts that edits insert, beside random bytes
+ */
 export function mutated(seeds: readonly string[], tokens: readonly string[]): fc.Arbitrary<string> {
   const part = fc.nat(10_000).map((n) => n / 10_000);
   const mutation = fc.record<Mutation>({
@@ -28,13 +32,13 @@ export function randomBytes(maxLength: number): fc.Arbitrary<string> {
   return fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes).toString("latin1"));
 }
 
-/** Where to cut some bytes: sizes of chunks, used in turn. Mostly small, at times byte by byte. */
+/** Where to split some bytes: sizes of chunks, used in turn. Mostly small, sometimes byte by byte. */
 export const chunkSizes: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ min: 1, max: 300 }), {
   minLength: 1,
   maxLength: 8,
 });
 
-/** Cuts `bytes` into chunks of these sizes, in turn. */
+/** Splits `bytes` into chunks of these sizes, in turn. */
 export function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const chunks: Buffer[] = [];
   for (let at = 0, index = 0; at < bytes.length; index++) {

@@ -7,7 +7,7 @@ export interface HelloNames {
   readonly protocols?: readonly string[] | undefined;
 }
 
-/** One record that holds a whole ClientHello for TLS 1.3 or 1.2. */
+/** One record with a whole ClientHello for TLS 1.3 or 1.2. */
 export function clientHello({ serverNames, protocols }: HelloNames): Buffer {
   const extensions = [
     ...(serverNames === undefined ? [] : [extension(0, sized(2, ...serverNames.map(hostName)))]),
@@ -41,7 +41,10 @@ function extension(type: number, content: Buffer): Buffer {
   return Buffer.concat([head, sized(2, content)]);
 }
 
-/** With their length in front, in so many bytes; of longer parts its lowest bytes, as a client could lie. */
+/**
+ * The parts after their length, in this number of bytes; of longer parts the lowest bytes of the length, as a client
+ * could send.
+ */
 function sized(lengthBytes: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const length = Buffer.alloc(lengthBytes);

@@ -1,7 +1,7 @@
 /**
  * One fuzzer is one call of `fuzz`. It replays the cases in `test/hardening/corpus/<name>`, then tries random ones: for
- * HARDENING_SECONDS under `npm run test:hardening`, and a few that are the same each time under `npm test`. A case that
- * fails is shrunk and written to the corpus, so that it is committed with its fix.
+ * HARDENING_SECONDS under `npm run test:hardening`, and a few fixed ones under `npm test`. A case that fails is shrunk and
+ * written to the corpus, to be committed with its fix.
  *
  * HARDENING_SEED repeats a run whose seed was printed.
  */
@@ -11,7 +11,7 @@ import { join, relative } from "node:path";
 import fc from "fast-check";
 import { describe, test } from "vitest";
 
-/** A case is a JSON value, so that it can be kept as a file. Bytes are a string in latin1. */
+/** A case is a JSON value, so that it can be stored in a file. Bytes are a string in latin1. */
 export type FuzzCase =
   | string
   | number
@@ -22,9 +22,9 @@ export type FuzzCase =
 
 export interface Fuzzer<Case extends FuzzCase> {
   readonly arbitrary: fc.Arbitrary<Case>;
-  /** Throws or rejects when the case breaks the rule. */
+  /** Throws or rejects if the case violates the rule. */
   readonly check: (value: Case) => void | Promise<void>;
-  /** Starts what the cases of a test share, which may take longer than the cases. */
+  /** Starts the resources that the cases of a test share, which may take longer than the cases. */
   readonly prepare?: () => Promise<unknown>;
   /** Random cases under `npm test`. Default 25. */
   readonly quickRuns?: number;
@@ -37,7 +37,7 @@ export const hardeningSeconds =
 const corpus = join(import.meta.dirname, "..", "corpus");
 const repository = join(corpus, "../../..");
 
-/** Makes the tests of a fuzzer. @param name of its folder in the corpus */
+/** Defines the tests of a fuzzer. @param name of its folder in the corpus */
 export function fuzz<Case extends FuzzCase>(
   name: string,
   { arbitrary, check, prepare, quickRuns = 25 }: Fuzzer<Case>,
@@ -46,7 +46,7 @@ export function fuzz<Case extends FuzzCase>(
   const files = existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith(".json")) : [];
   describe(`fuzz ${name}`, () => {
     test.each(files)("kept case %s", async (file) => {
-      // The corpus holds cases of this very fuzzer.
+      // The cases of this corpus belong to this fuzzer.
       await check(JSON.parse(readFileSync(join(folder, file), "utf8")) as Case);
     });
 
@@ -61,7 +61,7 @@ export function fuzz<Case extends FuzzCase>(
         console.log(`fuzz ${name}: ${result.numRuns} cases in ${seconds} s, HARDENING_SEED=${result.seed}`);
         return;
       }
-      // The values of the property's one arbitrary; null when no case could be made.
+      // The values of the property's one arbitrary; null if no case could be generated.
       const found = result.counterexample as readonly [Case] | null;
       const file = found === null ? "nowhere" : relative(repository, keep(folder, found[0]));
       const message = `${fc.defaultReportMessage(result)}\nThe case is kept in ${file}`;
@@ -70,7 +70,7 @@ export function fuzz<Case extends FuzzCase>(
   });
 }
 
-/** For fast-check: as long as HARDENING_SECONDS says, or `quickRuns` cases of a fixed seed. */
+/** For fast-check: HARDENING_SECONDS of random cases, or `quickRuns` cases of a fixed seed. */
 export function fuzzParameters(quickRuns: number): fc.Parameters<unknown> {
   const seed = process.env["HARDENING_SEED"];
   if (hardeningSeconds === undefined) return { seed: Number(seed ?? 1), numRuns: quickRuns };
@@ -81,7 +81,7 @@ export function fuzzParameters(quickRuns: number): fc.Parameters<unknown> {
   };
 }
 
-/** Writes a case to the corpus; its name is a digest, so that the same case is kept once. */
+/** Writes a case to the corpus; its name is a digest, so that the same case is stored once. */
 function keep(folder: string, value: FuzzCase): string {
   const text = `${JSON.stringify(value, undefined, 2)}\n`;
   mkdirSync(folder, { recursive: true });

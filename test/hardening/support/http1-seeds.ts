@@ -1,6 +1,6 @@
-/** Requests of HTTP/1 that fuzzers begin with, in latin1. */
+/** HTTP/1 requests from which fuzzers start, in latin1. */
 const get = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n";
-/** What a client may send; bodies and pipelining among them. */
+/** Requests of a client, with bodies and pipelining. */
 export const clientRequests: readonly string[] = [
   get,
   get + get,
@@ -14,7 +14,7 @@ export const clientRequests: readonly string[] = [
   "POST /h HTTP/1.1\r\nHost: a.test\r\nContent-Length: 52\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.test\r\nX: 123456\r\n" +
     get,
 ];
-/** What edits insert. */
+/** Texts that edits insert. */
 export const http1Tokens: readonly string[] = [
   ...[
     "\r\n",

@@ -1,4 +1,4 @@
-/** Frames of HTTP/2 that fuzzers begin with, in latin1. */
+/** HTTP/2 frames from which fuzzers start, in latin1. */
 import { endHeaders, endStream, frame, frameType, rootRequest } from "../../support/raw-http2.ts";
 
 /** A frame in latin1. */
@@ -14,7 +14,7 @@ export const okHead = Buffer.from([0x88]);
 const eight = Buffer.from("12345678");
 const more = Buffer.from([0, 0, 4, 0]);
 
-/** What a client may send once it has said hello. */
+/** Frames that a client may send after the preface. */
 export const clientFrames: readonly string[] = [
   frameText(headers, endHeaders | endStream, 1, rootRequest) +
     frameText(headers, endHeaders | endStream, 3, rootRequest),
@@ -25,7 +25,7 @@ export const clientFrames: readonly string[] = [
   frameText(ping, 0, 0, eight) + frameText(windowUpdate, 0, 0, more) + frameText(goaway, 0, 0, eight),
 ];
 
-/** What a server may answer to stream 1 with, after its settings. */
+/** Frames that a server may send as the response on stream 1, after its settings. */
 export const serverFrames: readonly string[] = [
   frameText(headers, endHeaders, 1, okHead) + frameText(data, endStream, 1, Buffer.from("hello")),
   frameText(headers, endHeaders | endStream, 1, okHead),
@@ -37,7 +37,7 @@ export const serverFrames: readonly string[] = [
   frameText(headers, endHeaders, 1, okHead) + frameText(goaway, 0, 0, eight) + frameText(data, endStream, 1),
 ];
 
-/** What edits insert: heads of frames, sizes, flags, header blocks. */
+/** Bytes that edits insert: heads of frames, sizes, flags, header blocks. */
 export const http2Tokens: readonly string[] = [
   ...Object.values(frameType).map((type) => frameText(type, 0, 1, more)),
   ...Object.values(frameType).map((type) => frameText(type, 0xff, 0)),

@@ -1,15 +1,17 @@
-/** How long work that is done in turns holds the event loop. */
-
-/** A garbage collection or a compilation makes a turn of one run long; it does not happen at the same step every time. */
-const mostRuns = 6;
+/** Measures how long work that is done in turns blocks the event loop. */
 
 /**
- * The longest turn of the event loop while `work` is done, in milliseconds of the processor: the least of some runs. Ends
- * early at a figure below `enough`.
+ * A garbage collection or a compilation makes a turn of one run long; it does not occur at the same step every time.
+ */
+const maxRuns = 6;
+
+/**
+ * The longest turn of the event loop during `work`, in milliseconds of the processor: the minimum of several runs. Ends
+ * early at a value below `enough`.
  */
 export async function longestTurnMs(work: () => Promise<unknown>, enough: number): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < mostRuns && leastMs >= enough; run++) leastMs = Math.min(leastMs, await longestTurnOf(work));
+  for (let run = 0; run < maxRuns && leastMs >= enough; run++) leastMs = Math.min(leastMs, await longestTurnOf(work));
   return leastMs;
 }
 

@@ -1,4 +1,6 @@
-/** Objects of every kind that is read: such as the API server lets through, odd ones, and such as no schema permits. */
+/**
+ * Objects of every kind that is read: ones that the API server accepts, unusual ones, and ones that no schema permits.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -11,7 +13,7 @@ import { mutated } from "./arbitraries.ts";
 import type { FuzzCase } from "./fuzz.ts";
 import { type Json, valueOf, type Vocabulary } from "./schema-values.ts";
 
-/** A manifest; names and namespaces are sound, as the API server sees to. */
+/** A manifest; its names and namespaces are valid, since the API server validates them. */
 export type Manifest = { readonly [name: string]: FuzzCase };
 
 /** Every object of the golden tests. */
@@ -22,14 +24,14 @@ export const seeds: readonly KubeObject[] = readdirSync(golden)
   .flatMap((document) => (document.errors.length > 0 ? [] : [document.toJS() as unknown]))
   .filter(isObject);
 
-/** Name of objects that a fuzzer makes itself, and that others refer to. */
+/** The name of objects that a fuzzer creates itself, and that others refer to. */
 export const watched = "watched";
 
-/** Few, so that references meet their targets. */
+/** Few names, so that references meet their targets. */
 const objectNames = ["web", "a", "b", "gateway-proxy"];
 const namespaces = ["default", "other"];
 
-/** Texts of parameters, whole or not (`provision/parameters.ts`). */
+/** Texts of parameters, complete or not (`provision/parameters.ts`). */
 export const parameterTexts: readonly string[] = [
   "spec: { replicas: 3 }",
   "spec:\n  template:\n    spec:\n      tolerations: [{ key: a, operator: Exists }]\n      nodeSelector: { a: b }\n",
@@ -58,7 +60,7 @@ export const parameterTexts: readonly string[] = [
   `- &a x\n${"- *a\n".repeat(2_000)}`,
 ];
 
-/** Odd values that many schemas take. */
+/** Unusual values that many schemas accept. */
 const oddTexts = [
   ...["", "a", "A", "0", "true", "null", "x-a", "é☃😀", "%2f", "..", "/", "//", "/a/../b", "*", "*.a.example", "::1"],
   ...["a.example", "127.0.0.1", "localhost", "10ms", "1s", "1h1m1s1ms", "0s", "99999h", "9999999999s"],
@@ -73,7 +75,7 @@ const oddTexts = [
 ];
 const oddNumbers = [0, 1, 2, 80, 443, 1_000, 8_080, 18_080, 65_535, 2_147_483_647, Number.MAX_SAFE_INTEGER, 1.5, -1];
 
-/** What stands in a field of that name in the golden tests; keys of maps, too. */
+/** The values of each field in the golden tests, and the keys of maps. */
 function collected(): { readonly values: Map<string, Set<Json>>; readonly keys: Map<string, Set<string>> } {
   const values = new Map<string, Set<Json>>();
   const keys = new Map<string, Set<string>>();
@@ -86,7 +88,7 @@ function collected(): { readonly values: Map<string, Set<Json>>; readonly keys: 
       for (const [name, inner] of Object.entries(value)) {
         known.add(name);
         collect(name, inner);
-        // The values of a map stand for each other.
+        // The values of a map are interchangeable.
         collect(field, typeof inner === "string" ? inner : undefined);
       }
     } else if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") {
@@ -107,7 +109,7 @@ const vocabulary: Vocabulary = {
     if (field === "namespace") return namespaces;
     const own = [...(known.values.get(field) ?? [])];
     const texts = field === "data" ? [...own, ...parameterTexts] : own;
-    // Mostly what is sound: one odd value of many makes an object refused as a whole.
+    // Mostly valid ones: one odd value of many makes an object rejected as a whole.
     return [...Array.from({ length: 8 }, () => texts).flat(), ...oddTexts, ...oddNumbers, true, false];
   },
   keys(field) {
@@ -116,9 +118,9 @@ const vocabulary: Vocabulary = {
   },
 };
 
-/** Of one kind, with any of its fields. */
+/** Objects of one kind, with any of its fields. */
 export function generated(kind: Kind): fc.Arbitrary<Manifest> {
-  // The table keeps the type of each schema, and here any will do.
+  // The table has the type of each schema; here any type will do.
   const schema: z.ZodType = kinds[kind].schema;
   return fc
     .tuple(valueOf(schema, vocabulary), fc.constantFrom(...objectNames), fc.constantFrom(...namespaces))
@@ -147,7 +149,7 @@ function withField(value: unknown, [first, ...rest]: Path, field: unknown): unkn
     return value.map((item: unknown, at) => (at === first ? withField(item, rest, field) : item));
   }
   if (!isObject(value)) return value;
-  // `__proto__` is to be a field like any other, as JSON.parse makes it.
+  // Makes `__proto__` a field like any other, as JSON.parse does.
   return Object.fromEntries([...Object.entries(value), [first, withField(value[first], rest, field)]]);
 }
 
@@ -176,9 +178,9 @@ const anything: fc.Arbitrary<FuzzCase> = fc.oneof(
 );
 
 const edit = fc.record({
-  /** Which of its fields; part of the whole, so that it fits any object. */
+  /** The index of the field, as a fraction of the whole, so that it fits any object. */
   field: fc.nat(10_000),
-  /** Beside a field, or in its place. */
+  /** Adds a field beside it, or replaces it. */
   beside: fc.option(fc.constantFrom(...fieldNames, "novelty", "value", "type"), { nil: null }),
   value: anything,
 });
@@ -196,7 +198,7 @@ function edited(
 const anyGenerated = fc.oneof(...kindNames.map(generated));
 const anyBase = fc.oneof(anyGenerated, fc.constantFrom(...(seeds as readonly Manifest[])));
 
-/** Sound by its schema, or with one field that is not. */
+/** Valid by its schema, or with one field that is not. */
 export const manifest: fc.Arbitrary<Manifest> = fc.oneof(
   { weight: 3, arbitrary: anyGenerated },
   { weight: 4, arbitrary: fc.tuple(anyBase, edit).map(([base, change]) => edited(base, change)) },

@@ -1,7 +1,9 @@
-/** Something that all cases of one test share, such as a gateway. */
+/** A resource that all cases of one test share, such as a gateway. */
 import { onTestFinished } from "vitest";
 
-/** Makes it at its first use in a test; what `make` leaves to `onTestFinished` happens at that test's end. */
+/**
+ * Creates it at its first use in a test; callbacks that `make` passes to `onTestFinished` run at the end of that test.
+ */
 export function perTest<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

@@ -1,6 +1,6 @@
 /**
- * A worker that translates what one tenant wrote to make the search for route conflicts large, with two routes of another
- * tenant beside it. A worker has a heap of its own, so that a test can bound it.
+ * A worker that translates the objects of one tenant, written to make the search for route conflicts large, and two
+ * routes of another tenant. A worker has its own heap, so that a test can bound it.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
@@ -8,17 +8,17 @@ import { type Resource, resourceSet } from "../../../proxy/src/api/resource.ts";
 import { translateInSteps } from "../../../proxy/src/translate/translate.ts";
 
 /**
- * What the tenant wrote, at a Gateway with 64 listeners. `distinct`: no two matches are equal. `same`: all are. `apart`: all
- * are, and each listener has a route of its own. `halves`: all are, and each route is at other 32 listeners. `over`: matches
- * have equally many headers, and other ones.
+ * The tenant's matches, at a Gateway with 64 listeners. `distinct`: no two are equal. `same`: all are equal. `apart`:
+ * all are equal, and each listener has its own route. `halves`: all are equal, and each route is at 32 listeners.
+ * `over`: all have the same number of headers, with different names.
  */
 export type World = "distinct" | "same" | "apart" | "halves" | "over";
 
 export interface Planned {
-  /** Conditions of the second of the other tenant's routes, which match the same. */
+  /** Conditions of the other tenant's second route, whose match equals that of the first. */
   readonly otherTenant: readonly string[];
   readonly unexamined: number;
-  /** Of the processor, in milliseconds. */
+  /** In milliseconds of the processor. */
   readonly longestStepMs: number;
 }
 
@@ -41,7 +41,7 @@ function matchAt(world: World, route: number, match: number): object {
   return { path: { value }, headers };
 }
 
-/** Of a route of the tenant: an absent section is every listener. */
+/** The sections of a route of the tenant: an absent section is every listener. */
 function sectionsOf(world: World, route: number): readonly (string | undefined)[] {
   if (world !== "halves") return [undefined];
   return listenerNames.filter((_, at) => (at * route + at * at * 3 + route * 7) % 61 < 30).slice(0, 32);

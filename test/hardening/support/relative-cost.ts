@@ -1,13 +1,13 @@
 /**
- * Time as a multiple of the time of a plain loop, measured by turns in the same process. The best of many short runs
- * counts, so neither a slow machine nor a loaded one changes the figure much, and a bound far above it is not reached by
+ * Time as a multiple of the time of a plain loop, measured in turns in the same process. The minimum of many short runs
+ * counts, so neither a slow machine nor other load changes the value much, and a bound far above it is not reached by
  * accident.
  */
 
-/** Turns after which the best of both is taken to be known. */
-const mostTurns = 300;
-/** A run so slow that 300 turns would never end is measured a few times only. */
-const mostMs = 3_000;
+/** The number of turns after which the minimum of both is assumed to be known. */
+const maxTurns = 300;
+/** Bounds the number of turns of a slow run. */
+const maxMs = 3_000;
 
 const text = "a,bé".repeat(2_500);
 
@@ -24,18 +24,16 @@ const usualReferenceMs = 0.3;
 let isWarm = false;
 let knownReferenceMs = Number.POSITIVE_INFINITY;
 
-/**
- * How many times as long as reading 10,000 characters `run` takes. Ends early at a figure below `enough`.
- */
+/** The time of `run` as a multiple of reading 10,000 characters. Ends early at a value below `enough`. */
 export function relativeCost(run: () => unknown, enough: number): number {
   for (let times = 0; times < 200 && !isWarm; times++) referenceLoop();
   isWarm = true;
   let [bestRun, bestReference] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   const startedMs = performance.now();
-  for (let turn = 1; turn <= mostTurns; turn++) {
+  for (let turn = 1; turn <= maxTurns; turn++) {
     bestReference = Math.min(bestReference, elapsedMs(referenceLoop));
     bestRun = Math.min(bestRun, elapsedMs(run));
-    if (bestRun / bestReference < enough || performance.now() - startedMs > mostMs) break;
+    if (bestRun / bestReference < enough || performance.now() - startedMs > maxMs) break;
   }
   knownReferenceMs = Math.min(knownReferenceMs, bestReference);
   return bestRun / bestReference;
@@ -44,7 +42,10 @@ export function relativeCost(run: () => unknown, enough: number): number {
 /** CPU time is exact to some milliseconds only. */
 const shortMs = 20;
 
-/** A short run is not interrupted each time; what other programs take of a long one is not counted. */
+/**
+ * The wall time of a short run, which is seldom interrupted; the CPU time of a long one, without the time of other
+ * programs.
+ */
 function elapsedMs(run: () => unknown): number {
   const startedMs = performance.now();
   const before = process.threadCpuUsage();
@@ -55,7 +56,7 @@ function elapsedMs(run: () => unknown): number {
   return Math.min(wallMs, Math.max(shortMs, (user + system) / 1_000));
 }
 
-/** How much slower than the machine that bounds in milliseconds are meant for this one is; 1 for a faster one. */
+/** The factor by which this machine is slower than the one of the bounds in milliseconds; 1 for a faster one. */
 export function slowness(): number {
   relativeCost(() => undefined, 0);
   return Math.max(1, knownReferenceMs / usualReferenceMs);

@@ -1,6 +1,7 @@
 /**
- * Values that the schema of a kind takes, with every field that it has: from the parser's own schemas (zod), so that a new
- * field is fuzzed as soon as it is read. Rules over several fields are not looked at: some of the values break them.
+ * Values that the schema of a kind accepts, with every field that it has. They come from the parser's own schemas
+ * (zod), so that a new field is fuzzed as soon as it is read. Rules over several fields are not considered: some of the
+ * values violate them.
  */
 import fc from "fast-check";
 import type * as z from "zod";
@@ -8,15 +9,15 @@ import type * as z from "zod";
 /** A JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
-/** What to choose from. */
+/** The values to choose from. */
 export interface Vocabulary {
-  /** For a field of this name; those that its schema refuses are left out. */
+  /** The values of a field of this name; those that its schema rejects are left out. */
   readonly values: (field: string) => readonly Json[];
   /** Keys of a map in a field of this name. */
   readonly keys: (field: string) => readonly string[];
 }
 
-/** What this file reads of zod's definitions. */
+/** The parts of zod's definitions that this file reads. */
 interface Definition {
   readonly type: string;
   readonly innerType?: z.ZodType;
@@ -29,9 +30,9 @@ interface Definition {
   readonly values?: readonly Json[];
 }
 
-/** Most items of a list; a longer one is made now and then, up to the schema's own bound. */
+/** The usual maximum of items of a list; a longer one is made now and then, up to the schema's own bound. */
 const usualItems = 3;
-const mostItems = 130;
+const maxItems = 130;
 
 /** @param field the name of the field that holds the value */
 export function valueOf(schema: z.ZodType, vocabulary: Vocabulary, field = ""): fc.Arbitrary<Json> {
@@ -49,7 +50,7 @@ export function valueOf(schema: z.ZodType, vocabulary: Vocabulary, field = ""): 
     case "readonly":
       return inner(definition.innerType);
     case "pipe":
-      // What takes anything is read by code.
+      // A schema that accepts any value is read by code.
       return definition.in?.def.type === "unknown" ? leafOf(schema, vocabulary, field) : inner(definition.in);
     case "object":
       return objectOf(definition.shape ?? {}, vocabulary);
@@ -80,17 +81,17 @@ function objectOf(shape: Readonly<Record<string, z.ZodType>>, vocabulary: Vocabu
 
 function listOf(item: fc.Arbitrary<Json>, schema: z.ZodType): fc.Arbitrary<Json> {
   const bounds = schema as unknown as { readonly _zod: { readonly bag: { minimum?: number; maximum?: number } } };
-  const { minimum: minLength = 0, maximum: most = mostItems } = bounds._zod.bag;
-  const maxLength = Math.min(most, mostItems);
+  const { minimum: minLength = 0, maximum: most = maxItems } = bounds._zod.bag;
+  const maxLength = Math.min(most, maxItems);
   const usual = fc.array(item, { minLength, maxLength: Math.min(maxLength, Math.max(minLength, usualItems)) });
   const long = item.map((one) => Array.from({ length: maxLength }, () => one));
   return fc.oneof({ weight: 300, arbitrary: usual }, { weight: 1, arbitrary: long });
 }
 
 function leafOf(schema: z.ZodType, vocabulary: Vocabulary, field: string): fc.Arbitrary<Json> {
-  const sound = vocabulary.values(field).filter((value) => schema.safeParse(value).success);
-  if (sound.length === 0) throw new Error(`the vocabulary has nothing for "${field}"`);
-  return fc.constantFrom(...sound);
+  const valid = vocabulary.values(field).filter((value) => schema.safeParse(value).success);
+  if (valid.length === 0) throw new Error(`the vocabulary has nothing for "${field}"`);
+  return fc.constantFrom(...valid);
 }
 
 /** Every field of a schema by its path, such as `spec.rules[].matches[].path.value`. */

@@ -1,4 +1,4 @@
-/** HTTP/1 messages read as RFC 9112 has them, and no other way: what a careful server would make of some bytes. */
+/** A strict reader of HTTP/1 messages by RFC 9112. */
 
 export interface StrictRequest {
   readonly method: string;
@@ -16,7 +16,7 @@ export interface StrictResponse {
 }
 
 export interface Reading<Message> {
-  /** Those that are whole and valid, up to the first that is not. */
+  /** The complete and valid messages, up to the first that is not. */
   readonly messages: readonly Message[];
   readonly rest: "nothing" | "incomplete" | "invalid";
 }
@@ -27,7 +27,7 @@ interface Head {
   readonly end: number;
 }
 
-/** What stops a reading. */
+/** Ends the reading. */
 class Stop extends Error {
   readonly rest: "incomplete" | "invalid";
   constructor(rest: "incomplete" | "invalid") {
@@ -52,7 +52,7 @@ export function readRequests(text: string): Reading<StrictRequest> {
     const head = readHead(text, from);
     const [, method = "", target = "", minor] = requestLine.exec(head.startLine) ?? fail();
     const [host = "", ...others] = head.fields.get("host") ?? [];
-    // HTTP/1.0 needs none.
+    // HTTP/1.0 requires no Host.
     if (others.length > 0 || (minor === "1" && !head.fields.has("host"))) fail();
     const hasCoding = head.fields.has("transfer-encoding");
     if (hasCoding && (minor === "0" || head.fields.has("content-length"))) fail();
@@ -61,7 +61,7 @@ export function readRequests(text: string): Reading<StrictRequest> {
   });
 }
 
-/** Reads final responses to `methods`, in order; interim ones (1xx) are passed over. In latin1. */
+/** Reads final responses to `methods`, in order; interim ones (1xx) are skipped. In latin1. */
 export function readResponses(text: string, isHead: (index: number) => boolean = () => false): Reading<StrictResponse> {
   let index = 0;
   return readAll(text, (at) => {
@@ -116,7 +116,7 @@ function readHead(text: string, at: number): Head {
   return { startLine, fields, end: end + 4 };
 }
 
-/** @param unframed length of a body that nothing frames */
+/** @param unframed length of a body without framing */
 function readBody(text: string, { fields, end }: Head, unframed: number): { body: string; end: number } {
   const codings = fields.get("transfer-encoding");
   if (codings !== undefined) {

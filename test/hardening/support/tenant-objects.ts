@@ -98,23 +98,29 @@ export function read(objects: readonly object[]): ResourceSet {
   );
 }
 
-/** A long list and many objects that lead to it: names and sizes of both, and manifests for given sizes. */
+/** A long list and many objects that refer to it: names and sizes of both, and manifests for given sizes. */
 export type Product = readonly [string, number, string, number, (wide: number, many: number) => readonly object[]];
 
-/** How much more than its parts a product may take. One of hundreds by hundreds takes a hundred times as much. */
-const most = 5;
-/** So short a computation is not compared. */
+/**
+ * The maximum by which a product may exceed the sum of its parts. A product of hundreds by hundreds exceeds it a
+ * hundredfold.
+ */
+const maxFactor = 5;
+/** Shorter computations are not compared. */
 const freeMs = 150;
 
-/** Checks that the processor time for a product is that of its parts. A garbage collection may fall into one run. */
+/**
+ * Checks that the processor time for a product is the sum of that of its parts. A garbage collection may occur in one
+ * run.
+ */
 export function expectSum([, wide, , many, make]: Product, ms: (objects: readonly object[]) => number): void {
-  const limit = freeMs + most * (ms(make(wide, 1)) + ms(make(1, many)));
+  const limit = freeMs + maxFactor * (ms(make(wide, 1)) + ms(make(1, many)));
   let taken = ms(make(wide, many));
   for (let run = 0; run < 2 && taken > limit; run++) taken = Math.min(taken, ms(make(wide, many)));
   expect(taken).toBeLessThanOrEqual(limit);
 }
 
-/** Milliseconds of the processor that a computation takes. */
+/** The milliseconds of processor time of a computation. */
 export function processorMs(compute: () => unknown): number {
   const started = process.threadCpuUsage();
   compute();

@@ -1,4 +1,7 @@
-/** A program of ours as a process whose event loops and heaps are watched (`thread-watch.ts`); it is stopped when the test ends. */
+/**
+ * A program as a process whose event loops and heaps are recorded (`thread-watch.ts`); it is stopped when the test
+ * ends.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -13,12 +16,14 @@ import type { ThreadNote } from "./thread-watch.ts";
 export interface WatchedProcess {
   /** `http://127.0.0.1:PORT` of the readiness page. */
   readonly readiness: string;
-  /** What it has written so far. */
+  /** The output so far. */
   readonly output: () => string;
   readonly hasEnded: () => boolean;
-  /** The longest CPU time for which one of its threads has held its event loop since the last call; 0 below 40 ms. */
+  /**
+   * The longest CPU time for which one of its threads has blocked its event loop since the last call; 0 below 40 ms.
+   */
   readonly longestHeldMs: () => Promise<number>;
-  /** Of all threads together, after a garbage collection. */
+  /** The heap of all threads together, after a garbage collection. */
   readonly heapBytes: () => Promise<number>;
 }
 
@@ -78,7 +83,7 @@ export async function startWatched({ main, args, env, threads }: WatchedOptions)
       for (;;) {
         const fresh = heaps(await notes()).slice(before);
         if (fresh.length >= threads) return fresh.reduce((sum, bytes) => sum + bytes, 0);
-        if (hasEnded()) throw new Error(`the process has ended:\n${output}`);
+        if (hasEnded()) throw new Error(`the process ended:\n${output}`);
         await sleep(5);
       }
     },
