@@ -9,6 +9,7 @@ import { createLogs } from "./app/logs.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
 import { type DefaultSet, settingsExitCode } from "./settings/defaults.ts";
+import { asksForHelp } from "@gatewayproxy/runtime/settings";
 import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
 
 const summary =
@@ -22,19 +23,17 @@ export async function runCommand(set: DefaultSet): Promise<void> {
     process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
     return;
   }
-  const read = readServiceSettings({ argv, env: process.env }, set);
-  switch (read.kind) {
-    case "help":
-      process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
-      return;
-    case "invalid":
-      fail("cannot read the settings", read.problems, settingsExitCode[set]);
-      return;
-    case "settings":
-      await (read.settings.values.checkConfig === undefined
-        ? serve(read.settings)
-        : check(read.settings.values.checkConfig, read.settings.values.mergeDomainConfigs));
+  if (asksForHelp(argv)) {
+    process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
+    return;
   }
+  const read = readServiceSettings({ argv, env: process.env }, set);
+  if (!read.ok) {
+    fail("cannot read the settings", read.problems, settingsExitCode[set]);
+    return;
+  }
+  const { checkConfig: directory, mergeDomainConfigs } = read.value.values;
+  await (directory === undefined ? serve(read.value) : check(directory, mergeDomainConfigs));
 }
 
 async function check(directory: string, mergesDomains: boolean): Promise<void> {

@@ -3,7 +3,7 @@
  * are read once, at the start. All problems are reported together; so are variables that have no effect.
  */
 import { join } from "node:path";
-import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { readSettings, type SettingSources, type SettingValues } from "@gatewayproxy/runtime/settings";
 import type { RuntimeDirectory } from "./config/runtime-directory.ts";
 import type { CallBounds } from "./limiter/call-bounds.ts";
@@ -50,33 +50,27 @@ export interface ServiceSettings {
   readonly notices: readonly string[];
 }
 
-/** The result of reading the settings; `help` if `--help` was given. */
-export type ReadServiceSettings =
-  | { readonly kind: "settings"; readonly settings: ServiceSettings }
-  | { readonly kind: "help" }
-  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
-
 /**
  * Reads the command line and the environment. A setting that is absent from both gets its default from `set`. Never
  * throws.
  */
-export function readServiceSettings(given: SettingSources, set: DefaultSet = "ours"): ReadServiceSettings {
+export function readServiceSettings(given: SettingSources, set: DefaultSet = "ours"): Result<ServiceSettings> {
   const all = { known: given.argv, ignored: [] };
   const { known: argv, ignored } = set === "reference" ? knownArguments(given.argv, serviceSettings) : all;
   const sources = { ...given, argv, env: withDefaults(given.env, set) };
   const rejected = rejectionsOf(sources.env);
-  if (rejected.length > 0) return { kind: "invalid", problems: rejected };
+  if (rejected.length > 0) return { ok: false, problems: rejected };
   const read = readSettings(serviceSettings, sources);
-  if (read.kind !== "values") return read;
-  const { values } = read;
+  if (!read.ok) return read;
+  const { value: values } = read;
   const store = readStoreSettings(values);
   const stats = readStatsSettings(values, sources.env);
-  const problems = [store, stats].flatMap((each) => (each.kind === "invalid" ? each.problems : []));
-  if (store.kind === "invalid" || stats.kind === "invalid") return { kind: "invalid", problems };
+  const problems = [store, stats].flatMap((each) => (each.ok ? [] : each.problems));
+  if (!store.ok || !stats.ok) return { ok: false, problems };
   const settings = {
     values,
-    store: store.settings,
-    stats: stats.settings,
+    store: store.value,
+    stats: stats.value,
     headers: headerStyleOf(values),
     bounds: {
       maxDescriptors: values.maxCallDescriptors,
@@ -87,7 +81,7 @@ export function readServiceSettings(given: SettingSources, set: DefaultSet = "ou
     notices: [...ignored.map((name) => `${name} has no effect: no such argument`), ...noticesOf(given.env)],
     defaults: set,
   };
-  return { kind: "settings", settings };
+  return { ok: true, value: settings };
 }
 
 function rejectionsOf(env: SettingSources["env"]): readonly Problem[] {

@@ -26,13 +26,13 @@ const codeIn = (section: string) => {
   return [...text.matchAll(/`([^`]+)`/g)].flatMap((match) => match[1] ?? []);
 };
 
-test("the page lists every metric and no other", () => {
+test("the page lists every metric and no other", async () => {
   const stats = takeStats(new RateLimitStats({ nearLimitRatio: 0.8 }), new CallTimes(), 0, {
     cache: new OverLimitCache(0).counts,
     pools: [{ pool: "redis_pool", ...new ConnectionCounts().counts }],
     commands: new MemcacheStore([], memcacheOptions).commands(),
   });
-  const text = renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false, callTimeBounds });
+  const text = await renderPrometheus(stats, 0, { extraTags: new Map(), timesInMilliseconds: false, callTimeBounds });
   const declared = [...text.matchAll(/^# TYPE (\S+)/gm)].flatMap((match) => match[1] ?? []);
 
   expect(

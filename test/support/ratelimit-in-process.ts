@@ -75,10 +75,8 @@ export async function startInProcess(
   const quiet = { USE_STATSD: "false", SHUTDOWN_DRAIN_DELAY: "0", RUNTIME_WATCH_ROOT: "false" };
   const all = { ...local, ...ports, ...quiet, LOG_FORMAT: "json", ...env };
   const read = readServiceSettings({ argv: [], env: all }, "reference");
-  if (read.kind !== "settings") {
-    throw new Error(read.kind === "invalid" ? read.problems.map(renderProblem).join("\n") : read.kind);
-  }
-  const { settings } = read;
+  if (!read.ok) throw new Error(read.problems.map(renderProblem).join("\n"));
+  const { value: settings } = read;
   const output: string[] = [];
   const logs = createLogs({ filter: settings.values.logLevel, format: settings.values.logFormat }, clock, {
     write: (line) => output.push(line),

@@ -26,7 +26,7 @@ export class MetricsText {
   async prometheus(): Promise<string> {
     const { collect, process, evictedCounters } = this.#options;
     const stats = mergeStats(await collect());
-    return renderPrometheus(stats, evictedCounters(), this.#options) + (await process.render());
+    return (await renderPrometheus(stats, evictedCounters(), this.#options)) + (await process.render());
   }
 
   /** Renders one `name: value` per line, sorted, with the names that statsd uses. */

@@ -23,7 +23,7 @@ afterEach(async () => {
 function createPool(workers: number, port = 0) {
   const read = readServiceSettings({ argv: [], env: { LOG_LEVEL: "off", WORKERS: String(workers) } });
   const filter = parseLogFilter("info");
-  if (read.kind !== "settings" || !filter.ok) throw new Error("settings");
+  if (!read.ok || !filter.ok) throw new Error("settings");
   const lines: string[] = [];
   const logs = new Logs({
     filter: filter.value,
@@ -33,7 +33,7 @@ function createPool(workers: number, port = 0) {
   const counterMemory = createCounterMemory(1_024);
   const pool = new WorkerPool({
     workers,
-    start: { settings: read.settings, counterMemory, refunds: new Int32Array(new SharedArrayBuffer(4)) },
+    start: { settings: read.value, counterMemory, refunds: new Int32Array(new SharedArrayBuffer(4)) },
     host: "127.0.0.1",
     port,
     counters: new CounterTable(counterMemory, 1),

@@ -4,14 +4,14 @@ import { CallTimes, callTimeBounds } from "./call-times.ts";
 import { type PrometheusOptions, renderPrometheus } from "./prometheus.ts";
 import { takeStats } from "./stats-snapshot.ts";
 
-function rendered(
+async function rendered(
   change: (stats: RateLimitStats, times: CallTimes) => void,
   options: Partial<PrometheusOptions> = {},
-): string[] {
+): Promise<string[]> {
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const times = new CallTimes();
   change(stats, times);
-  const text = renderPrometheus(takeStats(stats, times, 3), 7, {
+  const text = await renderPrometheus(takeStats(stats, times, 3), 7, {
     extraTags: new Map(),
     timesInMilliseconds: false,
     callTimeBounds,
@@ -21,8 +21,8 @@ function rendered(
 }
 
 describe("renderPrometheus", () => {
-  test("labels a rule's counters with every level of its place", () => {
-    const lines = rendered((stats) => {
+  test("labels a rule's counters with every level of its place", async () => {
+    const lines = await rendered((stats) => {
       const series = stats.ofRule("rl.a_b.c.d", "rl", ["a_b", "c", "d"]);
       series.counts.totalHits = 5;
       series.counts.overLimitWithLocalCache = 2;
@@ -34,8 +34,8 @@ describe("renderPrometheus", () => {
     );
   });
 
-  test("renders the service's own counters, the reference's names first", () => {
-    const lines = rendered((stats) => {
+  test("renders the service's own counters, the reference's names first", async () => {
+    const lines = await rendered((stats) => {
       stats.service.storeError = 1;
       stats.service.serviceError = 2;
       stats.service.configLoadSuccess = 3;
@@ -56,13 +56,13 @@ describe("renderPrometheus", () => {
     );
   });
 
-  test("renders times as a cumulative histogram, in seconds or milliseconds", () => {
+  test("renders times as a cumulative histogram, in seconds or milliseconds", async () => {
     const observe = (_: RateLimitStats, times: CallTimes) => {
       for (const ms of [0.07, 0.3, 7, 60_000]) times.observe(ms);
     };
     const name = "ratelimit_service_response_time_seconds";
 
-    expect(rendered(observe)).toEqual(
+    expect(await rendered(observe)).toEqual(
       expect.arrayContaining([
         'ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 4',
         `${name}_bucket{grpc_method="ShouldRateLimit",le="0.00005"} 0`,
@@ -72,13 +72,13 @@ describe("renderPrometheus", () => {
         `${name}_count{grpc_method="ShouldRateLimit"} 4`,
       ]),
     );
-    expect(rendered(observe, { timesInMilliseconds: true })).toContain(
+    expect(await rendered(observe, { timesInMilliseconds: true })).toContain(
       'ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.5"} 2',
     );
   });
 
-  test("puts extra tags on every sample and quotes what needs it", () => {
-    const lines = rendered(
+  test("puts extra tags on every sample and quotes what needs it", async () => {
+    const lines = await rendered(
       (stats) => {
         stats.ofRule("rl.x", "rl", ['a_"q"\\\n']).counts.totalHits = 1;
       },
@@ -91,8 +91,8 @@ describe("renderPrometheus", () => {
     expect(lines.filter((line) => line !== "" && !line.startsWith("#") && !line.includes("cloud_zone"))).toEqual([]);
   });
 
-  test("declares each metric once, before its samples", () => {
-    const declared = rendered(() => undefined).flatMap((line) => /^# TYPE (\S+)/.exec(line)?.[1] ?? []);
+  test("declares each metric once, before its samples", async () => {
+    const declared = (await rendered(() => undefined)).flatMap((line) => /^# TYPE (\S+)/.exec(line)?.[1] ?? []);
 
     expect(new Set(declared).size).toBe(declared.length);
   });

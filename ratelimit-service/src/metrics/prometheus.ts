@@ -2,6 +2,7 @@
  * Renders the counts of the service in the Prometheus text format with the reference's names. A rule's position in the
  * configuration is in its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
  */
+import { type ExpositionFamily, type ExpositionSample, renderFamilies } from "@gatewayproxy/runtime/exposition";
 import type { RuleCounts } from "../stats.ts";
 import type { CallTimesSnapshot } from "./call-times.ts";
 import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
@@ -22,68 +23,67 @@ export interface PrometheusOptions {
 }
 
 /**
- * Renders all metrics; the text ends in a line break. `evictedCounters` is the number of counters in memory that were
+ * Renders all metrics. `evictedCounters` is the number of counters in memory that were
  * evicted before their window ended. Threads share them, so they are not part of `stats`.
  */
-export function renderPrometheus(stats: StatsSnapshot, evictedCounters: number, options: PrometheusOptions): string {
-  const text = new ExpositionText(options.extraTags);
-  if (options.mapper === undefined) writeBuiltIn(text, stats, options);
-  else writeMapped(text, stats, options.mapper, options.callTimeBounds);
+export function renderPrometheus(
+  stats: StatsSnapshot,
+  evictedCounters: number,
+  options: PrometheusOptions,
+): Promise<string> {
+  const list = new FamilyList(options.extraTags);
+  if (options.mapper === undefined) writeBuiltIn(list, stats, options);
+  else writeMapped(list, stats, options.mapper, options.callTimeBounds);
   const evicted = "ratelimit_service_memory_counters_evicted";
-  text.family(
+  list.family(
     evicted,
     "counter",
     "Counters in memory that were evicted before their window ended; above 0 the memory is too small.",
   );
-  text.sample(evicted, {}, evictedCounters);
-  return text.toString();
+  list.sample(evicted, {}, evictedCounters);
+  return renderFamilies(list.families);
 }
 
-function writeBuiltIn(text: ExpositionText, stats: StatsSnapshot, options: PrometheusOptions): void {
-  for (const key of keysOf(ruleMetrics)) writeRuleMetric(text, key, stats.series);
-  text.family("ratelimit_service_rate_limit_domain_not_found", "counter", "Calls for a domain without limits.");
+function writeBuiltIn(list: FamilyList, stats: StatsSnapshot, options: PrometheusOptions): void {
+  for (const key of keysOf(ruleMetrics)) writeRuleMetric(list, key, stats.series);
+  list.family("ratelimit_service_rate_limit_domain_not_found", "counter", "Calls for a domain without limits.");
   for (const [domain, count] of stats.domainsNotFound) {
-    text.sample("ratelimit_service_rate_limit_domain_not_found", { domain }, count);
+    list.sample("ratelimit_service_rate_limit_domain_not_found", { domain }, count);
   }
-  text.family("ratelimit_service_should_rate_limit_error", "counter", "Calls that failed.");
+  list.family("ratelimit_service_should_rate_limit_error", "counter", "Calls that failed.");
   for (const key of keysOf(errorTypes)) {
-    text.sample("ratelimit_service_should_rate_limit_error", { err_type: errorTypes[key] }, stats.service[key]);
+    list.sample("ratelimit_service_should_rate_limit_error", { err_type: errorTypes[key] }, stats.service[key]);
   }
   for (const key of keysOf(serviceMetrics)) {
     const { prometheus, help } = serviceMetrics[key];
-    text.family(prometheus, "counter", help);
-    text.sample(prometheus, {}, stats.service[key]);
+    list.family(prometheus, "counter", help);
+    list.sample(prometheus, {}, stats.service[key]);
   }
-  writeCalls(text, stats.callTimes, options);
-  text.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
-  text.sample("ratelimit_service_grpc_connections", {}, stats.connections);
+  writeCalls(list, stats.callTimes, options);
+  list.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
+  list.sample("ratelimit_service_grpc_connections", {}, stats.connections);
   for (const { pool, active, opened, closed } of stats.pools) {
-    text.family(`ratelimit_${pool}_cx_active`, "gauge", "Open connections to Redis.");
-    text.sample(`ratelimit_${pool}_cx_active`, {}, active);
-    text.family(`ratelimit_${pool}_cx_total`, "counter", "Connections to Redis opened.");
-    text.sample(`ratelimit_${pool}_cx_total`, {}, opened);
-    text.family(`ratelimit_${pool}_cx_local_close`, "counter", "Connections to Redis that have ended.");
-    text.sample(`ratelimit_${pool}_cx_local_close`, {}, closed);
+    list.family(`ratelimit_${pool}_cx_active`, "gauge", "Open connections to Redis.");
+    list.sample(`ratelimit_${pool}_cx_active`, {}, active);
+    list.family(`ratelimit_${pool}_cx_total`, "counter", "Connections to Redis opened.");
+    list.sample(`ratelimit_${pool}_cx_total`, {}, opened);
+    list.family(`ratelimit_${pool}_cx_local_close`, "counter", "Connections to Redis that have ended.");
+    list.sample(`ratelimit_${pool}_cx_local_close`, {}, closed);
   }
   for (const { name, value, help } of stats.cache === undefined ? [] : cacheGauges(stats.cache)) {
-    text.family(`ratelimit_localcache_${name}`, "gauge", help);
-    text.sample(`ratelimit_localcache_${name}`, {}, value);
+    list.family(`ratelimit_localcache_${name}`, "gauge", help);
+    list.sample(`ratelimit_localcache_${name}`, {}, value);
   }
   for (const [name, group] of Map.groupBy(stats.commands, (command) => command.name)) {
-    text.family(`ratelimit_memcache_${name}`, "counter", "Commands to memcached, by outcome.");
+    list.family(`ratelimit_memcache_${name}`, "counter", "Commands to memcached, by outcome.");
     for (const { code, count } of group) {
-      text.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
+      list.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
     }
   }
 }
 
 /** Writes counters, gauges and times by their statsd names. Series with the same name and labels are added up. */
-function writeMapped(
-  text: ExpositionText,
-  stats: StatsSnapshot,
-  mapper: MetricMapper,
-  bounds: readonly number[],
-): void {
+function writeMapped(list: FamilyList, stats: StatsSnapshot, mapper: MetricMapper, bounds: readonly number[]): void {
   const families = new Map<
     string,
     { readonly type: "counter" | "gauge"; readonly help: string; readonly series: Map<string, number> }
@@ -102,39 +102,39 @@ function writeMapped(
   for (const [name, value] of statsdCounters(stats, new Map())) add(name, "counter", value);
   for (const [name, value] of statsdGauges(stats)) add(name, "gauge", value);
   for (const [name, { type, help, series }] of families) {
-    text.family(name, type, help);
+    list.family(name, type, help);
     // The keys were written above.
-    for (const [labels, value] of series) text.sample(name, JSON.parse(labels) as Record<string, string>, value);
+    for (const [labels, value] of series) list.sample(name, JSON.parse(labels) as Record<string, string>, value);
   }
   const times = mapper(responseTimeName, "observer");
   if (times === undefined || families.has(times.name)) return;
   const { name, labels, help, scale, observer } = times;
-  writeTimes(text, { name, labels, help, observer, perSecond: 1_000 * scale, bounds }, stats.callTimes.histogram);
+  writeTimes(list, { name, labels, help, observer, perSecond: 1_000 * scale, bounds }, stats.callTimes.histogram);
 }
 
-function writeRuleMetric(text: ExpositionText, key: keyof RuleCounts, series: readonly SeriesSnapshot[]): void {
+function writeRuleMetric(list: FamilyList, key: keyof RuleCounts, series: readonly SeriesSnapshot[]): void {
   const { prometheus, help } = ruleMetrics[key];
-  text.family(prometheus, "counter", help);
+  list.family(prometheus, "counter", help);
   for (const { domain, segments, counts } of series) {
     const levels = segments.map((segment, index) => [`key${index + 1}`, segment] as const);
-    text.sample(prometheus, { domain, ...Object.fromEntries(levels) }, counts[key]);
+    list.sample(prometheus, { domain, ...Object.fromEntries(levels) }, counts[key]);
   }
 }
 
 const grpcMethod = { grpc_method: "ShouldRateLimit" };
 
 function writeCalls(
-  text: ExpositionText,
+  list: FamilyList,
   times: CallTimesSnapshot,
   { timesInMilliseconds, callTimeBounds }: PrometheusOptions,
 ): void {
-  text.family("ratelimit_service_total_requests", "counter", "Calls over gRPC.");
-  text.sample("ratelimit_service_total_requests", grpcMethod, times.calls);
+  list.family("ratelimit_service_total_requests", "counter", "Calls over gRPC.");
+  list.sample("ratelimit_service_total_requests", grpcMethod, times.calls);
   const name = "ratelimit_service_response_time_seconds";
   const help = "Time from the arrival of a call to its response, over gRPC.";
   const perSecond = timesInMilliseconds ? 1_000 : 1;
   const metric = { name, labels: grpcMethod, help, observer: "histogram", perSecond, bounds: callTimeBounds } as const;
-  writeTimes(text, metric, times.histogram);
+  writeTimes(list, metric, times.histogram);
 }
 
 interface TimesMetric {
@@ -149,46 +149,38 @@ interface TimesMetric {
 }
 
 /** @param histogram as in `CallTimesSnapshot` */
-function writeTimes(text: ExpositionText, metric: TimesMetric, histogram: readonly number[]): void {
+function writeTimes(list: FamilyList, metric: TimesMetric, histogram: readonly number[]): void {
   const { name, labels, help, observer, perSecond, bounds } = metric;
-  text.family(name, observer, help);
+  list.family(name, observer, help);
   let count = 0;
   for (const [index, bound] of [...bounds, Infinity].entries()) {
     count += histogram[index] ?? 0;
     const le = bound === Infinity ? "+Inf" : String(Number((bound * perSecond).toPrecision(6)));
-    if (observer === "histogram") text.sample(`${name}_bucket`, { ...labels, le }, count);
+    if (observer === "histogram") list.sample(`${name}_bucket`, { ...labels, le }, count);
   }
-  text.sample(`${name}_sum`, labels, (histogram.at(-1) ?? 0) * perSecond);
-  text.sample(`${name}_count`, labels, count);
+  list.sample(`${name}_sum`, labels, (histogram.at(-1) ?? 0) * perSecond);
+  list.sample(`${name}_count`, labels, count);
 }
 
-/** Writes the lines of the format. */
-class ExpositionText {
+/** Collects metrics, each with the samples that follow it. */
+class FamilyList {
+  readonly families: ExpositionFamily[] = [];
   readonly #extraTags: Readonly<Record<string, string>>;
-  #text = "";
+  #samples: ExpositionSample[] = [];
 
   constructor(extraTags: ReadonlyMap<string, string>) {
     this.#extraTags = Object.fromEntries(Array.from(extraTags, ([name, value]) => [labelName(name), value]));
   }
 
-  family(name: string, type: "counter" | "gauge" | "histogram" | "summary", help: string): void {
-    this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+  family(name: string, type: ExpositionFamily["type"], help: string): void {
+    this.#samples = [];
+    this.families.push({ name, type, help, samples: this.#samples });
   }
 
+  /** @param name of the metric, with its suffix in a histogram or summary. */
   sample(name: string, labels: Readonly<Record<string, string>>, value: number): void {
-    const pairs = Object.entries({ ...labels, ...this.#extraTags }).map(
-      ([label, text]) => `${label}="${escape(text)}"`,
-    );
-    this.#text += `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${value}\n`;
+    this.#samples.push({ metricName: name, labels: { ...labels, ...this.#extraTags }, value });
   }
-
-  toString(): string {
-    return this.#text;
-  }
-}
-
-function escape(value: string): string {
-  return value.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"');
 }
 
 function labelName(name: string): string {

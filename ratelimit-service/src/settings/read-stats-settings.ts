@@ -1,6 +1,6 @@
 /** Names and destinations of metrics, from the settings of statistics and the files and variables that they name. */
 import { readFileSync } from "node:fs";
-import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { callTimeBounds } from "../metrics/call-times.ts";
 import { type Mogrifier, patternProblem } from "../metrics/mogrifiers.ts";
@@ -21,16 +21,11 @@ export interface StatsSettings {
   readonly callTimeBounds: readonly number[];
 }
 
-/** The settings, or every problem with them. */
-export type ReadStatsSettings =
-  | { readonly kind: "settings"; readonly settings: StatsSettings }
-  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
-
 type Env = Readonly<Record<string, string | undefined>>;
 type Values = SettingValues<typeof statsSettings>;
 
 /** Reads the file of PROMETHEUS_MAPPER_YAML. */
-export function readStatsSettings(values: Values, env: Env): ReadStatsSettings {
+export function readStatsSettings(values: Values, env: Env): Result<StatsSettings> {
   const problems: Problem[] = [];
   const names = values.useDogStatsd
     ? (values.useDogStatsdMogrifiers ?? "").split(",").filter((name) => name !== "")
@@ -47,7 +42,7 @@ export function readStatsSettings(values: Values, env: Env): ReadStatsSettings {
   }
   const mapping =
     values.prometheusMapperYaml === undefined ? undefined : readMapping(values.prometheusMapperYaml, problems);
-  if (problems.length > 0) return { kind: "invalid", problems };
+  if (problems.length > 0) return { ok: false, problems };
   const sink = sinkOf(values);
   const settings = {
     ...(sink === undefined ? {} : { sink }),
@@ -55,7 +50,7 @@ export function readStatsSettings(values: Values, env: Env): ReadStatsSettings {
     ...(mapping === undefined ? {} : { prometheusMapping: mapping }),
     callTimeBounds: mapping === undefined ? callTimeBounds : boundsOf(mapping),
   };
-  return { kind: "settings", settings };
+  return { ok: true, value: settings };
 }
 
 function sinkOf({ disableStats, useDogStatsd, useStatsd, statsdHost }: Values): StatsSettings["sink"] {

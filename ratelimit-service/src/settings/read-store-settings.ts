@@ -1,5 +1,5 @@
 /** The store of the counters, from the settings of Redis and of the backend. */
-import type { Problem } from "@gatewayproxy/runtime/problem";
+import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import {
   parseRedisAddress,
@@ -47,11 +47,6 @@ export type StoreSettings =
  */
 export type FailureMode = "error" | "open" | "local";
 
-/** The settings, or every problem with them. */
-export type ReadStoreSettings =
-  | { readonly kind: "settings"; readonly settings: StoreSettings }
-  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
-
 type Values = SettingValues<typeof limitSettings & typeof redisSettings & typeof memcacheSettings>;
 
 /** The settings of one of the two Redis connections. */
@@ -68,22 +63,22 @@ interface RedisValues {
 }
 
 /** Selects Redis where it is named, memcached where it is asked for, else memory. */
-export function readStoreSettings(values: Values): ReadStoreSettings {
+export function readStoreSettings(values: Values): Result<StoreSettings> {
   const backend = values.backendType ?? (values.redisUrl === undefined ? "memory" : "redis");
   const maxCounters = values.memoryStoreMaxCounters;
-  if (backend === "memory") return { kind: "settings", settings: { kind: "memory", maxCounters } };
+  if (backend === "memory") return { ok: true, value: { kind: "memory", maxCounters } };
   const problems: Problem[] = [];
   if (backend === "memcache") {
     const servers = readServers(values, problems);
-    if (servers === undefined) return { kind: "invalid", problems };
+    if (servers === undefined) return { ok: false, problems };
     const tls = values.memcacheTls ? memcacheTlsOf(values) : undefined;
     const memcache = { servers, ...(tls === undefined ? {} : { tls }), timeoutMs: memcacheTimeoutMs };
     const { expirationJitterMaxSeconds: jitterMaxSeconds, failureMode = "open" } = values;
-    return { kind: "settings", settings: { kind: "memcache", memcache, jitterMaxSeconds, failureMode, maxCounters } };
+    return { ok: true, value: { kind: "memcache", memcache, jitterMaxSeconds, failureMode, maxCounters } };
   }
   const redis = readRedis(values, mainRedis(values), problems);
   const perSecond = values.redisPerSecond ? readRedis(values, perSecondRedis(values), problems) : undefined;
-  if (redis === undefined || problems.length > 0) return { kind: "invalid", problems };
+  if (redis === undefined || problems.length > 0) return { ok: false, problems };
   const settings: StoreSettings = {
     kind: "redis",
     redis,
@@ -92,7 +87,7 @@ export function readStoreSettings(values: Values): ReadStoreSettings {
     failureMode: values.failureMode ?? "error",
     maxCounters,
   };
-  return { kind: "settings", settings };
+  return { ok: true, value: settings };
 }
 
 function mainRedis(values: Values): RedisValues {

@@ -22,9 +22,9 @@ const elsewhere: Readonly<Record<string, string>> = {
 
 function valueOf(env: Readonly<Record<string, string>>, name: string): unknown {
   const read = readServiceSettings({ argv: [], env }, "reference");
-  if (read.kind !== "settings") return read.kind === "invalid" ? read.problems.map(renderProblem) : read.kind;
-  const values: Readonly<Record<string, unknown>> = read.settings.values;
-  return name === "LOG_LEVEL" ? renderLogFilter(read.settings.values.logLevel) : values[keyOf.get(name) ?? ""];
+  if (!read.ok) return read.problems.map(renderProblem);
+  const values: Readonly<Record<string, unknown>> = read.value.values;
+  return name === "LOG_LEVEL" ? renderLogFilter(read.value.values.logLevel) : values[keyOf.get(name) ?? ""];
 }
 
 test("the reference has 114 variables, and each is a setting or one without effect", () => {
@@ -117,7 +117,7 @@ describe("the effect of each variable is asserted", () => {
   test.each(others)("%s changes nothing, and the log says so", (name, _, byDefault) => {
     const read = (env: Readonly<Record<string, string>>) => {
       const found = readServiceSettings({ argv: [], env }, "reference");
-      return found.kind === "settings" ? found.settings : undefined;
+      return found.ok ? found.value : undefined;
     };
     const [without, withIt] = [read({}), read({ [name]: byDefault === "" ? "text" : byDefault })];
 

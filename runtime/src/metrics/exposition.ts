@@ -13,27 +13,44 @@ export function watchProcess(): { readonly render: () => Promise<string> } {
   return { render: () => registry.metrics() };
 }
 
-/** Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out. */
-export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSnapshot[]): Promise<string> {
-  const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
-  const metrics = Object.values(table).map((declaration) => {
-    const series = merged.get(declaration.name)?.series ?? [];
-    const values = series.flatMap(({ labels, data }) => {
-      const named = Object.fromEntries(declaration.labels.map((name, at) => [name, labels[at] ?? ""]));
-      return declaration.type === "histogram"
-        ? histogramValues(declaration, named, data)
-        : [{ value: data[0] ?? 0, labels: named }];
-    });
-    return { name: declaration.name, help: declaration.help, type: declaration.type, aggregator: "sum", values };
-  });
-  // The library takes metrics of other processes in this form; these come from threads.
-  return AggregatorRegistry.aggregate([metrics]).metrics();
+/** A metric with its samples. */
+export interface ExpositionFamily {
+  readonly name: string;
+  /** A summary has a sum and a count only. */
+  readonly type: "counter" | "gauge" | "histogram" | "summary";
+  readonly help: string;
+  readonly samples: readonly ExpositionSample[];
 }
 
-interface ExpositionValue {
+/** A line of the output. */
+export interface ExpositionSample {
+  /** The name of the metric, with its suffix in a histogram or summary. */
   readonly metricName: string;
   readonly value: number;
   readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Renders metrics in their order. Samples with the same name and labels are added up. */
+export function renderFamilies(families: readonly ExpositionFamily[]): Promise<string> {
+  const metrics = families.map(({ samples, ...family }) => ({ ...family, aggregator: "sum", values: samples }));
+  // The library takes metrics of other processes in this form.
+  return AggregatorRegistry.aggregate([metrics]).metrics();
+}
+
+/** Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out. */
+export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSnapshot[]): Promise<string> {
+  const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
+  const families = Object.values(table).map((declaration): ExpositionFamily => {
+    const series = merged.get(declaration.name)?.series ?? [];
+    const samples = series.flatMap(({ labels, data }): ExpositionSample[] => {
+      const named = Object.fromEntries(declaration.labels.map((name, at) => [name, labels[at] ?? ""]));
+      return declaration.type === "histogram"
+        ? histogramValues(declaration, named, data)
+        : [{ metricName: declaration.name, value: data[0] ?? 0, labels: named }];
+    });
+    return { name: declaration.name, help: declaration.help, type: declaration.type, samples };
+  });
+  return renderFamilies(families);
 }
 
 /** Makes the counts cumulative, as the format requires: each bucket counts all values up to its bound. */
@@ -41,7 +58,7 @@ function histogramValues(
   { name, buckets = [] }: MetricDeclaration,
   labels: Readonly<Record<string, string>>,
   data: readonly number[],
-): ExpositionValue[] {
+): ExpositionSample[] {
   let count = 0;
   const values = [...buckets.map(String), "+Inf"].map((le, at) => {
     count += data[at] ?? 0;

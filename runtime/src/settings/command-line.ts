@@ -1,6 +1,6 @@
 /** Reads the command line and reports errors, for all commands that start a process. */
 import { type Problem, renderProblem } from "../text/problem.ts";
-import { type Settings, type SettingSources, type SettingValues, readSettings } from "./settings.ts";
+import { asksForHelp, readSettings, type Settings, type SettingSources, type SettingValues } from "./settings.ts";
 import { renderHelp } from "./settings-text.ts";
 
 /** Exit code of a wrong command line (sysexits.h, EX_USAGE). */
@@ -32,17 +32,14 @@ export function readCommandLine<const S extends Settings>(
     process.stdout.write(`${about.version}\n`);
     return undefined;
   }
-  const read = readSettings(settings, sources);
-  switch (read.kind) {
-    case "help":
-      process.stdout.write(renderHelp(settings, { ...about, columns: helpColumns() }));
-      return undefined;
-    case "invalid":
-      failSettings(read.problems);
-      return undefined;
-    case "values":
-      return read.values;
+  if (asksForHelp(sources.argv)) {
+    process.stdout.write(renderHelp(settings, { ...about, columns: helpColumns() }));
+    return undefined;
   }
+  const read = readSettings(settings, sources);
+  if (read.ok) return read.value;
+  failSettings(read.problems);
+  return undefined;
 }
 
 /** Returns the width of the terminal in columns, or the usual width where there is no terminal. */

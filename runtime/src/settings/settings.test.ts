@@ -2,7 +2,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import { renderProblem } from "../text/problem.ts";
 import { integer, optional, socketAddress, text, toggle, type SocketAddress } from "./setting-kinds.ts";
 import { renderHelp, renderSettingsTable } from "./settings-text.ts";
-import { readSettings, type SettingValues } from "./settings.ts";
+import { asksForHelp, readSettings, type SettingValues } from "./settings.ts";
 
 const declared = {
   configDir: { kind: text("DIR", "a folder"), flag: "config-dir", env: "CONFIG_DIR", help: "Where manifests are." },
@@ -31,14 +31,14 @@ function read(argv: readonly string[], env: Record<string, string> = {}) {
 
 function problemsOf(argv: readonly string[], env: Record<string, string> = {}): string[] {
   const result = read(argv, env);
-  return result.kind === "invalid" ? result.problems.map(renderProblem) : [];
+  return result.ok ? [] : result.problems.map(renderProblem);
 }
 
 describe("readSettings", () => {
   test("gives every setting its default, and optional ones undefined", () => {
     expect(read(["--config-dir", "conf"])).toEqual({
-      kind: "values",
-      values: {
+      ok: true,
+      value: {
         configDir: "conf",
         workers: 4,
         admin: { host: "127.0.0.1", port: 15_000 },
@@ -61,16 +61,16 @@ describe("readSettings", () => {
   test("prefers a flag to the environment, and that to the default", () => {
     const env = { CONFIG_DIR: "from-env", WORKERS: "2", REGION: "eu", QUIET: "true" };
     expect(read(["--workers=3"], env)).toMatchObject({
-      values: { configDir: "from-env", workers: 3, region: "eu", quiet: true },
+      value: { configDir: "from-env", workers: 3, region: "eu", quiet: true },
     });
   });
 
   test("treats an empty environment variable as unset", () => {
-    expect(read(["--config-dir=conf"], { WORKERS: "" })).toMatchObject({ values: { workers: 4 } });
+    expect(read(["--config-dir=conf"], { WORKERS: "" })).toMatchObject({ value: { workers: 4 } });
   });
 
   test("treats a switch without a value as true", () => {
-    expect(read(["--quiet", "--config-dir", "conf"])).toMatchObject({ values: { quiet: true, configDir: "conf" } });
+    expect(read(["--quiet", "--config-dir", "conf"])).toMatchObject({ value: { quiet: true, configDir: "conf" } });
   });
 
   test("reports all problems, each with its source and what is accepted", () => {
@@ -95,15 +95,16 @@ describe("readSettings", () => {
     expect(problemsOf(["conf"], env)[0]).toBe(
       "--config-dir: npm consumed this option; write -- before it: npm run proxy -- --config-dir DIR",
     );
-    expect(read(["--config-dir", "conf"], env).kind).toBe("values");
+    expect(read(["--config-dir", "conf"], env)).toMatchObject({ ok: true });
   });
 
   test("says when the value of a flag is missing", () => {
     expect(problemsOf(["--config-dir"])).toContain("--config-dir: needs a value: a folder");
   });
 
-  test.each(["--help", "-h"])("prints the help for %s despite problems", (flag) => {
-    expect(read(["--workers", "many", flag])).toEqual({ kind: "help" });
+  test.each(["--help", "-h"])("reads %s as a request for help, and not as a setting", (flag) => {
+    expect(asksForHelp(["--workers", "many", flag])).toBe(true);
+    expect(read(["--config-dir", "conf", flag])).toMatchObject({ ok: true });
   });
 });
 

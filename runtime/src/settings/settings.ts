@@ -3,7 +3,7 @@
  * description. The typed values, the errors, `--help` and the table in the docs are made from the declaration.
  */
 import { parseArgs } from "node:util";
-import type { Problem } from "../text/problem.ts";
+import type { Problem, Result } from "../text/problem.ts";
 import type { SettingKind } from "./setting-kinds.ts";
 import { suggest } from "./suggest.ts";
 
@@ -33,14 +33,6 @@ type ValueOf<K> = K extends SettingKind<unknown> & { readonly isOptional: true }
     ? Exclude<ReturnType<K["parse"]>, undefined>
     : never;
 
-/** The result of `readSettings`. */
-export type ReadSettings<S extends Settings> =
-  | { readonly kind: "values"; readonly values: SettingValues<S> }
-  /** The user asked for `--help`. */
-  | { readonly kind: "help" }
-  /** All problems, not just the first. */
-  | { readonly kind: "invalid"; readonly problems: readonly Problem[] };
-
 /** Where settings are read from. */
 export interface SettingSources {
   /** The arguments without the program and its file. */
@@ -48,19 +40,28 @@ export interface SettingSources {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+const helpFlags = ["--help", "-h"];
+
+/** Whether the arguments ask for the help text. `readSettings` ignores these flags. */
+export function asksForHelp(argv: readonly string[]): boolean {
+  return argv.some((argument) => helpFlags.includes(argument));
+}
+
 /** Reads settings. A flag overrides its environment variable, and that the default. An empty variable counts as unset. */
-export function readSettings<const S extends Settings>(settings: S, { argv, env }: SettingSources): ReadSettings<S> {
+export function readSettings<const S extends Settings>(
+  settings: S,
+  { argv, env }: SettingSources,
+): Result<SettingValues<S>> {
   const { flags, problems } = readFlags(settings, argv);
-  if (flags.has("help")) return { kind: "help" };
   const entries = Object.entries(settings).map(([name, setting]) => {
     const given = givenValue(setting, flags, env);
     if (given !== undefined) return [name, parsed(setting, given, problems)];
     if (setting.kind.isOptional !== true) problems.push(missing(setting));
     return [name, undefined];
   });
-  if (problems.length > 0) return { kind: "invalid", problems: [...takenByNpm(settings, env), ...problems] };
+  if (problems.length > 0) return { ok: false, problems: [...takenByNpm(settings, env), ...problems] };
   // Without a problem every setting has a value of its own kind.
-  return { kind: "values", values: Object.fromEntries(entries) as SettingValues<S> };
+  return { ok: true, value: Object.fromEntries(entries) as SettingValues<S> };
 }
 
 interface GivenValue {
@@ -115,9 +116,8 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
     isBehindUnknown = token.kind === "option" && !declared.has(token.name);
     if (token.kind !== "option") continue;
     const setting = declared.get(token.name);
-    if (token.name === "help" || token.name === "h") {
-      flags.set("help", "true");
-    } else if (setting === undefined) {
+    if (helpFlags.includes(token.rawName)) continue;
+    if (setting === undefined) {
       problems.push(unknown(token.name, token.rawName, [...declared.keys()]));
     } else if (token.value === undefined && setting.kind.placeholder !== "") {
       problems.push({ path: token.rawName, message: `needs a value: ${setting.kind.accepted}` });
