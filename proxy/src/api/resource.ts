@@ -1,4 +1,5 @@
 /** The kinds of resources that the gateway reads. A new kind is one file with its schema and one line here. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { type Backend, backendSchema } from "./backend.ts";
 import { type BackendTlsPolicy, backendTlsPolicySchema, rejectedTlsPolicy } from "./backend-tls-policy.ts";
 import { type ConfigMap, configMapSchema } from "./config-map.ts";
@@ -101,7 +102,7 @@ export function resourceKey({ kind, metadata }: Resource): ResourceKey {
 
 /** Renders a key; the namespace is undefined for objects of the whole cluster. */
 export function renderKey(kind: string, namespace: string | undefined, name: string): ResourceKey {
-  return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
+  return `${kind} ${objectKey({ namespace, name })}`;
 }
 
 /** Counts the objects of each kind; kinds without objects are absent. */

@@ -1,4 +1,5 @@
 /** All settings of the proxy. `docs/settings.md` and `--help` are generated from this table. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { availableParallelism } from "node:os";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { literalAddress, specialKind } from "@gatewayproxy/runtime/ip-address";
@@ -39,7 +40,7 @@ const namespacedName: SettingKind<{ readonly namespace: string; readonly name: s
     const [, namespace, name] = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-.a-z0-9]*)$/.exec(value) ?? [];
     return namespace === undefined || name === undefined ? undefined : { namespace, name };
   },
-  render: ({ namespace, name }) => `${namespace}/${name}`,
+  render: ({ namespace, name }) => objectKey({ namespace, name }),
 };
 
 const protocolList: SettingKind<readonly string[]> = {

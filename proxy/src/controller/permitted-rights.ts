@@ -9,7 +9,7 @@ import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import type { ScopeOf } from "../translate/gateway/gateway-scope.ts";
 import { type IsPermitted, referencePermissions } from "../translate/reference/reference-grants.ts";
 import { namedObjects } from "../translate/reference/references.ts";
-import { objectKey } from "./provision/roles.ts";
+import { referentKey } from "./provision/roles.ts";
 
 /** Whether an object may be read. */
 export type MayRead = (object: NamedObject) => boolean;
@@ -27,8 +27,8 @@ export function maximumRights(resources: ResourceSet, scopeOf: ScopeOf): Maximum
   return function* ({ kind, metadata }) {
     const { namespace } = metadata;
     const attached = yield* namedObjects(yield* scopeOf(metadata, { acceptsAll: true }));
-    const keys = new Set(attached.map(objectKey));
+    const keys = new Set(attached.map(referentKey));
     const from = { group: gatewayGroup, kind, namespace };
-    return (object) => isPermitted(from, { group: "", ...object }) || keys.has(objectKey(object));
+    return (object) => isPermitted(from, { group: "", ...object }) || keys.has(referentKey(object));
   };
 }

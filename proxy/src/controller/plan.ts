@@ -2,6 +2,7 @@
  * Computes the desired state from resources: the objects of each Gateway and, with the observed state, every status. Pure.
  * The translation is the same as in the proxies, so a status reports what they serve.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -77,7 +78,7 @@ export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: Soun
   if (culprits.length === 0) return plan;
   // For a Gateway that cannot be planned, rights beyond its own namespace are unknown.
   const present = new Set(known.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
-  const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(keyOf(metadata)));
+  const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(objectKey(metadata)));
   const suspended = new Map([
     ...plan.provision.suspended,
     ...missing.map(({ metadata }): [string, SuspendedRights] => [
@@ -117,14 +118,14 @@ function* planOf(
     before,
   });
   const statuses = withRejected(translated, rejected);
-  const byName = new Map(resources.Gateway.map((gateway) => [keyOf(gateway.metadata), gateway]));
+  const byName = new Map(resources.Gateway.map((gateway) => [objectKey(gateway.metadata), gateway]));
   const desired: Provision["desired"][number][] = [];
   const suspended = new Map<string, SuspendedRights>();
   const scopeOf = yield* gatewayScopes(resources);
   const accepted = acceptedParents(translated);
   const maximumRightsOf = maximumRights(resources, scopeOf);
   const known = translated.gateways.flatMap((status) => {
-    const gateway = byName.get(keyOf(status));
+    const gateway = byName.get(objectKey(status));
     return gateway === undefined ? [] : [{ gateway, status }];
   });
   const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
@@ -245,12 +246,12 @@ function ownedSets(
   { listenerSets }: Statuses,
   { ListenerSet }: ResourceSet,
 ): (gateway: Gateway) => readonly OwnedSet[] {
-  const statuses = new Map(listenerSets.map((status) => [keyOf(status), status.listeners]));
+  const statuses = new Map(listenerSets.map((status) => [objectKey(status), status.listeners]));
   const byParent = Map.groupBy(ListenerSet, parentOf);
   return ({ metadata }) =>
-    (byParent.get(keyOf(metadata)) ?? []).map((owner) => ({
+    (byParent.get(objectKey(metadata)) ?? []).map((owner) => ({
       owner,
-      listeners: statuses.get(keyOf(owner.metadata)) ?? [],
+      listeners: statuses.get(objectKey(owner.metadata)) ?? [],
     }));
 }
 
@@ -288,20 +289,20 @@ export function* clusterStatuses(
   const gatewayStatuses: ClusterStatuses["gateways"][number][] = [];
   for (const status of statuses.gateways) {
     yield;
-    const gateway = gateways.get(keyOf(status));
+    const gateway = gateways.get(objectKey(status));
     if (gateway === undefined) continue;
     const owner = ownerKey(status);
     const fault = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
     const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
     const shown = withReadiness(status, gateway, readiness);
-    if (holds(shown.conditions, "Programmed")) programmed.add(keyOf(status));
+    if (holds(shown.conditions, "Programmed")) programmed.add(objectKey(status));
     gatewayStatuses.push(shown);
   }
-  const policies = new Map(resources.ProxyPolicy.map((policy) => [keyOf(policy.metadata), policy]));
-  const parents = new Map(resources.ListenerSet.map((set) => [keyOf(set.metadata), parentOf(set)]));
+  const policies = new Map(resources.ProxyPolicy.map((policy) => [objectKey(policy.metadata), policy]));
+  const parents = new Map(resources.ListenerSet.map((set) => [objectKey(set.metadata), parentOf(set)]));
   const listenerSets: ClusterStatuses["listenerSets"][number][] = [];
   for (const status of statuses.listenerSets) {
-    listenerSets.push(setWithReadiness(status, programmed.has(parents.get(keyOf(status)) ?? "")));
+    listenerSets.push(setWithReadiness(status, programmed.has(parents.get(objectKey(status)) ?? "")));
     yield;
   }
   const { httpRoutes } = statuses;
@@ -311,7 +312,7 @@ export function* clusterStatuses(
     listenerSets,
     httpRoutes,
   })) {
-    proxyPolicies.push({ ...status, summary: policySummary(policies.get(keyOf(status)), status) });
+    proxyPolicies.push({ ...status, summary: policySummary(policies.get(objectKey(status)), status) });
     yield;
   }
   return {
@@ -350,8 +351,4 @@ function parentOf({ metadata, spec: { parentRef } }: ResourceSet["ListenerSet"][
 
 function holds(conditions: readonly Condition[], type: string): boolean {
   return conditions.some((condition) => condition.type === type && condition.status === "True");
-}
-
-function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
-  return `${namespace}/${name}`;
 }

@@ -2,6 +2,7 @@
  * Corrects the statuses of objects whose Secrets and ConfigMaps the proxies may not read, because the controller could
  * not write the Role or RoleBinding: the translation resolves such a reference, but the proxies cannot. Pure.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -14,7 +15,7 @@ import { nameKey } from "../translate/index/object-names.ts";
 import { referencesOfBackend } from "../translate/reference/references.ts";
 import { ownerKey } from "./provision/names.ts";
 import type { ProvisionErrors } from "./provision/provisioner.ts";
-import { objectKey } from "./provision/roles.ts";
+import { referentKey } from "./provision/roles.ts";
 
 type Withheld = ProvisionErrors["withheld"];
 
@@ -34,7 +35,7 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
   return {
     ...statuses,
     gateways: yield* mapInSteps(statuses.gateways, (status) => {
-      const gateway = gateways.get(keyOf(status));
+      const gateway = gateways.get(objectKey(status));
       const ref = gateway?.spec.tls?.backend?.clientCertificateRef;
       if (gateway === undefined) return status;
       const errors = errorsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
@@ -42,17 +43,17 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
       return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, gateway, withheld) };
     }),
     listenerSets: yield* mapInSteps(statuses.listenerSets, (status) => {
-      const set = sets.get(keyOf(status));
+      const set = sets.get(objectKey(status));
       if (set === undefined) return status;
       const { name, namespace = set.metadata.namespace } = set.spec.parentRef;
-      const gateway = gateways.get(keyOf({ namespace, name }));
+      const gateway = gateways.get(objectKey({ namespace, name }));
       if (gateway === undefined) return status;
       return { ...status, listeners: ofListeners(status.listeners, set, gateway, withheld) };
     }),
     backendTlsPolicies: yield* mapInSteps(statuses.backendTlsPolicies, (status) => ({
       ...status,
       ancestors: status.ancestors.map((ancestor) => {
-        const policy = policies.get(keyOf(status));
+        const policy = policies.get(objectKey(status));
         const refs = (policy?.spec.validation?.caCertificateRefs ?? []).filter(isConfigMap);
         const references = refs.map((ref) => reference({ ...ref, namespace: status.namespace }, ref));
         const errors = errorsOf(references, [ownerKey(ancestor.ancestorRef)], withheld);
@@ -60,7 +61,7 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
       }),
     })),
     backends: yield* mapInSteps(statuses.backends, (status) => {
-      const backend = backends.get(keyOf(status));
+      const backend = backends.get(objectKey(status));
       const errors = errorsOf(backend === undefined ? [] : referencesOfBackend(backend), withheld.keys(), withheld);
       if (errors.length === 0) return status;
       const conditions = status.conditions.map((condition) =>
@@ -102,7 +103,7 @@ function ofOwner(owner: ListenerOwner, ref: Parameters<typeof reference>[1]): Re
 function errorsOf(references: readonly Reference[], gateways: Iterable<string>, withheld: Withheld): readonly string[] {
   const keys = new Set(
     references.flatMap(({ to: { kind, namespace, name } }) =>
-      kind === "Secret" || kind === "ConfigMap" ? [objectKey({ kind, namespace, name })] : [],
+      kind === "Secret" || kind === "ConfigMap" ? [referentKey({ kind, namespace, name })] : [],
     ),
   );
   const errors = Array.from(gateways, (gateway) =>
@@ -128,8 +129,4 @@ function unresolved<C extends Condition>(
     if (condition.status === "True") return { ...condition, status: "False", reason, message: joinSome(errors) };
     return { ...condition, message: joinSome([condition.message, ...errors]) };
   });
-}
-
-function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
-  return `${namespace}/${name}`;
 }

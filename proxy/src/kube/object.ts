@@ -1,4 +1,5 @@
 /** Objects of the Kubernetes API before they are parsed: maps of which only the metadata is known. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 
 /** A JSON object of any content. */
 export interface KubeObject {
@@ -26,10 +27,10 @@ export function objectsOf(value: unknown): readonly KubeObject[] {
 }
 
 /** Returns `namespace/name`, or `name` for an object of the whole cluster. Throws for an object without a name. */
-export function objectKey({ metadata }: KubeObject): string {
+export function keyOfObject({ metadata }: KubeObject): string {
   const { name, namespace } = fieldsOf(metadata);
   if (typeof name !== "string") throw new Error("an object of the API server has no name");
-  return typeof namespace === "string" ? `${namespace}/${name}` : name;
+  return objectKey({ namespace: typeof namespace === "string" ? namespace : undefined, name });
 }
 
 /** One page of a list. */

@@ -15,7 +15,7 @@ import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
-import { fieldsOf, isObject, type KubeObject, objectKey, readList } from "./object.ts";
+import { fieldsOf, isObject, type KubeObject, keyOfObject, readList } from "./object.ts";
 
 /** Options of `watchObjects`. */
 export interface WatchOptions<T> {
@@ -282,10 +282,10 @@ class Reflector<T> implements ObjectWatch<T> {
     if (version !== undefined) this.#version = version;
     const { log } = this.#options;
     if (log.isLevelEnabled("trace")) {
-      log.trace({ path: this.#currentPath(), event: type, object: objectKey(object), version }, "watch event");
+      log.trace({ path: this.#currentPath(), event: type, object: keyOfObject(object), version }, "watch event");
     }
     if (type === "BOOKMARK") return;
-    if (type === "DELETED") this.#remove(objectKey(object));
+    if (type === "DELETED") this.#remove(keyOfObject(object));
     else this.#put(object);
     if (!this.#ended.signal.aborted) this.#options.onChange();
   }
@@ -300,7 +300,7 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   #put(object: KubeObject): string {
-    const key = objectKey(object);
+    const key = keyOfObject(object);
     const version = versionOf(object) ?? "";
     const before = this.#objects.get(key);
     // A list repeats known objects.

@@ -5,6 +5,7 @@
  * A policy may lack its targets. Placeholders replace missing Gateways and routes, as the requests and policies name
  * them, so that a single file can be tried against a log.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
@@ -125,7 +126,7 @@ export class LimitReplay {
     for (const { key: listener, gateway, routes } of binds.flatMap(({ listeners }) => listeners)) {
       for (const { key: route, rules } of routes) {
         for (const rule of rules) {
-          const compiled = compile(`${gateway.namespace}/${gateway.name}`, route, rule);
+          const compiled = compile(objectKey(gateway), route, rule);
           byKey.set(keyOf(listener, rule.key), compiled);
           // Logs of another Gateway still name the rule.
           if (!byKey.has(rule.key)) byKey.set(rule.key, compiled);
@@ -133,7 +134,7 @@ export class LimitReplay {
       }
     }
     this.#indexes = binds.map((bind) =>
-      compileRoutes(bind, ({ namespace, name }, { key }, rule) => compile(`${namespace}/${name}`, key, rule)),
+      compileRoutes(bind, ({ namespace, name }, { key }, rule) => compile(objectKey({ namespace, name }), key, rule)),
     );
     this.#byKey = byKey;
     this.limits = distinct([...byKey.values()].flatMap(({ rule }) => rule.limits));

@@ -1,4 +1,5 @@
 /** Placeholders for missing Gateways and routes of policies: the minimum to which they can attach. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ManifestFile } from "../api/parse-manifests.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { gatewayClassName } from "../api/names.ts";
@@ -64,7 +65,7 @@ function targetsOf(resources: ResourceSet) {
 }
 
 function fullName({ metadata }: { readonly metadata: { readonly namespace: string; readonly name: string } }): string {
-  return `${metadata.namespace}/${metadata.name}`;
+  return objectKey(metadata);
 }
 
 function splitLast(key: string): readonly [string, string] {

@@ -7,6 +7,7 @@
  * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
  * matches holds to one with a less specific host name.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, runInSlices, type Steps, type SliceOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
@@ -201,7 +202,7 @@ class ListenerCompiler<T> {
   }
 
   *#compile({ gateway }: Listener, route: Route): Steps<readonly T[]> {
-    const key = `${gateway.namespace}/${gateway.name}`;
+    const key = objectKey(gateway);
     const ofGateway = this.#compiled.get(key) ?? new Map<Route["rules"], readonly T[]>();
     this.#compiled.set(key, ofGateway);
     const known = ofGateway.get(route.rules);

@@ -1,4 +1,5 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { hash } from "node:crypto";
 import { isIP } from "node:net";
 import type { Expression } from "../cel/expression.ts";
@@ -113,7 +114,7 @@ export function compileRule(
   const filters = compileFilters(rule.filters);
   const targets = rule.backendRefs.map((ref, place) => compileTarget(context, rule, ref, place));
   const weights = targets.map(({ weight }) => weight);
-  const gateway = `${namespace}/${name}`;
+  const gateway = objectKey({ namespace, name });
   const limits = knownLimits.get(rule.limits) ?? compileLimits(rule.limits, context.counters);
   knownLimits.set(rule.limits, limits);
   const globalLimits = context.globalLimiter.compile(rule.globalLimits);

@@ -2,6 +2,7 @@
  * Conditions of a status over time: when each last changed, and which are new since they were last reported. Pure: the
  * writers for the API server and for the log ask here what to write.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type {
   BackendTlsPolicyStatus,
@@ -97,7 +98,7 @@ function linesWithAncestors(
   { namespace, name, ancestors }: PolicyStatus | BackendTlsPolicyStatus,
 ): readonly StatusLine[] {
   return ancestors.flatMap(({ ancestorRef, conditions }) => {
-    const target = `${ancestorRef.kind} ${ancestorRef.namespace}/${ancestorRef.name}`;
+    const target = `${ancestorRef.kind} ${objectKey(ancestorRef)}`;
     return lines(`${kind} ${namespace}/${name}`, target + section(ancestorRef.sectionName), conditions);
   });
 }

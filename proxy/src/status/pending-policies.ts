@@ -1,4 +1,5 @@
 /** Messages of policies whose target no Gateway serves yet. Such a policy is attached, but not enforced yet. Pure. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
 
@@ -16,17 +17,17 @@ export function* withPending(
 ): Steps<readonly PolicyStatus[]> {
   const programmed = new Map<string, boolean>();
   const add = (kind: string, each: { namespace: string; name: string; conditions: readonly Condition[] }) =>
-    programmed.set(`${kind} ${each.namespace}/${each.name}`, holds(each.conditions, "Programmed"));
+    programmed.set(`${kind} ${objectKey(each)}`, holds(each.conditions, "Programmed"));
   for (const gateway of statuses.gateways) add("Gateway", gateway);
   for (const set of statuses.listenerSets) add("ListenerSet", set);
   // Every parent is programmed, so no policy waits.
   if (![...programmed.values()].includes(false)) return policies;
-  const parents = new Map(statuses.httpRoutes.map((route) => [`${route.namespace}/${route.name}`, route.parents]));
+  const parents = new Map(statuses.httpRoutes.map((route) => [objectKey(route), route.parents]));
   return yield* mapInSteps(policies, (policy) => ({
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, namespace, name } = ancestor.ancestorRef;
-      const key = `${namespace}/${name}`;
+      const key = objectKey({ namespace, name });
       const servers = kind === "Gateway" ? [`Gateway ${key}`] : serversOf(parents.get(key) ?? [], namespace);
       const [first] = servers;
       if (first === undefined || servers.some((server) => programmed.get(server) !== false)) return ancestor;

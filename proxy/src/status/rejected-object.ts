@@ -8,11 +8,6 @@ export interface Named {
   readonly name: string;
 }
 
-/** Renders `namespace/name`. */
-export function nameOf({ namespace, name }: Named): string {
-  return `${namespace}/${name}`;
-}
-
 /** Returns namespace and name; undefined for an object without a namespace. */
 export function identityOf({ object }: Pick<RejectedResource, "object">): Named | undefined {
   const { namespace, name } = fieldsOf(object["metadata"]);

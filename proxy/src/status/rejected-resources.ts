@@ -17,7 +17,8 @@ import type {
 } from "../api/status.ts";
 import { fieldsOf, objectsOf, textOf } from "../kube/object.ts";
 import { withRejectedTargets } from "./rejected-targets.ts";
-import { identityOf, type Named, nameOf, observedBy } from "./rejected-object.ts";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { identityOf, type Named, observedBy } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
 /** Replaces the statuses that the translation computed for rejected objects. */
@@ -34,8 +35,8 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     (each, before) => before && notAccepted(before, each),
   );
   const parents = new Set([
-    ...gateways.map((gateway) => `Gateway ${nameOf(gateway)}`),
-    ...listenerSets.map((set) => `ListenerSet ${nameOf(set)}`),
+    ...gateways.map((gateway) => `Gateway ${objectKey(gateway)}`),
+    ...listenerSets.map((set) => `ListenerSet ${objectKey(set)}`),
   ]);
   return {
     gatewayClasses: withRejectedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
@@ -59,11 +60,11 @@ function replaced<S extends Named>(
   rejected: readonly RejectedResource[],
   statusOf: (rejected: RejectedResource, before: S | undefined) => S | undefined,
 ): readonly S[] {
-  const byName = new Map(statuses.map((status) => [nameOf(status), status]));
+  const byName = new Map(statuses.map((status) => [objectKey(status), status]));
   for (const each of rejected) {
     const identity = identityOf(each);
-    const status = identity && statusOf(each, byName.get(nameOf(identity)));
-    if (status !== undefined) byName.set(nameOf(status), status);
+    const status = identity && statusOf(each, byName.get(objectKey(identity)));
+    if (status !== undefined) byName.set(objectKey(status), status);
   }
   return [...byName.values()].sort(compareNames);
 }

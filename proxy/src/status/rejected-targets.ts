@@ -5,7 +5,8 @@
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
 import { textOf } from "../kube/object.ts";
-import { identityOf, nameOf } from "./rejected-object.ts";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { identityOf } from "./rejected-object.ts";
 
 /** Replaces "not found" by the rejection of the target in the statuses of policies. */
 export function withRejectedTargets(
@@ -17,7 +18,7 @@ export function withRejectedTargets(
       const identity = identityOf(each);
       return identity === undefined
         ? []
-        : [[`${textOf(each.object["kind"])} ${nameOf(identity)}`, renderErrors(each.errors)]];
+        : [[`${textOf(each.object["kind"])} ${objectKey(identity)}`, renderErrors(each.errors)]];
     }),
   );
   return policies.map((policy) => ({
@@ -25,7 +26,7 @@ export function withRejectedTargets(
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, name } = ancestor.ancestorRef;
       // A policy's targets are in its own namespace.
-      const rejection = rejections.get(`${kind} ${nameOf({ namespace: policy.namespace, name })}`);
+      const rejection = rejections.get(`${kind} ${objectKey({ namespace: policy.namespace, name })}`);
       return rejection === undefined ? ancestor : waiting(ancestor, `${kind} ${name} is rejected: ${rejection}`);
     }),
   }));

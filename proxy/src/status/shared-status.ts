@@ -1,6 +1,7 @@
 /**
  * Statuses with a list that has entries of several controllers: the entries of this controller, and the patch to write.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isDeepStrictEqual } from "node:util";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
@@ -21,7 +22,7 @@ export function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<strin
   return new Map(
     httpRoutes.map(({ namespace, name, parents }) => {
       const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
-      return [`${namespace}/${name}`, { entries, fields: {} }];
+      return [objectKey({ namespace, name }), { entries, fields: {} }];
     }),
   );
 }
@@ -35,7 +36,7 @@ export function policyEntries(
       const { namespace, name, ancestors } = policy;
       const entries = ancestors.map(({ ancestorRef, conditions }) => ({ ref: { ...ancestorRef }, conditions }));
       const fields = "summary" in policy ? { summary: policy.summary } : {};
-      return [`${namespace}/${name}`, { entries, fields }];
+      return [objectKey({ namespace, name }), { entries, fields }];
     }),
   );
 }

@@ -1,4 +1,5 @@
 /** Statuses of listeners whose port this process cannot open. They replace those of the translation. Pure. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { GatewayStatus, ListenerSetStatus, ListenerStatus, Statuses } from "../api/status.ts";
 import type { Bind } from "../ir/snapshot.ts";
@@ -21,17 +22,17 @@ export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopene
   const open = new Set(
     binds
       .filter(({ address, port }) => !unopened.some((each) => each.address === address && each.port === port))
-      .flatMap(({ listeners }) => listeners.map(({ gateway }) => `${gateway.namespace}/${gateway.name}`)),
+      .flatMap(({ listeners }) => listeners.map(({ gateway }) => objectKey(gateway))),
   );
   return {
     ...statuses,
     gateways: statuses.gateways.map((gateway) => {
-      const key = `${gateway.namespace}/${gateway.name}`;
+      const key = objectKey(gateway);
       const listeners = gateway.listeners.map((each) => pending(each, messages.get(`${key}/${each.name}`)));
       return pendingGateway({ ...gateway, listeners }, messages, open);
     }),
     listenerSets: statuses.listenerSets.map((set) => {
-      const ends = (name: string): string => `/set ${set.namespace}/${set.name}/${name}`;
+      const ends = (name: string): string => `/set ${objectKey(set)}/${name}`;
       const messageOf = (name: string) => [...messages].find(([key]) => key.endsWith(ends(name)))?.[1];
       return pendingSet({ ...set, listeners: set.listeners.map((each) => pending(each, messageOf(each.name))) });
     }),
@@ -71,10 +72,10 @@ function pendingGateway(
   messages: ReadonlyMap<string, string>,
   open: ReadonlySet<string>,
 ): GatewayStatus {
-  const key = `${gateway.namespace}/${gateway.name}/`;
+  const key = `${objectKey(gateway)}/`;
   const own = [...messages].filter(([listener]) => listener.startsWith(key));
   if (own.length === 0) return gateway;
-  const isOpen = open.has(`${gateway.namespace}/${gateway.name}`);
+  const isOpen = open.has(objectKey(gateway));
   const problems = joinSome(own.map(([listener, message]) => `listener ${listener.slice(key.length)}: ${message}`));
   const conditions = gateway.conditions.map((condition) => {
     if (condition.type !== "Programmed" || condition.status !== "True") return condition;

@@ -4,6 +4,7 @@
  * `ancestors`) are atomic to server-side apply. There the writer reads the newest list, replaces its own entries, and
  * writes the list with the resource version that it read. On a conflict it reads again.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
@@ -136,7 +137,7 @@ export class StatusWriter {
       ...{ ListenerSet: indexed(current.ListenerSet), Backend: indexed(current.Backend) },
     };
     const own = (kind: keyof typeof find, object: ObjectName, status: OwnStatus) => () =>
-      this.#ownTask(kind, find[kind].get(nameOf(object)), object, status);
+      this.#ownTask(kind, find[kind].get(objectKey(object)), object, status);
     return [
       ...gatewayClasses.map(({ name, conditions, supportedFeatures }) =>
         own("GatewayClass", { name }, { conditions, fields: { supportedFeatures } }),
@@ -210,7 +211,7 @@ export class StatusWriter {
     const current = indexed(resources);
     return objects.map((object) => () => {
       const key = renderKey(kind, object.namespace, object.name);
-      const resource = current.get(nameOf(object));
+      const resource = current.get(objectKey(object));
       if (resource === undefined || this.#withdrawn.get(key) === resource.metadata.uid) return [];
       return [
         this.#task(key, resource, {}, async () => {
@@ -359,11 +360,7 @@ function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
 }
 
 function indexed(objects: readonly CurrentObject[]): ReadonlyMap<string, CurrentObject> {
-  return new Map(objects.map((object) => [nameOf(object.metadata), object]));
-}
-
-function nameOf({ namespace, name }: ObjectName): string {
-  return namespace === undefined ? name : `${namespace}/${name}`;
+  return new Map(objects.map((object) => [objectKey(object.metadata), object]));
 }
 
 /** Orders the tasks by turns: the first of each namespace, then the second of each, and so on. */

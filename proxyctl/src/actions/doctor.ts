@@ -1,4 +1,5 @@
 /** Runs `proxyctl doctor`: checks everything from the kubeconfig to the counters, with advice for each problem. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import { AdminClient } from "../admin/admin-client.ts";
@@ -115,7 +116,10 @@ async function examineCluster(
     if (first !== undefined) {
       throw new CommandError({ message: first, advice: ["check that the controller of its class runs"] });
     }
-    return { value: ours, found: ours.map(({ namespace, name }) => `${namespace}/${name}`).join(", ") || "none" };
+    return {
+      value: ours,
+      found: ours.map(({ namespace, name }) => objectKey({ namespace, name })).join(", ") || "none",
+    };
   });
   return reach;
 }
@@ -135,7 +139,7 @@ async function examineProxy(
   if (gateway !== undefined) {
     dump = await check("Gateway", () => {
       const value = narrowToGateway(whole, gateway);
-      return Promise.resolve({ value, found: `${gateway.namespace}/${gateway.name}` });
+      return Promise.resolve({ value, found: objectKey(gateway) });
     });
   }
   if (dump === undefined) return;

@@ -2,6 +2,7 @@
  * The Kubernetes API as far as proxyctl needs it: pods, Gateways, and connections to ports of pods. Only this module uses
  * the client library, which takes a second to load; so it is loaded only for commands that need a cluster.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { duplexPair, type Duplex, Writable } from "node:stream";
 import { CoreV1Api, CustomObjectsApi, KubeConfig, PortForward, type V1Pod } from "@kubernetes/client-node";
 import * as z from "zod";
@@ -168,7 +169,7 @@ export class Cluster {
         gatewayClass: spec.gatewayClassName,
         conditions: status.conditions,
       }))
-      .sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
+      .sort((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The findings of `proxyctl doctor` in a dump and in the counters, with advice for each problem. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import { messagesOf } from "./condition-words.ts";
@@ -82,7 +83,7 @@ function gateways({ gateways: all }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${all.length} are not fully served; ${first.namespace}/${first.name}: ${messagesOf(first.conditions)[0] ?? ""}`,
+    found: `${ill.length} of ${all.length} are not fully served; ${objectKey(first)}: ${messagesOf(first.conditions)[0] ?? ""}`,
     advice: "see them all: proxyctl config all",
   };
 }
@@ -177,7 +178,7 @@ function policies({ policies: all }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${first.policy.namespace}/${first.policy.name} at ${first.target.target}: ${message}`,
+    found: `${objectKey(first.policy)} at ${first.target.target}: ${message}`,
     advice: "see them all: proxyctl config policies -o wide",
   };
 }
@@ -201,7 +202,7 @@ function backends({ backends: all }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "is" : "are"} unhealthy; ${first.endpoint} (${first.address}) of ${first.namespace}/${first.name} has health ${first.health.toFixed(2)}`,
+    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "is" : "are"} unhealthy; ${first.endpoint} (${first.address}) of ${objectKey(first)} has health ${first.health.toFixed(2)}`,
     advice: "see them all: proxyctl config backends -o wide",
   };
 }

@@ -1,4 +1,5 @@
 /** Reduces a dump to one Gateway: a proxy in file mode, or a saved dump, may have several. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump, DumpedPolicy, DumpedRoute } from "@gatewayproxy/admin-api/config-dump";
 import { CommandError } from "../command-error.ts";
 
@@ -19,7 +20,7 @@ export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigD
   const binds = dump.binds
     .map((bind) => ({ ...bind, listeners: bind.listeners.filter((listener) => isOurs(listener.gateway)) }))
     .filter((bind) => bind.listeners.length > 0);
-  const prefix = `${gateway.namespace}/${gateway.name}/`;
+  const prefix = `${objectKey(gateway)}/`;
   const routes = dump.routes.filter((route) => concerns(route, gateway, prefix));
   const policies = dump.policies.filter((policy) => applies(policy, gateway, routes));
   const used = new Set([

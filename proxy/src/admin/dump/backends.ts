@@ -1,4 +1,5 @@
 /** Dumps backends with the figures of their endpoints over all workers, and the workloads and Services behind them. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
@@ -111,7 +112,7 @@ export function* dumpWorkloads(backends: readonly DumpedBackend[]): Steps<readon
   for (const { key, type, endpoints } of backends) {
     for (const { endpoint, namespace, address } of endpoints) {
       const name = type === "Service" ? endpoint : address.replace(/:\d+$/, "");
-      const id = `${namespace}/${name}`;
+      const id = objectKey({ namespace, name });
       const workload = workloads.get(id) ?? { name, namespace, addresses: new Set(), backends: new Set() };
       workload.addresses.add(address);
       workload.backends.add(key);
@@ -134,7 +135,7 @@ export function* dumpServices({ resources, snapshot }: ConfigurationState): Step
   );
   const used = Map.groupBy(
     Object.values(snapshot.backends).filter(({ kind }) => kind === "Service"),
-    ({ namespace, name }) => `${namespace}/${name}`,
+    ({ namespace, name }) => objectKey({ namespace, name }),
   );
   return yield* mapInSteps(resources.Service, ({ metadata: { namespace, name }, spec }) => ({
     namespace,
@@ -144,9 +145,9 @@ export function* dumpServices({ resources, snapshot }: ConfigurationState): Step
       port,
       ...(appProtocol !== undefined && { appProtocol }),
     })),
-    readyEndpoints: (slices.get(`${namespace}/${name}`) ?? [])
+    readyEndpoints: (slices.get(objectKey({ namespace, name })) ?? [])
       .flatMap(({ endpoints }) => endpoints)
       .filter(({ conditions }) => conditions.ready).length,
-    backends: (used.get(`${namespace}/${name}`) ?? []).map(({ key }) => key),
+    backends: (used.get(objectKey({ namespace, name })) ?? []).map(({ key }) => key),
   }));
 }

@@ -1,4 +1,5 @@
 /** Dumps binds and listeners as served, and listeners as declared. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { X509Certificate } from "node:crypto";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -65,9 +66,9 @@ export function* dumpListeners({ statuses, resources }: ConfigurationState): Ste
   const own = yield* mapInSteps(statuses.gateways, ({ namespace, name, listeners }) =>
     listeners.map((listener) => ({ gateway: { namespace, name }, ...dumpDeclared(listener) })),
   );
-  const sets = new Map(resources.ListenerSet.map((set) => [`${set.metadata.namespace}/${set.metadata.name}`, set]));
+  const sets = new Map(resources.ListenerSet.map((set) => [objectKey(set.metadata), set]));
   const ofSets = yield* mapInSteps(statuses.listenerSets, ({ namespace, name, listeners }) => {
-    const parent = sets.get(`${namespace}/${name}`)?.spec.parentRef;
+    const parent = sets.get(objectKey({ namespace, name }))?.spec.parentRef;
     const gateway = { namespace: parent?.namespace ?? namespace, name: parent?.name ?? "" };
     return listeners.map((listener) => ({ gateway, listenerSet: { namespace, name }, ...dumpDeclared(listener) }));
   });

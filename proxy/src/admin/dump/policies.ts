@@ -1,4 +1,5 @@
 /** Dumps policies as written, their targets, and their global limits as enforced. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
@@ -10,11 +11,9 @@ import type { ConfigurationState } from "./input.ts";
 
 export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly DumpedPolicy[]> {
   const globals = new Map(globalLimitsOf(configuration.snapshot).map((limit) => [limit.policy, limit]));
-  const written = new Map(
-    configuration.resources.ProxyPolicy.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]),
-  );
+  const written = new Map(configuration.resources.ProxyPolicy.map((each) => [objectKey(each.metadata), each]));
   return yield* mapInSteps(configuration.statuses.proxyPolicies, (status) => {
-    const key = `${status.namespace}/${status.name}`;
+    const key = objectKey(status);
     const global = globals.get(key);
     return {
       namespace: status.namespace,

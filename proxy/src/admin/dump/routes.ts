@@ -1,4 +1,5 @@
 /** Dumps routes with their rules as served, and their conditions at each parent. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { ParentStatus } from "../../api/status.ts";
@@ -25,7 +26,7 @@ export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<r
     yield;
   }
   return yield* mapInSteps(statuses.httpRoutes, ({ namespace, name, parents }) => {
-    const key = `${namespace}/${name}`;
+    const key = objectKey({ namespace, name });
     const places = served.get(key) ?? [];
     return {
       key,

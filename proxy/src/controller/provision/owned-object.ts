@@ -1,4 +1,5 @@
 /** The objects that the controller owns: their kinds, and one such object. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 
@@ -53,7 +54,7 @@ export function ownedObject({ kind, namespace, name, metadata, fields }: OwnedCo
 
 /** Returns the key of an owned object, such as `Role infra/web`. */
 export function ownedKey({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string {
-  return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
+  return `${kind} ${objectKey({ namespace, name })}`;
 }
 
 /** Returns the API path of an owned object. */

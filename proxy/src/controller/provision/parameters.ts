@@ -2,6 +2,7 @@
  * Parameters of a GatewayClass or a Gateway: a ConfigMap whose keys hold YAML that is merged over the generated objects.
  * Those of the Gateway are merged over those of its class, and are restricted to what `gateway-parameters.ts` accepts.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { readYaml, type YamlError } from "../../api/yaml-text.ts";
 import type { ConfigMap } from "../../api/config-map.ts";
 import type { Gateway } from "../../api/gateway.ts";
@@ -85,7 +86,7 @@ export function refOf(owner: Gateway | GatewayClass): ParametersRef | undefined 
 }
 
 function readParameters({ metadata, data }: ConfigMap, owner: "Gateway" | "GatewayClass"): ReadParameters {
-  const source = `ConfigMap ${metadata.namespace}/${metadata.name}`;
+  const source = `ConfigMap ${objectKey(metadata)}`;
   const parameters: Partial<Record<ParameterKey, KubeObject>> = {};
   const { characters, tokens } = bounds[owner];
   const length = Object.values(data).reduce((sum, text) => sum + text.length, 0);

@@ -3,6 +3,7 @@
  * desired. It changes only objects with the controller's label. Kubernetes' garbage collection deletes the objects in a
  * deleted Gateway's namespace; the provisioner deletes those outside it.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -53,7 +54,7 @@ export interface ProvisionErrors {
   /** By Gateway (`ownerKey`). */
   readonly gateways: ReadonlyMap<string, string>;
   /**
-   * By Gateway (`ownerKey`) and by object (`objectKey`): why its proxies cannot read a Secret or ConfigMap of another
+   * By Gateway (`ownerKey`) and by object (`referentKey`): why its proxies cannot read a Secret or ConfigMap of another
    * namespace. The owner of that namespace may cause it, so it is not an error of the Gateway.
    */
   readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -117,7 +118,7 @@ export class Provisioner {
 
   /** Returns the current state of an owned object; undefined where it does not exist. */
   current(kind: OwnedKind, namespace: string | undefined, name: string): KubeObject | undefined {
-    return this.#watches.get(kind)?.objects.get(namespace === undefined ? name : `${namespace}/${name}`);
+    return this.#watches.get(kind)?.objects.get(objectKey({ namespace, name }));
   }
 
   /** Reconciles all objects. Never rejects. Resolves with what could not be reconciled. */

@@ -3,7 +3,7 @@
  * in each namespace permits exactly the Secrets and ConfigMaps that the Gateway's resources refer to. The watch of one
  * object lists with its name as a field selector, which a rule with resourceNames permits.
  */
-import type { NamedObject } from "../../api/resource.ts";
+import { type NamedObject, renderKey } from "../../api/resource.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
 import { ownedObject, type OwnedObject } from "./owned-object.ts";
 import { labelsOf, metadataOf, type ManagedGateway, workloadName } from "./workload.ts";
@@ -73,14 +73,14 @@ function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly Na
   return [{ apiGroups: [""], resources: [resource], resourceNames: [...names].sort(), verbs: read }];
 }
 
-/** Returns what a Role of the controller permits to read, as `objectKey`; nothing for other kinds. */
+/** Returns what a Role of the controller permits to read, as `referentKey`; nothing for other kinds. */
 export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly string[] {
   if (kind !== "Role") return [];
   const namespace = textOf(fieldsOf(metadata)["namespace"]);
   return objectsOf(rules).flatMap(({ resources, resourceNames }) => {
     const of = Array.isArray(resources) && resources[0] === "secrets" ? "Secret" : "ConfigMap";
     return Array.isArray(resourceNames)
-      ? resourceNames.map((name) => objectKey({ kind: of, namespace, name: textOf(name) }))
+      ? resourceNames.map((name) => referentKey({ kind: of, namespace, name: textOf(name) }))
       : [];
   });
 }
@@ -109,8 +109,8 @@ export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) =
 }
 
 /** Returns the key of an object, such as `Secret namespace/name`. */
-export function objectKey({ kind, namespace, name }: NamedObject): string {
-  return `${kind} ${namespace}/${name}`;
+export function referentKey({ kind, namespace, name }: NamedObject): string {
+  return renderKey(kind, namespace, name);
 }
 
 function roleRef(kind: "Role" | "ClusterRole", name: string): object {

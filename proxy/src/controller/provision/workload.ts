@@ -3,6 +3,7 @@
  * PodDisruptionBudget, and where parameters request one a HorizontalPodAutoscaler. Pods comply with the Pod Security
  * Standard "restricted".
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isIP } from "node:net";
 import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
@@ -224,7 +225,7 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
     image: defaults.image,
     imagePullPolicy: defaults.imagePullPolicy,
     command: ["node", "proxy.js"],
-    args: ["--kubernetes", "--gateway", `${metadata.namespace}/${metadata.name}`],
+    args: ["--kubernetes", "--gateway", objectKey(metadata)],
     env: [
       field("POD_NAME", "metadata.name"),
       field("POD_NAMESPACE", "metadata.namespace"),

@@ -2,6 +2,7 @@
  * Resolves references to backends (Gateway API `BackendObjectReference`). An unresolved reference does not invalidate the
  * route: its share of the requests gets 500. A new kind of backend is one entry in `#resolvePermitted`.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { TranslationContext } from "../context.ts";
@@ -41,7 +42,7 @@ export class BackendReferences {
   want(from: ReferringObject, ref: BackendReference): void {
     const { namespace = from.metadata.namespace, group, kind, name, port } = ref;
     const { services, slices, isPermitted } = this.#context.index;
-    const key = `${namespace}/${name}`;
+    const key = objectKey({ namespace, name });
     const place = `${key}:${port}`;
     if (group !== "" || kind !== "Service" || this.#wantedPorts.has(place) || !services.has(key)) return;
     if (!isPermitted(referrerOf(from), { group, kind, namespace, name })) return;
@@ -72,7 +73,7 @@ export class BackendReferences {
     { kind, name, port }: BackendReference,
   ): BackendResolution {
     const { index, hints } = this.#context;
-    const key = `${namespace}/${name}`;
+    const key = objectKey({ namespace, name });
     const missing = (known: Iterable<string>): BackendResolution => {
       // A grant for one object of another namespace must not reveal the names of others.
       const hint = namespace === from.metadata.namespace ? hints.of(namespace, kind, key, known) : "";

@@ -3,6 +3,7 @@
  * ServiceAccount has permissions. They exclude ListenerSets and routes that the Gateway does not accept, and referents
  * without permission. They also exclude the parts of resources for other Gateways, so that no condition mentions these.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
 import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
@@ -86,7 +87,7 @@ function* scopeIn(
 ): Steps<ResourceSet> {
   const { labelsOf: labels, isPermitted, gateways, services, backends, slices } = indexResources(resources);
   const { usesOf } = index;
-  const key = `${namespace}/${name}`;
+  const key = objectKey({ namespace, name });
   const known = gateways.get(key);
   const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
   const sets = (index.setsByParent.get(key) ?? []).filter(
@@ -142,7 +143,7 @@ interface Uses {
 function usesOfReferences(references: readonly Reference[], isPermitted: IsPermitted): Uses {
   const referents = permittedReferents(references, isPermitted);
   const namesOf = (group: string, kind: string) =>
-    referents.flatMap((to) => (to.group === group && to.kind === kind ? [`${to.namespace}/${to.name}`] : []));
+    referents.flatMap((to) => (to.group === group && to.kind === kind ? [objectKey(to)] : []));
   return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
 }
 
@@ -192,7 +193,7 @@ const parentsOf = memoised(({ spec, metadata }: HttpRoute) => {
 });
 
 function parentKey({ kind, metadata }: ListenerOwner): string {
-  return `${kind} ${metadata.namespace}/${metadata.name}`;
+  return `${kind} ${objectKey(metadata)}`;
 }
 
 function listenersOf(owner: ListenerOwner): readonly OpenListener[] {

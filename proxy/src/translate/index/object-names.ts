@@ -1,4 +1,5 @@
 /** Names of objects, and the orders that the Gateway API defines. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 
 /** The metadata of an object in a namespace that identifies and orders it. */
 export interface Named {
@@ -11,7 +12,7 @@ export interface Named {
 
 /** `namespace/name` */
 export function nameKey(object: Named): string {
-  return `${object.metadata.namespace}/${object.metadata.name}`;
+  return objectKey(object.metadata);
 }
 
 /** Returns objects of one kind by `namespace/name`. */

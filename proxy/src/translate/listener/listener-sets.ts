@@ -1,4 +1,5 @@
 /** Attaches ListenerSets to their Gateways (Gateway API `ListenerSet`, `GatewaySpec.allowedListeners`). */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
@@ -48,7 +49,7 @@ export function* placeListenerSets(
     yield;
     const { kind, group, name, namespace = set.metadata.namespace } = set.spec.parentRef;
     const path = ["spec", "parentRef"];
-    const gateway = `${namespace}/${name}`;
+    const gateway = objectKey({ namespace, name });
     if (kind !== "Gateway" || group !== gatewayGroup) {
       const message = `kind ${kind} (group "${group}") has no listeners, accepted is Gateway (group "${gatewayGroup}")`;
       problems.push(resourceProblem(resourceKey(set), [...path, "kind"], message));

@@ -2,6 +2,7 @@
  * Attaches ProxyPolicies to their targets. A policy is attached only where its entries are enforced on requests. A target that
  * does not exist, belongs to another controller or serves nothing has a finding instead.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
@@ -112,7 +113,7 @@ function targetPlaces(
     return [...new Set(attachments.map(({ listener }) => placeOf(listener.gateway)))];
   });
   return ({ metadata: { namespace } }, { kind, name }) => {
-    const key = `${namespace}/${name}`;
+    const key = objectKey({ namespace, name });
     const gateway = gateways.ours.get(key)?.gateway;
     if (kind === "Gateway") return gateway === undefined ? [] : [placeOf(gateway)];
     return ofRoute(routes.get(key) ?? noStates);

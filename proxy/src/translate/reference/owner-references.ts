@@ -1,4 +1,5 @@
 /** The references of a Gateway or a ListenerSet for TLS, and how many of them are read. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { type Referent, type Referrer, referrerOf } from "./reference-grants.ts";
@@ -29,7 +30,7 @@ const namesByOwner = new WeakMap<ListenerOwner, ReadonlySet<string>>();
 function readNames(owner: ListenerOwner): ReadonlySet<string> {
   const known = namesByOwner.get(owner);
   if (known !== undefined) return known;
-  const all = new Set(allReferencesOfOwner(owner).map(({ to }) => `${to.kind} ${to.namespace}/${to.name}`));
+  const all = new Set(allReferencesOfOwner(owner).map(({ to }) => `${to.kind} ${objectKey(to)}`));
   const read = new Set([...all].slice(0, maxReferencesOfOwner));
   namesByOwner.set(owner, read);
   return read;
@@ -37,7 +38,7 @@ function readNames(owner: ListenerOwner): ReadonlySet<string> {
 
 /** The references that are read. */
 export function referencesOfOwner(owner: ListenerOwner): readonly Reference[] {
-  return allReferencesOfOwner(owner).filter(({ to }) => isWithinBound(owner, to.kind, `${to.namespace}/${to.name}`));
+  return allReferencesOfOwner(owner).filter(({ to }) => isWithinBound(owner, to.kind, objectKey(to)));
 }
 
 function allReferencesOfOwner(owner: ListenerOwner): readonly Reference[] {

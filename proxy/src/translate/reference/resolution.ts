@@ -2,6 +2,7 @@
  * The result of a reference, and the resolution of references to Secrets and ConfigMaps. Permission is decided before
  * anything of the referent is read, so that the result reveals nothing of another namespace.
  */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { renderKey, type ResourceKey } from "../../api/resource.ts";
 import type { ConfigMap } from "../../api/config-map.ts";
 import type { Secret } from "../../api/secret.ts";
@@ -68,7 +69,7 @@ export function readSecret<T, Reason extends string>(
   read: (secret: Secret) => Held<T>,
   reason: Reason,
 ): Resolution<T, Reason> {
-  const secret = context.index.secrets.get(`${namespace}/${name}`);
+  const secret = context.index.secrets.get(objectKey({ namespace, name }));
   return resolved(context, renderKey("Secret", namespace, name), secret && read(secret), reason);
 }
 
@@ -80,7 +81,7 @@ export function readConfigMap<T, Reason extends string>(
   read: (configMap: ConfigMap) => Held<T>,
   reason: Reason,
 ): Resolution<T, Reason> {
-  const configMap = context.index.configMaps.get(`${namespace}/${name}`);
+  const configMap = context.index.configMaps.get(objectKey({ namespace, name }));
   return resolved(context, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
 }
 
@@ -110,7 +111,7 @@ function rejectionOf<Reason extends string>(
 ) {
   const { kind, namespace, name } = to;
   if (!index.isPermitted(referrerOf(owner), { group: "", ...to })) return notPermitted(to);
-  if (isWithinBound(owner, kind, `${namespace}/${name}`)) return undefined;
+  if (isWithinBound(owner, kind, objectKey({ namespace, name }))) return undefined;
   const message = `${renderKey(kind, namespace, name)} is not read: ${owner.kind} ${nameKey(owner)} refers to more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`;
   return { kind: "unresolved", reason, message } as const;
 }

@@ -1,4 +1,5 @@
 /** The status of BackendTLSPolicies: one ancestor per Gateway of this controller with a route to the Service. */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup } from "../../api/names.ts";
 import type { BackendTlsCondition, BackendTlsPolicyStatus } from "../../api/status.ts";
@@ -30,7 +31,7 @@ export function* gatewaysByService(routes: readonly RouteState[], isPermitted: I
     if (gateways.size === 0) return;
     for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
       if (group !== "" || kind !== "Service") continue;
-      const service = `${namespace}/${name}`;
+      const service = objectKey({ namespace, name });
       const known = byService.get(service) ?? new Set();
       for (const gateway of gateways) known.add(gateway);
       byService.set(service, known);
