@@ -1,4 +1,4 @@
-/** `proxyctl doctor` names the rate limit services that a proxy calls, by what they answer. */
+/** `proxyctl doctor` identifies the rate limit services that a proxy calls, by their responses. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** What doctor says of a service on the port, after one request that asks it. */
+/** The report of doctor on a service at the port, after one request that calls it. */
 async function doctorOf(servicePort: number): Promise<string> {
   const backend = await startBackend();
   const [port, adminPort] = [await freePort(), await freePort()];
@@ -46,7 +46,7 @@ async function doctorOf(servicePort: number): Promise<string> {
 test.each([
   ["our own", () => startRateLimitService(join(folder, "config"))],
   ["the reference's", () => startInProcess({ BACKEND_TYPE: "memory", RUNTIME_ROOT: folder })],
-])("ours, started with %s defaults, by its name and version", async (_, start) => {
+])("the bundled service with %s defaults, by its name and version", async (_, start) => {
   const service = await start();
   if ("kill" in service) onTestFinished(() => service.kill());
   expect(await doctorOf(service.grpcPort)).toMatch(
@@ -54,25 +54,25 @@ test.each([
   );
 });
 
-test("one that nobody knows", async () => {
+test("an unknown service", async () => {
   const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ code: "OK" }] }));
-  const said = await doctorOf(service.port);
+  const report = await doctorOf(service.port);
 
-  expect(said).toContain("is an unknown program\n");
-  expect(said).toContain("→ try zero-hit checks, refunds");
-  // Nothing but the request itself has been counted.
+  expect(report).toContain("is an unknown program\n");
+  expect(report).toContain("→ try zero-hit checks, refunds");
+  // Only the request itself was counted.
   expect(service.calls).toHaveLength(1);
 });
 
 describeWith(["redis-server", "ratelimit"], "envoyproxy/ratelimit", (paths) => {
-  test("by the health that it has, with what it cannot do", async () => {
+  test("by its health service, with its missing features", async () => {
     const redis = await startRedis(paths["redis-server"]);
     onTestFinished(() => redis.close());
     const reference = await startReference(paths.ratelimit, folder, { REDIS_URL: `127.0.0.1:${redis.port}` });
     onTestFinished(() => reference.kill());
-    const said = await doctorOf(reference.grpcPort);
+    const report = await doctorOf(reference.grpcPort);
 
-    expect(said).toContain(" is envoyproxy/ratelimit\n");
-    expect(said).toContain("counts a refund as one more hit");
+    expect(report).toContain(" is envoyproxy/ratelimit\n");
+    expect(report).toContain("counts a refund as one more hit");
   });
 });

@@ -1,4 +1,4 @@
-/** Real TLS: `proxyctl trace` to an HTTPS listener, and an API server whose authority the kubeconfig names. */
+/** Real TLS: `proxyctl trace` to an HTTPS listener, and an API server with the authority of the kubeconfig. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ describeWith(["openssl"], "proxyctl over TLS", ({ openssl }) => {
     others = new TestAuthority(openssl, directory, "others");
   });
 
-  test("traces a request to an HTTPS listener, whose certificate it verifies as curl does", async () => {
+  test("traces a request to an HTTPS listener, and verifies its certificate as curl does", async () => {
     const backend = await startBackend(respondWith(200));
     const port = await freePort();
     const all = manifests(
@@ -67,7 +67,7 @@ describeWith(["openssl"], "proxyctl over TLS", ({ openssl }) => {
     expect(noFile.stderr).toContain("the file of --cacert cannot be read");
   });
 
-  test("asks an API server over HTTPS, and only one whose authority the kubeconfig names", async () => {
+  test("connects to an API server over HTTPS, and only with the authority of the kubeconfig", async () => {
     const { port } = await startAdmin({ "GET /logging": "current log level is web-a\n" });
     const { cert, key } = ours.issue("api", "IP:127.0.0.1");
     const gateways = [{ name: "web" }];

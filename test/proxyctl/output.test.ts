@@ -1,4 +1,4 @@
-/** Output errors of proxyctl, in its own process. */
+/** Output errors of proxyctl, in its process. */
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ test.runIf(existsSync("/dev/full"))("output that cannot be written is reported, 
   expect(run.status).toBe(2);
 });
 
-test("a reader who has seen enough is no fault", () => {
+test("a reader that closes the pipe is no error", () => {
   const pipe = `"${process.execPath}" "${main}" completion bash; echo "exit $?" >&2`;
   const run = spawnSync("bash", ["-c", `(${pipe}) | true`], { encoding: "utf8" });
   expect(run.stderr).toBe("exit 0\n");

@@ -10,7 +10,7 @@ import { startAdmin } from "../../proxyctl/src/testing/admin.ts";
 import { sampleDump } from "../../proxyctl/src/testing/dump.ts";
 import { clientVersion } from "../../proxyctl/src/version.ts";
 
-// A bundle is made, and processes start slowly on a busy machine.
+// A bundle is built, and processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 240_000 });
 
 const root = join(import.meta.dirname, "../..");
@@ -19,14 +19,14 @@ const tarball = `gatewayproxy-proxyctl-${clientVersion}.tgz`;
 const prefix = join(folder, "prefix");
 const home = join(folder, "home");
 const dist = join(prefix, "lib/node_modules/@gatewayproxy/proxyctl/dist");
-/** A user's environment: our Node is the first, and the cache is in the home. */
+/** A user's environment: our Node is the first on PATH, and the cache is in the home directory. */
 const env = { PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`, HOME: home };
 
 beforeAll(() => {
   mkdirSync(home);
   const pack = join(root, "scripts/pack-proxyctl.ts");
   execFileSync(process.execPath, [pack, "--out", folder], { env: { ...env, HOME: homedir() }, stdio: "pipe" });
-  // No registry is asked: what there is to install is in the file.
+  // No registry is used: the file contains all dependencies.
   const install = ["install", "-g", "--prefix", prefix, "--registry", "http://127.0.0.1:1", `./${tarball}`];
   execFileSync("npm", install, { cwd: folder, env, stdio: "pipe" });
 });
@@ -45,7 +45,7 @@ describe.each([
     );
   });
 
-  test("takes paths from where the user stands", async () => {
+  test("resolves paths against the user's working directory", async () => {
     const quickstart = join(root, "examples/quickstart");
     const lone = await run(["validate", "-f", "limits.yaml"], quickstart);
     expect(lone).toMatchObject({ exitCode: 0 });
@@ -81,7 +81,7 @@ const light: readonly (readonly [string, readonly string[]])[] = [
   ["a TAB", ["__complete", "--", "config", ""]],
   ["the help of a command", ["trace", "--help"]],
 ];
-/** The entry, commander, and small parts of ours; schemas, parsers and the Kubernetes client are chunks of their own. */
+/** The entry, commander, and small modules; schemas, parsers and the Kubernetes client are separate chunks. */
 const lightBytes = 100_000;
 
 describe("the executable", () => {
@@ -101,7 +101,7 @@ describe("the installed program", () => {
     expect(bytes).toBeLessThan(lightBytes);
   });
 
-  test("keeps what it has compiled in the user's own cache", async () => {
+  test("stores compiled code in the user's own cache", async () => {
     rmSync(join(home, ".cache"), { recursive: true, force: true });
     await attempt(join(prefix, "bin/proxyctl"), ["--version"], { cwd: home, env });
     expect(existsSync(join(home, ".cache/proxyctl"))).toBe(true);
@@ -113,7 +113,7 @@ describe("the installed program", () => {
     expect(readdirSync(elsewhere)).toEqual(["proxyctl"]);
   });
 
-  test("names every licence that comes with it, and no dependency to install", () => {
+  test("lists every licence of its code, and no dependency to install", () => {
     const licences = readFileSync(join(dist, "THIRD-PARTY-LICENSES.txt"), "utf8");
     for (const name of ["@kubernetes/client-node", "commander", "undici", "yaml", "zod"]) {
       expect(licences).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+ \\([^)]+\\)$`, "m"));
@@ -123,7 +123,7 @@ describe("the installed program", () => {
     expect(Object.keys(manifest).filter((key) => /dependencies|scripts/i.test(key))).toEqual([]);
   });
 
-  // A machine may have an older Node beside the project's own.
+  // A machine may have an older Node beside the one of the project.
   const older = (process.env["PATH"] ?? "")
     .split(delimiter)
     .map((each) => join(each, "node"))
@@ -138,7 +138,7 @@ describe("the installed program", () => {
 });
 
 describe("from sources", () => {
-  test("nothing but the command tree is loaded for a TAB", () => {
+  test("only the command tree is loaded for a completion", () => {
     const loaded = modulesLoadedBy(join(root, "proxyctl/src/main.ts"), ["__complete", "--", ""]);
     const parts = loaded.map((file) =>
       file.slice(root.length + 1).replace(/^node_modules\/((?:@[^/]+\/)?[^/]+)\/.*/, "$1"),
@@ -149,7 +149,7 @@ describe("from sources", () => {
     expect(heavy).toEqual(["proxyctl/package.json"]);
   });
 
-  test("npm runs it with paths from where the user stands", async () => {
+  test("npm runs it with paths resolved against the user's working directory", async () => {
     const cwd = join(root, "examples/quickstart");
     const run = await attempt("npm", ["run", "--silent", "--prefix", root, "proxyctl", "--", "validate", "-f", "."], {
       cwd,
@@ -202,7 +202,7 @@ interface Script {
   readonly length: number;
 }
 
-/** The scripts of an executable that have run, without Node's own: V8 counts what it covers. */
+/** The executed scripts of an executable, without Node's own, by the coverage of V8. */
 function scriptsCoveredBy(program: string, args: readonly string[]): readonly Script[] {
   const directory = mkdtempSync(join(folder, "covered-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));

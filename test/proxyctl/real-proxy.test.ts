@@ -1,4 +1,4 @@
-/** Every command against a real proxy in file mode, with the admin server that it has. */
+/** Every command against the admin server of a real proxy in file mode. */
 import { describe, expect, test, vi } from "vitest";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import {
 import { pprofTop } from "../support/pprof.ts";
 import { freePort, startProxy } from "../support/proxy-process.ts";
 
-/** A proxy that admits three requests a minute to its only route, and sends them to a real server. */
+/** A proxy that allows three requests a minute to its only route, and forwards them to a real server. */
 async function startLimitedProxy() {
   const backend = await startBackend();
   const [port, adminPort] = [await freePort(), await freePort()];
@@ -36,7 +36,7 @@ async function startLimitedProxy() {
 vi.setConfig({ testTimeout: 90_000 });
 
 describe("a proxy in file mode", () => {
-  test("shows what it has loaded", async () => {
+  test("shows the loaded configuration", async () => {
     const { run, url } = await startLimitedProxy();
     await (await fetch(`${url}/v1/a`)).text();
     const backends = await run("config", "backends", "gateway/web");
@@ -102,7 +102,7 @@ describe("a proxy in file mode", () => {
     expect((await run("logging", "--reset")).stdout).toBe("info\n");
   });
 
-  test("gives profiles that go tool pprof opens, though the proxy is idle", async () => {
+  test("writes profiles that go tool pprof opens, even if the proxy is idle", async () => {
     const { run } = await startLimitedProxy();
     const directory = await mkdtemp(join(tmpdir(), "proxyctl-profile-"));
     try {
@@ -112,7 +112,7 @@ describe("a proxy in file mode", () => {
         expect(taken).toMatchObject({ exitCode: 0, stdout: "" });
       }
       const top = (kind: string): string => pprofTop(join(directory, `${kind}.pb.gz`));
-      // Who has done nothing has no sample of time.
+      // An idle process has no sample of time.
       expect(top("cpu")).toContain("Type: cpu");
       expect(top("heap")).toMatch(/^Type: inuse_space\n[^]*proxy\/\S+\.[jt]s/);
     } finally {

@@ -1,4 +1,4 @@
-/** The screens of proxyctl in a real terminal, as an operator sees and steers them. */
+/** The screens of proxyctl in a real terminal, as an operator sees and uses them. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,8 @@ import { openTerminal } from "../support/terminal.ts";
 
 const main = join(import.meta.dirname, "../../proxyctl/src/main.ts");
 
-/** A program under test starts from sources, on a machine that does other things too. */
-const patience = { timeout: 15_000, interval: 100 };
+/** The program starts from sources, on a machine with other load. */
+const polling = { timeout: 15_000, interval: 100 };
 
 function savedTrace(): string {
   const directory = mkdtempSync(join(tmpdir(), "proxyctl-trace-"));
@@ -29,38 +29,38 @@ describeWith(["tmux"], "the trace on a terminal", ({ tmux }) => {
       columns,
       rows,
     });
-    await expect.poll(() => terminal.screen().at(-1), patience).toContain("10 events, complete");
+    await expect.poll(() => terminal.screen().at(-1), polling).toContain("10 events, complete");
     const shown = (): string => terminal.screen().join("\n").replaceAll(file, "trace.jsonl");
     return { ...terminal, shown };
   }
 
-  test.each([80, 120, 140])("shows what limits decide and count in %i columns", async (columns) => {
+  test.each([80, 120, 140])("shows the decisions and counters of limits in %i columns", async (columns) => {
     const { shown, press } = await openTrace(columns, 24);
     await expect(`${shown()}\n`).toMatchFileSnapshot(`testdata/trace-${columns}-last.txt`);
     press("g");
-    await expect.poll(shown, patience).toContain("type: requestStarted");
+    await expect.poll(shown, polling).toContain("type: requestStarted");
     await expect(`${shown()}\n`).toMatchFileSnapshot(`testdata/trace-${columns}-first.txt`);
   });
 
-  test("moves by arrows and by vi's letters, and scrolls the detail", async () => {
+  test("moves by arrow keys and vi keys, and scrolls the detail", async () => {
     const { shown, press } = await openTrace(80, 12);
     press("Up", "k");
-    await expect.poll(shown, patience).toContain("type: backendCallResult");
+    await expect.poll(shown, polling).toContain("type: backendCallResult");
     press("Down", "j");
-    await expect.poll(shown, patience).toContain("type: requestFinished");
+    await expect.poll(shown, polling).toContain("type: requestFinished");
     press("Home");
-    await expect.poll(shown, patience).toContain("type: requestStarted");
+    await expect.poll(shown, polling).toContain("type: requestStarted");
     press("NPage");
-    await expect.poll(shown, patience).not.toContain("type: requestStarted");
+    await expect.poll(shown, polling).not.toContain("type: requestStarted");
     press("PPage");
-    await expect.poll(shown, patience).toContain("type: requestStarted");
+    await expect.poll(shown, polling).toContain("type: requestStarted");
   });
 
-  test("follows the size of the terminal", async () => {
+  test("adapts to the size of the terminal", async () => {
     const { screen, resize } = await openTrace(80, 24);
     resize(120, 30);
-    await expect.poll(() => screen().findLast((line) => line !== ""), patience).toContain("10 events, complete");
-    await expect.poll(() => screen()[1]?.length, patience).toBe(120);
+    await expect.poll(() => screen().findLast((line) => line !== ""), polling).toContain("10 events, complete");
+    await expect.poll(() => screen()[1]?.length, polling).toBe(120);
     expect(screen().findLastIndex((line) => line !== "")).toBe(29);
   });
 
@@ -68,17 +68,17 @@ describeWith(["tmux"], "the trace on a terminal", ({ tmux }) => {
     ["q", 0],
     ["C-c", 130],
     ["Escape", 0],
-  ])("gives the screen back on %s, with exit code %i", async (key, exitCode) => {
+  ])("restores the screen on %s, with exit code %i", async (key, exitCode) => {
     const { screen, press } = await openTrace(80, 24);
     press(key);
-    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
+    await expect.poll(() => screen().join("\n"), polling).toContain(`exit ${exitCode}\n`);
     expect(screen().join("\n")).not.toContain("│");
     expect(screen().join("")).toContain("ready>");
   });
 });
 
 describeWith(["tmux"], "a live trace", ({ tmux }) => {
-  test("gives the screen back when the proxy breaks off, and says so on it", async () => {
+  test("restores the screen when the proxy disconnects, and reports it there", async () => {
     const admin = await startAdmin({
       "GET /debug/trace": (_, response) => {
         response.write(`: ready\n\n${streamOf(chatTrace.slice(0, 2))}`);
@@ -87,7 +87,7 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
     });
     const command = `${process.execPath} ${main} trace --address ${admin.address}; echo "exit $?"`;
     const { screen } = openTerminal(tmux, command, { columns: 100, rows: 24 });
-    await expect.poll(() => screen().join("\n"), patience).toContain("exit 2\n");
+    await expect.poll(() => screen().join("\n"), polling).toContain("exit 2\n");
     expect(screen().join("\n")).toContain("error: ");
     expect(screen().join("\n")).not.toContain("│");
   });
@@ -95,13 +95,13 @@ describeWith(["tmux"], "a live trace", ({ tmux }) => {
   test.each([
     ["q", 0],
     ["C-c", 130],
-  ])("is given up by %s while it waits, with exit code %i", async (key, exitCode) => {
+  ])("ends by %s while it waits, with exit code %i", async (key, exitCode) => {
     const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });
     const command = `${process.execPath} ${main} trace --address ${admin.address}; echo "exit $?"`;
     const { screen, press } = openTerminal(tmux, command, { columns: 80, rows: 24 });
-    await expect.poll(() => screen().join("\n"), patience).toContain("waiting for the request");
+    await expect.poll(() => screen().join("\n"), polling).toContain("waiting for the request");
     press(key);
-    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
+    await expect.poll(() => screen().join("\n"), polling).toContain(`exit ${exitCode}\n`);
   });
 });
 
@@ -136,7 +136,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     return openTerminal(tmux, command, { columns, rows: 24 });
   }
 
-  test("is redrawn with what counts now, until q; a proxy that is away ends it not", async () => {
+  test("is redrawn with the current counters until q; an unavailable proxy does not end it", async () => {
     let used = 0;
     let isAway = false;
     const admin = await startAdmin({
@@ -147,19 +147,19 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
       },
     });
     const { screen, press } = openTop(admin.address, 120);
-    await expect.poll(() => screen().join("\n"), patience).toMatch(/requests\/minute +100 +2 +98 +30s/);
+    await expect.poll(() => screen().join("\n"), polling).toMatch(/requests\/minute +100 +2 +98 +30s/);
     isAway = true;
     await expect
-      .poll(() => screen()[1], patience)
+      .poll(() => screen()[1], polling)
       .toMatch(/^\d s old: ask 127\.0\.0\.1:\d+ for \/limits: socket hang up$/);
     expect(screen().join("\n")).toMatch(/requests\/minute +100/);
     isAway = false;
-    await expect.poll(() => screen()[1], patience).toBe("");
+    await expect.poll(() => screen()[1], polling).toBe("");
     press("q");
-    await expect.poll(() => screen().join("\n"), patience).toContain("exit 0\n");
+    await expect.poll(() => screen().join("\n"), polling).toContain("exit 0\n");
   });
 
-  test("keeps figures and services in sight in 80 columns and 24 rows", async () => {
+  test("shows counters and services in 80 columns and 24 rows", async () => {
     const counters = Array.from({ length: 100 }, (_, at) => {
       return { ...counter, key: { text: `user-${at}`, isSecret: false }, used: 100 - at, remaining: at };
     });
@@ -167,7 +167,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
       "GET /limits": { ...limits, counters, countersLeftOut: 1_500, services: [service] },
     });
     const { screen } = openTop(admin.address, 80);
-    await expect.poll(() => screen().join("\n"), patience).toContain("SERVICE");
+    await expect.poll(() => screen().join("\n"), polling).toContain("SERVICE");
     const shown = screen().join("\n").replaceAll(admin.address, "ADDRESS");
     await expect(`${shown}\n`).toMatchFileSnapshot("testdata/limits-top-80.txt");
   });
@@ -175,7 +175,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
   test.each([
     ["q", 0],
     ["C-c", 130],
-  ])("is quit at once by %s without a response, with exit code %i", async (key, exitCode) => {
+  ])("ends at once by %s without a response, with exit code %i", async (key, exitCode) => {
     let calls = 0;
     const admin = await startAdmin({
       "GET /limits": (_, response) => {
@@ -184,8 +184,8 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
       },
     });
     const { screen, press } = openTop(admin.address, 80);
-    await expect.poll(() => calls, patience).toBe(2);
+    await expect.poll(() => calls, polling).toBe(2);
     press(key);
-    await expect.poll(() => screen().join("\n"), patience).toContain(`exit ${exitCode}\n`);
+    await expect.poll(() => screen().join("\n"), polling).toContain(`exit ${exitCode}\n`);
   });
 });

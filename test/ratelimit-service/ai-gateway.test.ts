@@ -1,7 +1,8 @@
 /**
  * The service as the quota service of Envoy AI Gateway (envoyproxy/ai-gateway, internal/ratelimit and
- * internal/extensionserver/quota_ratelimit.go at c217da8): the limits that its controller sends by xDS for a QuotaPolicy,
- * and the calls that Envoy makes of the actions that it writes. Envoy AI Gateway itself does not run here.
+ * internal/extensionserver/quota_ratelimit.go at c217da8): the limits that its controller sends by xDS for a
+ * QuotaPolicy, and the calls that Envoy makes by the actions that it configures. Envoy AI Gateway itself does not run
+ * here.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +36,7 @@ const bucket = (requestsPerUnit: number) => ({
   rateLimit: { unit: "HOUR", requestsPerUnit } as const,
 });
 
-/** Of two backends: one with a quota for a model, one with a rule for a header beside its default. */
+/** For two backends: one with a quota for a model, one with a rule for a header beside its default. */
 const config: RateLimitConfig = {
   name: domain,
   domain,
@@ -89,7 +90,7 @@ async function start() {
 const openai = ["backend_name=default/openai", "model_name_override=gpt-5"];
 const claude = ["backend_name=default/anthropic", "model_name_override=claude"];
 
-test("tokens are charged when the stream is done, and requests are refused when the quota is used up", async () => {
+test("tokens are charged at the end of the stream, and requests are denied when the quota is used up", async () => {
   const { client } = await start();
   const request = () => client.ask({ domain, descriptors: [descriptor(...openai)] });
   /** `%DYNAMIC_METADATA(…:quota_cost)%`, sent by `apply_on_stream_done`. */
@@ -101,7 +102,7 @@ test("tokens are charged when the stream is done, and requests are refused when 
   expect(await request()).toMatchObject({ overallCode: "OVER_LIMIT", statuses: [{ code: "OVER_LIMIT" }] });
 });
 
-test("a request passes while any of its buckets has room, of its backends too", async () => {
+test("a request is allowed while any of its buckets is under its limit, of its backends too", async () => {
   const { client } = await start();
   const descriptors = [
     descriptor(...openai),
@@ -133,7 +134,7 @@ test("another model has no quota", async () => {
   expect(reply).toMatchObject({ overallCode: "OK", statuses: [{ code: "OK", currentLimit: null }] });
 });
 
-test("arguments that the reference does not read do not stop /bin/ratelimit, as in the manifest of Envoy AI Gateway", async () => {
+test("/bin/ratelimit accepts arguments that the reference ignores, as in the manifest of Envoy AI Gateway", async () => {
   const { command, args = [] } = containerOf("service.yaml");
   expect(command).toEqual(["/bin/ratelimit"]);
   const program = [join(import.meta.dirname, "../../ratelimit-service/src/bin/ratelimit.ts")];

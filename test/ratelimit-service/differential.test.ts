@@ -1,11 +1,10 @@
 /**
- * Ours against the reference: the same random limits, the same random calls, one Redis, and every answer must be equal.
- * Both count for themselves there (CACHE_KEY_PREFIX), except in the last test, where they count together.
+ * The bundled service against the reference: the same random limits, the same random calls, one Redis, and every response
+ * must be equal. They count separately (CACHE_KEY_PREFIX), except in the last test, where they share counters.
  *
- * Left out, because the reference that can be built from the module proxy answers otherwise and ours is meant to:
- * wildcards within a value, quota_mode and refunds, which later versions have or changed, and overrides with the
- * over-limit cache, which takes a raised limit for the old one. And windows of a second or a minute, since the two
- * services would see their ends at different moments.
+ * Intended differences to the reference that can be built from the module proxy are not compared: wildcards within a value,
+ * quota_mode and refunds, which later versions have or changed; overrides with the over-limit cache, which uses the old
+ * limit after a raise; and windows of a second or a minute, since the two services would see their ends at different times.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -26,7 +25,7 @@ import {
 } from "../support/random-limits.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";
 
-describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) => {
+describeWith(["redis-server", "ratelimit"], "the bundled service and the reference", (paths) => {
   let redis: RedisServer;
   let folder: string;
 
@@ -53,14 +52,14 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
       EXPIRATION_JITTER_MAX_SECONDS: "0",
       ...env,
     };
-    const ours = await startRateLimitService(join(folder, "config"), { ...common, CACHE_KEY_PREFIX: prefixes[0] });
-    onTestFinished(() => ours.kill());
+    const bundled = await startRateLimitService(join(folder, "config"), { ...common, CACHE_KEY_PREFIX: prefixes[0] });
+    onTestFinished(() => bundled.kill());
     const reference = await startReference(paths.ratelimit, folder, { ...common, CACHE_KEY_PREFIX: prefixes[1] });
     onTestFinished(() => reference.kill());
-    const clients = [ours, reference].map(({ grpcPort }) => connectRateLimit(grpcPort));
+    const clients = [bundled, reference].map(({ grpcPort }) => connectRateLimit(grpcPort));
     onTestFinished(() => clients.forEach((client) => client.close()));
     const [oursClient, referenceClient] = clients as [RateLimitTestClient, RateLimitTestClient];
-    return { ours: oursClient, reference: referenceClient };
+    return { bundled: oursClient, reference: referenceClient };
   }
 
   test.each([
@@ -68,7 +67,7 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     ["with SHADOW_MODE", { SHADOW_MODE: "true" }, 700],
     ["when counting stops at the limit", { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: "true" }, 1_200],
     ["with an over-limit cache", { LOCAL_CACHE_SIZE_IN_BYTES: "1000000" }, 1_200],
-  ])("answer alike %s", { timeout: 300_000 }, async (_, env: Environment, numRuns) => {
+  ])("respond alike %s", { timeout: 300_000 }, async (_, env: Environment, numRuns) => {
     const seed = numRuns;
     const both = await startBoth(env, [
       `ours${seed}${Object.keys(env).join("")}`,
@@ -78,23 +77,23 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     let limited = 0;
     for (const [index, sampled] of fc.sample(request, { seed, numRuns }).entries()) {
       const asked = hasCache ? withoutOverrides(sampled) : sampled;
-      const [ours, reference] = await Promise.all([
-        comparedResponse(both.ours, asked),
+      const [bundled, reference] = await Promise.all([
+        comparedResponse(both.bundled, asked),
         comparedResponse(both.reference, asked),
       ]);
-      expect(ours.response, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.response);
-      for (const [at, reset] of ours.resets.entries()) {
+      expect(bundled.response, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.response);
+      for (const [at, reset] of bundled.resets.entries()) {
         expect(Math.abs(reset - (reference.resets[at] ?? 0))).toBeLessThan(2);
       }
-      if ("overallCode" in ours.response && ours.response.overallCode === "OVER_LIMIT") limited++;
+      if ("overallCode" in bundled.response && bundled.response.overallCode === "OVER_LIMIT") limited++;
     }
 
-    // The calls are no proof where nothing is ever refused, or everything is.
+    // The comparison proves little if no call is denied, or every call.
     if (!("SHADOW_MODE" in env)) expect(limited).toBeGreaterThan(numRuns / 50);
     expect(limited).toBeLessThan(numRuns);
   });
 
-  test("refuse alike what is no call", async () => {
+  test("reject invalid calls alike", async () => {
     const both = await startBoth({}, ["o", "r"]);
     for (const asked of [
       { domain: "", descriptors: [descriptor("a=v")] },
@@ -102,20 +101,20 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     ]) {
       const reference = await both.reference.outcome(asked);
 
-      expect(await both.ours.outcome(asked)).toEqual(reference);
+      expect(await both.bundled.outcome(asked)).toEqual(reference);
       expect(reference).toMatchObject({ code: 2 });
     }
   });
 
-  test("count on the same keys when they share them", { timeout: 60_000 }, async () => {
+  test("count on the same keys if they share them", { timeout: 60_000 }, async () => {
     const both = await startBoth({}, ["shared", "shared"]);
     let compared = 0;
     for (const [index, { entries }] of fc.sample(requestDescriptor, { seed: 3, numRuns: 600 }).entries()) {
       const domain = domains[index % domains.length] ?? "";
       const asked = { domain, descriptors: [{ entries, hitsAddend: { value: 1 } }] };
-      const first = (await both.ours.ask(asked)).statuses[0];
+      const first = (await both.bundled.ask(asked)).statuses[0];
       const second = (await both.reference.ask(asked)).statuses[0];
-      const third = (await both.ours.ask(asked)).statuses[0];
+      const third = (await both.bundled.ask(asked)).statuses[0];
       if (first?.currentLimit == null || first.limitRemaining < 2) continue;
       compared++;
 

@@ -1,4 +1,4 @@
-/** What environment variables of the reference do, each by its effect at the door. */
+/** The environment variables of the reference, each by its effect from outside. */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
@@ -38,7 +38,7 @@ async function writeFiles(root: string, files: Readonly<Record<string, string>>)
   return join(folder, root);
 }
 
-/** Counters in memory and the limits above, unless `env` says otherwise. */
+/** Starts with counters in memory and the limits above, unless `env` says otherwise. */
 function start(env: Environment = {}, options: InProcessOptions = { clock: new FixedClock() }) {
   return startInProcess({ BACKEND_TYPE: "memory", RUNTIME_ROOT: join(folder, "root"), ...env }, options);
 }
@@ -54,7 +54,7 @@ const isOpen = (host: string, port: number): Promise<boolean> =>
     () => false,
   );
 
-describe("where the service listens", () => {
+describe("the addresses of the service", () => {
   test.each(["HOST", "DEBUG_HOST"] as const)("%s is the only address of its server", async (name) => {
     const { http, debug } = await start({ [name]: "127.0.0.2" });
     const port = Number(new URL(name === "HOST" ? http : debug).port);
@@ -72,14 +72,14 @@ describe("where the service listens", () => {
     expect(await client.outcome(call("ten=a"))).toMatchObject({ code: 14 });
   });
 
-  test.each(["PORT", "GRPC_PORT", "DEBUG_PORT"])("%s is where it is reached", async (name) => {
+  test.each(["PORT", "GRPC_PORT", "DEBUG_PORT"])("%s is the port of its server", async (name) => {
     const port = await freePort();
     const { http, debug, grpcPort } = await start({ [name]: String(port) });
 
     expect([Number(new URL(http).port), grpcPort, Number(new URL(debug).port)]).toContain(port);
   });
 
-  test("GRPC_MAX_CONNECTION_AGE asks clients to leave, and after GRPC_MAX_CONNECTION_AGE_GRACE they are cut off", async () => {
+  test("GRPC_MAX_CONNECTION_AGE sends GOAWAY, and after GRPC_MAX_CONNECTION_AGE_GRACE the connection is closed", async () => {
     const opened = async (env: Environment) => {
       const { grpcPort } = await start(env);
       const session = connectHttp2(`http://127.0.0.1:${grpcPort}`);
@@ -106,7 +106,7 @@ describe("where the service listens", () => {
   });
 });
 
-describe("what answers hold", () => {
+describe("the content of responses", () => {
   test("LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER and LIMIT_RESET_HEADER name the headers of LIMIT_RESPONSE_HEADERS_ENABLED", async () => {
     const headers = async (env: Environment) => {
       const { client } = await start(env);
@@ -121,7 +121,7 @@ describe("what answers hold", () => {
     expect(await headers(names)).toEqual([]);
   });
 
-  test("SHADOW_MODE refuses nothing", async () => {
+  test("SHADOW_MODE denies nothing", async () => {
     const { client } = await start({ SHADOW_MODE: "true" });
     for (let i = 0; i < 3; i++) expect(await client.ask(call("one=a"))).toMatchObject({ overallCode: "OK" });
   });
@@ -136,7 +136,7 @@ describe("what answers hold", () => {
     expect(await client.ask(call("one=a", "ten=a"))).toMatchObject({ overallCode: code });
   });
 
-  test("RESPONSE_DYNAMIC_METADATA adds what was asked", async () => {
+  test("RESPONSE_DYNAMIC_METADATA adds the request", async () => {
     const ask = async (env: Environment) => (await (await start(env)).client.ask(call("one=a"))).dynamicMetadata;
 
     expect(await ask({})).toBeNull();
@@ -175,7 +175,7 @@ describe("files", () => {
     expect(/[\w.]*bad\.yaml(?=: config file)/.exec(line)?.[0]).toBe(name);
   });
 
-  test("RUNTIME_IGNOREDOTFILES leaves out the second sight of a ConfigMap's files", async () => {
+  test("RUNTIME_IGNOREDOTFILES ignores the second paths of a ConfigMap's files", async () => {
     const root = await writeFiles("dots", { "config/..2026/limits.yaml": limits, "config/limits.yaml": limits });
     const twice = await start({ RUNTIME_ROOT: root });
     const single = await start({ RUNTIME_ROOT: root, RUNTIME_IGNOREDOTFILES: "true" });
@@ -239,7 +239,7 @@ describe("an xDS server", () => {
     descriptors: [{ key: "ten", rateLimit: { unit: "DAY", requestsPerUnit: 10 } as const }],
   };
 
-  test("hears CONFIG_GRPC_XDS_NODE_ID, CONFIG_GRPC_XDS_NODE_METADATA and CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", async () => {
+  test("gets CONFIG_GRPC_XDS_NODE_ID, CONFIG_GRPC_XDS_NODE_METADATA and CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", async () => {
     const server = await startXdsServer();
     onTestFinished(() => server.close());
     const stream = server.streams.next();
@@ -257,7 +257,7 @@ describe("an xDS server", () => {
     expect((await stream).metadata.get("x-tenant")).toEqual(["blue"]);
   });
 
-  test("that is away is looked for every CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", async () => {
+  test("that is unavailable is retried every CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", async () => {
     const clock = new FixedClock();
     const env = { ...xds(await freePort()), CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: "17ms" };
     await start({ ...env, FORCE_START_WITHOUT_INITIAL_CONFIG: "true", XDS_CLIENT_BACKOFF_JITTER: "false" }, { clock });
@@ -273,11 +273,11 @@ describe("an xDS server", () => {
       [11, 13],
     ],
     [
-      "the share XDS_CLIENT_BACKOFF_RANDOM_FACTOR more or less, by XDS_CLIENT_BACKOFF_JITTER",
+      "an interval randomized by XDS_CLIENT_BACKOFF_RANDOM_FACTOR, with XDS_CLIENT_BACKOFF_JITTER",
       { XDS_CLIENT_BACKOFF_JITTER: "true", XDS_CLIENT_BACKOFF_RANDOM_FACTOR: "0.5" },
       [5.5, 11],
     ],
-  ])("that ends the stream is asked again after %s", async (_, env, delays) => {
+  ])("that ends the stream is retried after %s", async (_, env, delays) => {
     const server = await startXdsServer();
     onTestFinished(() => server.close());
     const clock = new FixedClock();
@@ -303,7 +303,7 @@ describe("an xDS server", () => {
 
   describeWith(["openssl"], "over TLS", ({ openssl }) => {
     test.each<[string, Environment, boolean]>([
-      ["with all that it asks for", {}, true],
+      ["with all settings", {}, true],
       ["CONFIG_GRPC_XDS_SERVER_USE_TLS is needed", { CONFIG_GRPC_XDS_SERVER_USE_TLS: "false" }, false],
       ["CONFIG_GRPC_XDS_SERVER_TLS_CACERT is needed", { CONFIG_GRPC_XDS_SERVER_TLS_CACERT: "" }, false],
       ["CONFIG_GRPC_XDS_SERVER_TLS_SAN is needed", { CONFIG_GRPC_XDS_SERVER_TLS_SAN: "" }, false],
@@ -363,7 +363,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
     ...env,
   });
 
-  test("REDIS_SOCKET_TYPE and REDIS_PERSECOND_SOCKET_TYPE say that an address is a socket", async () => {
+  test("REDIS_SOCKET_TYPE and REDIS_PERSECOND_SOCKET_TYPE select Unix sockets", async () => {
     const addresses = { REDIS_URL: socket, REDIS_PERSECOND_URL: perSecondSocket, REDIS_PERSECOND: "true" };
     const { client } = await start(
       onRedis({
@@ -379,7 +379,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
     expect(await perSecond.command("KEYS", "socket:*")).toEqual([expect.stringMatching(/^socket:d_second_a_/)]);
   });
 
-  test("EXPIRATION_JITTER_MAX_SECONDS is what a counter may live longer", async () => {
+  test("EXPIRATION_JITTER_MAX_SECONDS bounds the extra lifetime of a counter", async () => {
     const clock = () => new FixedClock(1_700_000_022_000);
     for (const [seconds, least] of [
       ["0", 86_400],
@@ -396,7 +396,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
     }
   });
 
-  test("REDIS_TIMEOUT and REDIS_PERSECOND_TIMEOUT bound a call, each of its own Redis", async () => {
+  test("REDIS_TIMEOUT and REDIS_PERSECOND_TIMEOUT bound the calls of their Redis", async () => {
     const silent = await startRedis(binary);
     onTestFinished(() => silent.close());
     const { client } = await start(
@@ -424,7 +424,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
     expect(outcome).toMatchObject({ code: 2, details: expect.stringContaining("51") as string });
   });
 
-  test("REDIS_SENTINEL_AUTH and REDIS_PERSECOND_SENTINEL_AUTH are for the sentinels alone", async () => {
+  test("REDIS_SENTINEL_AUTH and REDIS_PERSECOND_SENTINEL_AUTH apply to the sentinels only", async () => {
     const watch = async (name: string, server: RedisServer) => {
       const config = join(folder, `${name}.conf`);
       await writeFile(config, `sentinel monitor ${name} 127.0.0.1 ${server.port} 1\nrequirepass watchword\n`);
@@ -449,10 +449,10 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
       .toHaveProperty("overallCode");
 
     for (const name of Object.keys(auth)) {
-      const refused = await start({ ...env, ...auth, [name]: "wrong" });
+      const rejected = await start({ ...env, ...auth, [name]: "wrong" });
       const outcomes = async () => [
-        await refused.client.outcome(call("ten=b")),
-        await refused.client.outcome(call("second=b")),
+        await rejected.client.outcome(call("ten=b")),
+        await rejected.client.outcome(call("second=b")),
       ];
       const failing = { code: 2 };
       const counting = { overallCode: "OK" };
@@ -463,7 +463,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
     }
   });
 
-  test("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION takes a certificate for another host", async () => {
+  test("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION accepts a certificate for another host", async () => {
     const authority = new TestAuthority(paths.openssl, folder, "redis authority");
     const own = authority.issue("elsewhere", "DNS:elsewhere.test");
     const port = await freePort();
@@ -485,7 +485,7 @@ describeWith(["redis-server", "openssl"], "Redis", (paths) => {
   });
 });
 
-test("STATS_FLUSH_INTERVAL is between two sendings to STATSD_HOST and STATSD_PORT by USE_STATSD", async () => {
+test("STATS_FLUSH_INTERVAL is the interval of flushes to STATSD_HOST and STATSD_PORT with USE_STATSD", async () => {
   const clock = new FixedClock();
   const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());

@@ -1,5 +1,6 @@
 /**
- * A real Envoy in front: it asks our service for every request, as the gateways do whose rate limit service ours replaces.
+ * A real Envoy in front: it calls the bundled service for every request, as the gateways do whose rate limit service it
+ * replaces.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -28,7 +29,7 @@ interface EdgePorts {
   readonly backendPort: number;
 }
 
-/** One listener that asks the service on `grpcPort` about the header x-user before it asks the backend. */
+/** One listener that calls the service on `grpcPort` with the header x-user before it forwards to the backend. */
 function envoyConfig({ port, adminPort, grpcPort, backendPort }: EdgePorts, ownHeaders: boolean): string {
   const address = (at: number) => ({ socket_address: { address: "127.0.0.1", port_value: at } });
   const filter = (name: string, type: string, fields: object) => ({
@@ -87,7 +88,7 @@ function envoyConfig({ port, adminPort, grpcPort, backendPort }: EdgePorts, ownH
 
 interface TestResponse {
   readonly status: number | undefined;
-  /** Every header line, so that a doubled one shows. */
+  /** Every header line, duplicates included. */
   readonly headers: readonly (readonly [string, string])[];
 }
 
@@ -120,7 +121,7 @@ describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
     const backend = createServer((_, res) => res.end("served")).listen(0, "127.0.0.1");
     onTestFinished(() => void backend.close());
     await once(backend, "listening");
-    // A TCP server that listens has an address with a port.
+    // A listening TCP server has an address with a port.
     const { port: backendPort } = backend.address() as AddressInfo;
     const [port, adminPort] = [await freePort(), await freePort()];
     const file = join(folder, "envoy.json");
@@ -146,9 +147,9 @@ describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
   }
 
   test.each([
-    ["by our service, which Envoy passes on", false, {}],
-    ["by Envoy itself, while our service sends none", true, { RESPONSE_HEADERS: "off" }],
-  ])("limits requests; each header is there once, written %s", { timeout: 60_000 }, async (_, ownHeaders, env) => {
+    ["by the service, and forwarded by Envoy", false, {}],
+    ["by Envoy itself, while the service sends none", true, { RESPONSE_HEADERS: "off" }],
+  ])("limits requests; each header is sent once, added %s", { timeout: 60_000 }, async (_, ownHeaders, env) => {
     const { port } = await start(ownHeaders, env);
     const responses = [];
     for (let call = 0; call < 5; call++) responses.push(await get(port, "ada"));
@@ -169,7 +170,7 @@ describeWith(["envoy"], "behind Envoy", ({ envoy }) => {
     expect((await get(port, "grace")).status).toBe(200);
   });
 
-  test("answers a crowd of requests, each counted once", { timeout: 60_000 }, async () => {
+  test("responds to many concurrent requests, each counted once", { timeout: 60_000 }, async () => {
     const { port, service } = await start(false, {});
     const users = Array.from({ length: 100 }, (_, index) => `user-${index}`);
     const responses = await Promise.all(

@@ -1,4 +1,4 @@
-/** What is sent to the ports that should not be: each gets a clear answer, the process lives, and no counter is lost. */
+/** Invalid input at the ports: each gets a clear response, the process stays alive, and no counter is lost. */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -33,7 +33,7 @@ afterAll(async () => {
   await service.kill();
   await rm(folder, { recursive: true });
 });
-/** Whatever a test has done: the counter goes on where it was. */
+/** Whatever a test has sent: the counter keeps its value. */
 afterEach(async () => {
   expect(await count()).toBe(counted);
   expect(service.child.exitCode).toBeNull();
@@ -54,7 +54,7 @@ test("garbage on the gRPC port", async () => {
   );
 });
 
-test("garbage after a good beginning", async () => {
+test("garbage after a valid beginning", async () => {
   const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), (bytes) =>
@@ -64,7 +64,7 @@ test("garbage after a good beginning", async () => {
   );
 });
 
-test("a descriptor value at the bound of texts, which is a value like any other", async () => {
+test("a descriptor value of the maximum length is accepted", async () => {
   const call = { domain: "d", descriptors: [descriptor(`k=${"v".repeat(65_536)}`)] };
   const remaining = [];
   for (let times = 0; times < 2; times++) remaining.push((await client.ask(call)).statuses[0]?.limitRemaining);
@@ -72,14 +72,14 @@ test("a descriptor value at the bound of texts, which is a value like any other"
   expect(remaining).toEqual([999_999, 999_998]);
 });
 
-test("as many entries in a descriptor as are accepted, which match nothing", async () => {
+test("the maximum of entries in a descriptor is accepted, and matches nothing", async () => {
   const entries = Array.from({ length: 32 }, (_, index) => `k=${index}`);
   const { overallCode, statuses } = await client.ask({ domain: "d", descriptors: [descriptor(...entries)] });
 
   expect([overallCode, statuses[0]?.currentLimit]).toEqual(["OK", null]);
 });
 
-test("as many descriptors as are accepted, each answered", async () => {
+test("the maximum of descriptors is accepted, each with a status", async () => {
   const descriptors = Array.from({ length: 256 }, (_, index) => descriptor(`k=many-${index}`));
   const { statuses } = await client.ask({ domain: "d", descriptors });
 
@@ -95,11 +95,11 @@ test.each([
   ["entries", { domain: "d", descriptors: [descriptor("k=watched"), descriptor(...many(33))] }],
   ["characters", { domain: "d", descriptors: [descriptor("k=watched"), descriptor(`k=${long(65_537)}`)] }],
   ["characters", { domain: long(65_537), descriptors: [descriptor("k=watched")] }],
-])("a call with more %s than are accepted is refused and counts nothing", async (what, call) => {
+])("a call with more %s than the maximum is rejected and counts nothing", async (what, call) => {
   expect(await client.outcome(call)).toMatchObject({ code: 3, details: expect.stringContaining(what) as string });
 });
 
-test("a message larger than is accepted", async () => {
+test("a message larger than the maximum", async () => {
   const call = { domain: "d", descriptors: [descriptor(`k=${long(300_000)}`)] };
 
   expect(await client.outcome(call)).toMatchObject({
@@ -130,15 +130,15 @@ test("the bounds are settings", async () => {
 
 test.each([
   ["an override without unit", { limit: { requestsPerUnit: 1 } }, "unit"],
-  ["an override of a unit that is none", { limit: { requestsPerUnit: 1, unit: 99 as never } }, "unit"],
+  ["an override with an unknown unit", { limit: { requestsPerUnit: 1, unit: 99 as never } }, "unit"],
   ["an entry without key", { entries: [{ key: "", value: "v" }] }, "empty key"],
-])("%s is refused with its reason", async (_, change, reason) => {
+])("%s is rejected with its reason", async (_, change, reason) => {
   const call = { domain: "d", descriptors: [{ ...descriptor("k=v"), ...change }] };
 
   expect(await client.outcome(call)).toMatchObject({ code: 3, details: expect.stringContaining(reason) as string });
 });
 
-test("hits beyond what can be counted are over every limit, of their own counter alone", async () => {
+test("hits beyond the maximum of a counter are over every limit, for their own counter only", async () => {
   const descriptors = [{ ...descriptor("k=greedy"), hitsAddend: { value: "18446744073709551615" } }];
   expect(await client.outcome({ domain: "d", descriptors })).toMatchObject({ overallCode: "OVER_LIMIT" });
 });
@@ -151,7 +151,7 @@ test.each([
   ],
   ["no JSON", "}", "not JSON"],
   ["no domain", "{}", "rate limit domain must not be empty"],
-])("%s in JSON: 400 and the reason", async (_, body, reason) => {
+])("%s in JSON gets 400 and the reason", async (_, body, reason) => {
   const response = await fetch(`${service.http}/json`, { method: "POST", body });
 
   expect(response.status).toBe(400);

@@ -1,4 +1,4 @@
-/** The commands of the reference's image, as the image of the service has them: by links, with the reference's defaults. */
+/** The commands of the reference's image, as in the image of the service: by links, with the reference's defaults. */
 import { once } from "node:events";
 import { readFileSync, statSync } from "node:fs";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
@@ -16,7 +16,7 @@ import { startRedis } from "../support/redis-server.ts";
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 const dockerfile = readFileSync(join(repository, "Dockerfile"), "utf8");
 
-/** The sources of the commands by their names below /bin. The Dockerfile links the bundles that are made of them. */
+/** The sources of the commands by their names below /bin. The Dockerfile links their bundles. */
 const commands = new Map(
   Array.from(dockerfile.matchAll(/ln -s \/app\/(\S+)\.js (\w+)/g), ([, bundle = "", name = ""]) => [
     name,
@@ -37,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** Node runs what the kernel reads in the first line; the link is as in the image. */
+/** Node runs by the first line, which the kernel reads; the link is as in the image. */
 const commandOf = (name: string) => [join(folder, `.${name}`)];
 
 async function run(name: string, args: readonly string[], env: Environment = {}) {
@@ -54,7 +54,7 @@ test.each(["ratelimit", "ratelimit_config_check", "ratelimit_client"])(
     const file = join(repository, "ratelimit-service/src/bin", commands.get(name) ?? "");
     const [first = ""] = readFileSync(file, "utf8").split("\n");
 
-    // The kernel passes all that follows the path as one argument.
+    // The kernel passes everything after the path as one argument.
     expect(first).toMatch(/^#!\/usr\/local\/bin\/node(?: \S+)?$/);
     expect(statSync(file).mode & 0o111).toBe(0o111);
     expect(dockerfile).toContain("COPY --from=ratelimit-commands /commands/ /");
@@ -75,7 +75,7 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
     return { ...service, redis, client, ask: () => client.ask(call) };
   }
 
-  test("adds no header to answers unless it is told to", async () => {
+  test("adds no header to responses unless a setting enables it", async () => {
     const plain = await start();
     const asked = await start({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" });
 
@@ -88,7 +88,12 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
 
   test.each([
     ["is healthy without Redis", {}, "SERVING", 200],
-    ["is not, where it is told to look", { REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: "true" }, "NOT_SERVING", 500],
+    [
+      "is unhealthy, if a setting enables the check",
+      { REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: "true" },
+      "NOT_SERVING",
+      500,
+    ],
   ] as const)("%s", async (_, env, status, code) => {
     const { redis, client, http, output } = await start(env);
     await redis.kill();
@@ -98,7 +103,7 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
     expect((await fetch(`${http}/healthcheck`)).status).toBe(code);
   });
 
-  test("ends with 2 for a setting that cannot be read, and where the folder of limits is missing", async () => {
+  test("ends with 2 for an unreadable setting, and if the folder of limits is missing", async () => {
     const wrong = await run("ratelimit", [], { REDIS_TIMEOUT: "soon" });
     const missing = await run("ratelimit", [], {
       ...{ RUNTIME_ROOT: join(folder, "missing"), HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" },
@@ -108,7 +113,7 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
     expect(missing).toMatchObject({ code: 2, text: expect.stringContaining("RUNTIME_ROOT") as string });
   });
 
-  test("is asked by /bin/ratelimit_client", async () => {
+  test("responds to /bin/ratelimit_client", async () => {
     const { grpcPort } = await start();
     const flags = [
       "-dial_string",
@@ -129,7 +134,7 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
 });
 
 describeWith(["openssl"], "/bin/ratelimit_client over TLS", ({ openssl }) => {
-  test("takes the certificate that Envoy Gateway makes for its namespace, by -grpc-server-name", async () => {
+  test("accepts the certificate that Envoy Gateway issues for its namespace, by -grpc-server-name", async () => {
     const authority = new TestAuthority(openssl, await mkdtemp(join(folder, ".tls-")), "envoy-gateway");
     const own = authority.issue("envoy-rate-limit", "DNS:*.envoy-gateway-system");
     const { grpcPort } = await startInProcess({
@@ -165,7 +170,7 @@ describe("/bin/ratelimit_client", () => {
 });
 
 describe("/bin/ratelimit_config_check", () => {
-  test("passes a good folder, and fails for a bad one with all that is wrong", async () => {
+  test("accepts a valid folder, and reports all problems of an invalid one", async () => {
     const bad = await mkdtemp(join(folder, ".bad-"));
     await writeFile(join(bad, "a.yaml"), "domain: ''\n");
 

@@ -1,4 +1,4 @@
-/** What the log of the service says of a call at each level. */
+/** The log of a call at each level. */
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
@@ -8,7 +8,7 @@ const example = fileURLToPath(new URL("../../examples/ratelimit/config", import.
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Makes eleven calls of which the last is refused, and one under no limit; gives the lines of the log. */
+/** Makes eleven calls of which the last is denied, and one without a limit; resolves with the lines of the log. */
 async function linesAt(level: string): Promise<readonly Line[]> {
   const service = await startRateLimitService(example, { LOG_LEVEL: level, WORKERS: "1" });
   onTestFinished(() => service.kill());
@@ -26,7 +26,7 @@ async function linesAt(level: string): Promise<readonly Line[]> {
 
 const named = (lines: readonly Line[], message: string): readonly Line[] => lines.filter(({ msg }) => msg === message);
 
-test("at debug each call says which limit decided it, with its numbers", async () => {
+test("at debug each call has a line with its limit and the numbers", async () => {
   const lines = await linesAt("debug");
   const allowed = named(lines, "limit allowed");
   expect(allowed).toHaveLength(11);
@@ -44,7 +44,7 @@ test("at debug each call says which limit decided it, with its numbers", async (
   expect(JSON.stringify(lines)).not.toContain("canary");
 }, 60_000);
 
-test("at trace the calls as they came and the counters are added", async () => {
+test("at trace the received calls and the counters are added", async () => {
   const lines = await linesAt("trace");
   expect(named(lines, "call received")[0]).toMatchObject({
     ...{ module: "ratelimit::grpc", domain: "chat" },

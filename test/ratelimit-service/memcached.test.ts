@@ -1,4 +1,4 @@
-/** Counters in memcached, through the door: ours and the reference count together, and an outage is as with it. */
+/** Counters in memcached: the bundled service and the reference share counters, and outages have the same effect. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 5}
 `;
 
-/** Of a failed call. */
+/** The details of a failed call. */
 const away: unknown = expect.stringContaining("memcached: ");
 
 let folder: string;
@@ -54,7 +54,7 @@ const memcache = (servers: readonly MemcachedServer[], env: Environment = {}): E
 
 describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
   test.each([1, 3])(
-    "counts on the same keys of %i servers, with the same ends",
+    "counts on the same keys of %i servers, with the same expiries",
     { timeout: 60_000 },
     async (number) => {
       const servers: MemcachedServer[] = [];
@@ -70,11 +70,11 @@ describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
       for (let i = 0; i < 5; i++) {
         expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 4 });
         expect((await reference.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 3 });
-        // It counts after it has answered.
+        // It counts after its response.
         await expect.poll(totals).toHaveProperty(`pre_d_m_${i}`, "2");
         expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 2 });
       }
-      // Whoever counted first gave the counter its end.
+      // The service that counted first set the expiry of the counter.
       await reference.ask("m=x");
       // memcached lists a key some time after it was written.
       const keys = ["x", 0, 1, 2, 3, 4].map((key) => `pre_d_m_${key}`);
@@ -87,7 +87,7 @@ describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
     },
   );
 
-  test("an outage lets calls pass, as with the reference", async () => {
+  test("during an outage calls are allowed, as with the reference", async () => {
     const server = await startServer(paths.memcached);
     const env = memcache([server]);
     const ours = await startRateLimitService(join(folder, "config"), env);
@@ -111,7 +111,7 @@ describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
 });
 
 describeWith(["memcached", "openssl"], "memcached", (paths) => {
-  test("answers are exact with every worker, and a year is a year", async () => {
+  test("counts are exact with every worker, and a year has its full length", async () => {
     const server = await startServer(paths.memcached);
     const service = await startRateLimitService(join(folder, "config"), memcache([server]), ["--workers", "2"]);
     const clients = [client(service), client(service), client(service)];
@@ -139,7 +139,7 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     }
   });
 
-  test("what it was asked is counted under the reference's names", async () => {
+  test("calls are counted in the metrics of the reference", async () => {
     const server = await startServer(paths.memcached);
     const env = memcache([server], { EXTRA_TAGS: "zone:a" });
     const service = await startRateLimitService(join(folder, "config"), env);
@@ -183,7 +183,7 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
       };
     };
 
-    test("counts, with a certificate of its own, for a server that has another name", async () => {
+    test("counts with a client certificate, at a server with another name", async () => {
       const { ask } = await start(own);
       expect((await ask("m=v")).statuses[0]?.limitRemaining).toBe(4);
       expect((await ask("m=v")).statuses[0]?.limitRemaining).toBe(3);
@@ -192,9 +192,9 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     test.each<[string, Environment]>([
       ["the server has another name", { MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: "false" }],
       ["the authority is not known", { MEMCACHE_TLS_CACERT: "" }],
-      ["it has no certificate of its own", { MEMCACHE_TLS_CLIENT_CERT: "", MEMCACHE_TLS_CLIENT_KEY: "" }],
-      ["it speaks plainly", { MEMCACHE_TLS: "false" }],
-    ])("fails calls where %s", async (_, env) => {
+      ["it has no client certificate", { MEMCACHE_TLS_CLIENT_CERT: "", MEMCACHE_TLS_CLIENT_KEY: "" }],
+      ["it uses no TLS", { MEMCACHE_TLS: "false" }],
+    ])("fails calls if %s", async (_, env) => {
       const { outcome } = await start((authority) => ({ ...own(authority), ...env }));
       expect(await outcome("m=v")).toMatchObject({ code: 2, details: away });
     });

@@ -1,4 +1,7 @@
-/** Metrics as DogStatsD and as a mapping of statsd_exporter have them: ours and the reference's, of the same calls. */
+/**
+ * Metrics by DogStatsD and by a mapping of statsd_exporter: those of the bundled service and of the reference, after
+ * the same calls.
+ */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -52,7 +55,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     reference: (env: Environment) => startReference(paths.ratelimit, folder, env),
   };
 
-  /** Starts a service and asks it. */
+  /** Starts a service and calls it. */
   async function call(which: keyof typeof starts, env: Environment): Promise<void> {
     const prefix = { CACHE_KEY_PREFIX: `${which}${Math.random()}` };
     const common = { REDIS_URL: `127.0.0.1:${redis.port}`, STATS_FLUSH_INTERVAL: "100ms", ...prefix, ...env };
@@ -72,7 +75,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
       for (const line of String(datagram).split("\n")) {
         const [, name, value, , tags = ""] = /^([^:]+):(\d+)\|c(\|#(.*))?$/.exec(line) ?? [];
         const isOfRule = name !== undefined && new RegExp(`(?:${ruleCounters})$`).test(name);
-        // The agent takes tags in any order.
+        // The agent ignores the order of tags.
         const series = `${name} ${tags.split(",").sort().join(",")}`;
         if (isOfRule) sums.set(series, (sums.get(series) ?? 0) + Number(value));
       }
@@ -104,7 +107,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
       },
     ],
     [
-      "with parts of names made tags by USE_DOG_STATSD_MOGRIFIERS, of which the first that fits rewrites a name",
+      "with parts of names converted to tags by the first matching rule of USE_DOG_STATSD_MOGRIFIERS",
       {
         EXTRA_TAGS: "zone:a",
         USE_DOG_STATSD_MOGRIFIERS: "DEEP,TOP",
@@ -141,7 +144,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     return async () => {
       const text = await (await fetch(`http://127.0.0.1:${port}/stats/prometheus`)).text();
       const isOfRule = /^\w*(?:total_hits|over_limit|near_limit|within_limit|hits)\b|^calls_(?:count|bucket)|^kept/;
-      // The reference shows no counter that is 0.
+      // The reference omits counters with the value 0.
       return text
         .split("\n")
         .filter((line) => isOfRule.test(line) && !/ 0$/.test(line))
@@ -189,7 +192,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
       "ratelimit_service_rate_limit_d_user_path__a_within_limit 1",
     ];
     for (const which of ["ours", "reference"] as const) {
-      // Times and counters are shown when they have been flushed.
+      // Times and counters appear once they are flushed.
       await expect.poll(await prometheus(which, env), { timeout: 10_000 }).toEqual(expected);
     }
   });

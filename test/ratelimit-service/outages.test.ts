@@ -1,4 +1,4 @@
-/** What the log says of a Redis that fails: a line for each kind of error, and one when it answers again. */
+/** The log of a failing Redis: a line for each kind of error, and one when it responds again. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ describeWith(["redis-server"], "an outage", (paths) => {
   });
   afterAll(() => rm(folder, { recursive: true }));
 
-  /** A service on a Redis of its own, and what its log says of the store. */
+  /** A service with its own Redis, and its log lines about the store. */
   async function start(options: readonly string[] = []) {
     const redis = await startRedis(paths["redis-server"], options);
     onTestFinished(() => redis.close());
@@ -37,29 +37,29 @@ describeWith(["redis-server"], "an outage", (paths) => {
     return { redis, ask, client, fails: () => lines("store fails"), recoveries: () => lines("store responds again") };
   }
 
-  /** Asks until the log has said that the store responds again. */
+  /** Calls until the log reports that the store responds again. */
   async function untilRecovered({ ask, recoveries }: Awaited<ReturnType<typeof start>>): Promise<void> {
     await expect.poll(async () => [await ask(), recoveries().length].at(-1), { timeout: 15_000 }).toBe(1);
   }
 
   test.each<readonly [string, (redis: RedisServer) => unknown, (redis: RedisServer) => unknown, RegExp]>([
     [
-      "takes no writes",
+      "accepts no writes",
       (redis) => redis.command("REPLICAOF", "127.0.0.1", "1"),
       (redis) => redis.command("REPLICAOF", "NO", "ONE"),
       /READONLY/,
     ],
-    ["does not answer", (redis) => redis.pause(), (redis) => redis.resume(), /did not respond within 200 ms/],
+    ["does not respond", (redis) => redis.pause(), (redis) => redis.resume(), /did not respond within 200 ms/],
     ["is killed", (redis) => redis.kill(), (redis) => redis.start(), /ECONNREFUSED|closed unexpectedly/],
-  ])("of a Redis that %s has its lines", async (_, take, giveBack, reason) => {
+  ])("of a Redis that %s is logged", async (_, breakStore, restore, reason) => {
     const service = await start();
     const { redis, ask, fails, recoveries } = service;
     await expect.poll(ask).toMatchObject({ overallCode: "OK" });
-    await take(redis);
+    await breakStore(redis);
     for (let call = 0; call < 20; call++) await ask();
     await expect.poll(() => fails().join("\n")).toMatch(reason);
     expect(recoveries()).toEqual([]);
-    await giveBack(redis);
+    await restore(redis);
     await untilRecovered(service);
 
     const messages = fails().map((line) => (JSON.parse(line) as { err: { message: string } }).err.message);
@@ -67,7 +67,7 @@ describeWith(["redis-server"], "an outage", (paths) => {
     expect(messages.length).toBeLessThanOrEqual(4);
   });
 
-  test("of a Redis whose password is not set has its lines, though nobody asks", async () => {
+  test("of a Redis that requires a password is logged, even without calls", async () => {
     const service = await start(["--requirepass", "secret"]);
     await expect.poll(() => service.fails().length, { timeout: 10_000 }).toBe(1);
     expect(service.fails()[0]).toContain("NOAUTH");

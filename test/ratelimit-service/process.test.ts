@@ -1,4 +1,4 @@
-/** The service as users run it: the command line, what it serves with no setting, and the way down. */
+/** The service as users run it: the command line, the defaults, and the shutdown. */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
@@ -13,7 +13,7 @@ import { type Environment, spawnRateLimitService, startRateLimitService } from "
 
 const example = fileURLToPath(new URL("../../examples/ratelimit/config", import.meta.url));
 
-/** Ours on a folder, ended with the test. */
+/** Starts the service with a folder; it is stopped with the test. */
 async function start(env: Environment = {}, directory = example) {
   const service = await startRateLimitService(directory, env);
   onTestFinished(() => service.kill());
@@ -22,7 +22,7 @@ async function start(env: Environment = {}, directory = example) {
   return { ...service, client };
 }
 
-/** What a command says and how it ends. */
+/** The output and the exit code of a command. */
 async function run(args: readonly string[], env: Environment = {}) {
   const child = spawnRateLimitService(args, env);
   let text = "";
@@ -50,7 +50,7 @@ describe("the command line", () => {
     expect(version).toMatchObject({ code: 0, text: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string });
   });
 
-  test("--check-config passes a good folder and tells all that is wrong with a bad one", async () => {
+  test("--check-config accepts a valid folder and reports all problems of an invalid one", async () => {
     const bad = await folderOf({
       "a.yaml": "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo}\n",
       "b.yaml": "domain: ''\n",
@@ -63,14 +63,14 @@ describe("the command line", () => {
     expect(checked.text).toContain("b.yaml: config file cannot have empty domain");
   });
 
-  test("tells every wrong setting at once", async () => {
+  test("reports every invalid setting at once", async () => {
     const { code, text } = await run([], { PORT: "x", WORKERS: "0", LOG_FORMAT: "xml" });
 
     expect(code).toBe(64);
     for (const name of ["PORT", "WORKERS", "LOG_FORMAT"]) expect(text).toContain(`${name}: `);
   });
 
-  test.each(["PORT", "GRPC_PORT", "DEBUG_PORT"])("says whose port is taken: %s", async (setting) => {
+  test.each(["PORT", "GRPC_PORT", "DEBUG_PORT"])("names the setting of a port in use: %s", async (setting) => {
     const other = createServer().listen(0, "127.0.0.1");
     onTestFinished(() => void other.close());
     await once(other, "listening");
@@ -87,7 +87,7 @@ describe("the command line", () => {
     expect(text).toMatch(new RegExp(`cannot start:\\s+${setting}: the port is taken by another process .*${port}`));
   });
 
-  test("names every port that is taken at once, and every setting that is wrong", async () => {
+  test("names every port in use at once, and every invalid setting", async () => {
     const other = await start();
     const [grpc, http, debug] = [other.grpcPort, new URL(other.http).port, new URL(other.debug).port];
     const ports = { PORT: http, GRPC_PORT: String(grpc), DEBUG_PORT: debug };
@@ -103,8 +103,8 @@ describe("the command line", () => {
   }, 60_000);
 });
 
-describe("with no setting", () => {
-  test("limits by the example's rules from memory, with the headers that a proxy passes on", async () => {
+describe("without settings", () => {
+  test("limits by the example's rules in memory, with the headers that a proxy forwards", async () => {
     const { client } = await start();
     const responses = [];
     for (let call = 0; call < 11; call++) responses.push(await client.ask({ domain: "chat", descriptors: [client1] }));
@@ -119,7 +119,7 @@ describe("with no setting", () => {
     ]);
   });
 
-  test("answers the same over /json, on the same counters", async () => {
+  test("responds alike over /json, on the same counters", async () => {
     const { client, http } = await start();
     const call = { domain: "chat", descriptors: [client1] };
     for (let count = 0; count < 10; count++) await client.ask(call);
@@ -129,9 +129,9 @@ describe("with no setting", () => {
     expect(await response.json()).toMatchObject({ overallCode: "OVER_LIMIT" });
   });
 
-  test("counts an override by the week where its unit is the number of a week in answers", async () => {
+  test("counts an override by the week if its unit is the number of a week in responses", async () => {
     const { client } = await start();
-    // The enum of overrides has no such name; protobufjs passes numbers on.
+    // The enum of overrides has no such name; protobufjs passes numbers through.
     const limit = { requestsPerUnit: 1, unit: 7 as never };
     const call = { domain: "chat", descriptors: [{ ...descriptor("any=thing"), limit }] };
 
@@ -158,7 +158,7 @@ describe("with no setting", () => {
     expect(await text(`${debug}/metrics`)).toContain("process_resident_memory_bytes");
   });
 
-  test("serves metrics where they are asked for, and none where they are disabled", async () => {
+  test("serves metrics on request, and none if they are disabled", async () => {
     const port = await freePort();
     await start({ USE_PROMETHEUS: "true", PROMETHEUS_ADDR: `127.0.0.1:${port}`, EXTRA_TAGS: "zone:a" });
     const disabled = await start({ DISABLE_STATS: "true" });
@@ -168,7 +168,7 @@ describe("with no setting", () => {
   });
 });
 
-test("a statsd server that is away has a line in the log, and one when it is back", async () => {
+test("an unavailable statsd server is logged, and so is its return", async () => {
   const port = await freePort();
   const { output } = await start({
     STATSD_HOST: "127.0.0.1",
@@ -185,8 +185,8 @@ test("a statsd server that is away has a line in the log, and one when it is bac
   expect(lines("statsd cannot be reached")).toBe(1);
 });
 
-describe("before anything could be loaded", () => {
-  test.each(["1", "2"])("is not healthy, and is when the folder comes, with %s workers", async (workers) => {
+describe("before a configuration is loaded", () => {
+  test.each(["1", "2"])("is unhealthy until the folder exists, with %s workers", async (workers) => {
     const folder = join(await folderOf({}), "later");
     const { client, http } = await start({ WORKERS: workers }, folder);
     const call = { domain: "d", descriptors: [descriptor("k=v")] };
@@ -201,7 +201,7 @@ describe("before anything could be loaded", () => {
     expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
   });
 
-  test("is not healthy with nothing but a bad file, and is healthy with an empty folder", async () => {
+  test("is unhealthy with only an invalid file, and healthy with an empty folder", async () => {
     const bad = await start({}, await folderOf({ "a.yaml": "domain: ''\n" }));
     const empty = await start({}, await folderOf({}));
 
@@ -209,7 +209,7 @@ describe("before anything could be loaded", () => {
     expect(await empty.client.health("ratelimit")).toBe("SERVING");
   });
 
-  test("is healthy where the configuration may come later", async () => {
+  test("is healthy if the configuration may arrive later", async () => {
     const folder = join(await folderOf({}), "later");
     const { client } = await start({ FORCE_START_WITHOUT_INITIAL_CONFIG: "true" }, folder);
 
@@ -218,7 +218,7 @@ describe("before anything could be loaded", () => {
 });
 
 describe("several workers", () => {
-  test("admit exactly the limit together, however many clients ask", async () => {
+  test("allow exactly the limit together, however many clients call", async () => {
     const folder = await folderOf({
       "a.yaml": "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 500}\n",
     });
@@ -236,8 +236,8 @@ describe("several workers", () => {
     expect(await clients[0]?.health("ratelimit")).toBe("SERVING");
   });
 
-  test("show in a heap profile what is alive in each thread, though nobody has called yet", async () => {
-    // V8 samples an allocation every half MiB: what every thread holds must be many times as large.
+  test("show the live objects of each thread in a heap profile, even before the first call", async () => {
+    // V8 samples an allocation every half MiB: the objects of every thread must be many times as large.
     const entries = Array.from({ length: 20_000 }, (_, index) => `  - {key: client, value: number-${index}}\n`);
     const folder = await folderOf({ "large.yaml": `domain: d\ndescriptors:\n${entries.join("")}` });
     const { debug } = await start({ WORKERS: "2" }, folder);
@@ -248,7 +248,7 @@ describe("several workers", () => {
     expect([...new Set(samples.map(({ thread }) => thread))].sort()).toEqual(["main", "worker 1", "worker 2"]);
   });
 
-  test("take a new configuration", async () => {
+  test("apply a new configuration", async () => {
     const file = (requests: number) =>
       `domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: ${requests}}\n`;
     const folder = await folderOf({ "a.yaml": file(5) });
@@ -272,8 +272,8 @@ describe("several workers", () => {
   });
 });
 
-describe("going down", () => {
-  test("turns not serving first, answers during the drain delay, then ends with 0", async () => {
+describe("a shutdown", () => {
+  test("reports NOT_SERVING first, responds during the drain delay, then ends with 0", async () => {
     const { client, child, http } = await start({ SHUTDOWN_DRAIN_DELAY: "700ms" });
     expect(await client.health("ratelimit")).toBe("SERVING");
     const exited = once(child, "exit");
@@ -285,7 +285,7 @@ describe("going down", () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  test("ends with 0 while its start waits for Redis", async () => {
+  test("ends with 0 while the start waits for Redis", async () => {
     const redis = createServer().listen(0, "127.0.0.1");
     onTestFinished(() => void redis.close());
     const asked = once(redis, "connection");
@@ -304,7 +304,7 @@ describe("going down", () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  test("ends with 0 while it tries to reach Redis over and over", async () => {
+  test("ends with 0 while it retries the connection to Redis", async () => {
     const port = await freePort();
     const { child, output } = await start({ REDIS_URL: `127.0.0.1:${port}`, REDIS_STARTUP_INITIAL_INTERVAL: "10ms" });
     await expect.poll(() => output.some((line) => line.includes("ECONNREFUSED"))).toBe(true);
@@ -334,7 +334,7 @@ describe("going down", () => {
     expect(await exited).toEqual([1, null]);
   });
 
-  test.each(["1", "2"])("loses no call that is under way, with %s workers", async (workers) => {
+  test.each(["1", "2"])("loses no call in progress, with %s workers", async (workers) => {
     const { client, child } = await start({ WORKERS: workers });
     const ending = new AbortController();
     const failed: unknown[] = [];
@@ -351,13 +351,13 @@ describe("going down", () => {
     ending.abort();
     await Promise.all(asking);
 
-    // Calls made after the end find nobody; none that the service had taken was dropped.
+    // Calls made after the end get no connection; none that the service had accepted was dropped.
     const dropped = failed.filter((each) => !/ECONNREFUSED|No connection established/.test(JSON.stringify(each)));
     expect(dropped).toEqual([]);
   });
 });
 
-test("a unix socket left behind by a killed process is taken over", async () => {
+test("a unix socket that a killed process left behind is reused", async () => {
   const folder = await folderOf({});
   const socket = join(folder, "grpc.sock");
   const first = await start({ GRPC_UDS: socket });

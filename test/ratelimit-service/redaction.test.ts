@@ -1,6 +1,6 @@
 /**
- * A marker in every place of the rate limit service that may hold a secret appears in no output: log at its finest level,
- * limits, match, counters, metrics, answers to wrong calls, problems of configuration and settings.
+ * A marker in every place of the rate limit service that may contain a secret appears in no output: the log at its
+ * finest level, limits, match, counters, metrics, errors of invalid calls, problems of configuration and settings.
  */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -12,10 +12,10 @@ import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
 
 const marker = "MARK5f3a9c";
-/** Of a form that is a credential whatever its name. */
+/** Has the form of a credential, whatever its name. */
 const credential = `sk-proj-${marker}${marker}`;
 
-/** Names that say that the value is a secret. */
+/** Names that mark the value as a secret. */
 const names = ["authorization", "x-api-key", "session_id", "jwt"];
 
 const limits = `

@@ -1,4 +1,4 @@
-/** Processes that share a Redis: exact together, truthful while it is away, back without a restart. */
+/** Processes that share a Redis: they are exact together, report an outage, and recover without a restart. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     return { ...service, client };
   }
 
-  test("two instances admit exactly the limit, with several workers too", async () => {
+  test("two instances allow exactly the limit, with several workers too", async () => {
     const instances = [await start(), await start({ WORKERS: "2" })];
     const call = { domain: "d", descriptors: [descriptor("k=together")] };
     const calls = Array.from({ length: 200 }, () => instances.map(({ client }) => client.ask(call))).flat();
@@ -43,7 +43,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     expect(codes.filter((code) => code === "OVER_LIMIT")).toHaveLength(250);
   });
 
-  test("a caller's huge hits leave a limit exceeded, not failing, with Redis as in memory", async () => {
+  test("after a call with huge hits a counter is over its limit and does not fail, with Redis and in memory", async () => {
     const inRedis = await start();
     const inMemory = await start({ REDIS_URL: "", BACKEND_TYPE: "memory" });
     const calls = (hitsAddend: string, times: number) =>
@@ -72,7 +72,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     expect(outcomes[1]).toEqual(outcomes[0]);
   });
 
-  test("calls fail with a reason and health says so while Redis is away; both recover with it", async () => {
+  test("calls fail with a reason and health reports it while Redis is unavailable; both recover with it", async () => {
     const { client, http } = await start({ REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor("k=away")] };
     const health = async () => (await fetch(`${http}/healthcheck`)).status;
@@ -90,7 +90,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
   });
 
   test.each(["1", "2"])(
-    "counts its connections and its local cache as the reference does, with %s workers",
+    "counts its connections and its local cache like the reference, with %s workers",
     async (workers) => {
       const { client, debug } = await start({ LOCAL_CACHE_SIZE_IN_BYTES: "1000000", WORKERS: workers });
       const call = { domain: "d", descriptors: [{ ...descriptor(`k=cache${workers}`), hitsAddend: { value: 151 } }] };
@@ -98,7 +98,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
       const text = async (path: string) => (await fetch(`${debug}${path}`)).text();
       const stats = await text("/stats");
       const metrics = await text("/metrics");
-      // The main thread has a connection of its own beside those of the workers.
+      // The main thread has a connection besides those of the workers.
       const connections = workers === "1" ? 1 : 3;
 
       const counts = [
@@ -118,7 +118,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     },
   );
 
-  test.each(["open", "local"])("with FAILURE_MODE=%s calls are answered, and so it is healthy", async (mode) => {
+  test.each(["open", "local"])("with FAILURE_MODE=%s calls succeed, and the service is healthy", async (mode) => {
     const { client, debug } = await start({ FAILURE_MODE: mode, REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor(`k=${mode}`)] };
     await client.ask(call);

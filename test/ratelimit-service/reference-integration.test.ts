@@ -1,7 +1,7 @@
 /**
- * Every leaf of the integration tests of envoyproxy/ratelimit (test/integration at f2fb157, July 2026) by its name, with
- * its settings and what it asserts of answers, counters and gauges: 40 with Redis, 6 with memcached. Where a leaf waits for
- * the time of day to pass, the time of day is the test's.
+ * Every leaf of the integration tests of envoyproxy/ratelimit (test/integration at f2fb157, July 2026) by its name,
+ * with its settings and its assertions on responses, counters and gauges: 40 with Redis, 6 with memcached. Where a leaf
+ * waits for the time of day to pass, the test advances its clock.
  */
 import { once } from "node:events";
 import { cp, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
@@ -53,15 +53,15 @@ const common = (): Environment => ({
   RUNTIME_SUBDIRECTORY: "ratelimit",
   REDIS_SOCKET_TYPE: "tcp",
   REDIS_PERSECOND_SOCKET_TYPE: "tcp",
-  // The reference listens when it has its store; here the health says that the store is there.
+  // The reference listens once it has its store; here the health reports that the store is connected.
   REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: "true",
   FAILURE_MODE: "error",
 });
 
-/** Leaves count anew although they share a store. */
+/** Gives each leaf new counters, although they share a store. */
 let leaves = 0;
 
-/** Starts the service as a leaf has it; `basic` asks by another name where the local cache is on. */
+/** Starts the service as a leaf does; `basic` uses another key if the local cache is on. */
 async function start(env: Environment) {
   const clock = new FixedClock(1_700_000_022_000 + 86_400_000 * ++leaves);
   const service = await startInProcess({ ...common(), ...env }, { clock });
@@ -163,7 +163,7 @@ async function reload(service: InProcessService, change: () => unknown, restore:
   expect((await ask("key1")).statuses[0]?.currentLimit).toBeNull();
 }
 
-/** What the reference's xDS server has at first, and `extra`. */
+/** The initial configurations of the reference's xDS server, and `extra`. */
 function xdsConfigs(...extra: readonly RateLimitConfig[]): readonly RateLimitConfig[] {
   const descriptors = (keys: readonly (readonly [string, "SECOND" | "MINUTE" | "HOUR" | "DAY", number])[]) =>
     keys.flatMap(([key, unit, requestsPerUnit]) =>
@@ -184,7 +184,7 @@ function xdsConfigs(...extra: readonly RateLimitConfig[]): readonly RateLimitCon
   ];
 }
 
-/** The environment of a leaf by xDS, and how to send a version. */
+/** The environment of a leaf by xDS, and a function that sends a version. */
 async function startXds() {
   const server = await startXdsServer();
   onTestFinished(() => server.close());
@@ -288,7 +288,7 @@ describeWith(["redis-server", "openssl"], "with Redis", (paths) => {
       [plain, plainPerSecond, mutual] = [await startTls("no"), await startTls("no"), await startTls("yes")];
     });
 
-    /** The reference's run has the authority in the system's; test/process/system-authorities.test.ts has that. */
+    /** The reference's run adds the authority to the system's; test/process/system-authorities.test.ts tests that. */
     const tls = (port: number): Environment => ({
       REDIS_URL: `localhost:${port}`,
       REDIS_TLS: "true",

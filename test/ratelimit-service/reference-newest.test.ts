@@ -1,11 +1,11 @@
 /**
- * What the reference does since its newest published module (3fb7025, January 2026) up to f2fb157 (July 2026), a case for
- * each change that users can see, by the number of its pull request. The differential tests run the published module, so
- * these are asserted by reading.
+ * Changes of the reference after its newest published module (3fb7025, January 2026) up to f2fb157 (July 2026): a case for
+ * each change that users can see, by the number of its pull request. The differential tests run the published module, so the
+ * expectations here come from reading the code.
  *
  * - #1095, the ENTRYPOINT of the image: test/ratelimit-service/image-commands.test.ts
  * - #1110, B3 headers: of tracing
- * - #1089, values in the debug log: ours are in test/ratelimit-service/log-levels.test.ts
+ * - #1089, values in the debug log: the bundled service's are in test/ratelimit-service/log-levels.test.ts
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -43,20 +43,20 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** With counters in memory, and files that the test has. */
+/** Starts with counters in memory, and the files of the test. */
 async function start(env: Environment = {}) {
   const files = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: "." };
   return startInProcess({ ...files, BACKEND_TYPE: "memory", ...env }, { clock: new FixedClock() });
 }
 
-/** Codes of one call: overall, and of each descriptor. */
+/** The codes of one call: overall, and of each descriptor. */
 async function codesOf(client: RateLimitTestClient, ...entries: readonly string[]): Promise<readonly string[]> {
   const descriptors = entries.map((entry) => descriptor(entry));
   const { overallCode, statuses } = await client.ask({ domain: "d", descriptors });
   return [overallCode, ...statuses.map(({ code }) => code)];
 }
 
-describe("#1085: `*` stands anywhere in a value", () => {
+describe("#1085: `*` may be anywhere in a value", () => {
   test("in the middle, with a counter for each value", async () => {
     const { client } = await start();
     expect(await codesOf(client, "path=/api/1/action")).toEqual(["OK", "OK"]);
@@ -81,21 +81,21 @@ describe("#1059: the result of quotas", () => {
     expect(await codesOf(client, "quota=a", "other=a")).toEqual(["OVER_LIMIT", "OVER_LIMIT", "OVER_LIMIT"]);
   });
 
-  test("is over the limit when a limit beside them is", async () => {
+  test("is over the limit when a further limit is", async () => {
     const { client } = await start();
     expect(await codesOf(client, "limit=a", "other=b")).toEqual(["OK", "OK", "OK"]);
     expect(await codesOf(client, "limit=a", "other=b")).toEqual(["OVER_LIMIT", "OVER_LIMIT", "OK"]);
   });
 });
 
-describe("#1112: metadata of a rule is in the dynamic metadata of answers", () => {
+describe("#1112: metadata of a rule is in the dynamic metadata of responses", () => {
   const metadataOf = async (client: RateLimitTestClient, ...entries: readonly string[]) => {
     const descriptors = entries.map((entry) => descriptor(entry));
     const { dynamicMetadata } = await client.ask({ domain: "d", descriptors });
     return dynamicMetadata?.fields["metadata"]?.structValue?.fields;
   };
 
-  test("of the descriptors that passed, merged, of one field the first", async () => {
+  test("of the allowed descriptors, merged, with the first value of a field", async () => {
     const { client } = await start({ RESPONSE_DYNAMIC_METADATA: "true" });
     const both = await metadataOf(client, "quota=a", "other=a");
     expect(both).toMatchObject({
@@ -113,19 +113,19 @@ describe("#1112: metadata of a rule is in the dynamic metadata of answers", () =
     expect(await metadataOf(client, "quota=a", "other=a")).toBeUndefined();
   });
 
-  test("also of a rule with metrics of its values, which the reference forgets", async () => {
+  test("also of a rule with metrics of its values, which the reference omits", async () => {
     const { client } = await start({ RESPONSE_DYNAMIC_METADATA: "true" });
     expect(await metadataOf(client, "detailed=a")).toMatchObject({ of: { stringValue: "detailed" } });
   });
 
-  test("is absent unless it is asked for", async () => {
+  test("is absent unless a setting enables it", async () => {
     const { client } = await start();
     const { dynamicMetadata } = await client.ask({ domain: "d", descriptors: [descriptor("quota=a")] });
     expect(dynamicMetadata).toBeNull();
   });
 });
 
-/** A service whose limits come by xDS. */
+/** A service whose limits are sent by xDS. */
 async function startByXds(config: RateLimitConfig) {
   const server = await startXdsServer();
   onTestFinished(() => server.close());
@@ -134,7 +134,7 @@ async function startByXds(config: RateLimitConfig) {
   return start({ ...xds, RESPONSE_DYNAMIC_METADATA: "true" });
 }
 
-test("#1148, #1174, #1175: quota_mode and metadata come by xDS, too", async () => {
+test("#1148, #1174, #1175: quota_mode and metadata are read from xDS, too", async () => {
   const rule = (key: string, requestsPerUnit: number): NonNullable<RateLimitConfig["descriptors"]>[number] => ({
     key,
     quotaMode: true,
@@ -156,8 +156,12 @@ test("#1148, #1174, #1175: quota_mode and metadata come by xDS, too", async () =
 
 test.each([
   ["in seconds", {}, ["0.001", "0.1"]],
-  ["in milliseconds where the legacy is asked for", { PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: "true" }, ["1", "100"]],
-] as const)("#1104: Prometheus tells response times %s", async (_, env, bounds) => {
+  [
+    "in milliseconds if the setting selects the legacy",
+    { PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: "true" },
+    ["1", "100"],
+  ],
+] as const)("#1104: Prometheus shows response times %s", async (_, env, bounds) => {
   const { client, debug } = await start(env);
   await codesOf(client, "limit=a");
   const text = await (await fetch(`${debug}/metrics`)).text();
@@ -169,7 +173,7 @@ test.each([
 });
 
 describeWith(["redis-server"], "#1144: a start without Redis", (paths) => {
-  test("tries again, is not healthy till then, and serves when Redis comes", async () => {
+  test("retries, is unhealthy until then, and serves when Redis is available", async () => {
     const redis = await startRedis(paths["redis-server"]);
     onTestFinished(() => redis.close());
     await redis.kill();
@@ -196,7 +200,7 @@ describeWith(["redis-server"], "#1144: a start without Redis", (paths) => {
     expect(await codesOf(client, "limit=a")).toEqual(["OK", "OK"]);
   });
 
-  test("is given up after REDIS_STARTUP_MAX_ELAPSED_TIME", async () => {
+  test("ends after REDIS_STARTUP_MAX_ELAPSED_TIME", async () => {
     const env = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: ".", REDIS_SOCKET_TYPE: "tcp" };
     const { output } = await startInProcess({
       ...env,
@@ -209,7 +213,7 @@ describeWith(["redis-server"], "#1144: a start without Redis", (paths) => {
 });
 
 describeWith(["redis-server"], "#1149: the counters of a call in a Redis Cluster", (paths) => {
-  test("are asked of all nodes at once, whatever the parallelism is set to", async () => {
+  test("are read from all nodes concurrently, whatever the setting of the parallelism", async () => {
     const nodes = await startRedisCluster(paths["redis-server"]);
     onTestFinished(async () => {
       await Promise.all(nodes.map((node) => node.close()));
@@ -232,7 +236,7 @@ describeWith(["redis-server"], "#1149: the counters of a call in a Redis Cluster
       paused.pause();
       expect(await ask(`paused${number}`)).toHaveProperty("code", 2);
       paused.resume();
-      // Those that answer have counted their part, although the call waited for another.
+      // The nodes that respond have counted their part, although the call waited for another.
       for (const [i, size] of (await sizes()).entries()) expect(size).toBeGreaterThan(before[i] ?? 0);
       await expect.poll(() => ask(`resumed${number}`)).toHaveProperty("overallCode");
     }

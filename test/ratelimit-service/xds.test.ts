@@ -9,7 +9,7 @@ import { freePort } from "../support/proxy-process.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 
 test.each(["1", "2"])(
-  "with WORKERS=%s they hold from the first call, and follow each response",
+  "with WORKERS=%s they apply from the first call, and follow each response",
   async (workers) => {
     const control = await startXdsServer();
     onTestFinished(() => control.close());
@@ -42,7 +42,7 @@ test.each(["1", "2"])(
 /** An environment for the control plane on the port. */
 const xdsAt = (port: number) => ({ CONFIG_TYPE: "GRPC_XDS_SOTW", CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${port}` });
 
-/** A folder whose one file limits `k` in the domain. */
+/** A folder with one file that limits `k` in the domain. */
 function folderOf(domain: string, requestsPerUnit: number): string {
   const folder = mkdtempSync(join(tmpdir(), "limits-"));
   onTestFinished(() => {
@@ -53,7 +53,7 @@ function folderOf(domain: string, requestsPerUnit: number): string {
   return folder;
 }
 
-/** What `clients` hear of the limit of `k` in the domain, or why they hear nothing. */
+/** The limit of `k` in the domain as `clients` get it, or the error. */
 async function limitsOf(clients: readonly RateLimitTestClient[], domain: string): Promise<readonly unknown[]> {
   const call = { domain, descriptors: [{ ...descriptor("k=v"), hitsAddend: { value: "0" } }] };
   const outcomes = await Promise.all(clients.map((client) => client.outcome(call)));
@@ -93,7 +93,7 @@ test.each(["1", "2"])(
   60_000,
 );
 
-test("files are served while the xDS server is away, and calls for other domains fail", async () => {
+test("files are served while the xDS server is unavailable, and calls for other domains fail", async () => {
   const folder = folderOf("mine", 5);
   const port = await freePort();
   const service = await startRateLimitService(folder, { FORCE_START_WITHOUT_INITIAL_CONFIG: "true", ...xdsAt(port) });

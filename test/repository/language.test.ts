@@ -21,8 +21,7 @@ const pending: readonly string[] = [
 
   "test/kube/",
   "test/process/",
-  "test/proxyctl/",
-  "test/ratelimit-service/",
+
   "test/repository/",
   "test/rig/",
   "test/scripts/",
