@@ -1,4 +1,4 @@
-/** The programs as the images run them: bundled, in a folder where nothing else is. */
+/** The programs as the images run them: bundled, in a folder without anything else. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -44,18 +44,21 @@ describe("the rate limit service", () => {
     return service;
   };
 
-  test.each([["1"], ["2"]])("answers calls with %s worker(s), also those of /bin/ratelimit_client", async (workers) => {
-    const { grpcPort } = await start({ WORKERS: workers });
-    const client = connectRateLimit(grpcPort);
-    onTestFinished(() => client.close());
-    expect(await client.ask({ domain: "d", descriptors: [descriptor("k=v")] })).toMatchObject({ overallCode: "OK" });
+  test.each([["1"], ["2"]])(
+    "responds to calls with %s worker(s), also those of /bin/ratelimit_client",
+    async (workers) => {
+      const { grpcPort } = await start({ WORKERS: workers });
+      const client = connectRateLimit(grpcPort);
+      onTestFinished(() => client.close());
+      expect(await client.ask({ domain: "d", descriptors: [descriptor("k=v")] })).toMatchObject({ overallCode: "OK" });
 
-    const flags = ["-dial_string", `127.0.0.1:${grpcPort}`, "-domain", "d", "-descriptors", "k=v"];
-    const asked = await run(process.execPath, [programOf("ratelimit-service", "ratelimit-client"), ...flags]);
-    expect(asked.stdout).toContain('"overallCode":"OVER_LIMIT"');
-  });
+      const flags = ["-dial_string", `127.0.0.1:${grpcPort}`, "-domain", "d", "-descriptors", "k=v"];
+      const asked = await run(process.execPath, [programOf("ratelimit-service", "ratelimit-client"), ...flags]);
+      expect(asked.stdout).toContain('"overallCode":"OVER_LIMIT"');
+    },
+  );
 
-  describeWith(["grpcurl"], "asked by a tool that knows the port", ({ grpcurl }) => {
+  describeWith(["grpcurl"], "called by a tool that has only the port", ({ grpcurl }) => {
     test("describes its messages", async () => {
       const { grpcPort } = await start({});
       const { stdout } = await run(grpcurl, ["-plaintext", `127.0.0.1:${grpcPort}`, "list"]);
@@ -63,7 +66,7 @@ describe("the rate limit service", () => {
     });
   });
 
-  test("asks an xDS server until it answers", async () => {
+  test("retries an xDS server until it responds", async () => {
     const program = programOf("ratelimit-service", "ratelimit-service");
     const env = { CONFIG_TYPE: "GRPC_XDS_SOTW", CONFIG_GRPC_XDS_SERVER_URL: "127.0.0.1:1", BACKEND_TYPE: "memory" };
     const listen = { HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0", LOG_FORMAT: "json" };
@@ -74,9 +77,9 @@ describe("the rate limit service", () => {
     onTestFinished(() => void child.kill("SIGKILL"));
     const lines: string[] = [];
     createInterface(child.stdout).on("line", (line) => lines.push(line));
-    const faults = (): number => lines.filter((line) => line.includes("no configuration from the xDS server")).length;
-    // Nothing but the attempts keeps the process alive.
-    await expect.poll(faults, { timeout: 40_000 }).toBeGreaterThan(1);
+    const failures = (): number => lines.filter((line) => line.includes("no configuration from the xDS server")).length;
+    // Only the attempts keep the process alive.
+    await expect.poll(failures, { timeout: 40_000 }).toBeGreaterThan(1);
   });
 
   test("checks a folder of limits", async () => {
@@ -98,7 +101,7 @@ describe("the proxy", () => {
     expect(dump).toMatchObject({ version: { version: proxyManifest.version } });
   });
 
-  test("says what keeps it from starting", async () => {
+  test("reports the error that prevents the start", async () => {
     const missing = join(folder, "missing");
     const { code, stderr } = await failed(programOf("proxy", "proxy"), ["--config-dir", missing]);
     expect([code, stderr]).toEqual([1, expect.stringContaining(`cannot read the configuration folder "${missing}"`)]);
@@ -106,7 +109,7 @@ describe("the proxy", () => {
 });
 
 describe("the controller", () => {
-  test("reads the cluster, where there is one", async () => {
+  test("reads the cluster", async () => {
     const kubeconfig = join(folder, "kubeconfig");
     writeFileSync(kubeconfig, kubeconfigOf(`https://127.0.0.1:${await freePort()}`));
     const [stats, readiness] = [await freePort(), await freePort()];
@@ -122,7 +125,7 @@ describe("the controller", () => {
     await expect.poll(async () => (await fetch(`http://127.0.0.1:${readiness}/healthz/ready`)).status).toBe(503);
   });
 
-  test("says what keeps it from starting", async () => {
+  test("reports the error that prevents the start", async () => {
     const args = ["--proxy-image", "test/proxy:1"];
     const outcome = await failed(programOf("proxy", "controller"), args, { KUBECONFIG: join(folder, "missing") });
     expect(outcome).toMatchObject({ code: 1, stderr: expect.stringContaining("cannot use KUBECONFIG=") as string });
@@ -133,7 +136,7 @@ test.each([
   ["proxy", "proxy", proxyManifest],
   ["proxy", "controller", proxyManifest],
   ["ratelimit-service", "ratelimit-service", serviceManifest],
-] as const)("in the image %s, %s tells its version", async (image, name, { version }) => {
+] as const)("in the image %s, %s prints its version", async (image, name, { version }) => {
   expect((await run(process.execPath, [programOf(image, name), "--version"])).stdout).toBe(`${version}\n`);
 });
 
@@ -161,7 +164,7 @@ clusters: [{ name: c, cluster: { server: "${server}" } }]
 users: [{ name: u, user: {} }]
 `;
 
-/** Runs a program that is to fail. */
+/** Runs a program that is expected to fail. */
 function failed(
   program: string,
   args: readonly string[],

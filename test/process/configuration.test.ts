@@ -1,4 +1,4 @@
-/** The folder of manifests as an operator meets it: first start, edits while requests come, and mistakes. */
+/** The folder of manifests as an operator uses it: the first start, edits under traffic, and errors. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { createServer } from "node:net";
@@ -37,7 +37,7 @@ async function start(
 const inForce = (generation: number) => (line: Readonly<Record<string, unknown>>) =>
   line["msg"] === "configuration in force" && line["generation"] === generation;
 
-test("an edit keeps other counters and drops no connection", async () => {
+test("an edit keeps other counters and closes no connection", async () => {
   const ceiling = policyManifest("q", "kind: Gateway, name: web", ["{ requests: 9, unit: Hours }"]);
   const { proxy, url } = await start(manifests(limit(5), ceiling));
   const client = new Agent({ connections: 1 });
@@ -52,15 +52,15 @@ test("an edit keeps other counters and drops no connection", async () => {
   expect(await ask()).toBe("4/5");
   await proxy.write("policy.yaml", manifests(limit(100), ceiling));
   await proxy.logged(inForce(2));
-  // The Gateway's 9 had served one request before the edit and serves its second now.
+  // The Gateway's 9 served one request before the edit and serves its second now.
   expect(await ask()).toBe("7/9");
   expect(connections).toBe(1);
 });
 
-test("an edit is live within 500 ms", async () => {
+test("an edit is in effect within 500 ms", async () => {
   const { proxy } = await start(limit(1));
   const took: number[] = [];
-  // The machine may be busy once; a mechanism that is too slow is slow every time.
+  // A busy machine may be slow once; a mechanism that is too slow is slow every time.
   for (let edit = 2; edit <= 6; edit++) {
     const writtenMs = performance.now();
     await proxy.write("policy.yaml", limit(edit));
@@ -70,7 +70,7 @@ test("an edit is live within 500 ms", async () => {
   expect(Math.min(...took)).toBeLessThan(500);
 });
 
-test("a bad edit is told with its place and what is accepted, and the last good version stays in force", async () => {
+test("an invalid edit is reported with its position and the accepted values, and the last valid version stays in use", async () => {
   const { proxy, url } = await start(limit(5));
   await proxy.write("policy.yaml", limit(5, "Hour"));
   const { problem } = await proxy.logged(({ msg }) => msg === "invalid configuration");
@@ -86,7 +86,7 @@ test("one bad resource does not stop the others", async () => {
   expect(proxy.log.some(({ level }) => level === "warn")).toBe(true);
 });
 
-test("a limit that is deleted limits no more", async () => {
+test("a deleted limit no longer applies", async () => {
   const { proxy, url } = await start(limit(1));
   expect([(await fetch(url)).status, (await fetch(url)).status]).toEqual([200, 429]);
   await unlink(join(proxy.directory, "policy.yaml"));
@@ -94,7 +94,7 @@ test("a limit that is deleted limits no more", async () => {
   expect((await fetch(url)).status).toBe(200);
 });
 
-test("a start logs how many objects there are and each that is not fine; later changes are logged by condition", async () => {
+test("a start logs the number of objects and each one with a problem; later changes are logged by condition", async () => {
   const lost = (name: string): string =>
     policyManifest(name, "kind: HTTPRoute, name: missing", ["{ requests: 1, unit: Hours }"]);
   const { proxy } = await start(lost("p"));
@@ -115,7 +115,7 @@ test("a start logs how many objects there are and each that is not fine; later c
   expect(changed).toMatchObject({ level: "info", msg: "condition", status: "False", reason: "TargetNotFound" });
 });
 
-test("a thousand routes, half of them not fine, are told in a few dozen lines at the start and at a change", async () => {
+test("a thousand routes, half of them with problems, take a few dozen log lines at the start and at a change", async () => {
   const routes = (parent: string): string =>
     manifests(
       ...Array.from({ length: 1_000 }, (_, at) => {
@@ -125,7 +125,7 @@ test("a thousand routes, half of them not fine, are told in a few dozen lines at
     );
   const { proxy } = await start(routes("gone"));
   const atStart = proxy.log.length;
-  // At most 20 of each: problems, conflicts, objects that are not fine.
+  // At most 20 of each: problems, conflicts, objects that need attention.
   expect(atStart).toBeLessThan(80);
   expect(proxy.log.find(({ msg }) => msg === "objects validated")).toMatchObject({ objects: { HTTPRoute: 501 } });
   await proxy.write("policy.yaml", routes("web"));
@@ -135,21 +135,21 @@ test("a thousand routes, half of them not fine, are told in a few dozen lines at
 });
 
 describe("a first start that cannot serve", () => {
-  test("ends with 1 and lists everything that is wrong", async () => {
+  test("ends with 1 and lists every problem", async () => {
     const proxy = await spawnProxy({ "a.yaml": "kind: Gateway\n", "b.yaml": "{" });
     expect(await proxy.exited).toBe(1);
     expect(proxy.stderr()).toMatch(/^cannot start:\n {2}\S*a\.yaml:1:1 .*\n {2}\S*b\.yaml:1:\d+: /);
     expect(proxy.stderr()).toContain("nothing to serve");
   });
 
-  test("names the port that is taken", async () => {
+  test("names the port that is in use", async () => {
     const backend = await startBackend();
     const proxy = await spawnProxy({ "gateway.yaml": gatewayManifest(backend.port) });
     expect(await proxy.exited).toBe(1);
     expect(proxy.stderr()).toContain(`address already in use 127.0.0.1:${backend.port}`);
   });
 
-  test("ends with 64 when the settings are wrong, and tells all of them", async () => {
+  test("ends with 64 when settings are invalid, and names all of them", async () => {
     const proxy = await spawnProxy({}, ["--workers", "none", "--colour", "red"]);
     expect(await proxy.exited).toBe(64);
     expect(proxy.stderr()).toMatch(/--workers: "none" is not a whole number/);
@@ -157,7 +157,7 @@ describe("a first start that cannot serve", () => {
   });
 });
 
-test("an address that somebody else holds is opened when it is free, and no other waits for it", async () => {
+test("an address in use is opened when it is free, and others do not wait for it", async () => {
   const holder = createServer();
   const held = await freePort();
   await new Promise<void>((resolve) => holder.listen(held, "127.0.0.1", resolve));

@@ -1,4 +1,4 @@
-/** A limit of N admits N, whatever the number of workers, connections and requests at once. */
+/** A limit of N allows N, whatever the number of workers, connections and concurrent requests. */
 import { Agent, request } from "undici";
 import { expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
@@ -14,7 +14,7 @@ import { freePort, startProxy } from "../support/proxy-process.ts";
 
 const runs = 20;
 
-test(`2,000 requests at once against 100 and burst 5 admit exactly 105 over 2 workers, ${runs} times`, {
+test(`of 2,000 concurrent requests, 100 and burst 5 allow exactly 105 over 2 workers, ${runs} times`, {
   timeout: 120_000,
 }, async () => {
   const backend = await startBackend(respondWith(200));
@@ -41,10 +41,10 @@ test(`2,000 requests at once against 100 and burst 5 admit exactly 105 over 2 wo
   for (let run = 0; run < runs; run++) {
     const statuses = await Promise.all(Array.from({ length: 2_000 }, () => ask(run)));
     const counts = {
-      admitted: statuses.filter((s) => s === 200).length,
-      refused: statuses.filter((s) => s === 429).length,
+      allowed: statuses.filter((s) => s === 200).length,
+      denied: statuses.filter((s) => s === 429).length,
     };
-    expect(counts).toEqual({ admitted: 105, refused: 1_895 });
+    expect(counts).toEqual({ allowed: 105, denied: 1_895 });
   }
   expect(backend.requests).toHaveLength(105 * runs);
 });

@@ -1,6 +1,6 @@
 /**
- * Global limits between real programs: the proxy and a rate limit service, ours and the reference, each as a process of
- * its own. The service's plug is pulled in the middle of steady traffic.
+ * Global limits between real programs: the proxy and a rate limit service, the bundled one and the reference, each as a
+ * process. The service is killed during steady traffic.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -87,7 +87,7 @@ async function countOf(
   return counts;
 }
 
-/** What holds with every service of the protocol. */
+/** Behaviour with every service of the protocol. */
 function interoperates(start: () => Promise<RateLimitService>): void {
   test("two proxies share one limit of requests", async () => {
     const service = await start();
@@ -108,7 +108,7 @@ function interoperates(start: () => Promise<RateLimitService>): void {
     expect(await countOf(first, 2, { "x-plan": "unknown" })).toEqual({ 200: 2 });
   }, 60_000);
 
-  test("a token budget is spent by answers and refuses what comes after", async () => {
+  test("a token limit counts responses and denies requests that follow", async () => {
     const service = await start();
     const { port } = await startBackend(costing);
     const gateway = await serve(
@@ -122,7 +122,7 @@ function interoperates(start: () => Promise<RateLimitService>): void {
   }, 60_000);
 }
 
-describe("with our rate limit service", () => {
+describe("with the bundled rate limit service", () => {
   interoperates(async () => {
     const service = await startRateLimitService(join(await limitsFolder(), "config"));
     onTestFinished(() => service.kill());
@@ -143,7 +143,7 @@ describeWith(["ratelimit", "redis-server"], "with the reference service", (progr
 });
 
 describeWith(["redis-server"], "a service that loses its Redis", (programs) => {
-  test("costs no client an error and no budget a token", async () => {
+  test("causes no error for clients, and no token is lost", async () => {
     const redis = await startRedis(programs["redis-server"]);
     onTestFinished(() => redis.close());
     const service = await startRateLimitService(join(await limitsFolder(), "config"), {
@@ -169,44 +169,44 @@ interface Seen {
   readonly marked: boolean;
 }
 
-/** More than this at once only says that the machine is too busy for the pace. */
-const maxUnderWay = 32;
+/** More concurrent requests than this mean that the machine is too busy for the rate. */
+const maxInProgress = 32;
 
-/** Asks `perSecond` times a second until `signal`, as far as the machine keeps up. */
+/** Sends `perSecond` requests a second until `signal`, as far as the machine keeps up. */
 async function askSteadily(
   url: string,
   perSecond: number,
   headers: Record<string, string>,
   signal: AbortSignal,
 ): Promise<Seen[]> {
-  const pool = new Pool(url, { connections: maxUnderWay });
+  const pool = new Pool(url, { connections: maxInProgress });
   const seen: Seen[] = [];
-  const underWay = new Set<Promise<void>>();
+  const inProgress = new Set<Promise<void>>();
   const startMs = performance.now();
   for (let sent = 0; !signal.aborted; ) {
     const due = ((performance.now() - startMs) * perSecond) / 1_000;
     for (; sent < due; sent++) {
-      if (underWay.size >= maxUnderWay) continue;
+      if (inProgress.size >= maxInProgress) continue;
       const one = pool
         .request({ path: "/", method: "GET", headers })
-        .then(async ({ statusCode, headers: answered, body }) => {
+        .then(async ({ statusCode, headers: received, body }) => {
           await body.dump();
           seen.push({
             status: statusCode,
-            marked: "x-envoy-ratelimited" in answered,
+            marked: "x-envoy-ratelimited" in received,
           });
         });
-      underWay.add(one);
-      void one.finally(() => underWay.delete(one)).catch(() => undefined);
+      inProgress.add(one);
+      void one.finally(() => inProgress.delete(one)).catch(() => undefined);
     }
     await sleep(2);
   }
-  await Promise.all(underWay);
+  await Promise.all(inProgress);
   await pool.close();
   return seen;
 }
 
-test("pulling the service's plug in the middle of 500 requests a second costs no client an error", async () => {
+test("killing the service during 500 requests a second causes no error for clients", async () => {
   const folder = await limitsFolder();
   const grpcPort = await freePort();
   const service = await startRateLimitService(join(folder, "config"), { GRPC_PORT: String(grpcPort) });
@@ -236,7 +236,7 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   onTestFinished(() => again.kill());
   await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is available again"));
   await expect.poll(() => chargedAt(again.grpcPort)).toBeGreaterThanOrEqual(buffered);
-  // Faster than the traffic that goes on makes new ones.
+  // They are sent faster than the continuing traffic makes new ones.
   await expect.poll(() => chargesOf(gateway)).toEqual({ buffered: 0, dropped: 0 });
   const decidedBefore = (await decisions(gateway, "service")).get("allowed") ?? 0;
   await sleep(500);
@@ -246,24 +246,24 @@ test("pulling the service's plug in the middle of 500 requests a second costs no
   expect(opened["cause"]).toBeDefined();
   expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
   expect(seen.filter(({ marked, status }) => marked && status === 429)).toEqual([]);
-  // The fallback's counter, to the last unit; no limit of the service is anywhere near.
+  // The fallback's counter is exact; the limit of the service is not reached.
   const local = await decisions(gateway, "fallback");
   expect(local.get("allowed")).toBe(fallbackRequests);
   expect(local.get("denied")).toBe(seen.filter(({ status }) => status === 429).length);
-  // Whoever makes no call waits for none. Twice a second one went out to see, for which nobody waited.
+  // Requests without a call do not wait. Twice a second a probe is sent, for which no request waits.
   expect(callsWhileAway).toBeLessThanOrEqual(Math.ceil(awayMs / probePauseMs) + 1);
   // The service decides again.
   expect((await decisions(gateway, "service")).get("allowed")).toBeGreaterThan(decidedBefore);
-  // Every answered request charged one token, however long the service was away.
+  // Every served request charged one token, however long the service was unavailable.
   expect(buffered).toBeGreaterThan(0);
   await expect.poll(() => chargesOf(gateway)).toEqual({ buffered: 0, dropped: 0 });
   expect(await chargedAt(again.grpcPort)).toBeGreaterThanOrEqual(buffered);
 }, 60_000);
 
-/** How often a worker whose breaker is open lets one call go out. */
+/** The interval of the probes of a worker whose breaker is open. */
 const probePauseMs = 500;
 
-/** Tokens that a service has counted for everyone. */
+/** The tokens that a service has counted for all clients. */
 async function chargedAt(grpcPort: number): Promise<number> {
   const client = connectRateLimit(grpcPort);
   const { entries } = descriptor("everyone=all");
@@ -272,12 +272,12 @@ async function chargedAt(grpcPort: number): Promise<number> {
   return 1_000_000 - (statuses[0]?.limitRemaining ?? 1_000_000);
 }
 
-/** Calls of the service so far, questions and charges. */
+/** Calls of the service so far, checks and charges. */
 async function callsOf(gateway: Gateway): Promise<number> {
   return sumOf(await metricsOf(gateway), "gateway_proxy_global_limit_calls_total");
 }
 
-/** Of all series of a metric. */
+/** The sum over all series of a metric. */
 function sumOf(text: string, name: string): number {
   const values = [...text.matchAll(new RegExp(`^${name}\\{.*\\} (\\d+)$`, "gm"))].map(([, value]) => Number(value));
   return values.reduce((total, value) => total + value, 0);
@@ -287,7 +287,7 @@ async function metricsOf({ proxy }: Gateway): Promise<string> {
   return (await fetch(`${proxy.stats}/metrics`)).text();
 }
 
-/** Requests by decision, of those that `by` decided. */
+/** Requests by decision, decided by `by`. */
 async function decisions(gateway: Gateway, by: string): Promise<ReadonlyMap<string, number>> {
   const text = await metricsOf(gateway);
   const counts = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** From the first moment of a process to its last: readiness, metrics, the access log, and going down in order. */
+/** The life of a process from start to end: readiness, metrics, the access log, and the shutdown. */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
@@ -55,13 +55,13 @@ test("readiness and metrics have one page each, by GET", async () => {
   expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
 });
 
-test("metrics add up what all workers have counted", async () => {
+test("metrics add up the counts of all workers", async () => {
   const { proxy, url } = await start(
     (await startBackend(respondWith(200))).port,
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 30, unit: Hours }"]),
     ["--workers", "2"],
   );
-  // Each on its own connection, so that the kernel spreads them over the workers.
+  // Each has its own connection, so that the kernel spreads them over the workers.
   for (let i = 0; i < 40; i++) await (await fetch(url, { headers: { connection: "close" } })).arrayBuffer();
   const text = await (await fetch(`${proxy.stats}/metrics`)).text();
   const sample = (name: string, ...labels: readonly string[]): number | undefined => {
@@ -75,7 +75,7 @@ test("metrics add up what all workers have counted", async () => {
   expect(text).toContain("gateway_proxy_workers 2\n");
 });
 
-test("the access log tells route, backend, tokens, and the entry that denied", async () => {
+test("the access log has the route, backend, tokens, and the entry that denied", async () => {
   const { proxy, url } = await start(
     (
       await startBackend((_request, response) => {
@@ -96,7 +96,7 @@ test("the access log tells route, backend, tokens, and the entry that denied", a
   expect(JSON.stringify(denied)).toContain("default/p");
 });
 
-test("SIGTERM: before the cluster has answered, exit 0", async () => {
+test("SIGTERM: before the cluster has responded, exit 0", async () => {
   const cluster = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void cluster.close());
   const asked = once(cluster, "connection");
@@ -111,7 +111,7 @@ test("SIGTERM: before the cluster has answered, exit 0", async () => {
   expect(await proxy.exited).toBe(0);
 });
 
-test("SIGTERM: not ready, no new connections, what is under way finishes, exit 0", async () => {
+test("SIGTERM: not ready, no new connections, requests in progress finish, exit 0", async () => {
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
   const { promise: goOn, resolve: finish } = Promise.withResolvers<undefined>();
   const { port } = await startBackend((request, response) => {
@@ -130,17 +130,17 @@ test("SIGTERM: not ready, no new connections, what is under way finishes, exit 0
   proxy.kill("SIGTERM");
   await proxy.logged(({ msg }) => msg === "shutting down");
   expect((await ready(proxy)).text).toBe("not ready: shutting down\n");
-  await expect.poll(() => refused(url)).toBe(true);
+  await expect.poll(() => isPortClosed(url)).toBe(true);
   finish(undefined);
   expect(await stream.text()).toBe("data: first\n\ndata: last\n\n");
   expect(await proxy.exited).toBe(0);
 });
 
-describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is turned away", () => {
+describe("SIGTERM: during the drain delay clients get close or GOAWAY, and every request is served", () => {
   // Longer than any test takes; the second signal ends it.
   const delay = ["--drain-delay", "1h", "--drain-timeout", "1h"];
 
-  test("HTTP/1.1: kept connections and new ones are served, each a last time", async () => {
+  test("HTTP/1.1: open connections and new ones are served, each a last time", async () => {
     const { proxy, url } = await start((await startBackend(respondWith(200, "ok"))).port, "", delay);
     const { hostname, port } = new URL(url);
     const kept = connect(Number(port), hostname);
@@ -155,7 +155,7 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
     const [last] = (await once(kept, "data")) as [Buffer];
     expect(last.toString()).toMatch(/^HTTP\/1.1 200 [^]*^connection: close/im);
     await once(kept, "close");
-    // The proxy closes, unasked.
+    // The proxy closes, without a request to do so.
     expect(await rawHttp(url, ask)).toMatchObject({ status: 200, body: "ok" });
   });
 
@@ -163,11 +163,11 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
     const { proxy, url } = await start((await startBackend(respondWith(200, "ok"))).port, "", delay);
     const { socket, received } = openRawHttp2(url);
     const ask = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest);
-    const answered = (stream: number) =>
+    const hasResponse = (stream: number) =>
       framesOf(received()).some((it) => it.type === frameType.headers && it.stream === stream);
     const acknowledgement = frame(frameType.settings, 1, 0);
     socket.write(Buffer.concat([acknowledgement, ask(1)]));
-    await expect.poll(() => answered(1)).toBe(true);
+    await expect.poll(() => hasResponse(1)).toBe(true);
     proxy.kill("SIGTERM");
     const goaway = () =>
       framesOf(received())
@@ -175,7 +175,7 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
         ?.payload.toString("hex");
     await expect.poll(goaway).toBe("7fffffff00000000");
     socket.write(ask(3));
-    await expect.poll(() => answered(3)).toBe(true);
+    await expect.poll(() => hasResponse(3)).toBe(true);
 
     const late = openRawHttp2(url);
     const lateTypes = () => framesOf(late.received()).map(({ type }) => type);
@@ -185,7 +185,7 @@ describe("SIGTERM: for the drain delay clients are asked to leave, and nobody is
   });
 });
 
-test("SIGTERM: a stream that does not end is cut at the deadline", async () => {
+test("SIGTERM: a stream that does not end is reset at the deadline", async () => {
   const { port } = await startBackend((_request, response) => {
     response.write("data: first\n\n");
   });
@@ -209,7 +209,7 @@ test("a second signal does not wait", async () => {
   await expect(stream.text()).rejects.toThrow();
 });
 
-test("tells of a folder that does not exist together with the addresses that are taken", async () => {
+test("reports a missing folder together with the addresses in use", async () => {
   const { proxy: first } = await start((await startBackend()).port);
   const taken = new URL(first.stats).host;
   const second = await spawnProxy({}, ["--stats-address", taken, "--config-dir", "/nonexistent/manifests"]);
@@ -222,7 +222,7 @@ test("tells of a folder that does not exist together with the addresses that are
   ]);
 });
 
-test("tells every address of its own that is taken, with its setting, and ends with status 1", async () => {
+test("reports every own address that is in use, with its setting, and ends with status 1", async () => {
   const { proxy: first } = await start((await startBackend()).port);
   const taken = { stats: new URL(first.stats).host, readiness: new URL(first.readiness).host };
   const second = await spawnProxy({ "all.yaml": gatewayManifest(await freePort()) }, [
@@ -238,7 +238,7 @@ test("tells every address of its own that is taken, with its setting, and ends w
   ]);
 });
 
-function refused(url: string): Promise<boolean> {
+function isPortClosed(url: string): Promise<boolean> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname);

@@ -24,14 +24,14 @@ async function firstLine(file: string, args: readonly string[], env: NodeJS.Proc
   return line;
 }
 
-/** Of a cluster where nobody answers. */
-const nobody = `
+/** The kubeconfig of a cluster that does not respond. */
+const unreachableCluster = `
 apiVersion: v1
 kind: Config
-current-context: nobody
-contexts: [{ name: nobody, context: { cluster: nobody, user: nobody } }]
-clusters: [{ name: nobody, cluster: { server: "https://127.0.0.1:1" } }]
-users: [{ name: nobody, user: {} }]
+current-context: unreachable
+contexts: [{ name: unreachable, context: { cluster: unreachable, user: unreachable } }]
+clusters: [{ name: unreachable, cluster: { server: "https://127.0.0.1:1" } }]
+users: [{ name: unreachable, user: {} }]
 `;
 
 const programs: readonly (readonly [string, string, () => Promise<readonly string[]>])[] = [
@@ -53,7 +53,7 @@ const programs: readonly (readonly [string, string, () => Promise<readonly strin
       const folder = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
       onTestFinished(() => rm(folder, { recursive: true }));
       const kubeconfig = join(folder, "kubeconfig");
-      await writeFile(kubeconfig, nobody);
+      await writeFile(kubeconfig, unreachableCluster);
       return [await firstLine("proxy/src/controller-main.ts", args, { KUBECONFIG: kubeconfig })];
     },
   ],
@@ -61,7 +61,7 @@ const programs: readonly (readonly [string, string, () => Promise<readonly strin
     "the rate limit service",
     "ratelimit::",
     async () => {
-      // As a user starts it, whatever the helper sets for itself.
+      // As a user starts it, whatever defaults the helper sets.
       const service = await startRateLimitService(pathOf("examples/ratelimit/config"), { LOG_LEVEL: "debug" });
       onTestFinished(() => service.kill());
       return service.output;
@@ -71,7 +71,7 @@ const programs: readonly (readonly [string, string, () => Promise<readonly strin
 ];
 
 test.each(programs)(
-  "%s logs level, time, module, then what differs, and msg last",
+  "%s logs level, time, module, then other fields, and msg last",
   async (_, module, start) => {
     const lines = await start();
     expect(lines.length).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** What a request is told by the log alone, at each level, after a change of the filter at the admin server. */
+/** The log of a request at each level, after a change of the filter at the admin server. */
 import { expect, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
@@ -67,7 +67,7 @@ async function setLevel({ proxy }: Fixture, level: string): Promise<void> {
 
 const secrets = { authorization: "Bearer canary-1", "x-api-key": "canary-2-0123456789", cookie: "a=canary-3" };
 
-/** Makes one request with that id, and gives the lines about it. */
+/** Makes one request with this id, and resolves with the lines about it. */
 async function requestLines({ proxy, url }: Fixture, id: string): Promise<readonly LogLine[]> {
   const headers = { "x-request-id": id, "x-user": "ann", "x-plan": "free", ...secrets };
   await (await fetch(`${url}/v1/chat?token=canary-4`, { headers })).text();
@@ -80,7 +80,7 @@ function lineOf(lines: readonly LogLine[], msg: string): LogLine | undefined {
   return lines.find((line) => line["msg"] === msg);
 }
 
-test("at debug one request is understood by its log: rule, limits, endpoint, end", async () => {
+test("at debug the log of a request has its rule, limits, endpoint and end", async () => {
   const fixture = await startChat();
   await setLevel(fixture, "debug");
   const lines = await requestLines(fixture, "r-debug");
@@ -108,8 +108,8 @@ test("at debug one request is understood by its log: rule, limits, endpoint, end
     ...{ limit: 5, used: 1, remaining: 4, counts: "requests" },
   });
   expect(limits[1]).toMatchObject({ kind: "globalRateLimit", by: "service" });
-  const answered = lineOf(lines, "rate limit service responded");
-  expect(answered).toMatchObject({ code: "OK", limits: ["OK, 7 of 10 in 60 s left, resets in 42000 ms"] });
+  const responded = lineOf(lines, "rate limit service responded");
+  expect(responded).toMatchObject({ code: "OK", limits: ["OK, 7 of 10 in 60 s left, resets in 42000 ms"] });
   expect(lineOf(lines, "endpoint picked")).toMatchObject({
     ...{ backend: "Backend/default/llm", endpoint: fixture.endpoint, call: 1, candidates: 1 },
   });
@@ -147,7 +147,7 @@ test("at trace the log has the heads, the counters and the calls to the service,
   expect(JSON.stringify(fixture.proxy.log)).not.toContain("canary");
 });
 
-test("a filter of one module, or of the requests of one route, shows no line of others", async () => {
+test("a filter of one module, or of the requests of one route, shows no other lines", async () => {
   const fixture = await startChat();
   await setLevel(fixture, "info,proxy::ratelimit=debug");
   const ofModule = await requestLines(fixture, "r-module");
@@ -160,7 +160,7 @@ test("a filter of one module, or of the requests of one route, shows no line of 
   expect(ofRoute.map(({ msg }) => msg)).toEqual(["route matched", "other rules do not match", "request"]);
 });
 
-test("a request that is refused, and one whose endpoint is away, say why", async () => {
+test("the log says why a request is denied, and why an attempt failed", async () => {
   const port = await freePort();
   const text = manifests(
     gatewayManifest(port),

@@ -14,13 +14,13 @@ import { askHttp2 } from "../support/tls.ts";
 vi.setConfig({ testTimeout: 60_000 });
 
 const speed = 60;
-/** More than any time limit for the beginning of a connection, less than those for streams and idle connections. */
+/** Longer than any timeout for the start of a connection, shorter than those for streams and idle connections. */
 const twoMinutes = 120_000 / speed;
 
 /** A proxy whose backend takes two minutes for `/slow`. */
 async function start(): Promise<string> {
   const { port: backend } = await startBackend((asked, response) => {
-    void sleep(asked.url === "/slow" ? twoMinutes : 0).then(() => response.end("answered"));
+    void sleep(asked.url === "/slow" ? twoMinutes : 0).then(() => response.end("served"));
   });
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
@@ -29,7 +29,7 @@ async function start(): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-describeWith(["faketime"], "a request of two minutes is answered, and the connection serves the next one", () => {
+describeWith(["faketime"], "a request of two minutes gets its response, and the connection serves the next one", () => {
   test("over HTTP/1.1", async () => {
     const url = await start();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -49,9 +49,9 @@ describeWith(["faketime"], "a request of two minutes is answered, and the connec
   test("over HTTP/2 without TLS", async () => {
     const session = connectHttp2(await start());
     onTestFinished(() => session.destroy());
-    expect(await askHttp2(session, "any.example", "/slow")).toMatchObject({ status: 200, body: "answered" });
-    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "answered" });
+    expect(await askHttp2(session, "any.example", "/slow")).toMatchObject({ status: 200, body: "served" });
+    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
     await sleep(twoMinutes);
-    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "answered" });
+    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
   });
 });

@@ -1,4 +1,7 @@
-/** Secrets of routes, requests and answers appear neither in the log of a proxy, at its most talkative, nor in what proxyctl prints. */
+/**
+ * Secrets of routes, requests and responses appear neither in the log of a proxy at trace nor in the output of
+ * proxyctl.
+ */
 import { expect, test, vi } from "vitest";
 import { proxyctl } from "../../proxyctl/src/testing/run.ts";
 import { startBackend } from "../support/backend.ts";
@@ -14,10 +17,10 @@ import { freePort, startProxy } from "../support/proxy-process.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 const marker = "MARK5f3a9c";
-/** A credential by its form, whatever its name. */
+/** Has the form of a credential, whatever its name. */
 const credential = `sk-proj-${marker}${marker}`;
 const query = `token=${marker}&X-Amz-Signature=${marker}&next=https%3A%2F%2Fh%2F%3Fcode%3D${marker}`;
-/** Inside of the values of other parameters. */
+/** Within the values of other parameters. */
 const inner = [
   `q=${encodeURIComponent(JSON.stringify({ n: 1, filter: [{ token: `${marker} ${marker}` }] }))}`,
   `q={%22password%22:%22${marker}%22}`,
@@ -26,7 +29,7 @@ const inner = [
 ].join("&");
 const link = `https://u:${marker}@a.example/x?${query}&${inner}#access_token=${marker}`;
 
-/** By their names, which carry credentials somewhere, or by their values. */
+/** Secret by their names, which carry credentials in some API, or by their values. */
 const secretFields: Readonly<Record<string, string>> = {
   authorization: `Bearer ${marker}`,
   cookie: `session=${marker}`,
@@ -40,7 +43,7 @@ const secretFields: Readonly<Record<string, string>> = {
   "x-request-id": credential,
 };
 
-/** Rules that name secrets in all places where a rule may; the last goes to a port where nothing listens. */
+/** Rules with secrets in all possible places; the last goes to a port without a listener. */
 const rules = [
   `
       matches: [{ path: { value: /matched }, headers: [{ name: x-api-key, value: "${marker}" }], queryParams: [{ name: token, value: "${marker}" }] }]
@@ -53,13 +56,13 @@ const rules = [
   `{ backendRefs: [${backendRef("b")}] }`,
 ].map((rule) => rule.trim());
 
-/** With faults that tell what was found. */
-const faulty = routeManifest("faulty", [
+/** With problems whose messages contain the value. */
+const invalid = routeManifest("faulty", [
   `{ matches: [{ headers: [{ name: x-api-key, value: ["${marker}"] }] }], backendRefs: [${backendRef("b")}] }`,
   `{ filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-api-key, value: "${marker}\\n" }] } }], backendRefs: [${backendRef("b")}] }`,
   `{ filters: [{ type: RequestRedirect, requestRedirect: { statusCode: 999, hostname: "${link}" } }] }`,
 ]);
-const faultySecret = `
+const invalidSecret = `
 apiVersion: v1
 kind: Secret
 metadata: { name: s, namespace: default }
@@ -70,7 +73,7 @@ stringData: { password: ["${marker}"] }
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-test("whatever has a secret's name or form is in no line of the log, and in nothing that proxyctl prints", async () => {
+test("a value with the name or form of a secret is in no line of the log, and in no output of proxyctl", async () => {
   const backend = await startBackend((_request, response) =>
     response.writeHead(200, { location: link, "set-cookie": `a=${marker}`, "x-token": marker }).end("ok"),
   );
@@ -98,12 +101,12 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
   const ask = (path: string): Promise<Response> => fetch(`${url}${path}?${query}&${inner}`, { headers: secretFields });
   let trace = "";
   void run("trace").then((text) => (trace = text));
-  // Whichever of them comes first once it watches.
+  // Whichever of the requests is the first after the trace began.
   await expect.poll(async () => (await ask("/matched"), trace), { timeout: 30_000 }).toContain("Finished");
-  const refused = await ask("/matched");
-  await run("limits", "explain", refused.headers.get("x-request-id") ?? "");
+  const denied = await ask("/matched");
+  await run("limits", "explain", denied.headers.get("x-request-id") ?? "");
   for (const path of ["/away", `/open;token=${marker}`, `/${credential}`]) await (await ask(path)).text();
-  // Refused before any rule sees them.
+  // Rejected before any rule matches.
   for (const head of [
     `GET /?${query} HTTP/1.1\r\nHost: ${credential}\r\nAuthorization: Bearer ${marker}\r\nContent-Length: x\r\n\r\n`,
     `CONNECT ${credential}:1 HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${marker}\r\n\r\n`,
@@ -111,7 +114,7 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
   ]) {
     await rawHttp(url, head);
   }
-  await proxy.write("faulty.yaml", manifests(faulty, faultySecret));
+  await proxy.write("faulty.yaml", manifests(invalid, invalidSecret));
   await proxy.logged(({ msg }) => msg === "invalid configuration");
 
   await run("trace", "--port", String(port), "--", "-H", `x-api-key: ${marker}`, `http://a.example/matched?${query}`);
@@ -124,9 +127,9 @@ test("whatever has a secret's name or form is in no line of the log, and in noth
     await run(...args);
   }
 
-  const told = proxy.log.map((line) => JSON.stringify(line));
-  expect(told.length).toBeGreaterThan(20);
-  expect(told.filter((line) => line.includes(marker))).toEqual([]);
+  const logged = proxy.log.map((line) => JSON.stringify(line));
+  expect(logged.length).toBeGreaterThan(20);
+  expect(logged.filter((line) => line.includes(marker))).toEqual([]);
   const lines = printed.flatMap((text) => text.split("\n"));
   expect(lines.filter((line) => line.includes(marker))).toEqual([]);
   expect(proxy.stderr()).not.toContain(marker);

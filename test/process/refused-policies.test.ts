@@ -1,4 +1,6 @@
-/** A policy that cannot be read, from a cold start on: the setting, the readiness page, and what a good version changes. */
+/**
+ * A policy that cannot be read, from a cold start: the setting, the readiness page, and the effect of a valid version.
+ */
 import { expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -44,7 +46,7 @@ test("its target is closed until it can be read, and open from then on", async (
   expect((await fetch(url)).headers.get("x-ratelimit-remaining")).toBe("3");
 });
 
-test("its target is open from the start where the operator says so", async () => {
+test("its target is open from the start if the setting says so", async () => {
   const { readinessPage, url } = await start("--refused-policies", "Open");
   expect((await fetch(url)).status).toBe(200);
   expect(await readinessPage()).toContain("ProxyPolicy default/p cannot be read; its targets are not limited");

@@ -1,4 +1,4 @@
-/** Routes that match the same requests: who gets them, and where an operator reads that. */
+/** Routes that match the same requests: which one serves them, and where the operator reads that. */
 import { createServer } from "node:net";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -31,7 +31,7 @@ const why = "takes precedence, since its route comes first by namespace/name, an
 const second = `no request can reach rule 0 (path prefix /x): rule 0 of HTTPRoute default/first matches the same and ${why}`;
 const none2 = `no request can reach rule 0 (path prefix /): rule 0 of HTTPRoute default/none1 matches the same and ${why}`;
 
-test("routes with the same matches, or none, are told with the winner, and a policy on the loser is not attached", async () => {
+test("routes with the same matches, or none, are reported with the winner, and a policy on the loser is not attached", async () => {
   const names = ["first", "second", "none1", "none2"];
   const backends = await Promise.all(names.map(async (name) => startBackend(respondWith(200, name))));
   const port = await freePort();
@@ -49,8 +49,8 @@ test("routes with the same matches, or none, are told with the winner, and a pol
   }
   expect(await (await fetch(`http://127.0.0.1:${port}/other`)).text()).toBe("none1");
 
-  const told = proxy.log.filter(({ msg }) => msg === "routes conflict");
-  expect(told.map(({ level, route: of, conflict }) => [level, of, conflict])).toEqual([
+  const conflicts = proxy.log.filter(({ msg }) => msg === "routes conflict");
+  expect(conflicts.map(({ level, route: of, conflict }) => [level, of, conflict])).toEqual([
     ["warn", "default/none2", none2],
     ["warn", "default/second", second],
   ]);
@@ -100,7 +100,7 @@ test.each(["quickstart", "global"])("the example %s has no conflict", async (nam
   expect(stdout + stderr).not.toMatch(/no request can reach|do not reach/);
 });
 
-test("a Gateway with a port that is taken says so in the dump and in proxyctl, and so does a policy on it", async () => {
+test("a Gateway with a port in use is reported in the dump and in proxyctl, and so is a policy on it", async () => {
   const holder = createServer();
   const held = await freePort();
   await new Promise<void>((resolve) => holder.listen(held, "127.0.0.1", resolve));

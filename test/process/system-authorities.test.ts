@@ -48,15 +48,15 @@ describeWith(["openssl", "redis-server"], "an authority of the machine", (progra
 
     const empty = mkdtempSync(join(folder, "empty-"));
     const { output } = await start({ SSL_CERT_FILE: "/dev/null", SSL_CERT_DIR: empty });
-    const refusal = () => output.find((line) => line.includes("store fails"));
-    await expect.poll(refusal).toContain("certificate");
+    const failure = () => output.find((line) => line.includes("store fails"));
+    await expect.poll(failure).toContain("certificate");
   });
 
   test("is trusted by the proxy for a certificate of the host name of the backend, and for no other", async () => {
     const backend = createServer({ cert: server.cert, key: server.key }, (_, response) => response.end("from tls"));
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void backend.close());
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port } = backend.address() as AddressInfo;
     const listen = await freePort();
     const policy = (service: string, hostname: string): string => `
@@ -83,7 +83,7 @@ spec:
     const proxy = await startProxy(files, ["--workers", "1"], trusting());
     const ask = (path: string) => fetch(`http://127.0.0.1:${listen}${path}`, { headers: { host: "example.com" } });
     expect(await (await ask("/")).text()).toBe("from tls");
-    // The certificate is trusted, and is not one for this host name.
+    // The certificate is trusted, but is not for this host name.
     expect((await ask("/else")).status).toBe(503);
     proxy.kill("SIGTERM");
   });

@@ -1,4 +1,4 @@
-/** The worker threads as the main thread sees them, real ones, on a clock that stands still. */
+/** The worker threads as the main thread sees them: real threads, on a fake clock. */
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
@@ -32,7 +32,7 @@ function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = 
   });
 }
 
-test("a worker in the place of one that died knows who waits for a request", async () => {
+test("a worker that replaces one that died gets the current trace watches", async () => {
   const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
@@ -54,7 +54,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
   const lastMs = clock.nowMs();
   expect(pool.deaths).toEqual([{ worker: 1, count: 1, lastMs, lastCause: "it exited" }]);
   clock.advance(1_000);
-  // Its answer comes when it serves.
+  // Its result arrives once it serves.
   await pool.apply(packed(2, translate(resources, onLoopback)));
   for (const path of ["/other", "/chosen"]) await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
   await ended.promise;
@@ -64,7 +64,7 @@ test("a worker in the place of one that died knows who waits for a request", asy
   expect(events.at(-1)?.message).toMatchObject({ type: "requestFinished", status: 200 });
 });
 
-test("what a worker had counted outlives it, and what was open in it does not", async () => {
+test("the counters of a worker that died remain, and its gauges do not", async () => {
   const backend = await startBackend(respondWith(200));
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
@@ -73,26 +73,26 @@ test("what a worker had counted outlives it, and what was open in it does not", 
   const clock = new FakeClock();
   const pool = startPool(clock);
   await pool.apply(packed(1, translate(resources, onLoopback)));
-  const told = async (name: string): Promise<number> => {
+  const metric = async (name: string): Promise<number> => {
     const families = (await pool.metrics()).flat().filter((family) => family.name === name);
     return families.flatMap(({ series }) => series).reduce((sum, { data: [value = 0] }) => sum + value, 0);
   };
   const ask = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/`)).text();
   await ask();
-  expect(await told("gateway_proxy_http_requests_total")).toBe(1);
-  expect(await told("gateway_proxy_downstream_connections_active")).toBe(1);
+  expect(await metric("gateway_proxy_http_requests_total")).toBe(1);
+  expect(await metric("gateway_proxy_downstream_connections_active")).toBe(1);
 
   await pool.threads[0]?.terminate();
   await expect.poll(() => pool.size).toBe(0);
-  expect(await told("gateway_proxy_http_requests_total")).toBe(1);
-  expect(await told("gateway_proxy_downstream_connections_active")).toBe(0);
+  expect(await metric("gateway_proxy_http_requests_total")).toBe(1);
+  expect(await metric("gateway_proxy_downstream_connections_active")).toBe(0);
   clock.advance(1_000);
   await pool.apply(packed(2, translate(resources, onLoopback)));
   await ask();
-  expect(await told("gateway_proxy_http_requests_total")).toBe(2);
+  expect(await metric("gateway_proxy_http_requests_total")).toBe(2);
 });
 
-test("a worker in the place of one that died tells when it cannot open an address", async () => {
+test("a worker that replaces one that died reports an address that it cannot open", async () => {
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
   const clock = new FakeClock();
@@ -117,13 +117,13 @@ test("a worker in the place of one that died tells when it cannot open an addres
   expect(onUnopened).toHaveBeenCalledOnce();
 });
 
-test("a port that another process of ours serves is not shared with it, and is taken when that has ended", async () => {
+test("a port of another proxy process is not shared, and is opened when that process has ended", async () => {
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
   const snapshot = packed(1, translate(resources, onLoopback));
   const first = startWorkerPool(2, new FakeClock());
   expect(await first.apply(snapshot)).toEqual([]);
-  // Its own workers share the port, also with those that come later.
+  // Its own workers share the port, and later ones too.
   expect(await first.apply(packed(2, translate(resources, onLoopback)))).toEqual([]);
 
   const second = startWorkerPool(2, new FakeClock());

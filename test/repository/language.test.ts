@@ -18,9 +18,7 @@ const pending: readonly string[] = [
   "test/e2e/",
   "test/examples/",
   "test/faults/",
-
   "test/kube/",
-  "test/process/",
 
   "test/repository/",
   "test/rig/",

@@ -1,4 +1,4 @@
-/** Who reaches the admin server: its owner by a Unix socket, and from elsewhere who has the token. */
+/** Access to the admin server: by its owner over a Unix socket, and from elsewhere with the token. */
 import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ function askSocket(
   });
 }
 
-test("a Unix socket is its owner's alone, replaces one that nobody listens on, and goes with the proxy", async () => {
+test("a Unix socket is accessible to its owner only, replaces one without a listener, and is removed with the proxy", async () => {
   const path = join(await newFolder(), "admin.sock");
   const first = await startProxy(await files(), ["--admin-address", `unix:${path}`, "--workers", "1"]);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -60,7 +60,7 @@ test("a Unix socket is its owner's alone, replaces one that nobody listens on, a
   expect(failed.stderr).toContain(`connect to unix:${path}`);
 });
 
-test("a file that is no socket is left alone", async () => {
+test("a file that is no socket is not replaced", async () => {
   const path = join(await newFolder(), "precious");
   await writeFile(path, "data");
   const proxy = await spawnProxy(await files(), ["--admin-address", `unix:${path}`, "--workers", "1"]);
@@ -68,7 +68,7 @@ test("a file that is no socket is left alone", async () => {
   expect((await stat(path)).size).toBe(4);
 });
 
-test(":PORT is loopback, and needs no token", async () => {
+test(":PORT is on loopback, and needs no token", async () => {
   const port = await freePort();
   const proxy = await startProxy(await files(), ["--admin-address", `:${port}`, "--workers", "1"]);
   const { text } = await askAdmin(`http://127.0.0.1:${port}/config_dump`);
@@ -76,13 +76,13 @@ test(":PORT is loopback, and needs no token", async () => {
   proxy.kill("SIGTERM");
 });
 
-test.each(["0.0.0.0", "[::]", "10.0.0.1", "some-name"])("%s:PORT takes a token", async (host) => {
+test.each(["0.0.0.0", "[::]", "10.0.0.1", "some-name"])("%s:PORT requires a token", async (host) => {
   const proxy = await spawnProxy(await files(), ["--admin-address", `${host}:15000`]);
   expect(await proxy.exited).not.toBe(0);
   expect(proxy.stderr()).toMatch(/--admin-address: the address is not loopback, which requires --admin-token-file/);
 });
 
-test("with a token nobody is answered who does not have it, and it can be replaced", async () => {
+test("with a token every request needs it, and the token can be replaced", async () => {
   const tokenFile = join(await newFolder(), "token");
   await writeFile(tokenFile, "first-token\n");
   const port = await freePort();
@@ -94,8 +94,8 @@ test("with a token nobody is answered who does not have it, and it can be replac
     (await askAdmin(url + path, { method, headers: authorization === undefined ? {} : { authorization } })).status;
   const basic = (token: string) => `Basic ${Buffer.from(`admin:${token}`).toString("base64")}`;
 
-  const refused = await askAdmin(`${url}/config_dump`);
-  expect([refused.status, refused.headers["www-authenticate"]]).toEqual([401, expect.stringContaining("Bearer")]);
+  const response = await askAdmin(`${url}/config_dump`);
+  expect([response.status, response.headers["www-authenticate"]]).toEqual([401, expect.stringContaining("Bearer")]);
   for (const path of ["/", "/ui", "/ui/", "/limits", "/nowhere"]) expect(await ask(undefined, path)).toBe(401);
   for (const wrong of ["Bearer", "Bearer x", "Bearer first-toke", "Bearer first-token2", "first-token", basic("x")]) {
     expect([wrong, await ask(wrong)]).toEqual([wrong, 401]);
@@ -103,7 +103,7 @@ test("with a token nobody is answered who does not have it, and it can be replac
   expect(await ask("Bearer x", "/quitquitquit", "POST")).toBe(401);
   expect(await ask("Bearer first-token")).toBe(200);
   expect(await ask(basic("first-token"))).toBe(200);
-  // A page that knows nothing must not use what the browser remembers.
+  // A page of another site must not use the credentials that the browser stores.
   const headers = { authorization: basic("first-token"), "sec-fetch-site": "cross-site" };
   expect((await askAdmin(`${url}/logging`, { method: "POST", headers })).status).toBe(403);
 
@@ -124,7 +124,7 @@ test("with a token nobody is answered who does not have it, and it can be replac
   expect(proxy.log.filter((line) => JSON.stringify(line).includes('-token"'))).toEqual([]);
 });
 
-test("a token that cannot be read keeps the proxy from starting", async () => {
+test("a token that cannot be read prevents the start", async () => {
   const folder = await newFolder();
   const empty = join(folder, "empty");
   await writeFile(empty, "\n");

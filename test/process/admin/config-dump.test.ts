@@ -1,4 +1,6 @@
-/** `/config_dump` and `/limits` say what is served and why a request was refused, and no answer says a secret. */
+/**
+ * `/config_dump` and `/limits` report what is served and why a request was denied, and no response contains a secret.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +20,7 @@ import { openTrace } from "../../support/trace-stream.ts";
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-// Its text is compared with the types in admin-api; here the answers are held against it.
+// A unit test compares its text with the types in admin-api; here the responses are validated against it.
 const schemaText = readFileSync(new URL("../../../docs/config-dump.schema.json", import.meta.url), "utf8");
 const documented = z.fromJSONSchema(JSON.parse(schemaText) as z.core.JSONSchema.BaseSchema);
 
@@ -70,7 +72,7 @@ function issueCertificate(): { readonly cert: string; readonly key: string } {
   return new TestAuthority("openssl", directory, "authority").issue("cert", "DNS:localhost");
 }
 
-test("shows settings as one would type them, and where Gateways without an address listen", async () => {
+test("shows settings as on the command line, and the addresses of Gateways without an address", async () => {
   const port = await freePort();
   const anywhere = gatewayManifest(port).replace(/^ {2}addresses:.*\n/m, "");
   const settings = ["--listen-address", "127.0.0.1", "--drain-timeout", "90s", "--stream-idle-timeout", "1500ms"];
@@ -91,7 +93,7 @@ test("shows settings as one would type them, and where Gateways without an addre
   });
 });
 
-test("tells what is served and what is not, refuses nobody an explanation, and leaks nothing", async () => {
+test("reports what is served and what is not, explains each denial, and contains no secret", async () => {
   const certificate = issueCertificate();
   const secure = [tlsSecretManifest("cert", certificate), secureGateway(await freePort())];
   const { proxy, url } = await startAdminProxy((await startBackend()).port, [keyed, lost, ai, ...secure]);
@@ -108,9 +110,9 @@ test("tells what is served and what is not, refuses nobody an explanation, and l
     });
   const traced = await openTrace(proxy.admin);
   expect((await send()).status).toBe(200);
-  const refused = await send();
-  expect(refused.status).toBe(429);
-  const id = refused.headers.get("x-request-id") ?? "";
+  const denied = await send();
+  expect(denied.status).toBe(429);
+  const id = denied.headers.get("x-request-id") ?? "";
 
   const responses: string[] = [JSON.stringify(await traced.ended)];
   const get = async (path: string): Promise<unknown> => {

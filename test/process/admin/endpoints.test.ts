@@ -1,4 +1,4 @@
-/** Logging, memory, profiles and the way down, over all threads of a proxy process. */
+/** Logging, memory and profiles, over all threads of a proxy process. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -54,7 +54,7 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
   expect(filterOf(await ask("", "GET"))).toBe("error,proxy::config=trace");
 });
 
-test("/memory tells the process, every thread's heap, and the counters", async () => {
+test("/memory shows the process, every thread's heap, and the counters", async () => {
   const { proxy } = await start();
   const memory = memorySchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/memory`)).text));
   expect(memory.threads.map(({ thread }) => thread)).toEqual(["main", "worker 1", "worker 2"]);
@@ -80,7 +80,7 @@ test("profiles name functions and files, and open in go tool pprof", async () =>
   expect(report).toMatch(/proxy\/\S+\.[jt]s/);
 });
 
-test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a CPU profile while it is taken", async () => {
+test("a heap profile of an idle proxy names its live objects; /debug/tasks shows a CPU profile in progress", async () => {
   const { proxy } = await start();
   for (let taken = 0; taken < 2; taken++) {
     const heap = await fetch(`${proxy.admin}/debug/pprof/heap`);
@@ -101,7 +101,7 @@ test("a heap profile of an idle proxy names what is alive; /debug/tasks shows a 
   await expect.poll(profiles, { timeout: 15_000 }).toEqual([]);
 });
 
-test("of ten profiles asked for at once one is taken and nine are told to come back; none takes seconds out of range", async () => {
+test("of ten concurrent profiles one is taken and nine get 429; a duration out of range is rejected", async () => {
   const { proxy } = await start();
   for (const seconds of ["0", "301", "1.5", "-1", "ten", ""]) {
     const response = await askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);

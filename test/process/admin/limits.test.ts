@@ -1,4 +1,4 @@
-/** `/limits` and `/limits/decisions` of global limits, and what `proxyctl` makes of them. */
+/** `/limits` and `/limits/decisions` of global limits, and the reports of `proxyctl` on them. */
 import { status } from "@grpc/grpc-js";
 import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
 import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const away: ScriptedResponse = { code: status.UNAVAILABLE, details: "away" };
 
-/** Two a minute, of which one is left or none. */
+/** Two a minute, of which one or none remains. */
 function limited(code: "OK" | "OVER_LIMIT"): ScriptedResponse {
   const currentLimit = { requestsPerUnit: 2, unit: "MINUTE" } as const;
   return { overallCode: code, statuses: [{ code, currentLimit, durationUntilReset: { seconds: 50 } }] };
@@ -44,8 +44,8 @@ spec:
   return [route, policy];
 }
 
-test("global refusals are explained by who decided them; services and learned limits are told", async () => {
-  const answering200 = await startBackend(respondWith(200));
+test("global denials are explained by the source of the decision; services and learned limits are shown", async () => {
+  const backend = await startBackend(respondWith(200));
   let isAway = false;
   const service = await startScriptedService(({ request: { domain } }) => {
     if (domain === "fallback" || domain === "closed" || isAway) return away;
@@ -54,7 +54,7 @@ test("global refusals are explained by who decided them; services and learned li
   const port = await freePort();
   const all = manifests(
     gatewayManifest(port),
-    backendManifest("app", answering200.port),
+    backendManifest("app", backend.port),
     ...limitedRoute("service", service.port),
     ...limitedRoute("learned", service.port),
     ...limitedRoute("fallback", service.port, "fallback: [{ requests: 1, unit: Hours }]"),
@@ -66,7 +66,7 @@ test("global refusals are explained by who decided them; services and learned li
     await response.text();
     return [response.status, response.headers.get("x-request-id") ?? ""];
   };
-  const refused = async (name: string): Promise<string> => {
+  const denied = async (name: string): Promise<string> => {
     const [code, id] = await send(name);
     expect([name, code]).toEqual([name, name === "closed" ? 503 : 429]);
     return id;
@@ -75,7 +75,7 @@ test("global refusals are explained by who decided them; services and learned li
     limitsSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/limits`)).text));
   const address = proxy.admin.slice("http://".length);
 
-  const [byService, byCache] = [await refused("service"), await refused("service")];
+  const [byService, byCache] = [await denied("service"), await denied("service")];
   expect((await send("learned"))[0]).toBe(200);
   const known = await limits();
   expect(known.learned).toHaveLength(2);
@@ -92,19 +92,19 @@ test("global refusals are explained by who decided them; services and learned li
   expect(known.services[0]).not.toHaveProperty("lastError");
 
   expect((await send("fallback"))[0]).toBe(200);
-  const byFallback = await refused("fallback");
-  const byFailureMode = await refused("closed");
+  const byFallback = await denied("fallback");
+  const byFailureMode = await denied("closed");
   isAway = true;
-  for (let admitted = 0; admitted < 2; admitted++) expect((await send("learned"))[0]).toBe(200);
-  const byLearned = await refused("learned");
-  const [told] = (await limits()).services;
-  expect(told).toMatchObject({
+  for (let sent = 0; sent < 2; sent++) expect((await send("learned"))[0]).toBe(200);
+  const byLearned = await denied("learned");
+  const [state] = (await limits()).services;
+  expect(state).toMatchObject({
     breaker: "open",
     openOn: 1,
     workers: 1,
     lastError: { message: "gRPC status 14: away" },
   });
-  expect(Date.parse(told?.since ?? "")).toBeGreaterThan(Date.parse(known.services[0]?.since ?? ""));
+  expect(Date.parse(state?.since ?? "")).toBeGreaterThan(Date.parse(known.services[0]?.since ?? ""));
   const top = await proxyctl(["limits", "top", "--address", address]);
   expect(top.stdout).toMatch(
     /^address\/127\.0\.0\.1:\d+ +open \(1 of 1 workers\) +\S+Z +0 +1 +2 +gRPC status 14: away, at /m,

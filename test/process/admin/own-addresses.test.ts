@@ -1,6 +1,6 @@
 /**
- * The servers for the operator cannot be reached through the proxy: a route whose backend is the admin server would make
- * everybody who reaches the listener an operator.
+ * The servers for the operator cannot be reached through the proxy: a route whose backend is the admin server would
+ * make every client of the listener an operator.
  */
 import { hostname, networkInterfaces } from "node:os";
 import { expect, test, vi } from "vitest";
@@ -14,13 +14,13 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const interfaces = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
 const machineAddresses = interfaces.filter(({ scopeid }) => !scopeid).map(({ address }) => address);
-/** Spellings that a manifest may have and that lead to this machine. */
+/** Spellings of addresses of this machine that a manifest may contain. */
 const hosts = [
   ...new Set(["127.0.0.1", "127.0.0.2", "0.0.0.0", "127.1", "2130706433", "0x7f.1", "localhost", "::1", "::"]),
   ...new Set([hostname(), ...machineAddresses]),
 ];
 
-/** One route per target, by its path; with the Host that the admin server's guard would let pass. */
+/** One route per target, by its path; with the Host that the admin server's guard would accept. */
 function routesTo(targets: readonly { readonly host: string; readonly port: number }[]): string {
   const rewrite =
     "{ type: URLRewrite, urlRewrite: { hostname: localhost, path: { type: ReplacePrefixMatch, replacePrefixMatch: / } } }";
@@ -41,7 +41,7 @@ spec: { static: { host: "${host}", port: ${port} } }
   );
 }
 
-test("no spelling of a backend leads to the admin server, to the metrics or to the readiness page", async () => {
+test("no spelling of a backend reaches the admin server, the metrics or the readiness page", async () => {
   const backend = await startBackend();
   const [port, admin, stats, readiness] = [await freePort(), await freePort(), await freePort(), await freePort()];
   const targets = [admin, stats, readiness].flatMap((own) => hosts.map((host) => ({ host, port: own })));
@@ -56,7 +56,7 @@ test("no spelling of a backend leads to the admin server, to the metrics or to t
     ...["--readiness-address", `127.0.0.1:${readiness}`, "--workers", "1"],
   ]);
   const url = `http://127.0.0.1:${port}`;
-  // A backend on loopback is what a folder of manifests is for.
+  // In file mode a backend on loopback is allowed.
   expect((await fetch(url)).status).toBe(200);
   for (const [at, target] of targets.entries()) {
     for (const [path, method] of [
@@ -67,20 +67,20 @@ test("no spelling of a backend leads to the admin server, to the metrics or to t
     ]) {
       const response = await fetch(`${url}/t${at}/${path ?? ""}`, { method: method ?? "GET" });
       const body = await response.text();
-      // A name of this machine may have no address at all.
+      // The host name of this machine may have no address.
       const isName = target.host === hostname();
       expect([500, ...(isName ? [503] : [])], `${target.host}:${target.port}/${path ?? ""}`).toContain(response.status);
       expect(body).not.toContain(String(target.port));
     }
   }
   expect((await askAdmin(`http://127.0.0.1:${admin}/logging`)).status).toBe(200);
-  const told = proxy.log.filter(({ problem }) =>
+  const reported = proxy.log.filter(({ problem }) =>
     String(problem).includes("is an address at which the proxy serves its operator"),
   );
-  expect(told.length).toBeGreaterThan(0);
+  expect(reported.length).toBeGreaterThan(0);
 });
 
-test("what is allowed cannot be one of its own addresses", async () => {
+test("its own addresses cannot be allowed", async () => {
   const admin = await freePort();
   const args = ["--admin-address", `127.0.0.1:${admin}`, "--allow-backend-address", `127.0.0.1:8081,[::1]:${admin}`];
   const proxy = await spawnProxy({ "a.yaml": gatewayManifest(await freePort()) }, args);

@@ -1,4 +1,4 @@
-/** The page at `/ui`, in a real browser against a real proxy: what an operator sees and can do, by what the page says. */
+/** The page at `/ui`, in a real browser against a real proxy: what an operator sees and can do. */
 import { status } from "@grpc/grpc-js";
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -50,7 +50,7 @@ interface LlmProxy extends AdminProxy {
   chat(): Promise<void>;
 }
 
-/** Has the mock LLM below `/v1`, limited to 200 tokens, and nothing on other paths but `more`. */
+/** Starts with the mock LLM below `/v1`, limited to 200 tokens, and on other paths only the routes of `more`. */
 async function startWithLlm(more: readonly string[] = []): Promise<LlmProxy> {
   const mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
   onTestFinished(() => mock.close());
@@ -95,7 +95,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   });
   afterAll(() => browser.close());
 
-  /** Opens the page; the test fails if it logs an error, which a breach of its content security policy is too. */
+  /** Opens the page; the test fails if it logs an error, such as a violation of its content security policy. */
   async function open(
     { proxy }: Pick<AdminProxy, "proxy">,
     path = "",
@@ -137,7 +137,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(problems).toEqual([expect.stringMatching(/misplaced.* does not exist; not served .*TargetNotFound/)]);
   });
 
-  test("shows counters as they change, and which policy does not limit and why", async () => {
+  test("shows counters as they change, and why a policy does not limit", async () => {
     const started = await start();
     const page = await open(started, "#limits");
     await page.getByText("No window is open").waitFor();
@@ -201,7 +201,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await expect.poll(async () => (await ask(), row.getByText(/^available/).count()), { timeout: 20_000 }).toBe(1);
   });
 
-  test("works by keyboard alone: the focus is visible and follows the reading order", async () => {
+  test("can be used by keyboard alone: the focus is visible and follows the reading order", async () => {
     const started = await start();
     const page = await open(started, "#trace");
     await page.getByRole("button", { name: "Record" }).waitFor();
@@ -219,7 +219,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(await page.locator(":focus").getAttribute("id")).toBe("main");
   });
 
-  test("changes what is logged, says why a level is rejected, and works by keyboard alone", async () => {
+  test("changes the log level, says why a level is rejected, and can be used by keyboard alone", async () => {
     const started = await start();
     const page = await open(started);
     await page.getByRole("link", { name: "Logging" }).focus();
@@ -232,12 +232,12 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect((await askAdmin(`${started.proxy.admin}/logging`)).text).toMatch(/^current log level is warn\n/);
 
     await page.getByLabel(/^Level/).fill("loud");
-    // The browser reports the refusal to its console by itself.
+    // The browser itself logs the response with an error status.
     page.removeAllListeners("console");
     await page.keyboard.press("Enter");
-    const refusal = await page.getByRole("alert").innerText();
-    expect(refusal).toContain("accepted are");
-    expect(refusal).not.toContain("POST");
+    const alert = await page.getByRole("alert").innerText();
+    expect(alert).toContain("accepted are");
+    expect(alert).not.toContain("POST");
     await page.getByRole("button", { name: "Reset to the level of the start" }).click();
     await page.getByRole("status").getByText("info").waitFor();
   });
@@ -267,7 +267,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
   });
 
   test.each(["", "#limits"])(
-    "reports once that the proxy is gone, and keeps showing earlier data (%s)",
+    "reports once that the proxy does not respond, and still shows earlier data (%s)",
     async (path) => {
       const started = await start();
       const page = await open(started, path);

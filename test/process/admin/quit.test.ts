@@ -1,4 +1,4 @@
-/** `/quitquitquit`: the way down under load loses nothing. */
+/** `/quitquitquit`: the shutdown under load loses no request. */
 import type { ServerResponse } from "node:http";
 import { get } from "node:http";
 import { expect, test, vi } from "vitest";
@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 90_000 });
 const requests = 200;
 const streams = 20;
 
-test("finishes 200 requests and 20 streams under way, takes no more, and exits with 0", async () => {
+test("finishes 200 requests and 20 streams in progress, accepts no more, and exits with 0", async () => {
   const waiting: ServerResponse[] = [];
   const backend = await startBackend((request, response) => {
     response.writeHead(200, { "content-type": "text/plain" });
@@ -36,19 +36,20 @@ test("finishes 200 requests and 20 streams under way, takes no more, and exits w
   await expect
     .poll(async () => (await fetch(`${proxy.readiness}/healthz/ready`)).status, { timeout: 15_000 })
     .toBe(503);
-  // Whoever watches the way down is still answered.
+  // The admin server still responds during the shutdown.
   expect((await askAdmin(`${proxy.admin}/config_dump`)).status).toBe(200);
-  // A listener closes a moment after readiness is withdrawn; who comes in between is served, and must not wait with the rest.
+  // A listener closes a moment after readiness is withdrawn; a request in between is served, and must not wait with the
+  // rest.
   await expect
     .poll(
       () =>
         read(`${url}/probe`).then(
-          () => "taken",
-          () => "refused",
+          () => "served",
+          () => "closed",
         ),
       { timeout: 15_000 },
     )
-    .toBe("refused");
+    .toBe("closed");
   for (const response of waiting) response.end("done\n");
   const bodies = await Promise.all(started);
   expect(bodies.filter((body) => body === "begun\ndone\n")).toHaveLength(streams);

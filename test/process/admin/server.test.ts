@@ -1,4 +1,4 @@
-/** What holds for every endpoint of the admin server: who may ask, for what, and how a refusal reads. */
+/** Behaviour of every endpoint of the admin server: access, methods, parameters, and errors. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
@@ -17,7 +17,7 @@ const start = async (args: readonly string[] = []) => startAdminProxy((await sta
 
 const page = fileURLToPath(new URL("../../../docs/admin.md", import.meta.url));
 
-test("the index tells every endpoint, as a page, as JSON and in docs/admin.md (`npx vitest -u` writes it)", async () => {
+test("the index lists every endpoint, as a page, as JSON and in docs/admin.md (`npx vitest -u` writes it)", async () => {
   const { proxy } = await start();
   const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
   expect(endpoints.map(({ path }) => path)).toContain("/config_dump");
@@ -32,7 +32,7 @@ test("the index tells every endpoint, as a page, as JSON and in docs/admin.md (`
   await expect(withSection(readFileSync(page, "utf8"), "endpoints", table)).toMatchFileSnapshot(page);
 });
 
-test("a wrong method, an unknown path, an unknown or repeated parameter are refused with what is accepted", async () => {
+test("a wrong method, an unknown path, an unknown or repeated parameter get an error that says what is accepted", async () => {
   const { proxy } = await start();
   const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
   for (const { path, methods } of endpoints) {
@@ -52,7 +52,7 @@ test("a wrong method, an unknown path, an unknown or repeated parameter are refu
   expect((await askAdmin(`${proxy.admin}/logging?level=info&level=debug`, { method: "POST" })).status).toBe(400);
 });
 
-test("HEAD is answered wherever GET is, without a body, and records nothing", async () => {
+test("HEAD is served like GET, without a body and without effect", async () => {
   const { proxy } = await start();
   const { endpoints } = endpointIndexSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/`)).text));
   const readable = endpoints.filter(({ methods }) => methods.includes("GET")).map(({ path }) => path);
@@ -69,7 +69,7 @@ test("HEAD is answered wherever GET is, without a body, and records nothing", as
   expect([post.status, post.headers["allow"]]).toEqual([405, "GET, HEAD"]);
 });
 
-test("what cannot be read as a request is refused with JSON, too, and an error repeats the beginning of what was asked", async () => {
+test("an unreadable request gets a JSON error too, and an error repeats the beginning of the query", async () => {
   const { proxy } = await start();
   const requests = [
     ["FOO / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
@@ -86,7 +86,7 @@ test("what cannot be read as a request is refused with JSON, too, and an error r
   expect(text.length).toBeLessThan(1_000);
 });
 
-test("web pages of other sites, and names that point here, are refused; --admin-host allows names", async () => {
+test("requests of other sites and to other host names are rejected; --admin-host allows names", async () => {
   const { proxy } = await start(["--admin-host", "admin.example.com"]);
   const ask = async (headers: Record<string, string>, method = "GET") =>
     (await askAdmin(`${proxy.admin}/logging${method === "POST" ? "?reset" : ""}`, { headers, method })).status;

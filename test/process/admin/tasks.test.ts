@@ -1,4 +1,4 @@
-/** `/debug/tasks`: what is under way in every thread, and nothing once it has ended. */
+/** `/debug/tasks`: the tasks in progress in every thread, and none once they have ended. */
 import type { ServerResponse } from "node:http";
 import { type Task, type TaskTree, taskTreeSchema } from "@gatewayproxy/admin-api/tasks";
 import { expect, test, vi } from "vitest";
@@ -9,7 +9,7 @@ import { openTrace } from "../../support/trace-stream.ts";
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-test("shows listeners, connections, requests and their calls with ages, and the watches of the main thread", async () => {
+test("shows listeners, connections, requests and their attempts with ages, and the watches of the main thread", async () => {
   const waiting: ServerResponse[] = [];
   const backend = await startBackend((_request, response) => void waiting.push(response));
   const { proxy, url } = await startAdminProxy(backend.port);

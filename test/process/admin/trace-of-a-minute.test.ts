@@ -9,12 +9,12 @@ import { messagesOf, openTrace } from "../../support/trace-stream.ts";
 
 /** How much faster the clock of the proxy runs. */
 const speed = 20;
-/** Two a second by that clock: who kept something of each would show it. */
+/** Two a second by that clock: memory that is kept for each would show. */
 const chunks = 122;
 const chunkMs = 500 / speed;
 
 describeWith(["faketime"], "a trace", () => {
-  test("follows a stream of a minute to its end, by the admin server and by proxyctl, and keeps nothing of its chunks", async () => {
+  test("follows a stream of a minute to its end, by the admin server and by proxyctl, and stores none of its chunks", async () => {
     const backend = await startBackend((_request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       let sent = 0;
@@ -45,7 +45,7 @@ describeWith(["faketime"], "a trace", () => {
     const { length } = Buffer.from(body);
     expect(messagesOf(events, "requestFinished")).toMatchObject([{ status: 200, responseBytes: length }]);
     expect((events.at(-1)?.eventEnd ?? 0) / 1e6).toBeGreaterThan(60);
-    // One a second, as long as nothing happens.
+    // One a second while no event occurs.
     expect(trace.keepAlives()).toBeGreaterThan(40);
 
     expect(command.exitCode).toBe(0);

@@ -1,4 +1,4 @@
-/** `/debug/trace`: one request from its head to its last byte, whichever worker it comes to. */
+/** `/debug/trace`: one request from its head to its last byte, whichever worker serves it. */
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { expect, test, vi } from "vitest";
 import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
@@ -14,7 +14,7 @@ const limit = policyManifest("p", "kind: HTTPRoute, name: r", [
   "{ requests: 2, unit: Hours, key: 'request.headers[\"x-api-key\"]' }",
 ]);
 
-test("tells what became of the next request, and of that one only, without its secrets", async () => {
+test("reports the events of the next request only, without its secrets", async () => {
   const backend = await startBackend();
   const posts = `{ matches: [{ path: { type: PathPrefix, value: /v1 }, method: POST }], backendRefs: [${backendRef("b")}] }`;
   const { proxy, url } = await startAdminProxy(backend.port, [limit, routeManifest("posts", [posts])]);
@@ -69,12 +69,12 @@ test("tells what became of the next request, and of that one only, without its s
   await ask(headers);
   const denied = await openTrace(proxy.admin);
   expect(await ask(headers)).toBe(429);
-  const refusal = await denied.ended;
-  expect(messagesOf(refusal, "policy")[0]).toMatchObject({ before: 2, cost: 0, after: 2, decision: "denied" });
-  expect(messagesOf(refusal, "requestFinished")[0]).toMatchObject({ status: 429, reason: "RateLimited", calls: 0 });
+  const denial = await denied.ended;
+  expect(messagesOf(denial, "policy")[0]).toMatchObject({ before: 2, cost: 0, after: 2, decision: "denied" });
+  expect(messagesOf(denial, "requestFinished")[0]).toMatchObject({ status: 429, reason: "RateLimited", calls: 0 });
 });
 
-test("a condition chooses the request; all who watch get the next one that they wait for, each only one", async () => {
+test("an expression selects the request; every watch gets the next matching one, and only one", async () => {
   const { proxy, url } = await startAdminProxy((await startBackend()).port);
   const ask = async (path: string): Promise<string> => (await fetch(url + path)).text();
   const condition = encodeURIComponent('request.path == "/chosen"');
@@ -99,7 +99,7 @@ test("a condition chooses the request; all who watch get the next one that they 
   expect(adminErrorSchema.parse(JSON.parse(text.text)).error).toBe("expression has the type string, accepted is bool");
 });
 
-test("follows a stream to its end; a watcher who leaves takes nothing along", async () => {
+test("follows a stream to its end; a watch that ends has no effect on others", async () => {
   const backend = await startBackend((_request, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     let sent = 0;
@@ -125,7 +125,7 @@ test("follows a stream to its end; a watcher who leaves takes nothing along", as
   expect((finished?.eventEnd ?? 0) - (started?.eventEnd ?? 0)).toBeGreaterThan(2_000_000);
 });
 
-test("a request whose head cannot be accepted is told to who waits for any, not to who waits for a certain one", async () => {
+test("a request with an invalid head is reported to watches without an expression only", async () => {
   const { proxy, url } = await startAdminProxy((await startBackend()).port);
   const certain = await openTrace(proxy.admin, `?expression=${encodeURIComponent('request.method == "GET"')}`);
   const any = await openTrace(proxy.admin);

@@ -1,4 +1,4 @@
-/** `/traffic` of a process with two workers, and what a rule without a usable backend answers, as the dump tells it. */
+/** `/traffic` of a process with two workers, and the local reply of a rule without a usable backend, as in the dump. */
 import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
 import { backendLocalReply, ruleLocalReply } from "@gatewayproxy/admin-api/local-reply";
 import { trafficSchema } from "@gatewayproxy/admin-api/traffic";
@@ -11,14 +11,14 @@ import { localReplyRules } from "../../support/local-reply-rules.ts";
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-test("/traffic adds up what all workers have counted since the start", async () => {
+test("/traffic adds up the counts of all workers since the start", async () => {
   const limit = policyManifest("three", "kind: HTTPRoute, name: r", ["{ requests: 3, unit: Hours }"]);
   const { proxy, url } = await startAdminProxy((await startBackend()).port, [limit]);
   const ask = async () => trafficSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/traffic`)).text));
   const before = await ask();
   expect(before).toMatchObject({ requests: 0, statuses: [], routes: [] });
 
-  // A connection each, so that both workers get some.
+  // Each has its own connection, so that both workers get some.
   await Promise.all(Array.from({ length: 5 }, () => askAdmin(url)));
   await expect.poll(async () => (await ask()).requests).toBe(5);
   const after = await ask();
@@ -37,7 +37,7 @@ test("/traffic adds up what all workers have counted since the start", async () 
   expect(after.durations.requests.reduce((sum, count) => sum + count, 0)).toBe(5);
 });
 
-test("the dump tells the status with which a rule answers by itself", async () => {
+test("the dump shows the status of a rule's local reply", async () => {
   const { proxy, url } = await startAdminProxy(
     (await startBackend()).port,
     localReplyRules.map((rule) => rule.manifests),
@@ -46,13 +46,15 @@ test("the dump tells the status with which a rule answers by itself", async () =
   for (const { name, status } of localReplyRules) {
     expect([name, (await askAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
     const rule = dump.routes.find((route) => route.name === name)?.rules[0];
-    const told = rule?.backendRefs.map((ref) =>
+    const localReplies = rule?.backendRefs.map((ref) =>
       backendLocalReply(
         ref,
         dump.backends.find(({ key }) => key === ref.backend),
       ),
     );
-    const statuses = [rule && ruleLocalReply(rule), ...(told ?? [])].flatMap((response) => response?.status ?? []);
+    const statuses = [rule && ruleLocalReply(rule), ...(localReplies ?? [])].flatMap(
+      (response) => response?.status ?? [],
+    );
     expect([name, statuses]).toEqual([name, status === 302 ? [] : [status]]);
   }
 });
