@@ -1,6 +1,6 @@
 /**
- * The API server and the parser agree on what a ProxyPolicy and a Backend may say: each manifest is judged by both.
- * Fields are judged strictly, as `kubectl apply` asks for it.
+ * The API server and the parser accept the same ProxyPolicies and Backends: each manifest is validated by both, with
+ * strict field validation, as `kubectl apply` requests it.
  */
 import { describe, expect, test } from "vitest";
 import { ClusterConnection } from "../../proxy/src/kube/connection.ts";
@@ -68,13 +68,13 @@ const accepted: readonly (readonly [string, object])[] = [
   ["the client's credentials", ai({ auth: { passthrough: {} } })],
 ];
 
-const refused: readonly (readonly [string, object])[] = [
+const rejected: readonly (readonly [string, object])[] = [
   ["no amount", local({ unit: "Minutes" })],
   ["two amounts", local({ ...entry, tokens: 5 })],
   ["an amount of 0", local({ requests: 0, unit: "Hours" })],
   ["an amount too large", local({ tokens: 2_147_483_648, unit: "Hours" })],
-  ["a broken amount", local({ tokens: 1.5, unit: "Hours" })],
-  ["an amount as text", local({ requests: "10", unit: "Hours" })],
+  ["a fractional amount", local({ tokens: 1.5, unit: "Hours" })],
+  ["an amount as a string", local({ requests: "10", unit: "Hours" })],
   ["a negative burst", local({ ...entry, burst: -1 })],
   ["a burst of tokens", local({ tokens: 5, unit: "Hours", burst: 1 })],
   ["no unit", local({ requests: 1 })],
@@ -107,7 +107,7 @@ const refused: readonly (readonly [string, object])[] = [
   ["an address whose port is too large", globally({ backendRef: undefined, address: "127.0.0.1:70000" })],
   ["no domain", globally({ domain: undefined })],
   ["a timeout without unit", globally({ timeout: "100" })],
-  ["a timeout of nothing", globally({ timeout: "0ms" })],
+  ["a timeout of 0", globally({ timeout: "0ms" })],
   ["a timeout too long", globally({ timeout: "61s" })],
   ["another failure mode", globally({ failureMode: "FailOpen" })],
   ["no descriptors", globally({ descriptors: [] })],
@@ -124,19 +124,19 @@ const refused: readonly (readonly [string, object])[] = [
   ],
   ["a fallback without amount", globally({ fallback: [{ unit: "Hours" }] })],
   ["a fallback with a mode", globally({ fallback: [{ ...entry, mode: "Shadow" }] })],
-  ["a Backend of nothing", backend({})],
+  ["an empty Backend", backend({})],
   ["a Backend of two forms", backend({ static: { host: "a", port: 1 }, ai: { provider: { openai: {} } } })],
   ["no provider", ai({ provider: {} })],
   ["two providers", ai({ provider: { openai: {}, anthropic: {} } })],
   ["an unknown provider", ai({ provider: { opnai: {} } })],
   ["no credentials", ai({ auth: {} })],
-  ["a key in the open", ai({ auth: { apiKey: "sk-1" } })],
+  ["a key outside of a Secret", ai({ auth: { apiKey: "sk-1" } })],
   ["a query in the path", ai({ path: "/v1?a=b" })],
   ["a URL as host", backend({ static: { host: "http://a", port: 1 } })],
   ["a host too long", backend({ static: { host: "a".repeat(254), port: 1 } })],
   ["a port in the host", backend({ static: { host: "a:80", port: 1 } })],
   ["an IPv6 address with a zone", backend({ static: { host: "fe80::1%eth0", port: 1 } })],
-  ["an IPv4 address in disguise", backend({ static: { host: "::ffff:10.0.0.1", port: 1 } })],
+  ["an IPv4-mapped IPv6 address", backend({ static: { host: "::ffff:10.0.0.1", port: 1 } })],
   ["no port", backend({ static: { host: "a" } })],
   ["a port of 0", backend({ static: { host: "a", port: 0 } })],
   ["a server name in upper case", backend({ static: { host: "a", port: 1, tls: { hostname: "A.com" } } })],
@@ -146,15 +146,15 @@ describeCluster("the API server and the parser", (cluster) => {
   describe("both accept", () => {
     test.each(accepted)("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).toEqual([]);
-      expect(await judge(cluster, manifest)).toBe("201");
+      expect(await validate(cluster, manifest)).toBe("201");
     });
   });
 
-  describe("both refuse", () => {
-    test.each(refused)("%s", async (_, manifest) => {
+  describe("both reject", () => {
+    test.each(rejected)("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).not.toEqual([]);
-      // 400 for fields that are unknown, 422 for what the schema refuses.
-      expect(await judge(cluster, manifest)).toMatch(/^4(00|22)/);
+      // 400 for unknown fields, 422 for values that the schema rejects.
+      expect(await validate(cluster, manifest)).toMatch(/^4(00|22)/);
     });
   });
 
@@ -163,20 +163,20 @@ describeCluster("the API server and the parser", (cluster) => {
     ["a global limit", globally({}), { global: { mode: "Enforce", failureMode: "Local", timeout: "100ms" } }],
   ])("give %s the same defaults", async (_, manifest, defaults) => {
     const create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-    const taken = JSON.parse(await cluster.kubectl(create, JSON.stringify(manifest))) as typeof manifest;
-    expect(taken.spec.traffic.rateLimit).toMatchObject(defaults);
-    expect(specOf(taken)).toEqual(specOf(manifest));
+    const stored = JSON.parse(await cluster.kubectl(create, JSON.stringify(manifest))) as typeof manifest;
+    expect(stored.spec.traffic.rateLimit).toMatchObject(defaults);
+    expect(specOf(stored)).toEqual(specOf(manifest));
   });
 
-  test("differ on an expression that does not compile: the API server cannot know, the status tells", async () => {
+  test("differ on an expression that does not compile: only the parser rejects it", async () => {
     const manifest = local({ ...entry, key: "request.heders.x" });
     expect(errorsOf(manifest)).toHaveLength(1);
-    expect(await judge(cluster, manifest)).toBe("201");
+    expect(await validate(cluster, manifest)).toBe("201");
   });
 });
 
 describeCluster("kubectl", (cluster) => {
-  test("knows our kinds by their short names and categories, and which of them is a policy", async () => {
+  test("lists the kinds of this API with their short names and categories, and marks the policies", async () => {
     const table = await cluster.kubectl([
       "api-resources",
       "--api-group=gatewayproxy.dev",
@@ -219,15 +219,15 @@ describeCluster("kubectl", (cluster) => {
   });
 });
 
-/** As the parser has it. */
+/** The spec as the parser returns it. */
 function specOf(manifest: object): unknown {
   const parsed = parseResource(manifest);
   if (parsed.kind !== "resource" || !("spec" in parsed.resource)) throw new Error(JSON.stringify(parsed));
   return parsed.resource.spec;
 }
 
-/** What the API server says to a manifest: the status of its answer, and the message of a refusal. */
-async function judge({ kubeconfig }: Cluster, manifest: object): Promise<string> {
+/** The response of the API server to a manifest: the status, and the message of a rejection. */
+async function validate({ kubeconfig }: Cluster, manifest: object): Promise<string> {
   // The client library reads it there.
   process.env["KUBECONFIG"] = kubeconfig;
   const found = await findCluster({ env: { KUBECONFIG: kubeconfig } });

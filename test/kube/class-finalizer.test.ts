@@ -48,7 +48,7 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
       (names) => !names.includes(`/${name}\n`),
     );
 
-  test("that is deleted waits for its last Gateway, which is served meanwhile", async () => {
+  test("that is deleted waits for its last Gateway, which is still served", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gatewayClass("held"));
     await cluster.becomes("gatewayclass/held", "", accepted);
@@ -70,7 +70,7 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     await isGone("held");
   });
 
-  test("is let go when its Gateway takes another class, and keeps the finalizers of others", async () => {
+  test("loses the finalizer when its Gateway takes another class, and keeps other finalizers", async () => {
     const namespace = await cluster.namespace();
     const theirs = "example.test/theirs";
     await cluster.apply([gatewayClass("left", [theirs]), gatewayClass("taken")].join("---"));
@@ -87,7 +87,7 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     await cluster.kubectl(["delete", "gatewayclass", "taken"]);
   });
 
-  test("that is being deleted when its first Gateway comes is not held, which is no failure", async () => {
+  test("that is being deleted when its first Gateway is created gets no finalizer, and no error is logged", async () => {
     const namespace = await cluster.namespace();
     const theirs = "example.test/theirs";
     await cluster.apply(gatewayClass("leaving", [theirs]));
@@ -100,7 +100,7 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     await isGone("leaving");
   });
 
-  test("of another controller is left alone, whatever it has", async () => {
+  test("of another controller is not changed", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply([gatewayClass("theirs", [finalizer], "example.test/other"), gatewayClass("mine")].join("---"));
     await cluster.apply(gateway(namespace, "web", "mine"));

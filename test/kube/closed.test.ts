@@ -1,4 +1,7 @@
-/** What must let no request pass: a policy that cannot be read at a start, and a reference that nobody permits any more. */
+/**
+ * Targets that must deny every request: of a policy that cannot be read at a start, and of a reference whose grant was
+ * deleted.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -10,8 +13,8 @@ import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/g
 const namespace = "closed";
 const other = "closed-other";
 const gatewayApi = "gateway.networking.k8s.io/v1";
-/** A permission that is withdrawn must be gone after this time. */
-const withdrawalMs = 2_000;
+/** A permission without a grant must be removed after this time. */
+const removalMs = 2_000;
 
 describeCluster("a target that must be closed", (cluster) => {
   let controller: ControllerProcess | undefined;
@@ -56,17 +59,17 @@ spec:
   const startProxy = (...more: readonly string[]) =>
     startGatewayProcess(cluster.kubeconfig, `${namespace}/web`, [...allowed, ...more]);
   const statusOf = (name: string) => getStatus(http, `${name}.test`).catch(() => 0);
-  const becomesStatus = (name: string, wanted: number, timeoutMs?: number) =>
+  const becomesStatus = (name: string, expected: number, timeoutMs?: number) =>
     eventually(
       () => statusOf(name),
-      (status) => status === wanted,
+      (status) => status === expected,
       timeoutMs,
     );
 
   beforeAll(async () => {
     backend = createServer((_, response) => response.end("{}"));
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port } = backend.address() as AddressInfo;
     allowed = ["--allow-backend-address", `127.0.0.1:${port}`];
     http = await freePort();
@@ -109,7 +112,7 @@ spec: {gatewayClassName: closed, listeners: [{name: http, port: ${http}, protoco
     await cluster.deleteClass("closed");
   });
 
-  test("is one whose policy cannot be read at a cold start, until it can", async () => {
+  test("is one whose policy cannot be read at a cold start, until it can be read", async () => {
     expect(await statusOf("limited")).toBe(503);
     const { status } = await cluster.becomes("proxypolicy/limit", namespace, {
       status: {
@@ -125,7 +128,7 @@ spec: {gatewayClassName: closed, listeners: [{name: http, port: ${http}, protoco
     expect(JSON.stringify(status)).toContain("respond with 503 for its targets");
     await cluster.apply(limit("request.path"));
     await becomesStatus("limited", 200);
-    // Its last sound version is in force from then on.
+    // From then on its last valid version is in use.
     await cluster.apply(limit(unreadable));
     await cluster.becomes("proxypolicy/limit", namespace, {
       status: {
@@ -137,7 +140,7 @@ spec: {gatewayClassName: closed, listeners: [{name: http, port: ${http}, protoco
     expect(await statusOf("limited")).toBe(200);
   });
 
-  test("is open without its limits where the operator chose that", async () => {
+  test("is open without its limits if the setting says so", async () => {
     await cluster.apply(limit(unreadable));
     await proxy?.stop();
     proxy = await startProxy("--refused-policies", "Open");
@@ -145,10 +148,10 @@ spec: {gatewayClassName: closed, listeners: [{name: http, port: ${http}, protoco
     expect(await statusOf("limited")).toBe(200);
   });
 
-  test("is one in another namespace, within two seconds of the end of its grant", async () => {
+  test("is one in another namespace, within two seconds after the deletion of its grant", async () => {
     await becomesStatus("foreign", 200);
     await cluster.kubectl(["-n", other, "delete", "referencegrant/grant"]);
-    await becomesStatus("foreign", 500, withdrawalMs);
+    await becomesStatus("foreign", 500, removalMs);
     expect(await statusOf("open")).toBe(200);
     await cluster.apply(grant);
     await becomesStatus("foreign", 200);

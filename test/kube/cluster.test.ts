@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { describeCluster } from "./support/cluster.ts";
 
 describeCluster("the cluster of these tests", (cluster) => {
-  test("serves the Gateway API and takes objects into a namespace of the test's own", async () => {
+  test("serves the Gateway API and accepts objects in a namespace of the test", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(`
 apiVersion: gateway.networking.k8s.io/v1

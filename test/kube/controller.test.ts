@@ -1,4 +1,4 @@
-/** The controller as a process among others: replicas, an API server that goes away, many routes. */
+/** Controller processes: replicas, an API server that becomes unavailable, many routes. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
@@ -24,7 +24,7 @@ metadata: {name: processes}
 spec: {controllerName: gatewayproxy.dev/controller}
 `;
 
-/** Of a cluster that may be a user's own. */
+/** The cluster may be a user's own. */
 const removeClass = (cluster: Cluster): Promise<void> => cluster.deleteClass("processes");
 
 const gateway = (namespace: string) => `
@@ -51,7 +51,7 @@ const isAccepted = async (cluster: Cluster, namespace: string, name: string, tim
 /** The value of a series, by its name and labels as the text has them. */
 async function metric(controller: ControllerProcess, series: string): Promise<number> {
   const lines = (await (await fetch(controller.metrics)).text()).split("\n");
-  // Help texts have the name too, behind a #.
+  // Help texts have the name too, after a #.
   return Number(lines.find((line) => line.startsWith(`${series} `))?.slice(series.length));
 }
 
@@ -72,7 +72,7 @@ describeCluster("replicas of the controller", (cluster) => {
   beforeAll(() => cluster.apply(gatewayClass));
   afterAll(() => removeClass(cluster));
 
-  test("lead one at a time, and hand over at once when they are asked to end", async () => {
+  test("lead one at a time, and hand over at once at SIGTERM", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     const setup = { kubeconfig: cluster.kubeconfig, namespace };
@@ -92,7 +92,7 @@ describeCluster("replicas of the controller", (cluster) => {
     await isAccepted(cluster, namespace, "after");
   });
 
-  test("replace one that dies, once its lease has run out", async () => {
+  test("replace one that dies, once its lease has expired", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     const setup = { kubeconfig: cluster.kubeconfig, namespace };
@@ -110,32 +110,32 @@ describeCluster("the log of the controller", (cluster) => {
   beforeAll(() => cluster.apply(gatewayClass));
   afterAll(() => removeClass(cluster));
 
-  test("tells at debug what each module decides, and at trace what it compares and hears", async () => {
+  test("has the decisions of each module at debug, and the comparisons and watch events at trace", async () => {
     const namespace = await cluster.namespace();
     const { log } = await start({ kubeconfig: cluster.kubeconfig, namespace, args: ["--log-level", "trace"] });
     await cluster.apply(gateway(namespace));
     await cluster.apply(route(namespace, "logged"));
     await isAccepted(cluster, namespace, "logged");
-    const told = (module: string, level: string, msg: string, fields: object = {}) =>
+    const expectLogged = (module: string, level: string, msg: string, fields: object = {}) =>
       expect
         .poll(() => log, { timeout: 15_000 })
         .toContainEqual(expect.objectContaining({ module, level, msg, ...fields }));
     const resource = `HTTPRoute ${namespace}/logged`;
-    await told("controller::lifecycle", "debug", "servers opened");
-    await told("controller::leader", "debug", "creating the lease");
-    await told("controller::leader", "debug", "lease renewed");
-    await told("controller::source", "debug", "listed");
-    await told("controller::source", "trace", "watch event", { object: `${namespace}/logged` });
-    await told("controller::config", "debug", "configuration received");
-    await told("controller::reconcile", "debug", "pass ended", { isWritten: true });
-    await told("controller::provision", "debug", "provisioned");
-    await told("controller::status", "debug", "status written", { resource });
-    await told("controller::status", "trace", "status compared");
+    await expectLogged("controller::lifecycle", "debug", "servers opened");
+    await expectLogged("controller::leader", "debug", "creating the lease");
+    await expectLogged("controller::leader", "debug", "lease renewed");
+    await expectLogged("controller::source", "debug", "listed");
+    await expectLogged("controller::source", "trace", "watch event", { object: `${namespace}/logged` });
+    await expectLogged("controller::config", "debug", "configuration received");
+    await expectLogged("controller::reconcile", "debug", "pass ended", { isWritten: true });
+    await expectLogged("controller::provision", "debug", "provisioned");
+    await expectLogged("controller::status", "debug", "status written", { resource });
+    await expectLogged("controller::status", "trace", "status compared");
   });
 });
 
-describeCluster("an API server that goes away", () => {
-  test("is waited for without haste, and nothing that happened meanwhile is missed", async () => {
+describeCluster("an API server that becomes unavailable", () => {
+  test("is retried with a backoff, and no change of that time is missed", async () => {
     const plane = await startControlPlane();
     try {
       const cluster = clusterOf(plane.kubeconfig);
@@ -151,7 +151,7 @@ describeCluster("an API server that goes away", () => {
       await plane.startApi();
       await cluster.apply(route("tenant", "after"));
       await isAccepted(cluster, "tenant", "after", 60_000);
-      // One line for each of the kinds and each lost renewal, and no loop.
+      // One line for each of the kinds and each lost renewal, and no busy loop.
       expect(controller.log.length - before).toBeLessThan(80);
     } finally {
       for (const controller of running.splice(0)) await controller.stop("SIGKILL");
@@ -160,8 +160,8 @@ describeCluster("an API server that goes away", () => {
   }, 150_000);
 });
 
-describeCluster("a cluster without our definitions", () => {
-  test("gets them later, and its Gateways are then seen to", async () => {
+describeCluster("a cluster without the CRDs", () => {
+  test("gets them later, and its Gateways are then reconciled", async () => {
     const plane = await startControlPlane();
     try {
       const cluster = clusterOf(plane.kubeconfig);
@@ -184,7 +184,7 @@ describeCluster("a cluster without our definitions", () => {
 describeCluster("a thousand routes", (cluster) => {
   afterAll(() => removeClass(cluster));
 
-  test("all get their status, and a change of one writes one", async () => {
+  test("all get their status, and a change of one writes one status", async () => {
     const namespace = await cluster.namespace();
     const names = Array.from({ length: 1_000 }, (_, index) => `route-${index}`);
     await cluster.apply([gatewayClass, gateway(namespace), ...names.map((name) => route(namespace, name))].join("---"));
@@ -197,7 +197,7 @@ describeCluster("a thousand routes", (cluster) => {
       60_000,
     );
     const writes = () => metric(controller, 'gateway_proxy_controller_status_writes_total{outcome="written"}');
-    // The listener's count of routes follows the last of them.
+    // The listener's count of routes is written after the last of them.
     await eventually(
       () => cluster.get("gateway/web", namespace),
       ({ status }) => JSON.stringify(status).includes('"attachedRoutes":1000'),

@@ -1,4 +1,7 @@
-/** What becomes bad in a cluster after it has been good: an API server takes it, and nothing of what was served is lost. */
+/**
+ * Objects of a cluster that become invalid: the API server accepts the edit, and their last valid version is still
+ * served.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +18,7 @@ import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/g
 const namespace = "last-good";
 const gatewayApi = "gateway.networking.k8s.io/v1";
 
-describeCluster("what was good", (cluster) => {
+describeCluster("an object that becomes invalid", (cluster) => {
   let directory: string;
   let first: Certificate;
   let second: Certificate;
@@ -72,7 +75,7 @@ spec: {ai: {provider: {openai: {}}, host: 127.0.0.1, port: ${port}, path: "${pat
       response.end("{}");
     });
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port } = backend.address() as AddressInfo;
     [http, https] = [await freePort(), await freePort()];
     await cluster.apply(`
@@ -142,7 +145,7 @@ spec:
     return listeners[1]?.conditions.find((condition) => condition.type === type)?.message;
   }
 
-  test("a certificate serves on while its Secret is malformed, and goes with it", async () => {
+  test("a certificate stays in use while its Secret is malformed, and is removed with it", async () => {
     await cluster.apply(certificate(first.cert, first.key));
     // The controller must have read it as well as the proxy.
     await listenerCondition("ResolvedRefs", "ResolvedRefs");
@@ -166,7 +169,7 @@ spec:
     await expect(commonName()).rejects.toThrow("ECONNREFUSED");
   });
 
-  test("a replica that takes the lead knows what was sound while another led", async () => {
+  test("a replica that becomes the leader has the last valid version from before", async () => {
     await cluster.apply(certificate(first.cert, first.key));
     await listenerCondition("ResolvedRefs", "ResolvedRefs");
     const standby = await startController({ ...setup, identity: "two" });
@@ -186,7 +189,7 @@ spec:
     controller = await startController(setup);
   });
 
-  test("a provider's key is sent on while its Secret is empty", async () => {
+  test("a provider's key stays in use while its Secret is empty", async () => {
     await cluster.apply(apiKey(""));
     await cluster.becomes("backend.gatewayproxy.dev/llm", namespace, {
       status: { conditions: [{ type: "Accepted", reason: "InvalidSecretRef" }] },
@@ -196,7 +199,7 @@ spec:
     expect(authorizations).toEqual(["Bearer sk-1"]);
   });
 
-  test("a route, a limit and a backend serve on in their last sound versions", async () => {
+  test("a route, a limit and a backend stay in use in their last valid versions", async () => {
     await cluster.apply(route(`{name: before, ${to}}`));
     await cluster.apply(limit("request.path"));
     await expect

@@ -1,6 +1,6 @@
 /**
- * That the roles hold exactly what is needed: the API server's audit log tells every request of a controller and of a
- * proxy that run under their own ServiceAccounts, and that is compared with what their roles permit.
+ * The roles permit exactly what is needed: the API server's audit log has every request of a controller and of a proxy
+ * under their own ServiceAccounts, and the test compares these with the permissions of the roles.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -59,7 +59,7 @@ describeCluster("least privilege", () => {
     await plane.stop();
   });
 
-  test("the controller may do what it does, and nothing else", () => {
+  test("the controller has exactly the permissions that it uses", () => {
     const { used, forbidden } = usedPermissions(plane, system, "gateway-proxy-controller");
     expect([...forbidden]).toEqual([]);
     const rules = rulesIn("controller.yaml", /^(?:Cluster)?Role$/);
@@ -68,7 +68,7 @@ describeCluster("least privilege", () => {
     expect(sorted(difference(permitted, used))).toEqual(withinApply);
   });
 
-  test("a proxy may read what it reads, and nothing else", async () => {
+  test("a proxy has exactly the permissions that it uses", async () => {
     const { used, forbidden } = usedPermissions(plane, "tenant", "web-gateway-proxy");
     expect([...forbidden]).toEqual([]);
     const own = JSON.parse(await plane.kubectl(["get", "role/web-gateway-proxy", "-n", "tenant", "-o", "json"])) as {
@@ -81,7 +81,7 @@ describeCluster("least privilege", () => {
     ]);
   });
 
-  test("a proxy may read no Secret but those that its Gateway names", async () => {
+  test("a proxy may read only the Secrets that its Gateway refers to", async () => {
     const asProxy = ["--as=system:serviceaccount:tenant:web-gateway-proxy"];
     const may = async (...what: string[]) =>
       (await plane.kubectl(["auth", "can-i", ...what, ...asProxy]).catch((error: unknown) => String(error))).includes(
@@ -94,7 +94,7 @@ describeCluster("least privilege", () => {
     expect(await may("patch", "gateways/status", "-n", "tenant")).toBe(false);
   });
 
-  test("a proxy serves the former certificate until its role lets it read the one that is named instead", async () => {
+  test("a proxy serves the previous certificate until its role permits it to read the new one", async () => {
     const { cert, key } = plane.authority.issue("instead", "DNS:any.test");
     await cluster.apply(tlsSecret("instead", cert, key));
     const named = (name: string) => ({
@@ -114,7 +114,7 @@ describeCluster("least privilege", () => {
     expect(new Set(seen)).toEqual(new Set(["tenant", "instead"]));
   });
 
-  test("a controller that may not read Gateways any more takes nothing from their proxies", async () => {
+  test("a controller that may no longer read Gateways does not change their proxies", async () => {
     const roleOf = async () => (await cluster.get("clusterrole/gateway-proxy-controller"))["rules"] as readonly Rule[];
     const setRules = async (rules: readonly Rule[]) => {
       const patch = JSON.stringify({ rules });
@@ -130,10 +130,10 @@ describeCluster("least privilege", () => {
       namespace: system,
       args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
     });
-    const told = (text: string) =>
+    const isLogged = (text: string) =>
       controller?.log.some(({ msg, problem }) => `${String(msg)} ${String(problem)}`.includes(text)) === true;
-    await expect.poll(() => told("cannot read Gateway, which needs the verbs list and watch")).toBe(true);
-    await expect.poll(() => told("leading")).toBe(true);
+    await expect.poll(() => isLogged("cannot read Gateway, which needs the verbs list and watch")).toBe(true);
+    await expect.poll(() => isLogged("leading")).toBe(true);
     await setRules(rules);
     await cluster.apply(`
 apiVersion: gateway.networking.k8s.io/v1
@@ -161,7 +161,7 @@ function commonNameAt(port: number): Promise<unknown> {
   });
 }
 
-/** No request by itself: server-side apply of an object that is not there asks for it within the patch. */
+/** No separate request: server-side apply of an object that does not exist needs it within the patch. */
 const withinApply: readonly Permission[] = [
   "create /serviceaccounts",
   "create /services",
@@ -180,9 +180,9 @@ function rulesIn(file: string, kind: RegExp): readonly Rule[] {
   return objects.flatMap((object) => (kind.test(object.kind) ? (object.rules ?? []) : []));
 }
 
-/** Has the controller do each thing once that it may ever do. */
+/** Makes the controller do everything that it ever does. */
 async function useEverything(cluster: Cluster): Promise<void> {
-  // Something to delete of every kind: the Gateway's class becomes somebody else's.
+  // Deletes objects of every kind: the Gateway's class becomes one of another controller.
   await eventually(
     () => cluster.get("horizontalpodautoscaler/scaled-gateway-proxy", "tenant"),
     () => true,

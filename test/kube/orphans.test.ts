@@ -1,9 +1,9 @@
-/** Objects whose Gateway or class is gone, on a real API server: nothing tells that they are served. */
+/** Objects whose Gateway or class is deleted, on a real API server: no status says that they are served. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeCluster } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 
-describeCluster("an object that is nobody's any more", (cluster) => {
+describeCluster("an orphaned object", (cluster) => {
   let controller: ControllerProcess;
 
   beforeAll(async () => {
@@ -51,7 +51,7 @@ spec: {parentRefs: [{name: web}, {kind: ListenerSet, name: more}]}
   const acceptedIn = async (resource: string, namespace: string) =>
     JSON.stringify((await cluster.get(resource, namespace))["status"] ?? {}).includes('"status":"True"');
 
-  test("tells nothing of a Gateway that was deleted", async () => {
+  test("has no status for a deleted Gateway", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply([gateway(namespace), set(namespace), route(namespace)].join("---"));
     for (const each of ["listenerset/more", "httproute/chat"]) {
@@ -67,7 +67,7 @@ spec: {parentRefs: [{name: web}, {kind: ListenerSet, name: more}]}
     }
   });
 
-  test("of a class that does not exist tells nothing of the one that it had", async () => {
+  test("of a class that does not exist has no status of its earlier class", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     await expect.poll(() => acceptedIn("gateway/web", namespace)).toBe(true);

@@ -1,9 +1,9 @@
-/** Objects of Gateways on which more than one has something to say: other Gateways, autoscalers, the API server itself. */
+/** Objects of Gateways that have several writers: other Gateways, autoscalers, the API server itself. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 
-describeCluster("provisioning of what is contested", (cluster) => {
+describeCluster("provisioning of contested objects", (cluster) => {
   let controller: ControllerProcess;
 
   beforeAll(async () => {
@@ -36,7 +36,7 @@ spec: {controllerName: gatewayproxy.dev/controller}`,
     readonly ports?: readonly number[];
   }
 
-  /** Shaped by the ConfigMap `shape`, where the test has one. */
+  /** With the parameters of the ConfigMap `shape`, if the test has one. */
   function gateway(namespace: string, { name = "web", className = "contested", ports = [80] }: GatewayFields = {}) {
     const listeners = ports.map((port) => `{name: port-${port}, protocol: HTTP, port: ${port}}`);
     return `
@@ -57,7 +57,7 @@ spec:
   const shaped = (namespace: string, data: Readonly<Record<string, string>>, fields?: GatewayFields) =>
     cluster.apply(`${shape(namespace, data)}\n---\n${gateway(namespace, fields)}`);
 
-  /** How often the controller has written an object that was there. */
+  /** The number of updates of an object by the controller. */
   const changes = (object: string) =>
     controller.log.filter((line) => line["object"] === object && line["msg"] === "changed").length;
 
@@ -69,7 +69,7 @@ spec:
     metadata: { labels: { "gateway.networking.k8s.io/gateway-name": name } },
   });
 
-  test("leaves objects to the Gateway that has them where another's have the same name, until it goes", async () => {
+  test("leaves objects to the Gateway that owns them if another's have the same name, until it is deleted", async () => {
     const namespace = await cluster.namespace();
     await shaped(namespace, {}, { name: "a-b" });
     await cluster.becomes("poddisruptionbudget/a-b-contested", namespace, {});
@@ -93,15 +93,15 @@ spec:
     expect(await cluster.get("deployment/a-b-contested", namespace)).toMatchObject(gatewayNameOf("a-b"));
     expect(changes(`Deployment ${namespace}/a-b-contested`)).toBe(0);
     await cluster.kubectl(["delete", "-n", namespace, "gateway/a-b"]);
-    // Garbage collection takes its time.
+    // Garbage collection takes time.
     await cluster.becomes("deployment/a-b-contested", namespace, gatewayNameOf("a"), 45_000);
   });
 
-  test("leaves the number of pods to an autoscaler, from the number that there is", async () => {
+  test("leaves the number of replicas to an autoscaler, starting from the current number", async () => {
     const namespace = await cluster.namespace();
     await shaped(namespace, { deployment: "spec: {replicas: 5}" });
     const before = await cluster.becomes("deployment/web-contested", namespace, { spec: { replicas: 5 } });
-    // The number stands in the parameters still.
+    // The parameters still have the number.
     const autoscaler = "spec: {minReplicas: 3, maxReplicas: 9}";
     await shaped(namespace, { deployment: "spec: {replicas: 5}", horizontalPodAutoscaler: autoscaler });
     await cluster.becomes("horizontalpodautoscaler/web-contested", namespace, {});
@@ -113,7 +113,7 @@ spec:
     expect(await cluster.get("deployment/web-contested", namespace)).toMatchObject({ spec: { replicas: 7 } });
   });
 
-  test("does not write again what the API server writes in its own way", async () => {
+  test("does not update objects that the API server normalizes", async () => {
     const namespace = await cluster.namespace();
     const container = "{name: proxy, resources: {requests: {cpu: 1000m, memory: 1024Mi}}}";
     await shaped(namespace, { deployment: `spec: {template: {spec: {containers: [${container}]}}}` });
@@ -125,13 +125,13 @@ spec:
     expect(changes(`Deployment ${namespace}/web-contested`)).toBe(0);
   });
 
-  test("gives up for a while on an object that somebody else changes as often as it is put right", async () => {
+  test("pauses updates of an object that another writer changes each time", async () => {
     const namespace = await cluster.namespace();
     await shaped(namespace, {});
     await cluster.becomes("poddisruptionbudget/web-contested", namespace, {});
     const object = `Deployment ${namespace}/web-contested`;
     for (let attempt = 1; attempt <= 8; attempt++) {
-      const theirs = `somebody/elses:${attempt}`;
+      const theirs = `example.test/other:${attempt}`;
       await cluster.kubectl(["set", "image", "-n", namespace, "deployment/web-contested", `proxy=${theirs}`]);
       await eventually(
         () => Promise.resolve(changes(object)),

@@ -1,4 +1,4 @@
-/** What the controller makes for a Gateway, on a real API server with its real garbage collector. */
+/** The objects that the controller creates for a Gateway, on a real API server with its garbage collector. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
@@ -54,9 +54,9 @@ ${infrastructure}
       Boolean,
     );
 
-  test("gives a Gateway pods of its own, which may do nothing that they need not do", async () => {
+  test("gives a Gateway its own pods, with only the permissions that they need", async () => {
     const namespace = await cluster.namespace();
-    // The API server itself judges whether pods keep to the standard.
+    // The API server itself validates the pods against the standard.
     await cluster.kubectl(["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
     await cluster.apply(gateway(namespace));
     const deployment = await exists("deployment/web-provisioned", namespace);
@@ -85,7 +85,7 @@ ${infrastructure}
     await exists("serviceaccount/web-provisioned", namespace);
   });
 
-  test("opens the ports of the listeners, and follows them", async () => {
+  test("opens the ports of the listeners, and follows their changes", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     await cluster.becomes("service/web-provisioned", namespace, {
@@ -96,7 +96,7 @@ ${infrastructure}
     await cluster.becomes("service/web-provisioned", namespace, { spec: { ports: [{ port: 80 }, { port: 8080 }] } });
   });
 
-  test("is programmed when a proxy is ready, and says until then that none is", async () => {
+  test("is programmed once a proxy is ready, and reports until then that none is", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     const waiting = await cluster.becomes("gateway/web", namespace, {
@@ -109,7 +109,7 @@ ${infrastructure}
         listeners: [{ name: "http", attachedRoutes: 0 }],
       },
     });
-    // There is no node here: a slice by hand stands for a pod that is ready.
+    // There is no node here: a manual slice represents a ready pod.
     await cluster.apply(`
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -128,11 +128,18 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     expect(transitionOf(programmed, "Accepted")).toBe(transitionOf(waiting, "Accepted"));
   });
 
-  test("repairs what somebody changes, and makes anew what somebody deletes", async () => {
+  test("restores objects that another writer changes or deletes", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     const before = await exists("deployment/web-provisioned", namespace);
-    await cluster.kubectl(["set", "image", "-n", namespace, "deployment/web-provisioned", "proxy=somebody/elses:1"]);
+    await cluster.kubectl([
+      "set",
+      "image",
+      "-n",
+      namespace,
+      "deployment/web-provisioned",
+      "proxy=example.test/other:1",
+    ]);
     await cluster.becomes("deployment/web-provisioned", namespace, {
       spec: { template: { spec: { containers: [{ image: "test/proxy:1" }] } } },
     });
@@ -145,7 +152,7 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     await exists("service/web-provisioned", namespace);
   });
 
-  test("lets go with the Gateway what was made for it", async () => {
+  test("deletes the objects with their Gateway", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(gateway(namespace));
     await exists("deployment/web-provisioned", namespace);
@@ -187,14 +194,14 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
     const namespace = await cluster.namespace();
     const named = "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}";
     await cluster.apply(gateway(namespace, named));
-    const refused = {
+    const rejected = {
       status: {
         conditions: expect.arrayContaining([
           expect.objectContaining({ type: "Accepted", status: "False", reason: "InvalidParameters" }),
         ]) as unknown,
       },
     };
-    await cluster.becomes("gateway/web", namespace, refused);
+    await cluster.becomes("gateway/web", namespace, rejected);
     await cluster.apply(`
 apiVersion: v1
 kind: ConfigMap
@@ -218,12 +225,12 @@ data:
       spec: { template: { spec: { containers: [container] } } },
     });
     await cluster.kubectl(["patch", "-n", namespace, "configmap/shape", "-p", '{"data":{"service":"- no map"}}']);
-    await cluster.becomes("gateway/web", namespace, refused);
-    // What serves goes on serving.
+    await cluster.becomes("gateway/web", namespace, rejected);
+    // The served objects stay.
     await exists("service/web-provisioned", namespace);
   });
 
-  test("touches nothing that it did not make", async () => {
+  test("changes no object that it did not create", async () => {
     const namespace = await cluster.namespace();
     await cluster.apply(`
 apiVersion: v1

@@ -1,6 +1,6 @@
 /**
- * The proxy as a process, on a control plane of its own that it must survive. Its endpoints are at 10.77.0.1, since the
- * API takes no loopback address for an endpoint; whoever runs this must be able to add that to `lo` (root).
+ * The proxy as a process, on its own control plane, whose loss it must survive. Its endpoints are at 10.77.0.1, since
+ * the API accepts no loopback address for an endpoint; the user must be able to add that address to `lo` (root).
  */
 import { execFileSync } from "node:child_process";
 import { createServer, get as httpGet } from "node:http";
@@ -16,13 +16,13 @@ import { applyDefinitions } from "./support/global-setup.ts";
 const endpoint = "10.77.0.1";
 const isRoot = process.getuid?.() === 0;
 
-describeCluster("a proxy with a cluster of its own", () => {
-  // Named at the end of the run like a program that is missing.
+describeCluster("a proxy with its own cluster", () => {
+  // Listed at the end of the run like a missing program.
   describe("on a machine whose addresses may be added to", {
     skip: !isRoot,
     meta: { missingPrograms: isRoot ? [] : ["root"] },
   }, () => {
-    test("serves a Gateway of a cluster through changes, rotations and the cluster's absence", {
+    test("serves a Gateway of a cluster through changes, rotations and the loss of the cluster", {
       timeout: 180_000,
     }, async () => {
       const plane = await startControlPlane();
@@ -51,14 +51,14 @@ describeCluster("a proxy with a cluster of its own", () => {
       expect(errorsOf(proxy)).toEqual([]);
     });
 
-    test("waits for a Gateway that does not exist, and is not ready meanwhile", {
+    test("waits for a Gateway that does not exist, and is not ready until then", {
       timeout: 120_000,
     }, async () => {
       const plane = await startControlPlane();
       onTestFinished(() => plane.stop());
       const [http, https] = [await freePort(), await freePort()];
       const proxy = await spawnClusterProxy(plane.kubeconfig, "default/web", ["--workers", "1"]);
-      // Its cluster does not even know the kinds.
+      // Its cluster does not have the CRDs.
       await proxy.logged(({ problem }) => String(problem).includes("the API server does not know the kind Gateway"));
       expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(503);
       await applyDefinitions(plane.kubeconfig);
@@ -142,13 +142,13 @@ async function openBackend(): Promise<number> {
     server.close();
     server.closeAllConnections();
   });
-  return (server.address() as AddressInfo).port; // a TCP server that listens has one
+  return (server.address() as AddressInfo).port; // a listening TCP server has one
 }
 
 async function statusOf(port: number, scheme: "http" | "https" = "http"): Promise<number> {
   const get = scheme === "http" ? httpGet : httpsGet;
   return await new Promise((resolve, reject) => {
-    // A connection of its own each time: one that is kept would tell nothing of the certificate in force.
+    // A new connection each time: the certificate of an open one may be older.
     const options = { host: "127.0.0.1", port, agent: false, rejectUnauthorized: false };
     get(options, (response) => {
       response.resume();
@@ -157,7 +157,7 @@ async function statusOf(port: number, scheme: "http" | "https" = "http"): Promis
   });
 }
 
-/** Common name of the certificate that is shown there. */
+/** The common name of the certificate at the port. */
 async function commonNameAt(port: number): Promise<string> {
   return await new Promise((resolve, reject) => {
     const socket = connect({ host: "127.0.0.1", port, servername: "localhost", rejectUnauthorized: false });
@@ -173,7 +173,7 @@ async function expectWithin(timeoutMs: number, holds: () => Promise<boolean>): P
   await eventually(holds, (isSo) => isSo, timeoutMs);
 }
 
-/** What was logged as an error. */
+/** The lines that were logged as errors. */
 function errorsOf({ log }: ProxyProcess): readonly unknown[] {
   return log.filter(({ level }) => level === "error");
 }

@@ -1,4 +1,6 @@
-/** Every status that a policy or a route can get, on a real API server, and that what is told as enforced is. */
+/**
+ * Every status of a policy or a route, on a real API server, and that a limit that is reported as enforced is enforced.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -23,7 +25,7 @@ describeCluster("statuses", (cluster) => {
       response.setHeader("content-type", "application/json").end(JSON.stringify({ usage }));
     });
     await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
-    // A TCP server that listens has such an address.
+    // A listening TCP server has such an address.
     const { port: backendPort } = backend.address() as AddressInfo;
     port = await freePort();
     await cluster.apply(`
@@ -61,7 +63,7 @@ spec: {controllerName: ${controllerName}}
     await cluster.deleteClass("matrix");
   });
 
-  test("there are 40 of them, and each that is attached is proven by a request", () => {
+  test("there are 40 policies, and a request proves each attached one", () => {
     expect(scenarios).toHaveLength(40);
     expect(new Set(scenarios.map(({ name }) => name)).size).toBe(40);
     const unproven = scenarios.flatMap(({ name, expected }) =>
@@ -69,7 +71,7 @@ spec: {controllerName: ${controllerName}}
         ? [name]
         : [],
     );
-    // It counts and refuses nothing.
+    // It counts and denies nothing.
     expect(unproven).toEqual(["shadow"]);
   });
 
@@ -112,7 +114,7 @@ spec: {controllerName: ${controllerName}}
     });
   });
 
-  test("entries of other controllers stay as they are, and ours beside them", async () => {
+  test("entries of other controllers stay unchanged beside ours", async () => {
     const theirs = {
       parentRef: { group: "gateway.networking.k8s.io", kind: "Gateway", name: "foreign" },
       controllerName: "example.test/other",
@@ -155,7 +157,7 @@ spec: {controllerName: ${controllerName}}
     );
   });
 
-  test("a route that an equal one shadows says so, wholly or in part, and so does a policy on it", async () => {
+  test("a route that conflicts with an equal one reports it, wholly or in part, and so does a policy on it", async () => {
     const route = (name: string, ...paths: readonly string[]): string => `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -179,16 +181,16 @@ spec:
   traffic: {rateLimit: {local: [{requests: 1, unit: Minutes}]}}
 `);
     // The API server writes times in whole seconds, so that routes of one command may be equally old.
-    const ofOurs = async (name: string, type: string): Promise<Condition | undefined> => {
+    const conditionOf = async (name: string, type: string): Promise<Condition | undefined> => {
       const [entry] = await entriesOf(cluster, `httproute/${name}`, namespace, "parents");
       return entry?.conditions.find((each) => each.type === type);
     };
     const wholly = await eventually(
-      () => ofOurs("conflict-b", "Shadowed"),
+      () => conditionOf("conflict-b", "Shadowed"),
       (found) => found !== undefined,
     );
     const partly = await eventually(
-      () => ofOurs("conflict-c", "PartiallyShadowed"),
+      () => conditionOf("conflict-c", "PartiallyShadowed"),
       (found) => found !== undefined,
     );
     for (const condition of [wholly, partly]) {
@@ -197,9 +199,9 @@ spec:
       expect(condition?.message).toContain(`HTTPRoute ${namespace}/conflict-a`);
     }
     for (const name of ["conflict-a", "conflict-b", "conflict-c"]) {
-      expect(await ofOurs(name, "Accepted")).toMatchObject({ status: "True", reason: "Accepted" });
+      expect(await conditionOf(name, "Accepted")).toMatchObject({ status: "True", reason: "Accepted" });
     }
-    expect(await ofOurs("conflict-a", "Shadowed")).toBeUndefined();
+    expect(await conditionOf("conflict-a", "Shadowed")).toBeUndefined();
     const attached = await eventually(
       () => entriesOf(cluster, "proxypolicy/on-conflict", namespace, "ancestors"),
       (found) => found.length === 2,
@@ -212,17 +214,17 @@ spec:
     });
   });
 
-  test("a policy that only the parser can refuse is told to be refused, with the reason", async () => {
+  test("a policy that only the parser rejects is reported as rejected, with the reason", async () => {
     await cluster.apply(`
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: ProxyPolicy
-metadata: {name: refused, namespace: ${namespace}}
+metadata: {name: rejected, namespace: ${namespace}}
 spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: plain}]
   traffic: {rateLimit: {local: [{requests: 1, unit: Minutes, key: "request.nothing("}]}}
 `);
     const [entry] = await eventually(
-      () => entriesOf(cluster, "proxypolicy/refused", namespace, "ancestors"),
+      () => entriesOf(cluster, "proxypolicy/rejected", namespace, "ancestors"),
       (found) => found.length > 0,
     );
     expect(entry?.conditions).toMatchObject([
@@ -231,7 +233,7 @@ spec:
     ]);
   });
 
-  test("a route that only the parser can refuse is refused, or served without the rule that is", async () => {
+  test("a route that only the parser rejects is not accepted, or served without the rejected rule", async () => {
     const lookahead = 'matches: [{path: {type: RegularExpression, value: "/(?=x)"}}]';
     const route = (name: string, rules: string) => `
 apiVersion: gateway.networking.k8s.io/v1
@@ -244,7 +246,7 @@ spec:
     await cluster.apply(`${route("no-rule", `{${lookahead}}`)}${route("one-rule", `{${lookahead}}, {}`)}
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: ProxyPolicy
-metadata: {name: on-refused-route, namespace: ${namespace}}
+metadata: {name: on-rejected-route, namespace: ${namespace}}
 spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: no-rule}]
   traffic: {rateLimit: {local: [{requests: 1, unit: Minutes}]}}
@@ -265,22 +267,22 @@ spec:
     ]);
     const isPending = (entries: readonly Entry[]) =>
       entries.some((entry) => outcomeOf(entry, "Attached") === "False Pending");
-    await eventually(() => entriesOf(cluster, "proxypolicy/on-refused-route", namespace, "ancestors"), isPending);
+    await eventually(() => entriesOf(cluster, "proxypolicy/on-rejected-route", namespace, "ancestors"), isPending);
   });
 
-  test("a Gateway that only the parser can refuse is not accepted, with the reason", async () => {
+  test("a Gateway that only the parser rejects is not accepted, with the reason", async () => {
     const address = "{type: example.test/name, value: same}";
     await cluster.apply(`
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
-metadata: {name: refused, namespace: ${namespace}}
+metadata: {name: rejected, namespace: ${namespace}}
 spec:
   gatewayClassName: matrix
   addresses: [${address}, ${address}]
   listeners: [{name: http, port: 80, protocol: HTTP}]
 `);
     const { status } = await eventually(
-      () => cluster.get("gateway/refused", namespace),
+      () => cluster.get("gateway/rejected", namespace),
       (gateway) => JSON.stringify(gateway["status"] ?? "").includes("named twice"),
     );
     expect(status).toMatchObject({
@@ -297,9 +299,9 @@ spec:
     ["shadow", "HTTPRoute/shadow", "1 request/Minute (shadow)", "True", "True"],
     ["missing-route", "HTTPRoute/nowhere", "1 request/Minute", "True", "False"],
     ["one-of-two-targets", "HTTPRoute/one-of-two, HTTPRoute/nowhere", "1 request/Minute", "True", "1/2"],
-    // Nothing but its targets can be read of it.
-    ["refused", "HTTPRoute/plain", "", "False", "False"],
-  ])("kubectl shows of %s what it names, what it admits and what became of it", async (name, ...expected) => {
+    // Only its targets can be read.
+    ["rejected", "HTTPRoute/plain", "", "False", "False"],
+  ])("kubectl shows the targets, the limits and the conditions of %s", async (name, ...expected) => {
     const table = await eventually(
       () => cluster.kubectl(["get", "ppol", name, "-n", namespace]),
       (text) => text.includes(expected[0]),
@@ -314,7 +316,7 @@ spec:
     expect(values.at(-1)).toMatch(/^\d+[smh]/);
   });
 
-  test("a Backend is accepted once the Secret that it names is there", async () => {
+  test("a Backend is accepted once its Secret exists", async () => {
     await cluster.apply(`
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
@@ -331,13 +333,13 @@ spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: llm-key}}}}
     await accepted("True");
   });
 
-  test("nothing is written while nothing changes", async () => {
+  test("no status is written without a change", async () => {
     const writes = async () => {
       const text = await (await fetch(controller?.metrics ?? "")).text();
       return Number(/status_writes_total\{outcome="written"\} (\d+)/.exec(text)?.[1]);
     };
     const before = await writes();
-    // A change that concerns no status makes the controller plan everything anew.
+    // A change without effect on a status makes the controller plan everything again.
     await cluster.kubectl(["label", "namespace", namespace, "touched=yes", "--overwrite"]);
     await cluster.kubectl(["annotate", "gateway/web", "-n", namespace, "touched=yes", "--overwrite"]);
     await new Promise((resolve) => setTimeout(resolve, 1_500));
@@ -360,7 +362,7 @@ interface Condition {
   readonly lastTransitionTime: string;
 }
 
-/** Our entries in a status. */
+/** The entries of this controller in a status. */
 async function entriesOf(
   cluster: Cluster,
   resource: string,
@@ -378,7 +380,7 @@ function outcomeOf({ conditions }: Entry, type: string): Outcome | undefined {
   return `${condition.status === "True" ? "True" : "False"} ${condition.reason}`;
 }
 
-/** A limit that is told as attached refuses the second request; where there is none, none is refused. */
+/** Under a limit that is reported as attached, the second request is denied; without one, none is. */
 async function expectTraffic(port: number, { limited = [], free = [] }: PolicyOutcome): Promise<void> {
   for (const { host, path } of limited) {
     const statuses = [await getStatus(port, host, path), await getStatus(port, host, path)];

@@ -1,6 +1,6 @@
 /**
- * What a tenant can do to others through the controller: a user who may write Gateways, routes and ConfigMaps in one
- * namespace, and nothing else, against a controller with the permissions of `deploy/rbac/controller.yaml`.
+ * The effects of a tenant on others through the controller: a user with write access to Gateways, routes and ConfigMaps
+ * in one namespace only, against a controller with the permissions of `deploy/rbac/controller.yaml`.
  */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -13,8 +13,8 @@ import { applyDefinitions } from "./support/global-setup.ts";
 const system = "gateway-proxy-system";
 const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
 
-/** A permission that is withdrawn must be gone after this time. */
-const withdrawalMs = 2_000;
+/** A permission without a grant must be removed after this time. */
+const removalMs = 2_000;
 
 describeCluster("a tenant", () => {
   let plane: ControlPlane;
@@ -39,7 +39,7 @@ describeCluster("a tenant", () => {
     await plane.stop();
   });
 
-  /** As the tenant of a namespace, who may do there what an application developer does. */
+  /** As the tenant of a namespace, with the permissions of an application developer there. */
   async function applyAs(tenant: string, manifests: string): Promise<void> {
     await plane.kubectl(["apply", "--server-side", "--as", tenant, "-n", tenant, "-f", "-"], manifests);
   }
@@ -53,7 +53,7 @@ describeCluster("a tenant", () => {
     return plane.kubectl(asked).then(
       (response) => response.trim() === "yes",
       (error: unknown) => {
-        // kubectl answers "no" with a failure.
+        // kubectl responds "no" with a failure.
         if (String(error).includes("no")) return false;
         throw error;
       },
@@ -73,7 +73,7 @@ describeCluster("a tenant", () => {
     },
   });
 
-  test("gets no right to another's Secret by naming a Backend, as a backend or as a mirror", async () => {
+  test("gets no permission for another's Secret by a reference to a Backend, as a backend or as a mirror", async () => {
     const mirror = `
     - filters: [{type: RequestMirror, requestMirror: {backendRef: ${victimsBackend}}}]
       matches: [{path: {value: /mirror}}]`;
@@ -99,7 +99,7 @@ describeCluster("a tenant", () => {
     ).toBe("");
   });
 
-  test("gets another's Gateway no right by a route that it does not accept", async () => {
+  test("gets no permission for another's Gateway by a route that it does not accept", async () => {
     await applyAs("attacker", own + route("push", "{name: gw, namespace: victim}", `{backendRefs: [${ownBackend}]}`));
     await applyAs("victim", gateway("gw"));
     await cluster.becomes("httproute/push", "attacker", {
@@ -117,7 +117,7 @@ describeCluster("a tenant", () => {
     expect(await mayRead("victim/gw", "attacker/key")).toBe(false);
   });
 
-  test("has what a grant permits, and no longer than the grant is there", async () => {
+  test("has the permissions of a grant, until the grant is deleted", async () => {
     await applyAs(
       "attacker",
       gateway("granted") + route("granted", "{name: granted}", `{backendRefs: [${victimsBackend}]}`),
@@ -130,24 +130,24 @@ describeCluster("a tenant", () => {
     await eventually(
       () => mayRead("attacker/granted", "victim/openai-key"),
       (may) => !may,
-      withdrawalMs,
+      removalMs,
     );
   });
 
   test.each([
-    ["that nothing serves any more without it", ""],
+    ["that is then no longer served", ""],
     [
-      "of a Gateway that is refused meanwhile",
+      "of a Gateway that has been rejected",
       "infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: nowhere}}",
     ],
-  ])("loses the right to a certificate with the grant, also %s", async (_, refusal) => {
-    const name = refusal === "" ? "plain" : "refused";
+  ])("loses the permission for a certificate with the grant, also %s", async (_, invalidFields) => {
+    const name = invalidFields === "" ? "plain" : "rejected";
     const listener = `{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: certificate, namespace: victim}]}}`;
     await applyAs("victim", grant("Gateway", "", "Secret"));
     await applyAs("attacker", gateway(name, listener));
     await eventually(() => mayRead(`attacker/${name}`, "victim/certificate"), Boolean);
-    if (refusal !== "") {
-      await applyAs("attacker", gateway(name, listener, refusal));
+    if (invalidFields !== "") {
+      await applyAs("attacker", gateway(name, listener, invalidFields));
       await cluster.becomes(`gateway/${name}`, "attacker", {
         status: {
           conditions: expect.arrayContaining([
@@ -161,7 +161,7 @@ describeCluster("a tenant", () => {
     await eventually(
       () => mayRead(`attacker/${name}`, "victim/certificate"),
       (may) => !may,
-      withdrawalMs,
+      removalMs,
     );
   });
 
@@ -179,17 +179,17 @@ describeCluster("a tenant", () => {
   });
 
   test.each([
-    ["of an alias of nothing", "spec: *nothing", /line 1, column 7/],
-    ["of an alias bomb", bomb(), /alias/],
-    ["that is nested for ever", "spec: &a {b: *a}", /nested/],
-    ["that is nested deeply", `spec: ${"[".repeat(10_000)}`, /deployment/],
-    ["that is large", `# ${"x".repeat(20_000)}`, /characters; a Gateway accepts at most 16384/],
+    ["with an undefined alias", "spec: *nothing", /line 1, column 7/],
+    ["with an alias bomb", bomb(), /alias/],
+    ["with endless nesting", "spec: &a {b: *a}", /nested/],
+    ["with deep nesting", `spec: ${"[".repeat(10_000)}`, /deployment/],
+    ["that are large", `# ${"x".repeat(20_000)}`, /characters; a Gateway accepts at most 16384/],
     [
-      "of thousands of keys",
+      "with thousands of keys",
       Array.from({ length: 2_000 }, (_, index) => `k${index}:\n`).join(""),
       /more than 2000 YAML tokens/,
     ],
-  ])("harms nobody by parameters %s", async (_, deployment, message) => {
+  ])("affects no one else by parameters %s", async (_, deployment, message) => {
     const name = `odd${deployment.length}`;
     await applyAs("attacker", shape(deployment) + gateway(name, http, shaped));
     await cluster.becomes(`gateway/${name}`, "attacker", invalidParameters(message));
@@ -198,7 +198,7 @@ describeCluster("a tenant", () => {
     expect(controller.log.filter(({ msg }) => String(msg).includes("cannot reconcile"))).toEqual([]);
   });
 
-  test("makes no pods of his own by parameters, nor any that are not restricted", async () => {
+  test("creates no other pods by parameters, and none that violate the standard", async () => {
     const own =
       "spec: {template: {spec: {containers: [{name: proxy, image: evil/image, command: [sh]}], hostNetwork: true}}}";
     await applyAs("attacker", shape(own) + gateway("pods", http, shaped));
@@ -208,7 +208,7 @@ describeCluster("a tenant", () => {
       invalidParameters(/hostNetwork.*accepted are.*in the parameters of the GatewayClass/),
     );
     expect(await plane.kubectl(["get", "deployments", "-n", "attacker", "-o", "name"])).not.toContain("/pods-");
-    // The API server itself judges whether pods keep to the standard: it makes none that do not.
+    // The API server itself validates the pods against the standard, and rejects those that violate it.
     await plane.kubectl(["label", "namespace", "attacker", "pod-security.kubernetes.io/enforce=restricted"]);
     const allowed = `spec: {replicas: 1, template: {spec: {nodeSelector: {zone: a}, tolerations: [{operator: Exists}],
       containers: [{name: proxy, resources: {limits: {memory: 2Gi}}}]}}}`;
@@ -285,7 +285,10 @@ spec:
 ---`;
 }
 
-/** A tenant may do in his namespace what the Gateway API leaves to application developers, and touch no pods or roles. */
+/**
+ * A tenant may do in the own namespace what the Gateway API leaves to application developers, and may not access pods
+ * or roles.
+ */
 const tenant = (name: string) => `
 apiVersion: v1
 kind: Namespace

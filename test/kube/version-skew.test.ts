@@ -1,7 +1,7 @@
 /**
- * Objects that the API server takes and the parser refuses, as under definitions of another version: here those of our
- * kinds and the Gateway API's with any `spec` at all. Each must say so, to a controller that has seen a sound version of
- * it and to one that has not, and nothing that stands for it may go.
+ * Objects that the API server accepts and the parser rejects, as under CRDs of another version: here those of this
+ * project and of the Gateway API with any `spec` at all. The status of each must report it, for a controller that has
+ * read a valid version of it and for one that has not, and no object that was created for it may be deleted.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
@@ -11,67 +11,67 @@ import { applyDefinitions } from "./support/global-setup.ts";
 
 const group = "gateway.networking.k8s.io";
 
-interface Refused {
+interface RejectedKind {
   readonly kind: string;
   readonly resource: string;
-  /** A sound `spec`, and a field of it that is refused. */
+  /** A valid `spec`, and a field that the parser rejects. */
   readonly spec: string;
-  readonly fault: object;
-  readonly says: readonly [reason: string, message: string];
+  readonly invalidFields: object;
+  readonly expected: readonly [reason: string, message: string];
 }
 
 const listeners = "[{name: http, port: 80, protocol: HTTP}]";
 const limits = "{rateLimit: {local: [{requests: 1, unit: Minutes}]}}";
 
-const refused: readonly Refused[] = [
+const rejectedKinds: readonly RejectedKind[] = [
   {
     kind: "GatewayClass",
     resource: "gatewayclass",
     spec: "{controllerName: gatewayproxy.dev/controller}",
-    fault: { description: 7 },
-    says: ["InvalidParameters", "spec.description"],
+    invalidFields: { description: 7 },
+    expected: ["InvalidParameters", "spec.description"],
   },
   {
     kind: "Gateway",
     resource: "gateway",
-    spec: `{gatewayClassName: sound, listeners: ${listeners}}`,
-    fault: { addresses: "everywhere" },
-    says: ["Invalid", "spec.addresses"],
+    spec: `{gatewayClassName: valid, listeners: ${listeners}}`,
+    invalidFields: { addresses: "everywhere" },
+    expected: ["Invalid", "spec.addresses"],
   },
   {
     kind: "ListenerSet",
     resource: "listenerset",
-    spec: "{parentRef: {name: sound}, listeners: [{name: more, port: 81, protocol: HTTP}]}",
-    fault: { listeners: "many" },
-    says: ["Invalid", "spec.listeners"],
+    spec: "{parentRef: {name: valid}, listeners: [{name: more, port: 81, protocol: HTTP}]}",
+    invalidFields: { listeners: "many" },
+    expected: ["Invalid", "spec.listeners"],
   },
   {
     kind: "HTTPRoute",
     resource: "httproute",
-    spec: "{parentRefs: [{name: sound}]}",
-    fault: { rules: "none" },
-    says: ["UnsupportedValue", "spec.rules"],
+    spec: "{parentRefs: [{name: valid}]}",
+    invalidFields: { rules: "none" },
+    expected: ["UnsupportedValue", "spec.rules"],
   },
   {
     kind: "BackendTLSPolicy",
     resource: "backendtlspolicy",
     spec: '{targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: api.test, wellKnownCACertificates: System}}',
-    fault: { validation: "lax" },
-    says: ["Invalid", "spec.validation"],
+    invalidFields: { validation: "lax" },
+    expected: ["Invalid", "spec.validation"],
   },
   {
     kind: "ProxyPolicy",
     resource: "proxypolicy",
-    spec: `{targetRefs: [{group: ${group}, kind: HTTPRoute, name: sound}], traffic: ${limits}}`,
-    fault: { traffic: "less" },
-    says: ["Invalid", "spec.traffic"],
+    spec: `{targetRefs: [{group: ${group}, kind: HTTPRoute, name: valid}], traffic: ${limits}}`,
+    invalidFields: { traffic: "less" },
+    expected: ["Invalid", "spec.traffic"],
   },
   {
     kind: "Backend",
     resource: "backend",
     spec: "{static: {host: api.test, port: 80}}",
-    fault: { static: "somewhere" },
-    says: ["Invalid", "spec.static"],
+    invalidFields: { static: "somewhere" },
+    expected: ["Invalid", "spec.static"],
   },
 ];
 
@@ -87,17 +87,17 @@ spec: ${spec}
 ---`;
 }
 
-/** Of what is never refused: a Gateway with a route to a Service, and what belongs to a refused object. */
-const sound = [
-  manifest("GatewayClass", "sound", "{controllerName: gatewayproxy.dev/controller}"),
+/** Objects that are never rejected: a Gateway with a route to a Service, and objects that refer to rejected ones. */
+const valid = [
+  manifest("GatewayClass", "valid", "{controllerName: gatewayproxy.dev/controller}"),
   manifest(
     "Gateway",
-    "sound",
-    `{gatewayClassName: sound, listeners: ${listeners}, allowedListeners: {namespaces: {from: Same}}}`,
+    "valid",
+    `{gatewayClassName: valid, listeners: ${listeners}, allowedListeners: {namespaces: {from: Same}}}`,
   ),
-  manifest("HTTPRoute", "sound", "{parentRefs: [{name: sound}], rules: [{backendRefs: [{name: api, port: 443}]}]}"),
-  manifest("Gateway", "of-refused-class", `{gatewayClassName: refused, listeners: ${listeners}}`),
-  manifest("HTTPRoute", "of-refused-gateway", "{parentRefs: [{name: refused}]}"),
+  manifest("HTTPRoute", "valid", "{parentRefs: [{name: valid}], rules: [{backendRefs: [{name: api, port: 443}]}]}"),
+  manifest("Gateway", "of-rejected-class", `{gatewayClassName: rejected, listeners: ${listeners}}`),
+  manifest("HTTPRoute", "of-rejected-gateway", "{parentRefs: [{name: rejected}]}"),
   "\napiVersion: v1\nkind: Service\nmetadata: {name: api, namespace: tenant}\nspec: {ports: [{port: 443}]}\n",
 ].join("");
 
@@ -106,23 +106,25 @@ describeCluster("under definitions of another version", () => {
   let cluster: Cluster;
   let controller: ControllerProcess;
   const start = () => startController({ kubeconfig: plane.kubeconfig, namespace: "tenant" });
-  const namespaceOf = ({ kind }: Refused) => (kind === "GatewayClass" ? undefined : "tenant");
-  const acceptedOf = (each: Refused, accepts: (condition: Accepted | undefined) => boolean) =>
-    eventually(async () => accepted(await cluster.get(`${each.resource}/refused`, namespaceOf(each))), accepts);
+  const namespaceOf = ({ kind }: RejectedKind) => (kind === "GatewayClass" ? undefined : "tenant");
+  const acceptedOf = (each: RejectedKind, accepts: (condition: Accepted | undefined) => boolean) =>
+    eventually(async () => accepted(await cluster.get(`${each.resource}/rejected`, namespaceOf(each))), accepts);
 
   beforeAll(async () => {
     plane = await startControlPlane();
     cluster = clusterOf(plane.kubeconfig);
     await applyDefinitions(plane.kubeconfig);
-    await takeAnySpec(cluster);
+    await allowAnySpec(cluster);
     await cluster.kubectl(["create", "namespace", "tenant"]);
-    await cluster.apply(sound + "---" + refused.map(({ kind, spec }) => manifest(kind, "refused", spec)).join(""));
+    await cluster.apply(
+      valid + "---" + rejectedKinds.map(({ kind, spec }) => manifest(kind, "rejected", spec)).join(""),
+    );
     controller = await start();
-    for (const each of refused) await acceptedOf(each, (condition) => condition?.status === "True");
-    for (const each of refused) {
+    for (const each of rejectedKinds) await acceptedOf(each, (condition) => condition?.status === "True");
+    for (const each of rejectedKinds) {
       const home = each.kind === "GatewayClass" ? [] : ["-n", "tenant"];
-      const patch = JSON.stringify({ spec: each.fault });
-      await cluster.kubectl(["patch", `${each.resource}/refused`, ...home, "--type=merge", "-p", patch]);
+      const patch = JSON.stringify({ spec: each.invalidFields });
+      await cluster.kubectl(["patch", `${each.resource}/rejected`, ...home, "--type=merge", "-p", patch]);
     }
   });
 
@@ -131,14 +133,14 @@ describeCluster("under definitions of another version", () => {
     await plane.stop();
   });
 
-  describe.each(["that has seen its sound version", "that has not"])("a controller %s", (which) => {
+  describe.each(["that has read its valid version", "that has not"])("a controller %s", (which) => {
     let deployments: string;
     beforeAll(async () => {
       deployments = await deploymentsOf(cluster);
-      if (which === "that has seen its sound version") return;
+      if (which === "that has read its valid version") return;
       await controller.stop();
       controller = await start();
-      // Its last word on all of them.
+      // Its last statuses are written.
       await eventually(
         () => fetch(controller.metrics).then((response) => response.text()),
         (text) => text.includes("gateway_proxy_controller_leader 1"),
@@ -146,15 +148,15 @@ describeCluster("under definitions of another version", () => {
       await new Promise((resolve) => setTimeout(resolve, 3_000));
     });
 
-    test.each(refused)("says that a $kind is refused, and why", async (each) => {
-      const [reason, message] = each.says;
+    test.each(rejectedKinds)("reports that a $kind is rejected, and why", async (each) => {
+      const [reason, message] = each.expected;
       const condition = await acceptedOf(each, (found) => found?.status === "False");
       expect(condition).toMatchObject({ reason, observedGeneration: 2 });
       expect(condition?.message).toContain(message);
     });
 
-    test("leaves no route of a refused Gateway without a word", async () => {
-      const route = await cluster.get("httproute/of-refused-gateway", "tenant");
+    test("reports the status of a route of a rejected Gateway", async () => {
+      const route = await cluster.get("httproute/of-rejected-gateway", "tenant");
       const condition =
         which === "that has not"
           ? { status: "False", reason: "NoMatchingParent", message: "the Gateway is not accepted" }
@@ -162,7 +164,7 @@ describeCluster("under definitions of another version", () => {
       expect(accepted(route)).toMatchObject(condition);
     });
 
-    test("leaves the proxies of refused Gateways, and of those of a refused class, as they are", async () => {
+    test("does not change the proxies of rejected Gateways, and of Gateways of a rejected class", async () => {
       expect(deployments.split("\n")).toHaveLength(3);
       expect(await deploymentsOf(cluster)).toBe(deployments);
     });
@@ -176,28 +178,28 @@ interface Accepted {
   readonly observedGeneration?: number;
 }
 
-interface Judged {
+interface StatusFields {
   readonly conditions?: readonly (Accepted & { readonly type: string })[];
 }
 
 /** The condition Accepted of an object, or of its first parent or ancestor. */
 function accepted({ status }: KubeObject): Accepted | undefined {
-  const all = (status ?? {}) as Judged & {
-    readonly parents?: readonly Judged[];
-    readonly ancestors?: readonly Judged[];
+  const all = (status ?? {}) as StatusFields & {
+    readonly parents?: readonly StatusFields[];
+    readonly ancestors?: readonly StatusFields[];
   };
   const { conditions } = (all.parents ?? all.ancestors)?.[0] ?? all;
   return conditions?.find(({ type }) => type === "Accepted");
 }
 
-/** Names and identities. */
+/** Names, UIDs and generations. */
 async function deploymentsOf(cluster: Cluster): Promise<string> {
   const each = 'jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.generation}{"\\n"}{end}';
   return (await cluster.kubectl(["get", "deployments", "-n", "tenant", "-o", each])).trim();
 }
 
-/** What a definition says of `spec` is forgotten. */
-async function takeAnySpec(cluster: Cluster): Promise<void> {
+/** Removes the schema of `spec` from every CRD. */
+async function allowAnySpec(cluster: Cluster): Promise<void> {
   const { items } = JSON.parse(await cluster.kubectl(["get", "crds", "-o", "json"])) as {
     readonly items: readonly {
       spec: { versions: { schema: { openAPIV3Schema: { properties: { spec: object } } } }[] };

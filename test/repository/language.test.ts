@@ -18,7 +18,6 @@ const pending: readonly string[] = [
   "test/e2e/",
   "test/examples/",
   "test/faults/",
-  "test/kube/",
 
   "test/repository/",
   "test/rig/",

@@ -1,9 +1,9 @@
-/** Kubeconfig files for ServiceAccounts, and what an audit log says that somebody did. */
+/** Kubeconfig files for ServiceAccounts, and their requests in an audit log. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ControlPlane } from "../../rig/control-plane.ts";
 
-/** Writes a kubeconfig by which a process is the ServiceAccount; the path of the file. */
+/** Writes a kubeconfig with which a process authenticates as the ServiceAccount; returns the path of the file. */
 export async function kubeconfigOf(plane: ControlPlane, namespace: string, account: string): Promise<string> {
   const token = await plane.kubectl(["create", "token", account, "-n", namespace]);
   const path = join(dirname(plane.kubeconfig), `${namespace}-${account}.kubeconfig`);
@@ -12,10 +12,10 @@ export async function kubeconfigOf(plane: ControlPlane, namespace: string, accou
   return path;
 }
 
-/** What a rule of RBAC permits, or a request asks for: `patch gateway.networking.k8s.io/gateways/status`. */
+/** A permission of an RBAC rule, or of a request: `patch gateway.networking.k8s.io/gateways/status`. */
 export type Permission = string;
 
-/** What a ServiceAccount has done, and what of it was forbidden. */
+/** The requests of a ServiceAccount, and the forbidden ones among them. */
 export function usedPermissions(
   plane: ControlPlane,
   namespace: string,
@@ -59,7 +59,7 @@ export interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** Everything that rules permit. */
+/** All permissions of the rules. */
 export function permissionsOf(rules: readonly Rule[]): ReadonlySet<Permission> {
   return new Set(
     rules.flatMap(({ apiGroups, resources, verbs }) =>

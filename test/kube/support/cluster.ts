@@ -1,6 +1,6 @@
 /**
- * What a test of `npm run test:kube` has of the cluster. Where the rig is not built such tests are skipped, counted and
- * named at the end of the run; under CI=true they fail.
+ * The cluster as a test of `npm run test:kube` uses it. Without a built rig such tests are skipped, counted and listed
+ * at the end of the run; under CI=true they fail.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,23 +9,23 @@ import { buildCommand, requireRigProgram } from "../../rig/binaries.ts";
 import { run } from "../../rig/daemon.ts";
 
 export interface Cluster {
-  /** Of an administrator. */
+  /** The kubeconfig of an administrator. */
   readonly kubeconfig: string;
   /** Resolves with standard output, rejects with standard error. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
   /** `kubectl apply --server-side` of a YAML text. */
   apply(manifests: string): Promise<void>;
-  /** One object as the API server has it: `get("gateway/web", "infra")`. */
+  /** One object of the API server: `get("gateway/web", "infra")`. */
   get(resource: string, namespace?: string): Promise<KubeObject>;
-  /** The same, once it matches `expected` as `toMatchObject` has it. */
+  /** The same, once it matches `expected` as by `toMatchObject`. */
   becomes(resource: string, namespace: string, expected: object, timeoutMs?: number): Promise<KubeObject>;
-  /** Deletes a GatewayClass whose controller has ended: Gateways of it may still hold it. */
+  /** Deletes a GatewayClass whose controller has ended: its finalizer may still be set. */
   deleteClass(name: string): Promise<void>;
-  /** A namespace with a name of its own, deleted when the test has ended. */
+  /** Creates a namespace with a unique name, which is deleted when the test has ended. */
   namespace(): Promise<string>;
 }
 
-/** An object of any kind, as far as tests look at all of them alike. */
+/** An object of any kind, with the fields that tests read of all kinds. */
 export interface KubeObject {
   readonly metadata: {
     readonly name: string;
@@ -39,7 +39,7 @@ export interface KubeObject {
   readonly [field: string]: unknown;
 }
 
-/** The cluster that a kubeconfig leads to. */
+/** The cluster of a kubeconfig. */
 export function clusterOf(kubeconfig: string): Cluster {
   const kubectl: Cluster["kubectl"] = (args, input) =>
     run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args], input);
@@ -93,7 +93,10 @@ export function describeCluster(title: string, body: (cluster: Cluster) => void)
   });
 }
 
-/** Resolves with the first value that `accepts`, asked four times a second; rejects with the last one seen. */
+/**
+ * Resolves with the first value that `accepts` returns true for, polled four times a second; rejects with the last
+ * value.
+ */
 export async function eventually<T>(
   read: () => Promise<T>,
   accepts: (value: T) => boolean,

@@ -1,4 +1,4 @@
-/** The controller as a process of its own against a cluster, on free ports; stopped when the test or the suite ends. */
+/** The controller as a process against a cluster, on free ports; stopped when the test or the suite ends. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -13,19 +13,19 @@ export interface ControllerProcess {
   readonly metrics: string;
   /** Lines of its log so far. */
   readonly log: readonly Readonly<Record<string, unknown>>[];
-  /** Ends it; TERM gives the lead to another replica, KILL does not. */
+  /** Ends it; TERM releases the lease for another replica, KILL does not. */
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
 export interface ControllerSetup {
   readonly kubeconfig: string;
-  /** Where the Lease is; controllers with one namespace are replicas of each other. */
+  /** The namespace of the Lease; controllers with one namespace are replicas of each other. */
   readonly namespace: string;
   readonly identity?: string;
   readonly args?: readonly string[];
 }
 
-/** Starts a controller; does not wait for it. */
+/** Starts a controller; does not wait until it is ready. */
 export async function startController(setup: ControllerSetup): Promise<ControllerProcess> {
   const { kubeconfig, namespace, identity = "one", args = [] } = setup;
   const [stats, readiness] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];

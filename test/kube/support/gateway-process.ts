@@ -1,4 +1,4 @@
-/** A proxy as a pod would run it, serving one Gateway of a cluster, as a process of this machine. */
+/** A proxy for one Gateway of a cluster, as in a pod, as a process of this machine. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -13,7 +13,7 @@ export interface GatewayProcess {
   stop(): Promise<void>;
 }
 
-/** Starts a proxy for `gateway`, as `namespace/name`; does not wait for it. */
+/** Starts a proxy for `gateway`, as `namespace/name`; does not wait until it is ready. */
 export async function startGatewayProcess(
   kubeconfig: string,
   gateway: string,

@@ -1,7 +1,7 @@
 /**
  * The cluster that all tests of `npm run test:kube` share: a control plane from the rig with its controllers and the
- * CRDs of the Gateway API and ours. KUBECONFIG, where it is set, names a cluster to use instead; tests leave nothing in
- * it but the CRDs.
+ * CRDs of the Gateway API and of this project. If KUBECONFIG is set, it names a cluster to use instead; tests leave
+ * only the CRDs in it.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { run } from "../../rig/daemon.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** Of an administrator; absent where the rig is not built. */
+    /** The kubeconfig of an administrator; absent if the rig is not built. */
     readonly kubeconfig?: string;
     /** Programs that are not built. */
     readonly missingPrograms: readonly string[];
@@ -21,7 +21,7 @@ declare module "vitest" {
 
 const repository = join(import.meta.dirname, "..", "..", "..");
 
-/** Starts the cluster and returns what ends it. */
+/** Starts the cluster and returns the function that stops it. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const given = process.env["KUBECONFIG"];
   if (given !== undefined && given !== "") {
@@ -39,7 +39,7 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   return () => plane.stop();
 }
 
-/** The CRDs of the Gateway API and of ours. */
+/** Applies the CRDs of the Gateway API and of this project. */
 export async function applyDefinitions(kubeconfig: string): Promise<void> {
   const kubectl = (...args: string[]) => run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args]);
   const folders = [join(rigHome(), "gateway-api-crds"), join(repository, "deploy", "crds")];

@@ -1,19 +1,20 @@
 /**
- * What can become of a policy or a route, as objects for a cluster and the status that each must get. All of them live
- * in one namespace with one Gateway, whose listener `open` has the hosts `*.open.test`; each has hosts of its own.
+ * The cases of a policy or a route, as objects for a cluster and the status that each must get. All of them are in one
+ * namespace with one Gateway, whose listener `open` has the hosts `*.open.test`; each has its own hosts.
  */
-
-/** What the backend of all routes says that each of its answers has cost. */
+/** The usage of each response of the backend of all routes. */
 export const tokensPerResponse = 10;
 
-/** A condition as it must stand: `True Attached`, `False TargetNotFound`. */
+/** An expected condition: `True Attached`, `False TargetNotFound`. */
 export type Outcome = `${"True" | "False"} ${string}`;
 
 export interface Scenario {
   readonly name: string;
-  /** YAML; `NS` stands for the namespace. */
+  /** YAML; `NS` is replaced by the namespace. */
   readonly manifests: string;
-  /** Of a policy: for each target, in order, what Attached says; of a route: conditions of its entry for our Gateway. */
+  /**
+   * Of a policy: the condition Attached for each target, in order; of a route: conditions of its entry for our Gateway.
+   */
   readonly expected: PolicyOutcome | RouteOutcome;
 }
 
@@ -21,9 +22,9 @@ export interface PolicyOutcome {
   readonly kind: "policy";
   readonly accepted: Outcome;
   readonly attached: readonly Outcome[];
-  /** Requests that must find the limit: it admits one. */
+  /** Requests that the limit must count: it allows one. */
   readonly limited?: readonly { readonly host: string; readonly path?: string }[];
-  /** Requests that must not, however often. */
+  /** Requests that no limit may deny, however many. */
   readonly free?: readonly { readonly host: string; readonly path?: string }[];
 }
 
@@ -73,7 +74,7 @@ spec:
 ---`;
 }
 
-/** Of a filter that nobody here knows. */
+/** With a filter of an unknown kind. */
 const badRule = `{name: bad, matches: [{path: {type: PathPrefix, value: /bad}}], filters: [{type: ExtensionRef, extensionRef: {group: example.test, kind: Thing, name: t}}], backendRefs: [${backend}]}`;
 const goodRule = `{name: good, matches: [{path: {type: PathPrefix, value: /good}}], backendRefs: [${backend}]}`;
 const twoRules = `${goodRule}, {name: other, backendRefs: [${backend}]}`;
@@ -91,7 +92,7 @@ const unattached = (reason: "TargetNotFound" | "Pending"): PolicyOutcome => ({
   attached: [`False ${reason}`],
 });
 
-/** A policy of that name on the route of that name. */
+/** A policy with this name on the route with this name. */
 function onOwnRoute(name: string, rateLimit?: string): string {
   return route(name) + policy(name, [`HTTPRoute/${name}`], rateLimit);
 }
@@ -206,16 +207,16 @@ const policies: readonly Scenario[] = [
     expected: unattached("Pending"),
   },
   {
-    name: "unserved-listener",
-    manifests: policy("unserved-listener", ["Gateway/web/raw"]),
+    name: "unsupported-listener",
+    manifests: policy("unsupported-listener", ["Gateway/web/raw"]),
     expected: unattached("Pending"),
   },
   {
-    name: "unserved-rule",
+    name: "unsupported-rule",
     manifests:
-      route("unserved-rule", { rules: `${badRule}, ${goodRule}` }) +
-      policy("unserved-rule", ["HTTPRoute/unserved-rule/bad"]),
-    expected: { ...unattached("Pending"), free: [{ host: "unserved-rule.open.test", path: "/good" }] },
+      route("unsupported-rule", { rules: `${badRule}, ${goodRule}` }) +
+      policy("unsupported-rule", ["HTTPRoute/unsupported-rule/bad"]),
+    expected: { ...unattached("Pending"), free: [{ host: "unsupported-rule.open.test", path: "/good" }] },
   },
   {
     name: "partly-served-route",
@@ -319,7 +320,7 @@ const routes: readonly Scenario[] = [
   ),
   routeOf("wholly-invalid", { rules: badRule }, { Accepted: "False UnsupportedValue", ResolvedRefs: resolved }),
   routeOf(
-    "of-unserved-listener",
+    "of-unsupported-listener",
     { parents: "{name: web, sectionName: raw}" },
     { Accepted: "False NotAllowedByListeners", ResolvedRefs: resolved },
   ),
@@ -332,7 +333,7 @@ const routes: readonly Scenario[] = [
 
 export const scenarios: readonly Scenario[] = [...policies, ...routes];
 
-/** What all scenarios share. */
+/** The objects that all scenarios share. */
 export function stage(gatewayClass: string, port: number, backendPort: number): string {
   return `
 apiVersion: v1
@@ -353,7 +354,7 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: foreign, namespace: NS}
 spec:
-  gatewayClassName: somebody-elses
+  gatewayClassName: of-another-controller
   listeners: [{name: http, port: 80, protocol: HTTP}]
 ---
 apiVersion: gatewayproxy.dev/v1alpha1
