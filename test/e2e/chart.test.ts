@@ -23,7 +23,7 @@ interface PodTemplate {
 }
 
 describe("the chart", () => {
-  test("has no fault that helm knows of", async () => {
+  test("passes the lint of helm", async () => {
     expect(await helm(["lint", chart, "--strict", "--values", everything])).toContain("0 chart(s) failed");
   });
 
@@ -34,10 +34,10 @@ describe("the chart", () => {
       args: ["--set", "rateLimitService.enabled=true,rateLimitService.mode=Sidecar,redis.enabled=true"],
     },
     {
-      name: "everything but what needs the Prometheus operator",
+      name: "everything except objects of the Prometheus operator",
       args: ["--values", everything, "--set", "monitoring.serviceMonitor.enabled=false"],
     },
-  ])("makes objects of $name that the API server accepts", async ({ args }) => {
+  ])("renders objects of $name that the API server accepts", async ({ args }) => {
     const rendered = await template(...args);
     const dryRun = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
     const applied = (await kubectl(dryRun, rendered)).trim().split("\n");
@@ -45,7 +45,7 @@ describe("the chart", () => {
     expect(applied).toHaveLength(objects.length);
   });
 
-  test("puts the rate limit service beside each proxy, and allows its address alone", async () => {
+  test("puts the rate limit service beside each proxy, and allows only its address", async () => {
     const own = { spec: { replicas: 3, template: { spec: { volumes: [{ name: "own", emptyDir: {} }] } } } };
     const rendered = await template(
       ...["--set", "rateLimitService.enabled=true,rateLimitService.mode=Sidecar,redis.enabled=true"],
@@ -71,9 +71,9 @@ describe("the chart", () => {
     });
   });
 
-  test("makes pods that fit the Pod Security Standard restricted", async () => {
+  test("renders pods that meet the Pod Security Standard restricted", async () => {
     const rendered = parseAllDocuments(await template("--values", everything));
-    // Anything that YAML can say; looked at below.
+    // Any YAML; checked below.
     const documents = rendered.map((document) => document.toJS() as unknown);
     const pods = documents.filter(
       (each): each is PodTemplate =>
@@ -101,16 +101,16 @@ describe("the chart", () => {
 
   test.each([
     { name: "an unknown value", set: "controler.replicas=3", says: "controler" },
-    { name: "a number of replicas that is none", set: "controller.replicas=many", says: "replicas" },
-    { name: "a pull policy that does not exist", set: "image.pullPolicy=Sometimes", says: "pullPolicy" },
-    { name: "a failure mode that does not exist", set: "rateLimitService.failureMode=closed", says: "failureMode" },
+    { name: "an invalid number of replicas", set: "controller.replicas=many", says: "replicas" },
+    { name: "an unknown pull policy", set: "image.pullPolicy=Sometimes", says: "pullPolicy" },
+    { name: "an unknown failure mode", set: "rateLimitService.failureMode=closed", says: "failureMode" },
     {
-      name: "a budget that no eviction can meet",
+      name: "a disruption budget that permits no eviction",
       set: "controller.podDisruptionBudget.minAvailable=2",
       says: "controller.podDisruptionBudget.minAvailable is 2 and must be less than controller.replicas, 2",
     },
     { name: "limits without a domain", set: "rateLimitService.config.a\\.yaml.descriptors=null", says: "domain" },
-  ])("refuses $name, and says where", async ({ set, says }) => {
+  ])("rejects $name, and says where", async ({ set, says }) => {
     const { code, stderr } = await attempt("helm", ["template", "gateway-proxy", chart, "--set", set]);
     expect(code).not.toBe(0);
     expect(stderr).toContain(says);
@@ -130,7 +130,7 @@ describe("the installation", () => {
     expect(deployments.filter(({ spec, status }) => spec?.["replicas"] !== status?.readyReplicas)).toEqual([]);
   });
 
-  test("refuses a pod that asks for more", async () => {
+  test("rejects a pod that requests more", async () => {
     const pod = {
       apiVersion: "v1",
       kind: "Pod",
@@ -142,7 +142,7 @@ describe("the installation", () => {
     expect(stderr).toContain('violates PodSecurity "restricted:latest"');
   });
 
-  test("is what kustomize installs, too", async () => {
+  test("equals the installation by kustomize", async () => {
     const dryRun = [
       "apply",
       "--server-side",

@@ -1,6 +1,6 @@
 /**
- * Runs the pages that tell what to type, as a reader of a clean clone: every block of commands, in its order, and looks in
- * the output for the block of text that follows it, line by line.
+ * Runs the commands of the pages as a reader of a clean clone: every block of commands, in order. The lines of the
+ * block of text after it must be in the output.
  */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,9 +14,9 @@ const pages = [
   ...globSync("examples/*/README.md", { cwd: repository }).sort(),
 ];
 
-/** What is not run here, and what runs it. */
+/** Commands that are not run here, and the file that runs them. */
 const elsewhere = [
-  // It would take away the cluster that the other tests still need; the run itself ends with it.
+  // It would delete the cluster that the other tests need; the run itself ends with it.
   { commands: "scripts/kind-down.sh", file: "test/e2e/support/global-setup.ts", as: "scripts/kind-down.sh" },
   // All other tests, and more.
   { commands: "npm ci && npm test", file: ".ci/run", as: "npm run check" },
@@ -45,7 +45,7 @@ function pattern(line: string): RegExp {
 }
 
 async function follow(shell: Shell, { commands, shown }: Block): Promise<void> {
-  // kind has made its context the current one; another may have become it since.
+  // kind made its context the current one; another may be the current one since.
   await kubectl(["config", "use-context", context]);
   const output = await shell.run(commands);
   const lines = output.split("\n");
@@ -73,7 +73,7 @@ describe.each(pages)("%s", (page) => {
     await shell[Symbol.asyncDispose]();
   });
 
-  test("says of each block what it is", () => {
+  test("has a language on each block", () => {
     expect(unnamedBlocksOf(page)).toEqual([]);
   });
 

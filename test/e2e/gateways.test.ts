@@ -36,7 +36,7 @@ async function twoServe(): Promise<void> {
   await eventually("both proxies are ready", async () =>
     (await readyProxies(namespace, "edge")).length === 2 ? true : undefined,
   );
-  await eventually("both proxies answer", async () => {
+  await eventually("both proxies respond", async () => {
     const responses = await askMany(16, models);
     return responses.every(({ status }) => status === 200) ? true : undefined;
   });
@@ -77,10 +77,10 @@ describe("the proxies of a Gateway", () => {
     await twoServe();
   });
 
-  test("let nobody reach the admin server but by a port-forward", async () => {
+  test("serve the admin server over a port-forward only", async () => {
     const [pod] = await readyProxies(namespace, "edge");
     const name = pod?.metadata.name ?? "";
-    // The API server connects to the pod's address, as any other pod would.
+    // The API server connects to the pod's address, like any other pod.
     const port = (number: number, path: string) =>
       `/api/v1/namespaces/${namespace}/pods/${name}:${number}/proxy/${path}`;
     expect(await kubectl(["get", "--raw", port(15_020, "metrics")])).toContain("gateway_proxy_workers");
@@ -101,7 +101,7 @@ describe("the proxies of a Gateway", () => {
     }
   });
 
-  test("come back when somebody deletes them", async () => {
+  test("are created again when their Deployment is deleted", async () => {
     const before = await list("deployments", ...ofGateway);
     await kubectl(["delete", "deployment", ...ofGateway]);
     const after = await eventually("there is another Deployment", async () => {
@@ -112,10 +112,10 @@ describe("the proxies of a Gateway", () => {
     await twoServe();
   });
 
-  test("go with the Gateway, and with them everything that was made for it", async () => {
+  test("are deleted with the Gateway, and so is everything that was created for it", async () => {
     expect((await list(ownedKinds, ...ofGateway)).length).toBeGreaterThanOrEqual(4);
     await kubectl(["-n", namespace, "delete", "gateway", "edge", "--wait"]);
-    const left = await eventually("nothing is left", async () => {
+    const left = await eventually("everything is deleted", async () => {
       const found = await list(`${ownedKinds},pods`, ...ofGateway);
       return found.length === 0 ? found : undefined;
     });

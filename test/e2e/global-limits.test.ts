@@ -16,12 +16,12 @@ import { gateway, grantService, llm, policy, route, service } from "./support/ma
 const namespace = "e2e-global";
 const redis = `${release}-redis`;
 
-/** What examples/kind/values.yaml gives each user a minute: requests, and tokens. */
+/** The limits of each user per minute in examples/kind/values.yaml: requests, and tokens. */
 const sharedLimit = 6;
 const sharedTokens = 1_000;
-/** So many that every thread of both replicas is asked; each has a view of its own on whether the service is there. */
+/** Enough that every thread of both replicas gets some; each has its own breaker for the service. */
 const enoughForAllThreads = 40;
-/** What each replica admits by itself while the service is away. */
+/** The limit of each replica while the service is unavailable. */
 const fallback = 3;
 
 let created: AsyncDisposable;
@@ -32,7 +32,7 @@ beforeAll(async () => {
   const global = {
     backendRef: service,
     domain: "team",
-    // This machine may be busy; what is tested here is not how fast the service answers.
+    // The machine may be busy, and the speed of the service is not the subject.
     timeout: "1s",
     descriptors: [
       { entries: [{ name: "user", expression: 'request.headers["x-user"]' }] },
@@ -55,13 +55,13 @@ afterAll(async () => {
   await kubectl(["-n", systemNamespace, "delete", "referencegrant", namespace, "--ignore-not-found"]);
 });
 
-/** A user that nobody has counted yet. */
+/** A user without requests so far. */
 function newUser(): Question {
   users += 1;
   return { path: "/v1/models", headers: { "x-user": `${namespace}-${process.pid}-${users}` } };
 }
 
-/** Waits until the service decides for all threads of both replicas: its limit is told in every answer. */
+/** Waits until the service decides for all threads of both replicas: every response has its limit. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
     const responses = await askMany(enoughForAllThreads, newUser());
@@ -71,7 +71,7 @@ async function untilShared(): Promise<void> {
   });
 }
 
-/** Waits for a new minute where little is left of this one: the windows of the service follow the clock. */
+/** Waits for a new minute if little is left of this one: the windows of the service follow the clock. */
 async function enoughOfTheMinute(): Promise<void> {
   const left = 60_000 - (Date.now() % 60_000);
   if (left < 15_000) await delay(left + 500);
@@ -79,10 +79,10 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const responses = await askUntilDenied(newUser(), { refusals: 20 });
+  const responses = await askUntilDenied(newUser(), { denials: 20 });
   expect(tally(responses)).toEqual({ 200: sharedLimit, 429: responses.length - sharedLimit });
-  const refused = responses.find(({ status }) => status === 429);
-  expect(refused?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+  const denied = responses.find(({ status }) => status === 429);
+  expect(denied?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
 }
 
 async function scale(deployment: string, replicas: number): Promise<void> {
@@ -98,11 +98,11 @@ async function scale(deployment: string, replicas: number): Promise<void> {
 }
 
 describe("a global limit over two replicas of the proxy and two of the service", () => {
-  test("admits what all of them have together", async () => {
+  test("allows the shared amount", async () => {
     await expectShared();
   });
 
-  test("of tokens is shared, too, and counts streamed answers", async () => {
+  test("of tokens is shared, too, and counts streamed responses", async () => {
     await enoughOfTheMinute();
     const user = newUser().headers;
     const half = { ...user, "x-mock-total-tokens": `${sharedTokens / 2}` };
@@ -112,20 +112,20 @@ describe("a global limit over two replicas of the proxy and two of the service",
     for (const { status, body: text } of responses) {
       expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
     }
-    // The proxies charge what an answer has cost when it has ended, and nobody waits for it.
-    const refused = await eventually("the budget is used up", async () => {
+    // The proxies charge a response after its end, and no request waits for it.
+    const denied = await eventually("the limit is used up", async () => {
       const response = await ask({ path: "/v1/models", headers: { ...user } });
       responses.push(response);
       return response.status === 429 ? response : undefined;
     });
-    expect(refused.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
-    expect(responses.length, "refused for its tokens, not for its requests").toBeLessThanOrEqual(sharedLimit);
+    expect(denied.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
+    expect(responses.length, "denied by the tokens, not by the requests").toBeLessThanOrEqual(sharedLimit);
   });
 
-  test("is decided by each proxy while the service is away, without a failed request, and shared again after", async () => {
+  test("is decided by each proxy while the service is unavailable, without a failed request, and shared again afterwards", async () => {
     await using load = startLoad(newUser());
     await scale(service.name, 0);
-    // Breakers open with the first failures.
+    // Breakers open after the first failures.
     await eventually("the proxies decide", async () => {
       const responses = await askMany(8, newUser());
       return responses.every(({ headers }) => headers["x-ratelimit-limit"] === `${fallback}`) ? true : undefined;
@@ -141,7 +141,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
   test("survives a restart of Redis without a failed request", async () => {
     await using load = startLoad(newUser());
     await kubectl(["-n", systemNamespace, "delete", "pod", "-l", "app.kubernetes.io/component=redis", "--wait"]);
-    await eventually("Redis is back", async () => {
+    await eventually("Redis is available", async () => {
       const [deployment] = await list("deployments", "-n", systemNamespace, "-l", "app.kubernetes.io/component=redis");
       return deployment?.metadata.name === redis && deployment.status?.readyReplicas === 1 ? true : undefined;
     });
@@ -154,7 +154,7 @@ describe("a global limit over two replicas of the proxy and two of the service",
     await using load = startLoad(newUser());
     await kubectl(["-n", systemNamespace, "rollout", "restart", `deployment/${service.name}`]);
     await kubectl(["-n", systemNamespace, "rollout", "status", `deployment/${service.name}`, "--timeout=150s"]);
-    // A proxy whose call has failed asks the service again after a second.
+    // A proxy with a failed call calls the service again after a second.
     await untilShared();
     expect(failuresOf(await load.stop())).toEqual([]);
     await expectShared();

@@ -1,6 +1,6 @@
 /**
- * The examples on each rate limit service that `scripts/kind-up.sh --limit-service` offers, and manifests of others in which
- * only the image is ours.
+ * The examples on each rate limit service that `scripts/kind-up.sh --limit-service` offers, and manifests of others in
+ * which only the image is replaced by ours.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,30 +23,30 @@ const repository = join(import.meta.dirname, "../..");
 const script = join(repository, "scripts/kind-limit-service.sh");
 const offline = process.env["KIND_OFFLINE"] === "true" ? ["--offline"] : [];
 
-/** What the examples give each user a minute, in every service. */
+/** The limits of each user per minute in the examples, in every service. */
 const limit = 6;
 const tokens = 1_000;
-/** What the fallback of the example gives each of its two replicas. */
+/** The fallback limit of the example for each of its two replicas. */
 const share = 3;
-/** So many that every thread of both replicas is asked. */
+/** Enough that every thread of both replicas gets some. */
 const enoughForAllThreads = 24;
 
-/** A program of Node starts with each question that is asked in a pod. */
-const patience = { timeoutMs: 120_000 };
+/** Each call from a pod starts a Node process. */
+const polling = { timeoutMs: 120_000 };
 
 let users = 0;
 
-/** A user that nobody has counted yet, at the example whose limit a service counts. */
+/** A user without requests so far, for the example whose limit a service counts. */
 function newUser(): Question & { readonly headers: Readonly<Record<string, string>> } {
   users += 1;
   return { path: "/team/v1/models", port: examplePort, headers: { "x-user": `${process.pid}-${users}` } };
 }
 
-/** Runs the script; rejects with what it said. */
+/** Runs the script; rejects with its output. */
 async function choose(name: string, image = ""): Promise<void> {
   const { code, stdout, stderr } = await attempt("env", [`LIMIT_SERVICE_IMAGE=${image}`, script, ...offline, name]);
   if (code !== 0) throw new Error(stderr + stdout);
-  // The policy, as users copy it, has the default of 100 ms; what is tested is not how fast this machine is.
+  // The policy, as users copy it, has the default of 100 ms; the speed of the machine is not the subject.
   await kubectl(patchOf({ timeout: "1s" }));
 }
 
@@ -56,7 +56,7 @@ function patchOf(global: object): readonly string[] {
   return ["-n", "default", "patch", "proxypolicy", "team-limits", "--type", "merge", "-p", patch];
 }
 
-/** Waits until the service decides for all threads of both replicas: its limit is told in every answer. */
+/** Waits until the service decides for all threads of both replicas: every response has its limit. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
     const responses = await askMany(enoughForAllThreads, newUser());
@@ -66,7 +66,7 @@ async function untilShared(): Promise<void> {
   });
 }
 
-/** Waits for a new minute where little is left of this one: the windows of services follow the clock. */
+/** Waits for a new minute if little is left of this one: the windows of services follow the clock. */
 async function enoughOfTheMinute(): Promise<void> {
   const left = 60_000 - (Date.now() % 60_000);
   if (left < 5_000) await delay(left + 200);
@@ -74,12 +74,12 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const responses = await askUntilDenied(newUser(), { refusals: 20 });
+  const responses = await askUntilDenied(newUser(), { denials: 20 });
   expect(tally(responses)).toEqual({ 200: limit, 429: responses.length - limit });
   expect(responses.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
 }
 
-/** Two answers that cost more than the budget of tokens, and the refusal of what comes after. */
+/** Two responses that cost more than the token limit, and the denial of the next request. */
 async function expectTokensShared(): Promise<void> {
   await enoughOfTheMinute();
   const { headers } = newUser();
@@ -90,12 +90,12 @@ async function expectTokensShared(): Promise<void> {
     expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
   }
   let asked = 2;
-  await eventually("the budget is used up", async () => {
+  await eventually("the limit is used up", async () => {
     asked += 1;
     const { status } = await ask({ path: "/team/v1/models", port: examplePort, headers });
     return status === 429 ? true : undefined;
   });
-  expect(asked, "refused for its tokens, not for its requests").toBeLessThanOrEqual(limit);
+  expect(asked, "denied by the tokens, not by the requests").toBeLessThanOrEqual(limit);
 }
 
 async function scale(namespace: string, deployment: string, replicas: number): Promise<void> {
@@ -110,7 +110,7 @@ async function scale(namespace: string, deployment: string, replicas: number): P
   });
 }
 
-/** While it is gone the proxies count, no request fails, and it decides again once it is back. */
+/** While it is unavailable the proxies count, no request fails, and it decides again once it returns. */
 async function expectOutageUnnoticed(namespace: string, deployment: string): Promise<void> {
   await using load = startLoad(newUser());
   await kubectl(["-n", namespace, "scale", `deployment/${deployment}`, "--replicas=0"]);
@@ -124,13 +124,14 @@ async function expectOutageUnnoticed(namespace: string, deployment: string): Pro
   await expectShared();
 }
 
-/** Events of a namespace that tell of a failed probe. */
+/** Events of a namespace that report a failed probe. */
 async function failedProbes(namespace: string, pod: string): Promise<readonly unknown[]> {
   return list("events", "-n", namespace, "--field-selector", `reason=Unhealthy,involvedObject.name=${pod}`);
 }
 
 /**
- * Nothing restarts while Redis is away: each probe of these manifests is made at least once meanwhile, and none fails.
+ * Nothing restarts while Redis is unavailable: each probe of these manifests runs at least once in that time, and none
+ * fails.
  */
 async function expectRedisOutageRestartsNothing(namespace: string, app: string): Promise<void> {
   const pods = await list("pods", "-n", namespace, "-l", app, "--field-selector", "status.phase=Running");
@@ -153,7 +154,7 @@ afterAll(async () => {
   await choose("ours");
 });
 
-/** One after the other in one namespace: what differs from the row before may be the image alone. */
+/** One after the other in one namespace; only the image may differ from the previous row. */
 const services = [
   { name: "envoyproxy", image: "", namespace: "ratelimit", deployment: "ratelimit" },
   { name: "envoyproxy", image: "ours", namespace: "ratelimit", deployment: "ratelimit" },
@@ -177,36 +178,36 @@ describe.each(all)("the examples on $name with image '$image'", ({ name, image, 
     await untilShared();
   });
 
-  test("share a limit of requests", expectShared);
+  test("share a request limit", expectShared);
 
-  test("share a budget of tokens", expectTokensShared);
+  test("share a token limit", expectTokensShared);
 
   if (image !== "ours") {
-    test("go on without the service", () => expectOutageUnnoticed(namespace, deployment));
+    test("continue without the service", () => expectOutageUnnoticed(namespace, deployment));
     return;
   }
 
-  test("go on without Redis, and nothing restarts", async () => {
+  test("continue without Redis, and nothing restarts", async () => {
     const app = name === "envoyproxy" ? "app=ratelimit" : "app.kubernetes.io/name=envoy-ratelimit";
     await expectRedisOutageRestartsNothing(namespace, app);
     await untilShared();
   });
 });
 
-test("our image enforces what Envoy Gateway sends by xDS, and has the reference's metrics", async () => {
+test("our image enforces limits that Envoy Gateway sends by xDS, and has the reference's metrics", async () => {
   const namespace = "envoy-gateway-system";
   const name = "httproute/default/app/rule/0/match/0/app_example";
-  // As Envoy Gateway makes its proxies ask, and without a limit of the policy's own.
+  // With the descriptors of Envoy Gateway's proxies, and without a limit of the policy.
   const entries = [
     { name, expression: `'${name}'` },
     { name: "rule-0-match-0", expression: 'request.headers["x-user"]' },
   ];
   await kubectl(patchOf({ descriptors: [{ entries }] }));
-  await eventually("the limit of Envoy Gateway is told", async () => {
+  await eventually("the limit of Envoy Gateway is in the responses", async () => {
     const responses = await askMany(enoughForAllThreads, newUser());
     return responses.every(({ headers }) => headers["x-ratelimit-limit"] === "3, 3;w=3600") ? true : undefined;
   });
-  const responses = await askUntilDenied(newUser(), { refusals: 8 });
+  const responses = await askUntilDenied(newUser(), { denials: 8 });
   expect(tally(responses)).toEqual({ 200: 3, 429: responses.length - 3 });
   const metrics = await viaApi(namespace, "envoy-ratelimit:19001/proxy/metrics");
   for (const metric of ["total_hits", "within_limit", "over_limit"]) {
@@ -224,7 +225,7 @@ test("our image serves Istio's sample", async () => {
   const manifest = readFileSync(join(import.meta.dirname, "testdata/istio-ratelimit.yaml"), "utf8")
     .replace("REDIS_IMAGE", await imageOf("redis"))
     .replace("RATELIMIT_IMAGE", await imageOf("ratelimit-service"));
-  // That of a first try may still be ending.
+  // The namespace of an earlier try may still be terminating.
   await kubectl(["delete", "namespace", namespace, "--ignore-not-found"]);
   await kubectl(["create", "namespace", namespace]);
   try {
@@ -240,7 +241,7 @@ test("our image serves Istio's sample", async () => {
       output = stdout + stderr;
       return /"overallCode":"OVER_LIMIT"/.test(stdout) ? true : undefined;
     };
-    await eventually("it counts", isOverLimit, patience).catch((error: unknown) => {
+    await eventually("it counts", isOverLimit, polling).catch((error: unknown) => {
       throw new Error(`the client printed: ${output}`, { cause: error });
     });
     const stats = await viaApi(namespace, "ratelimit:6070/proxy/stats");

@@ -11,7 +11,7 @@ const replicas = 2;
 /** Requests that examples/kind/values.yaml allows each user in a minute. */
 const limit = 6;
 /** On a busy machine it takes minutes to replace all proxies. */
-const patience = { timeoutMs: 180_000 };
+const polling = { timeoutMs: 180_000 };
 /** The node of a test cluster has few processors, and a rollout needs room for a third proxy. */
 const sidecar = ["rateLimitService.mode=Sidecar", "rateLimitService.resources.requests.cpu=10m"];
 
@@ -38,7 +38,7 @@ async function untilEnforced(): Promise<void> {
       const isLimited = responses.every(({ headers }) => hasLimit(headers));
       return isLimited && logs.every((log) => log.includes(user.path)) ? true : undefined;
     },
-    patience,
+    polling,
   );
 }
 
@@ -77,7 +77,7 @@ describe.each([
     await apply(namespace, llm, ...gateway("sidecar", { replicas }), route("all", "sidecar"));
     await apply(namespace, policy("beside", { kind: "HTTPRoute", name: "all" }, { global }));
     await kubectl(["-n", namespace, "wait", "gateway/sidecar", "--for=condition=Programmed", "--timeout=90s"]);
-    await eventually("both proxies have a sidecar and are ready", containersReady, patience);
+    await eventually("both proxies have a sidecar and are ready", containersReady, polling);
     await untilEnforced();
   }, 600_000);
 
@@ -101,11 +101,13 @@ describe.each([
         const isNew = pods.every(({ metadata }) => !before.includes(metadata.name));
         return pods.length === replicas && isNew ? true : undefined;
       },
-      patience,
+      polling,
     );
     const responses = await load.stop();
-    const undecided = responses.filter(({ headers }) => !String(headers["x-ratelimit-limit"]).startsWith(`${limit}`));
-    expect(undecided.map(({ status, body }) => `${status} ${body}`)).toEqual([]);
+    const withoutLimit = responses.filter(
+      ({ headers }) => !String(headers["x-ratelimit-limit"]).startsWith(`${limit}`),
+    );
+    expect(withoutLimit.map(({ status, body }) => `${status} ${body}`)).toEqual([]);
     expect(responses.length).toBeGreaterThan(0);
   });
 });

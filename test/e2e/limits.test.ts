@@ -19,8 +19,8 @@ beforeAll(async () => {
   await eventually("both proxies serve", async () =>
     (await readyProxies(namespace, "limits")).length === 2 ? true : undefined,
   );
-  // A pod is ready before the node sends it a share of what comes in.
-  await eventually("both are asked", async () => {
+  // A pod is ready before the node sends it a share of the requests.
+  await eventually("both get requests", async () => {
     const responses = await askMany(16, chat);
     const pods = await readyProxies(namespace, "limits");
     const logs = await Promise.all(pods.map(({ metadata }) => kubectl(["-n", namespace, "logs", metadata.name])));
@@ -34,10 +34,10 @@ afterAll(async () => {
   await created[Symbol.asyncDispose]();
 });
 
-/** Puts one policy in the place of all others. */
+/** Replaces all policies by these. */
 async function limit(...policies: readonly object[]): Promise<void> {
   await kubectl(["-n", namespace, "delete", "proxypolicies", "--all", "--wait"]);
-  await eventually("no limit is left", async () => {
+  await eventually("no limit applies", async () => {
     const responses = await askMany(16, chat);
     return responses.every(({ headers }) => !("x-ratelimit-limit" in headers)) ? true : undefined;
   });
@@ -50,7 +50,7 @@ async function expectAttached(name: string): Promise<void> {
 }
 
 describe("local limits over two replicas", () => {
-  test("admit on a route what each replica has, and not one more", async () => {
+  test("allow on a route the limit of each replica, and no more", async () => {
     await limit(policy("route", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests: 5, unit: "Hours" }] }));
     const responses = await askUntilDenied(chat);
     expect(tally(responses)).toEqual({ 200: 10, 429: responses.length - 10 });
@@ -58,7 +58,7 @@ describe("local limits over two replicas", () => {
     await expectAttached("route");
   });
 
-  test("on a Gateway are a ceiling over all its routes", async () => {
+  test("on a Gateway apply to all its routes together", async () => {
     await limit(policy("ceiling", { kind: "Gateway", name: "limits" }, { local: [{ requests: 6, unit: "Hours" }] }));
     const responses = await askUntilDenied(chat);
     expect(tally(responses)).toEqual({ 200: 12, 429: responses.length - 12 });
@@ -67,30 +67,30 @@ describe("local limits over two replicas", () => {
     await expectAttached("ceiling");
   });
 
-  test("of tokens count streamed answers, which are never cut", async () => {
+  test("of tokens count streamed responses, which are never ended early", async () => {
     await limit(policy("tokens", { kind: "HTTPRoute", name: "chat" }, { local: [{ tokens: 100, unit: "Hours" }] }));
     const streamed = {
       ...question,
       body: { ...question.body, stream: true },
       headers: { "x-mock-total-tokens": "150" },
     };
-    const responses = await askUntilDenied(streamed, { refusals: 20, width: 1 });
+    const responses = await askUntilDenied(streamed, { denials: 20, width: 1 });
     expect(tally(responses)).toEqual({ 200: 2, 429: responses.length - 2 });
     for (const { body } of responses.filter(({ status }) => status === 200)) expect(body).toMatch(/data: \[DONE\]\s*$/);
-    const refused = responses.find(({ status }) => status === 429);
-    expect(refused?.body).toBe("rate limit exceeded");
-    expect(refused?.headers).toMatchObject({ "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0" });
-    expect(refused?.headers).not.toHaveProperty("x-envoy-ratelimited");
+    const denied = responses.find(({ status }) => status === 429);
+    expect(denied?.body).toBe("rate limit exceeded");
+    expect(denied?.headers).toMatchObject({ "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0" });
+    expect(denied?.headers).not.toHaveProperty("x-envoy-ratelimited");
   });
 
   test("follow an edit in both replicas, without a failed request", async () => {
     const edited = (requests: number) =>
       policy("edited", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests, unit: "Hours" }] });
     await limit(edited(100_000));
-    await eventually("both replicas tell the first limit", () => limitEverywhere("100000"));
+    await eventually("both replicas have the first limit", () => limitEverywhere("100000"));
     await using load = startLoad({ path: "/free/v1/models" });
     await apply(namespace, edited(200_000));
-    await eventually("both replicas tell the second limit", () => limitEverywhere("200000"), { everyMs: 20 });
+    await eventually("both replicas have the second limit", () => limitEverywhere("200000"), { everyMs: 20 });
     const others = await load.stop();
     expect(tally(others)).toEqual({ 200: others.length });
   });

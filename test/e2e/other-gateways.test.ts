@@ -4,14 +4,14 @@ import { askMany, tally, testPort } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
 
 /**
- * A neighbour in a cluster that already limits: a real Envoy that asks our service. Its image is a parameter; where none can
- * be pulled `test/rig/kind/rig.sh tests` makes it. The version is that of scripts/install-test-programs.sh.
+ * Another gateway in the cluster with limits: a real Envoy that calls the bundled service. Its image is a parameter;
+ * without a registry `test/rig/kind/rig.sh tests` builds it. The version is that of scripts/install-test-programs.sh.
  */
 const envoyImage = process.env["ENVOY_IMAGE"] ?? "docker.io/envoyproxy/envoy:v1.40.0";
 
 const namespace = "e2e-neighbours";
 const service = `gateway-proxy-ratelimit-service.${systemNamespace}.svc.cluster.local`;
-/** Of each user a minute, in the service. */
+/** Of each user per minute, in the service. */
 const limit = 6;
 
 let created: AsyncDisposable;
@@ -92,7 +92,7 @@ async function rolledOut(...names: readonly string[]): Promise<void> {
   }
 }
 
-/** An Envoy in front of the mock LLM that asks a rate limit service for each user. */
+/** An Envoy in front of the mock LLM that calls a rate limit service for each user. */
 function envoyConfig(): string {
   const cluster = (name: string, address: string, port: number, isHttp2: boolean) => ({
     name,
@@ -158,7 +158,7 @@ function envoyConfig(): string {
   });
 }
 
-test("a real Envoy keeps its place, and asks our service", async () => {
+test("a real Envoy calls the bundled service", async () => {
   const args = ["--config-path", "/etc/envoy/config/envoy.yaml", "--concurrency", "1", "--use-dynamic-base-id"];
   const files = { "envoy.yaml": envoyConfig() };
   await apply(
@@ -167,7 +167,7 @@ test("a real Envoy keeps its place, and asks our service", async () => {
   );
   await rolledOut("envoy");
   const question = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
-  await eventually("Envoy answers", async () => {
+  await eventually("Envoy responds", async () => {
     const [response] = await askMany(1, { path: "/v1/models" });
     return response?.status === 200 ? true : undefined;
   });

@@ -17,7 +17,7 @@ async function proxyctl(...args: readonly string[]): Promise<string> {
 
 const onCluster = ["gateway/quickstart", "-n", "default", "--context", context] as const;
 
-/** Something to look at: counters that run, and calls of the rate limit service, which close a breaker that is open. */
+/** Makes requests, so that counters exist, and calls the rate limit service, which closes an open breaker. */
 async function ask(): Promise<void> {
   const headers = { "x-user": `proxyctl-${Date.now()}` };
   await askMany(8, { path: "/team/v1/models", port: examplePort, headers });
@@ -27,7 +27,7 @@ async function ask(): Promise<void> {
 beforeAll(ask);
 
 describe("proxyctl in a cluster", () => {
-  test("shows all that the proxies of a Gateway have loaded", async () => {
+  test("shows the whole configuration of the proxies of a Gateway", async () => {
     const all: unknown = parse(await proxyctl("config", "all", ...onCluster, "-o", "yaml"));
     expect(all).toMatchObject({
       proxy: { mode: "kubernetes" },
@@ -40,7 +40,7 @@ describe("proxyctl in a cluster", () => {
     });
   });
 
-  test("lists backends and Services with the endpoints behind them", async () => {
+  test("lists backends and Services with their endpoints", async () => {
     const [head = "", ...rows] = (await proxyctl("config", "backends", ...onCluster)).trim().split("\n");
     expect(head.split(/\s+/)).toEqual(["TYPE", "NAME", "NAMESPACE", "ENDPOINT", "HEALTH", "REQUESTS", "LATENCY"]);
     const columns = rows.map((row) => row.split(/\s+/).slice(0, 3).join(" "));
@@ -51,7 +51,7 @@ describe("proxyctl in a cluster", () => {
     ]);
   });
 
-  test("follows a request that it sends, and tells the limits that it met", async () => {
+  test("follows a request that it sends, and shows the limits that apply", async () => {
     const output = await proxyctl(
       "trace",
       ...onCluster,
@@ -72,8 +72,8 @@ describe("proxyctl in a cluster", () => {
     expect(types).toContain("policy");
   });
 
-  test("examines a proxy and what it depends on", async () => {
-    const stdout = await eventually("the rate limit service is found to answer", async () => {
+  test("examines a proxy and its dependencies", async () => {
+    const stdout = await eventually("the rate limit service responds", async () => {
       await ask();
       const outcome = await attempt(process.execPath, [program, "doctor", ...onCluster]);
       return /^ok +rate limit services/m.test(outcome.stdout) ? outcome.stdout : undefined;
@@ -82,7 +82,7 @@ describe("proxyctl in a cluster", () => {
     expect(stdout).toMatch(/^ok +policies +2, all attached$/m);
   });
 
-  test("shows the counters that are nearest to their limit", async () => {
+  test("shows the counters with the least remaining", async () => {
     expect(await proxyctl("limits", "top", ...onCluster)).toMatch(
       /^POLICY +TARGET +KEY +COUNTS +LIMIT +USED +REMAINING/m,
     );
@@ -95,8 +95,8 @@ describe("proxyctl in a cluster", () => {
   });
 });
 
-/** Screens are drawn by a program that starts from sources and reaches a pod. */
-const patience = { timeout: 30_000, interval: 100 };
+/** The program that draws the screens starts from sources and connects to a pod. */
+const polling = { timeout: 30_000, interval: 100 };
 
 describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
   function open(...args: readonly string[]): TestTerminal & { readonly shown: () => string } {
@@ -108,7 +108,7 @@ describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
   test("shows the trace of a request that it sends, event by event, until q", async () => {
     const url = "http://example/team/v1/models";
     const { shown, press } = open("trace", ...onCluster, "--port", "8080", "--", "-H", "'x-user: trace'", url);
-    await expect.poll(shown, patience).toMatch(/> .* Finished +200/);
+    await expect.poll(shown, polling).toMatch(/> .* Finished +200/);
     // One line for each step, from the request to its end.
     const steps = [
       "Request +GET",
@@ -119,24 +119,24 @@ describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
     ];
     for (const step of steps) expect(shown()).toMatch(new RegExp(`ms ${step}`));
     press("g");
-    await expect.poll(shown, patience).toContain("│ type: requestStarted");
+    await expect.poll(shown, polling).toContain("│ type: requestStarted");
     press("q");
-    await expect.poll(shown, patience).toContain("exit 0\n");
+    await expect.poll(shown, polling).toContain("exit 0\n");
   });
 
   test("redraws the counters of all proxies of a Gateway, until q", async () => {
     const { shown, press } = open("limits", "top", ...onCluster, "--all-pods");
     await expect
-      .poll(shown, patience)
+      .poll(shown, polling)
       .toMatch(/^limits of pod default\/quickstart-\S+, pod default\/quickstart-\S+ +q quit/m);
     const url = "/v1/models";
     await expect
       .poll(async () => {
         await askMany(2, { path: url, port: examplePort });
         return shown();
-      }, patience)
+      }, polling)
       .toMatch(/^.*default\/chat-limits#0 +HTTPRoute\/default\/chat .*requests\/minute +15 +[1-9]/m);
     press("q");
-    await expect.poll(shown, patience).toContain("exit 0\n");
+    await expect.poll(shown, polling).toContain("exit 0\n");
   });
 });

@@ -1,4 +1,4 @@
-/** The chart of the previous release is replaced by this one while clients ask. */
+/** The chart of the previous release is replaced by this one under load. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,10 +25,10 @@ const namespace = "e2e-upgrade";
 const inSystem = ["--namespace", systemNamespace, "--wait", "--timeout", "180s"] as const;
 
 const folder = mkdtempSync(join(tmpdir(), "e2e-upgrade-"));
-/** What the release was installed with. */
+/** The values of the installed release. */
 const values = join(folder, "values.yaml");
-/** On a busy machine it takes minutes to replace all of a release. */
-const patience = { timeoutMs: 180_000 };
+/** On a busy machine it takes minutes to replace all pods of a release. */
+const polling = { timeoutMs: 180_000 };
 
 let previous: PreviousRelease;
 let created: AsyncDisposable;
@@ -58,7 +58,7 @@ function testUpgradeFrom(from: string): void {
       policy("shared", { kind: "HTTPRoute", name: "shared" }, { global }),
     );
     await kubectl(["-n", namespace, "wait", "gateway/web", "--for=condition=Programmed", "--timeout=90s"]);
-    await eventually("the proxies of the previous release serve", () => allServe(previous.version), patience);
+    await eventually("the proxies of the previous release serve", () => allServe(previous.version), polling);
   }, 600_000);
 
   afterAll(async () => {
@@ -73,7 +73,7 @@ function testUpgradeFrom(from: string): void {
     await using own = startLoad({ path: "/own/v1/models" });
     await using shared = startLoad({ path: "/shared/v1/models" });
     await helm(["upgrade", release, chart, ...inSystem, "--reset-values", "--values", values]);
-    await eventually("the proxies of this release serve", () => allServe(currentTag()), patience);
+    await eventually("the proxies of this release serve", () => allServe(currentTag()), polling);
     const responses = await own.stop();
     expect(tally(responses)).toEqual({ 200: responses.length });
     expect(failuresOf(await shared.stop())).toEqual([]);
@@ -93,7 +93,7 @@ async function allServe(tag: string): Promise<true | undefined> {
 
 /** The tag of the proxies' image that kind-up.sh has built. */
 function currentTag(): string {
-  // Written by helm from what kind-up.sh has set.
+  // Written by helm from the values of kind-up.sh.
   const { controller } = parse(readFileSync(values, "utf8")) as { controller: { image: { tag: string } } };
   return controller.image.tag;
 }

@@ -1,6 +1,6 @@
 /**
- * Tests in a real cluster: `npm run test:e2e`. They share the cluster of `scripts/kind-up.sh`, each file in a namespace of
- * its own, one after the other, because they share the node port by which they come in.
+ * Tests in a real cluster: `npm run test:e2e`. They share the cluster of `scripts/kind-up.sh`, each file in its own
+ * namespace, one after the other, because they share a node port.
  */
 import { defineConfig } from "vitest/config";
 import { expectOptions, jsonReport, retry } from "../support/ci-run.ts";

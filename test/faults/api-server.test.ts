@@ -1,6 +1,6 @@
 /**
- * The API server goes away, and comes back with an older state, as after a restore from a backup. A proxy whose clock runs
- * 60 times as fast is without it for an hour by that clock.
+ * The API server becomes unavailable, and returns with an older state, as after a restore from a backup. A proxy whose
+ * clock runs 60 times as fast is without it for an hour by that clock.
  */
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -59,8 +59,8 @@ test.for([
   ["a minute", 1],
   ["an hour, by a clock that runs 60 times as fast", 60],
 ] as const)("API server unavailable for %s, then available with an older state", async ([, speed], { task, skip }) => {
-  skip(!isBuilt, "it takes an API server: run test/rig/build.sh control-plane");
-  skip(speed > 1 && faketimeLibrary === undefined, "it takes libfaketime: run scripts/install-test-programs.sh");
+  skip(!isBuilt, "it needs an API server: run test/rig/build.sh control-plane");
+  skip(speed > 1 && faketimeLibrary === undefined, "it needs libfaketime: run scripts/install-test-programs.sh");
   const clock = speed === 1 ? {} : fastClock(speed);
   const plane: ControlPlane = await startControlPlane();
   onTestFinished(() => plane.stop());
@@ -104,7 +104,7 @@ test.for([
   const follows = `the older state takes effect ${(knownAgainMs / 1_000).toFixed(1)} s after it is available`;
   expect(others(seen.outcomes, "200")).toEqual([]);
   if (speed > 1) {
-    // The hour of the limit ends within the test, so that its counter says nothing.
+    // The hour of the limit ends within the test, so that its counter proves nothing.
     task.meta.figures = seen.figures(follows);
     return;
   }

@@ -1,4 +1,4 @@
-/** Backends that go away under load. */
+/** Backends that become unavailable under load. */
 import { createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../support/proxy-process.ts";
@@ -7,14 +7,14 @@ import { startBackendProcess } from "./support/servers.ts";
 import { startWorld } from "./support/world.ts";
 
 const noConnection = /^503 no connection to the backend/;
-const brokeOff = /^502 the backend reset the connection/;
+const wasReset = /^502 the backend reset the connection/;
 
 test("backend killed for 3 s", async ({ task }) => {
   const backend = await startBackendProcess();
   const { port } = await startWorld({ backend: backend.port });
   const seen = await under({ port: () => port, inject: backend.kill, repair: backend.start });
   task.meta.figures = seen.figures();
-  expect(others(seen.outcomes, "200", "200, body cut off", noConnection, brokeOff, /^503 /)).toEqual([]);
+  expect(others(seen.outcomes, "200", "200, body cut off", noConnection, wasReset, /^503 /)).toEqual([]);
   expect(task.meta.figures.recoveredMs).toBeLessThan(5_000);
 });
 
@@ -24,7 +24,7 @@ test("backend paused for 3 s, request timeout 500 ms", async ({ task }) => {
   const seen = await under({ port: () => port, inject: backend.pause, repair: backend.resume });
   task.meta.figures = seen.figures();
   expect(others(seen.outcomes, "200", "200, body cut off", /^504 /, /^503 /)).toEqual([]);
-  // Bounded by the rule's timeout, whatever the machine adds.
+  // Bounded by the rule's timeout, on any machine.
   expect(task.meta.figures.slowestMs).toBeLessThan(5_000);
   expect(task.meta.figures.recoveredMs).toBeLessThan(5_000);
 });
@@ -46,6 +46,6 @@ test("backend that resets every connection in the middle of the body, for 3 s", 
   const set = (value: boolean) => () => void (isResetting = value);
   const seen = await under({ port: () => port, inject: set(true), repair: set(false) });
   task.meta.figures = seen.figures();
-  expect(others(seen.outcomes, "200", "200, body cut off", "ECONNRESET", brokeOff, /^503 /)).toEqual([]);
+  expect(others(seen.outcomes, "200", "200, body cut off", "ECONNRESET", wasReset, /^503 /)).toEqual([]);
   expect(task.meta.figures.recoveredMs).toBeLessThan(5_000);
 });

@@ -1,6 +1,6 @@
 /**
- * Prints the figures of all faults as one table at the end of a run, and keeps it in docs/reliability.md when asked. A
- * fault that was not measured is named with its reason, and stands in the list of NOT_RUN (`scripts/not-run.ts`).
+ * Prints the results of all faults as one table at the end of a run, and writes it to docs/reliability.md on request. A
+ * fault that was not measured is listed with its reason, and in the list of NOT_RUN (`scripts/not-run.ts`).
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ export class FiguresReporter implements Reporter {
     process.stdout.write(`\n${table}\n`);
     if (process.env["FAULTS_WRITE"] !== "true") return;
     if (tests.some((test) => test.meta().figures === undefined)) {
-      process.stderr.write("\n!! docs/reliability.md is left as it is: not every fault was measured\n");
+      process.stderr.write("\n!! docs/reliability.md is not changed: not every fault was measured\n");
       return;
     }
     const measured = `Measured with ${rate} requests a second at ${describeCommit()} on ${describeMachine()}.`;
@@ -43,7 +43,7 @@ function reasonOf(test: TestCase): string {
   const programs = missingProgramsOf(test);
   if (programs.length > 0) return `${programs.join(", ")} is missing: run ${installCommand}`;
   const result = test.result();
-  return (result.state === "skipped" ? result.note : undefined) ?? "the run was not asked for it";
+  return (result.state === "skipped" ? result.note : undefined) ?? "it is not part of this run";
 }
 
 function row(name: string, { requests, responses, p99Ms, slowestMs, recoveredMs, counters }: Figures): string {

@@ -1,4 +1,6 @@
-/** Rate limit services, and the Redis behind them, that go away under load. A fallback decides meanwhile. */
+/**
+ * Rate limit services, and the Redis behind them, that become unavailable under load. A fallback decides in that time.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,9 +30,9 @@ interface Limited {
   readonly wire: Wire;
   readonly redis: RedisServer;
   readonly service: RateLimitService;
-  /** Ends the service and starts it again on the same port. */
+  /** Stops the service and starts it again on the same port. */
   readonly restart: () => Promise<void>;
-  /** What the counters in Redis add up to. */
+  /** The sum of the counters in Redis. */
   readonly counted: (redis?: RedisServer) => Promise<number>;
 }
 
@@ -79,7 +81,7 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
     return redis;
   }
 
-  /** How many requests the service decided, so the proxy says, and how many the counters hold. */
+  /** The number of requests that the service decided, by the proxy's metrics, and the number in the counters. */
   async function accounts({ world, counted }: Limited, redis?: RedisServer) {
     const byService = await world.metric("gateway_proxy_global_limit_decisions_total", 'by="service"');
     const byFallback = await world.metric("gateway_proxy_global_limit_decisions_total", 'by="fallback"');
@@ -110,7 +112,7 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
     const sums = await accounts(limited);
     task.meta.figures = seen.figures(words(sums));
     expect(sums.byFallback).toBeGreaterThan(0);
-    // Calls that it counted without sending a response.
+    // Includes calls that it counted without sending a response.
     expect(sums.counted).toBeGreaterThanOrEqual(sums.byService);
     expect(sums.counted).toBeLessThanOrEqual(sums.byService + sums.byFallback);
   });
@@ -211,12 +213,12 @@ describeWith(["redis-server"], "rate limit service and Redis", (paths) => {
     const sums = await accounts(limited, replica);
     task.meta.figures = seen.figures(`${before} counted before; ${words(sums)}`);
     expect(sums.byFallback).toBeGreaterThan(0);
-    // Replication is asynchronous: what the master counted last may be lost with it.
+    // Replication is asynchronous: the last counts of the master may be lost with it.
     expect(sums.counted).toBeGreaterThanOrEqual(sums.byService - rateSlack);
   });
 });
 
-/** Resolves when the fallback has been asked for half a second no more; with the milliseconds until it was asked last. */
+/** Resolves when the fallback has not decided for half a second; with the milliseconds until its last decision. */
 async function untilServiceDecides({ metric }: World): Promise<number> {
   const beganMs = performance.now();
   let [last, lastMs] = [0, beganMs];
@@ -228,5 +230,5 @@ async function untilServiceDecides({ metric }: World): Promise<number> {
   }
 }
 
-/** Calls of half a second: what may be under way, or not replicated yet, at the moment of a crash. */
+/** Calls of half a second: they may be in progress, or not replicated yet, at the moment of a crash. */
 const rateSlack = 150;

@@ -1,4 +1,4 @@
-/** The machine under the proxy: a disk without room, and a clock that is set. */
+/** The machine of the proxy: a full disk, and a clock that is set. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const run = promisify(execFile);
 const mainFile = join(import.meta.dirname, "../../proxy/src/main.ts");
 const isRoot = process.getuid?.() === 0;
 
-/** A file system of 1 MiB in memory, until the test ends; takes root. */
+/** A file system of 1 MiB in memory, until the test ends; needs root. */
 async function mountSmallDisk(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "small-disk-"));
   await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]);
@@ -29,7 +29,7 @@ async function mountSmallDisk(): Promise<string> {
   return folder;
 }
 
-/** Fills what is left of a disk. */
+/** Fills the free space of a disk. */
 async function fill(folder: string): Promise<void> {
   await writeFile(join(folder, "filler"), Buffer.alloc(2 * 1024 * 1024)).catch(() => undefined);
 }
@@ -40,7 +40,7 @@ interface PlainProxy {
   hasEnded(): boolean;
 }
 
-/** The proxy as a program whose output goes to a file; `preload` for libfaketime. */
+/** The proxy as a program whose output goes to a file; `env` for libfaketime. */
 async function startPlain(folder: string, port: number, log: string, env: NodeJS.ProcessEnv = {}): Promise<PlainProxy> {
   const [stats, readiness] = [await freePort(), await freePort()];
   const pages = ["--stats-address", `127.0.0.1:${stats}`, "--readiness-address", `127.0.0.1:${readiness}`];
@@ -78,7 +78,7 @@ const remaining = async (url: string): Promise<number> =>
   Number((await fetch(url)).headers.get("x-ratelimit-remaining"));
 
 test("a full disk under the log and the configuration, for 3 s", async ({ task, skip }) => {
-  skip(!isRoot, "it takes root, to mount a small file system");
+  skip(!isRoot, "it needs root, to mount a small file system");
   const backend = await startBackendProcess();
   const port = await freePort();
   const disk = await mountSmallDisk();
@@ -89,7 +89,7 @@ test("a full disk under the log and the configuration, for 3 s", async ({ task, 
     port: () => port,
     async inject() {
       await fill(disk);
-      // An edit that finds no room leaves the beginning of a file: here all of the route, and half of a ConfigMap.
+      // An edit without free space leaves a truncated file: here all of the route, and half of a ConfigMap.
       const edit = worldManifests(port, { backend: backend.port }) + hugeConfigMap;
       await expect(writeFile(manifest, edit)).rejects.toThrow("ENOSPC");
     },
@@ -128,7 +128,7 @@ describeWith(["faketime"], "clock steps", () => {
       LD_PRELOAD: faketimeLibrary,
       FAKETIME_TIMESTAMP_FILE: offset,
       FAKETIME_NO_CACHE: "1",
-      // A step of the wall clock leaves the monotonic one alone.
+      // A step of the wall clock does not change the monotonic one.
       FAKETIME_DONT_FAKE_MONOTONIC: "1",
     });
     const before = await remaining(proxy.url);
@@ -140,7 +140,7 @@ describeWith(["faketime"], "clock steps", () => {
     const counted = before - (await remaining(proxy.url)) - 1;
     task.meta.figures = seen.figures(`${seen.outcomes.length} allowed; ${counted} counted`);
     expect(others(seen.outcomes, "200")).toEqual([]);
-    // Windows are measured by the monotonic clock: none ends early, none lasts longer.
+    // Windows are measured by the monotonic clock: none ends early or late.
     expect(counted).toBe(seen.outcomes.length);
   });
 });

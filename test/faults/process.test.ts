@@ -1,4 +1,4 @@
-/** The proxy itself: going down, losing a worker, taking many edits. */
+/** The proxy itself: shutdowns, the loss of a worker, many edits. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { rate } from "./support/rate.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { startWorld, worldManifests } from "./support/world.ts";
 
-/** As a load balancer: looks at the readiness page until it says no. */
+/** As a load balancer: polls the readiness page until it is not ready. */
 async function untilUnready({ readiness }: ProxyProcess): Promise<void> {
   while ((await fetch(`${readiness}/healthz/ready`).catch(() => undefined))?.status === 200) await sleep(50);
 }
@@ -65,12 +65,12 @@ test("1,000 edits of the configuration at 50 a second", async ({ task }) => {
     },
     lastsMs: 0,
   });
-  // Of its own; each that is asked is counted.
+  // The requests of the test itself count too.
   const before = Number((await ask()).headers.get("x-ratelimit-remaining"));
   const reload = `the last edit takes effect after ${(inForceMs / 1_000).toFixed(1)} s`;
   task.meta.figures = seen.figures(`${limit - before} counted; ${reload}`);
   expect(others(seen.outcomes, "200")).toEqual([]);
-  // No edit has lost a count: every request of the load, and at least one of the test's own.
+  // No edit has lost a count: every request of the load, and at least one of the test itself.
   expect(limit - before).toBeGreaterThan(seen.outcomes.length);
 });
 
@@ -82,7 +82,7 @@ test("a worker thread that dies", async ({ task }) => {
   const { resources } = parseManifests([
     { path: "all.yaml", text: worldManifests(port, { backend: backend.port, policies: [policy] }) },
   ]);
-  // In this process, where one can be ended.
+  // In this process, where the test can end a thread.
   const pool = startWorkerPool(2, systemClock);
   await pool.apply(packed(1, translate(resources, onLoopback)));
   const seen = await under({
@@ -96,10 +96,10 @@ test("a worker thread that dies", async ({ task }) => {
   const counted = limit - remaining - 1;
   const served = seen.outcomes.filter(({ status }) => status === 200).length;
   task.meta.figures = seen.figures(`${served} allowed and served; ${counted} counted`);
-  // What was under way in the thread is lost with its connections; the other thread serves on.
+  // Requests in progress in the thread are lost with its connections; the other thread continues.
   expect(others(seen.outcomes, "200", "ECONNRESET", "200, body cut off", "ECONNREFUSED")).toEqual([]);
   expect(task.meta.figures.recoveredMs).toBeLessThan(10_000);
-  // The counters are in the shared memory: what was counted stays counted, and nothing is counted twice.
+  // The counters are in shared memory: counts are neither lost nor doubled.
   expect(counted).toBeGreaterThanOrEqual(served);
   expect(counted).toBeLessThanOrEqual(seen.outcomes.length);
 });

@@ -1,5 +1,5 @@
 /**
- * What clients see of faults, under load, with figures: `npm run faults`. FAULTS_WRITE=true keeps the table in
+ * The effect of faults on clients, measured under load: `npm run faults`. FAULTS_WRITE=true writes the table to
  * docs/reliability.md; FAULTS_RATE changes the requests a second.
  */
 import { defineConfig } from "vitest/config";
@@ -10,7 +10,7 @@ import { FiguresReporter } from "./figures-reporter.ts";
 export default defineConfig({
   test: {
     include: ["test/faults/**/*.test.ts"],
-    // Each measures; others beside it would spoil the figures.
+    // Each file measures: others at the same time would distort the results.
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 120_000,

@@ -15,9 +15,8 @@ const tracked = execFileSync("git", ["ls-files"], { cwd: repository, encoding: "
 const pending: readonly string[] = [
   "test/bench/",
   "test/docs/",
-  "test/e2e/",
+
   "test/examples/",
-  "test/faults/",
 
   "test/repository/",
   "test/rig/",

@@ -1,4 +1,4 @@
-/** Changes values of the installed chart for a while. */
+/** Changes values of the installed chart for the time of a test. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,14 +1,14 @@
-/** A client of Gateways: each request on a connection of its own, so that requests spread over the replicas. */
+/** A client of Gateways: each request has its own connection, so that requests spread over the replicas. */
 import { request } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The port of this machine that kind-config.yaml gives to the tests, and the node port behind it. */
+/** The port of this machine that kind-config.yaml maps for the tests, and the node port behind it. */
 export const testPort = { host: 18_081, node: 30_081 } as const;
 /** The same for the examples of kind-up.sh. */
 export const examplePort = 8_888;
 
 export interface TestResponse {
-  /** 0 where the connection broke before an answer. */
+  /** 0 if the connection broke before a response. */
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: string;
@@ -23,7 +23,7 @@ export interface Question {
   readonly port?: number;
 }
 
-/** Sends one request and reads the whole answer; never rejects. */
+/** Sends one request and reads the whole response; never rejects. */
 export function ask({
   path = "/",
   host = "e2e.example",
@@ -44,7 +44,7 @@ export function ask({
       headers: { host, ...(text !== undefined && { "content-type": "application/json" }), ...headers },
     });
     sent.on("error", fail);
-    sent.on("timeout", () => sent.destroy(new Error("no answer within 10 s")));
+    sent.on("timeout", () => sent.destroy(new Error("no response within 10 s")));
     sent.on("response", (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -61,7 +61,7 @@ export function ask({
   });
 }
 
-/** Sends the same request `count` times, `width` at once, and resolves with all answers. */
+/** Sends the same request `count` times, `width` at once, and resolves with all responses. */
 export async function askMany(count: number, question: Question, width = 4): Promise<readonly TestResponse[]> {
   const responses: TestResponse[] = [];
   let left = count;
@@ -76,20 +76,20 @@ export async function askMany(count: number, question: Question, width = 4): Pro
 }
 
 /**
- * Sends the same request until `refusals` answers in a row are 429, so that every replica must have refused, and resolves
- * with those that a limit governed: all that carry its header. What a replica answered before it had the policy is left
- * out, so nothing has to be waited for before.
+ * Sends the same request until `denials` responses in a row are 429, so that every replica must have denied one, and
+ * resolves with the responses that have the headers of a limit. Responses from before a replica had the policy are left
+ * out, so no wait for the policy is needed before.
  */
 export async function askUntilDenied(
   question: Question,
-  { refusals = 60, width = 4 } = {},
+  { denials = 60, width = 4 } = {},
 ): Promise<readonly TestResponse[]> {
   const governed: TestResponse[] = [];
   const deadline = performance.now() + 30_000;
   let inRow = 0;
-  while (inRow < refusals) {
+  while (inRow < denials) {
     if (performance.now() > deadline) {
-      throw new Error(`no ${refusals} refusals in a row within 30 s: ${JSON.stringify(tally(governed))}`);
+      throw new Error(`no ${denials} denials in a row within 30 s: ${JSON.stringify(tally(governed))}`);
     }
     for (const response of await askMany(width, question, width)) {
       inRow = response.status === 429 ? inRow + 1 : 0;
@@ -99,27 +99,29 @@ export async function askUntilDenied(
   return governed;
 }
 
-/** What went wrong among answers of which some may be refusals: one line for each, with its body. */
+/** The failures among responses of which some may be denials: one line for each, with its body. */
 export function failuresOf(responses: readonly TestResponse[]): readonly string[] {
   return responses
     .filter(({ status }) => status !== 200 && status !== 429)
     .map(({ status, body }) => `${status} ${body}`);
 }
 
-/** How many answers had each status. */
+/** The number of responses with each status. */
 export function tally(responses: readonly TestResponse[]): Readonly<Record<number, number>> {
   const counts: Record<number, number> = {};
   for (const { status } of responses) counts[status] = (counts[status] ?? 0) + 1;
   return counts;
 }
 
-/** Requests that are sent until they are stopped. */
+/** A load of requests until it is stopped. */
 export interface Load extends AsyncDisposable {
-  /** Ends it, and resolves with all answers. */
+  /** Ends it, and resolves with all responses. */
   stop(): Promise<readonly TestResponse[]>;
 }
 
-/** Pause of a lane after each answer: what is tested are pods that start, which need the CPU of this machine as well. */
+/**
+ * Pause of a lane after each response: the tests are about starting pods, which need the CPU of this machine as well.
+ */
 const loadPauseMs = 50;
 
 /** Sends requests, two at once and at most 40 a second, until it is stopped or disposed of. */

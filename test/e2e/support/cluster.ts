@@ -1,13 +1,13 @@
-/** The cluster under test: kubectl, namespaces that go away, and waiting for what the cluster does in its own time. */
+/** The cluster under test: kubectl, namespaces that are deleted, and waiting for the cluster. */
 import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The cluster by kind's name. */
+/** The name of the cluster in kind. */
 export const cluster = process.env["KIND_CLUSTER"] ?? "gateway-proxy";
-/** The context of kubectl that kind has made for it. */
+/** The context of kubectl that kind created for it. */
 export const context = `kind-${cluster}`;
 
-/** Where the chart is installed. */
+/** The namespace of the installed chart. */
 export const systemNamespace = "gateway-proxy-system";
 /** The release of the chart, and the prefix of its names. */
 export const release = "gateway-proxy";
@@ -18,7 +18,7 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program to its end, whatever that is. */
+/** Runs a program to its end, and resolves even if it fails. */
 export function attempt(program: string, args: readonly string[], input?: string): Promise<Outcome> {
   return new Promise((resolve) => {
     const child = execFile(program, args, { maxBuffer: 64 * 2 ** 20 }, (error, stdout, stderr) => {
@@ -29,26 +29,26 @@ export function attempt(program: string, args: readonly string[], input?: string
   });
 }
 
-/** kubectl in the cluster under test, to its end. */
+/** Runs kubectl in the cluster under test, and resolves even if it fails. */
 export function tryKubectl(args: readonly string[], input?: string): Promise<Outcome> {
   return attempt("kubectl", ["--context", context, ...args], input);
 }
 
-/** The standard output of kubectl; throws with its standard error where it fails. */
+/** The standard output of kubectl; throws with its standard error if it fails. */
 export async function kubectl(args: readonly string[], input?: string): Promise<string> {
   const { code, stdout, stderr } = await tryKubectl(args, input);
   if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);
   return stdout;
 }
 
-/** helm, in the same way. */
+/** Runs helm in the same way. */
 export async function helm(args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await attempt("helm", ["--kube-context", context, ...args]);
   if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr}`);
   return stdout;
 }
 
-/** What these tests read of any object. */
+/** The fields that these tests read of any object. */
 export interface KubeObject {
   readonly kind: string;
   readonly metadata: {
@@ -80,8 +80,8 @@ export async function apply(namespace: string, ...manifests: readonly object[]):
 }
 
 /**
- * Resolves with the first value that is not undefined. Asks again and again, for what a cluster does has no event to wait
- * for; throws what it waited for after `timeoutMs`, by default a minute.
+ * Resolves with the first value that is not undefined. Polls, since a cluster has no event for many changes; throws
+ * with the name of the condition after `timeoutMs`, by default a minute.
  */
 export async function eventually<T>(
   what: string,
@@ -92,7 +92,7 @@ export async function eventually<T>(
   for (;;) {
     const found = await ask();
     if (found !== undefined) return found;
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
     await delay(everyMs);
   }
 }
@@ -107,7 +107,7 @@ export async function readyProxies(namespace: string, gateway: string): Promise<
   );
 }
 
-/** A new namespace in which the Pod Security Standard "restricted" is enforced. It is deleted with what it holds at the end. */
+/** A new namespace that enforces the Pod Security Standard "restricted". Its disposal deletes it with its objects. */
 export async function createNamespace(name: string): Promise<AsyncDisposable & { readonly name: string }> {
   await kubectl(["delete", "namespace", name, "--ignore-not-found", "--wait"]);
   await apply(name, {
@@ -118,8 +118,8 @@ export async function createNamespace(name: string): Promise<AsyncDisposable & {
   return {
     name,
     async [Symbol.asyncDispose]() {
-      // The next test may come in by the same port once nobody has it. With the namespace alone Services would go last,
-      // after pods, which take their time to end.
+      // The next test may use the same node port only once it is free. With the namespace alone Services would be
+      // deleted last, after pods, which take time to end.
       await kubectl(["-n", name, "delete", "gateways,services", "--all"]);
       await kubectl(["delete", "namespace", name, "--wait=false"]);
       await eventually("its node port is free", async () =>

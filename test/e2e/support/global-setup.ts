@@ -1,6 +1,7 @@
 /**
- * Creates the cluster for a run and deletes it afterwards. A cluster that exists is used and kept, except with `CI=true`:
- * there it is what an interrupted run left, and is replaced. With `KIND_OFFLINE=true`, no image is pulled (test/rig/kind).
+ * Creates the cluster for a run and deletes it afterwards. An existing cluster is used and kept, except with `CI=true`:
+ * there it is left over from an interrupted run, and is replaced. With `KIND_OFFLINE=true`, no image is pulled
+ * (test/rig/kind).
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ export function setup(): void {
   wasThere = replace.length === 0 && clusterExists();
   run("scripts/kind-up.sh", [...offline, ...replace]);
   if (offline.length === 0) return;
-  // Where the rig has started docker, its socket is known only now.
+  // If the rig has started docker, its socket is known only now.
   takeRigEnvironment();
   run("test/rig/kind/rig.sh", ["tests"]);
   for (const image of ["ENVOY_IMAGE", "REFERENCE_RATELIMIT_IMAGE"]) {

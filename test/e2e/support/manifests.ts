@@ -1,9 +1,9 @@
-/** The manifests that tests are made of. */
+/** The manifests that tests consist of. */
 import { testPort } from "./client.ts";
 import { release, systemNamespace } from "./cluster.ts";
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
-const ours = "gatewayproxy.dev/v1alpha1";
+const proxyApi = "gatewayproxy.dev/v1alpha1";
 
 /** A Gateway on the tests' port, with its ConfigMap of parameters. */
 export function gateway(name: string, { replicas = 2 } = {}): readonly object[] {
@@ -50,16 +50,16 @@ export function route(name: string, parent: string, path = "/"): object {
 
 /** The mock LLM of examples/kind, as a provider. */
 export const llm: object = {
-  apiVersion: ours,
+  apiVersion: proxyApi,
   kind: "Backend",
   metadata: { name: "llm" },
   spec: { ai: { provider: { openai: {} }, host: "mock-llm.default.svc.cluster.local", port: 8089 } },
 };
 
-/** The rate limit service of the chart, as a policy names it. */
+/** The rate limit service of the chart, as a policy refers to it. */
 export const service = { name: `${release}-ratelimit-service`, namespace: systemNamespace, port: 8081 } as const;
 
-/** Permits the policies of a namespace to name the service; it belongs into the namespace of the release. */
+/** Permits the policies of a namespace to refer to the service; it belongs into the namespace of the release. */
 export function grantService(namespace: string): object {
   return {
     apiVersion: "gateway.networking.k8s.io/v1beta1",
@@ -79,7 +79,7 @@ export function policy(
   rateLimit: object,
 ): object {
   return {
-    apiVersion: ours,
+    apiVersion: proxyApi,
     kind: "ProxyPolicy",
     metadata: { name },
     spec: { targetRefs: [{ group: "gateway.networking.k8s.io", ...target }], traffic: { rateLimit } },

@@ -1,4 +1,4 @@
-/** Pages that tell what to type: their blocks of commands, and a shell that types them as a reader would. */
+/** Pages with commands: their blocks of commands, and a shell that runs them as a reader would. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -7,10 +7,10 @@ import { join } from "node:path";
 
 const repository = join(import.meta.dirname, "../../..");
 
-/** Commands that last until they are ended; alone on their line. */
+/** Commands that run until they are stopped; alone on their line. */
 const lasting = /^(?:npm ci && )?npm run (?:--silent )?(?:demo|demo:global|mock-llm|proxy|ratelimit-service)(?![:\w-])/;
 
-/** What each of them says when it serves. */
+/** The line that each of them prints when it serves. */
 const ready = /\bready\b|\blistens on\b/;
 
 const readyWithinMs = 60_000;
@@ -18,7 +18,7 @@ const endWithinMs = 20_000;
 
 export interface Block {
   readonly commands: string;
-  /** Lines that the output has to have in this order; `…` stands for anything. Empty: the commands have to succeed. */
+  /** Lines that the output must have in this order; `…` stands for any text. Empty: the commands must succeed. */
   readonly shown: readonly string[];
 }
 
@@ -26,7 +26,7 @@ function textOf(page: string): string {
   return readFileSync(join(repository, page), "utf8");
 }
 
-/** The blocks of commands of a page in their order, each with the block of text right below it. */
+/** The blocks of commands of a page in order, each with the block of text right below it. */
 export function blocksOf(page: string): readonly Block[] {
   const found = [...textOf(page).matchAll(/^```sh\n([^]*?)^```\n(?:\n```text\n([^]*?)^```$)?/gm)];
   return found.map(([, commands = "", shown = ""]) => ({
@@ -35,19 +35,19 @@ export function blocksOf(page: string): readonly Block[] {
   }));
 }
 
-/** Blocks that do not say whether they are commands; each by its first line. */
+/** Blocks without a language; each by its first line. */
 export function unnamedBlocksOf(page: string): readonly string[] {
   const fences = [...textOf(page).matchAll(/^```(.*)\n(.*)\n/gm)];
   return fences.filter(([, language], index) => index % 2 === 0 && language === "").map(([, , line = ""]) => line);
 }
 
-/** A copy of what git has or would have of the repository, with its dependencies, as a reader begins; removed by `dispose`. */
+/** A clone of the repository with its uncommitted files and its dependencies; removed by `dispose`. */
 export function cloneRepository(): Disposable & { readonly folder: string } {
   const folder = mkdtempSync(join(tmpdir(), "gateway-proxy-pages-"));
   const copy =
     'git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar --extract -C "$0"';
   execFileSync("bash", ["-o", "pipefail", "-c", copy, folder], { cwd: repository });
-  // What `npm ci` would bring, and has brought here. Links where they can be, because the files are many.
+  // The dependencies, as `npm ci` would install them, by hard links where possible, since the files are many.
   const link = 'cp --archive --link node_modules "$0" 2>/dev/null || cp --archive node_modules "$0"';
   execFileSync("bash", ["-c", link, folder], { cwd: repository });
   return {
@@ -56,7 +56,7 @@ export function cloneRepository(): Disposable & { readonly folder: string } {
   };
 }
 
-/** Types commands in a folder; those that last run on while the next ones are typed, until others that last are started. */
+/** Runs commands in a folder; one that lasts keeps running during the next ones, until another such command starts. */
 export class Shell implements AsyncDisposable {
   readonly #folder: string;
   #running: readonly ChildProcess[] = [];
@@ -65,7 +65,7 @@ export class Shell implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** Resolves with the standard output of all that ends by itself; rejects where something fails. */
+  /** Resolves with the standard output of all commands that end by themselves; rejects if one fails. */
   async run(commands: string): Promise<string> {
     const lines = commands.split("\n");
     if (lines.some((line) => lasting.test(line))) await this.#endAll();
@@ -77,7 +77,7 @@ export class Shell implements AsyncDisposable {
       }
       output += await this.#runToEnd(script);
       script = "";
-      // The dependencies are there.
+      // The dependencies are installed.
       await this.#start(line.replace(/^npm ci && /, ""));
     }
     return output + (await this.#runToEnd(script));
@@ -120,7 +120,7 @@ export class Shell implements AsyncDisposable {
     });
   }
 
-  /** In a group of its own, so that a signal reaches what npm starts, as Ctrl-C does. */
+  /** In its own process group, so that a signal reaches the children of npm, as Ctrl-C does. */
   #spawn(script: string): ChildProcess {
     return spawn("bash", ["-c", script], { cwd: this.#folder, stdio: ["ignore", "pipe", "pipe"], detached: true });
   }

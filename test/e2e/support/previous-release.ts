@@ -1,4 +1,4 @@
-/** The release before this one, made from the history of the repository: its chart as a package, its images in the node. */
+/** The previous release, built from the history of the repository: its chart as a package, its images in the node. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { attempt, cluster, helm } from "./cluster.ts";
 
 const repository = join(import.meta.dirname, "../../..");
 
-/** The first state that could be installed, in the place of a release as long as there is none. */
+/** The first commit that can be installed, in place of a release as long as there is none. */
 const firstInstallable = "8ac175a2e593267e7a417bf1e5a4f80f98bed529";
 
 const registry = process.env["IMAGE_REGISTRY"] ?? "localhost/gateway-proxy";
@@ -21,11 +21,11 @@ export interface PreviousRelease extends Disposable {
   readonly version: string;
   /** Path of the packaged chart. */
   readonly chart: string;
-  /** Arguments for helm that name the images, which have the registry of all others. */
+  /** Arguments for helm that set the images, which have the registry of all others. */
   readonly imageArgs: readonly string[];
 }
 
-/** The commit of the last tagged release; undefined where a shallow clone does not reach so far back. */
+/** The commit of the last tagged release; undefined if a shallow clone does not contain it. */
 export async function findPreviousRelease(): Promise<string | undefined> {
   const tag = await attempt("git", ["-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"]);
   const name = tag.code === 0 ? tag.stdout.trim() : firstInstallable;

@@ -1,4 +1,4 @@
-/** One fault is one test: load, the fault, its repair, and what clients saw. */
+/** One fault is one test: load, the fault, its repair, and the responses to clients. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import { countKinds, latency, type Load, type LoadOptions, type Outcome, recoveryMs, startLoad } from "./load.ts";
@@ -11,9 +11,9 @@ export interface Figures {
   readonly responses: readonly (readonly [string, number])[];
   readonly p99Ms: number;
   readonly slowestMs: number;
-  /** From the repair to the last request that failed; 0 where none failed after it. */
+  /** From the repair to the last request that failed; 0 if none failed after it. */
   readonly recoveredMs: number;
-  /** What the counters of limits say, in words. */
+  /** The state of the counters of limits, in words. */
   readonly counters: string;
 }
 
@@ -32,13 +32,13 @@ export interface FaultOptions extends LoadOptions {
   /** Load before the fault and after its repair. Default 2 s and 4 s. */
   readonly beforeMs?: number;
   readonly afterMs?: number;
-  /** Whether a request went as it goes without a fault. Default: status 200. */
+  /** Whether a request ended as without a fault. Default: status 200. */
   readonly isGood?: (outcome: Outcome) => boolean;
 }
 
 export interface FaultOutcome {
   readonly outcomes: readonly Outcome[];
-  /** Of requests that began from the fault on. */
+  /** Of requests that began after the fault. */
   readonly since: readonly Outcome[];
   /** `performance.now()` */
   readonly faultMs: number;
@@ -46,7 +46,7 @@ export interface FaultOutcome {
   figures(counters?: string): Figures;
 }
 
-/** Puts load on, lets the fault happen and be repaired, and resolves when every request has ended. */
+/** Starts the load, the fault and its repair, and resolves when every request has ended. */
 export async function under(options: FaultOptions): Promise<FaultOutcome> {
   const { inject, repair = () => undefined, lastsMs = 3_000, beforeMs = 2_000, afterMs = 4_000 } = options;
   const isGood = options.isGood ?? (({ status, kind }: Outcome) => status === 200 && kind === "200");
@@ -74,7 +74,7 @@ export async function under(options: FaultOptions): Promise<FaultOutcome> {
   };
 }
 
-/** @param since those that latencies are of */
+/** @param since the outcomes for the latencies */
 export function figuresOf(outcomes: readonly Outcome[], since = outcomes): Figures {
   return {
     requests: outcomes.length,

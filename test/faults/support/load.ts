@@ -1,6 +1,6 @@
 /**
- * Clients that send at a constant rate: a late response delays no other request,
- * and nothing is tried twice. HTTP/1.1 with kept connections, or HTTP/2 on a few.
+ * Clients that send at a constant rate: a late response delays no other request, and nothing is retried. HTTP/1.1 with
+ * kept connections, or HTTP/2 on a few.
  */
 import { Agent, type ClientRequest, request as requestHttp1 } from "node:http";
 import { type ClientHttp2Session, connect as connectHttp2, constants } from "node:http2";
@@ -15,13 +15,13 @@ export interface LoadOptions {
   readonly perSecond?: number;
   readonly path?: (number: number) => string;
   readonly headers?: (number: number) => Readonly<Record<string, string>>;
-  /** A client gives up after this. Default 20 s. */
-  readonly patienceMs?: number;
+  /** The timeout of a client. Default 20 s. */
+  readonly timeoutMs?: number;
 }
 
 /** One request that has ended. */
 export interface Outcome {
-  /** Its place in the order of starts, from 0. */
+  /** Its index in the order of starts, from 0. */
   readonly number: number;
   /** `performance.now()` */
   readonly startedMs: number;
@@ -35,30 +35,30 @@ export interface Load {
   readonly outcomes: readonly Outcome[];
   /** Requests started. */
   readonly started: number;
-  /** Resolves when so many more requests have ended. */
+  /** Resolves when this number of further requests have ended. */
   after(count: number): Promise<void>;
   /** Starts no more requests, and resolves when all have ended. */
   stop(): Promise<readonly Outcome[]>;
 }
 
 const tickMs = 10;
-/** After a stall of this process or the machine, so many requests start at once and no more: the rest is not made up. */
-const mostPerTick = 10;
-/** Requests under way at which no more are started, so that a standstill does not become a flood. */
-const mostUnderWay = 400;
+/** The maximum of requests that start at once after a stall of this process or the machine; the others are skipped. */
+const maxPerTick = 10;
+/** Requests in progress at which no more are started, so that a stall does not become a flood. */
+const maxInProgress = 400;
 /** HTTP/2 connections; each carries many requests. */
 const sessions = 8;
-/** HTTP/1.1 connections that are kept, at most. */
+/** The maximum of kept HTTP/1.1 connections. */
 const keptConnections = 64;
 
-const refusedStream = "REFUSED_STREAM";
+const unprocessedStream = "REFUSED_STREAM";
 
 type Ask = (path: string, headers: Readonly<Record<string, string>>) => Promise<Pick<Outcome, "kind" | "status">>;
 
-/** Starts to ask at once. */
+/** Starts to send at once. */
 export function startLoad(options: LoadOptions): Load {
-  const { protocol = "http1", perSecond = 300, path = () => "/", headers = () => ({}), patienceMs = 20_000 } = options;
-  const client = protocol === "http1" ? http1Client(options.port, patienceMs) : http2Client(options.port, patienceMs);
+  const { protocol = "http1", perSecond = 300, path = () => "/", headers = () => ({}), timeoutMs = 20_000 } = options;
+  const client = protocol === "http1" ? http1Client(options.port, timeoutMs) : http2Client(options.port, timeoutMs);
   const outcomes: Outcome[] = [];
   const waiting = new Set<() => void>();
   let started = 0;
@@ -71,15 +71,15 @@ export function startLoad(options: LoadOptions): Load {
     const startedMs = performance.now();
     void client.ask(path(number), headers(number)).then(({ kind, status }) => {
       outcomes.push({ number, startedMs, tookMs: performance.now() - startedMs, kind, status });
-      for (const look of waiting) look();
+      for (const check of waiting) check();
       if (outcomes.length === started) onEnd?.();
     });
   }
 
   const timer = setInterval(() => {
     const nowMs = performance.now();
-    for (let count = 0; count < mostPerTick && dueMs <= nowMs; count++) {
-      if (started - outcomes.length < mostUnderWay) startOne();
+    for (let count = 0; count < maxPerTick && dueMs <= nowMs; count++) {
+      if (started - outcomes.length < maxInProgress) startOne();
       dueMs += 1_000 / perSecond;
     }
     dueMs = Math.max(dueMs, nowMs - tickMs);
@@ -92,12 +92,12 @@ export function startLoad(options: LoadOptions): Load {
     after(count) {
       const awaited = outcomes.length + count;
       return new Promise((resolve) => {
-        const look = (): void => {
+        const check = (): void => {
           if (outcomes.length < awaited) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve();
         };
-        waiting.add(look);
+        waiting.add(check);
       });
     },
     async stop() {
@@ -114,7 +114,7 @@ interface Client {
   close(): void;
 }
 
-function http1Client(port: () => number, patienceMs: number): Client {
+function http1Client(port: () => number, timeoutMs: number): Client {
   const agent = new Agent({ keepAlive: true, maxFreeSockets: keptConnections, scheduling: "fifo" });
   agent.createConnection = (): Socket => connect({ host: "127.0.0.1", port: port(), noDelay: true });
   const ask: Ask = (path, headers) =>
@@ -126,9 +126,9 @@ function http1Client(port: () => number, patienceMs: number): Client {
         response.on("end", () => end({ kind: kindOf(status, chunks), status }));
         response.on("error", () => end({ kind: `${status}, body cut off`, status }));
       });
-      const patience = setTimeout(() => sent.destroy(new Error(noAnswer(patienceMs))), patienceMs);
+      const timeout = setTimeout(() => sent.destroy(new Error(noResponse(timeoutMs))), timeoutMs);
       const end = (outcome: Pick<Outcome, "kind" | "status">): void => {
-        clearTimeout(patience);
+        clearTimeout(timeout);
         resolve(outcome);
       };
       sent.on("error", (error: NodeJS.ErrnoException) => end({ kind: error.code ?? error.message, status: 0 }));
@@ -137,7 +137,7 @@ function http1Client(port: () => number, patienceMs: number): Client {
   return { ask, close: () => agent.destroy() };
 }
 
-function http2Client(port: () => number, patienceMs: number): Client {
+function http2Client(port: () => number, timeoutMs: number): Client {
   const open = new Map<number, ClientHttp2Session>();
   let next = 0;
   function session(): ClientHttp2Session {
@@ -152,12 +152,12 @@ function http2Client(port: () => number, patienceMs: number): Client {
     return made;
   }
   const ask: Ask = async (path, headers) => {
-    // Never processed, by definition (RFC 9113 §8.7); every client sends such a request again by itself.
+    // Never processed, by definition (RFC 9113 §8.7); every client repeats such a request itself.
     for (let tries = 0; tries < 5; tries++) {
       const outcome = await askOnce(path, headers);
-      if (outcome.kind !== refusedStream) return outcome;
+      if (outcome.kind !== unprocessedStream) return outcome;
     }
-    return { kind: refusedStream, status: 0 };
+    return { kind: unprocessedStream, status: 0 };
   };
   const askOnce: Ask = (path, headers) =>
     new Promise((resolve) => {
@@ -165,13 +165,13 @@ function http2Client(port: () => number, patienceMs: number): Client {
       const chunks: Buffer[] = [];
       let status = 0;
       let failure: string | undefined;
-      const patience = setTimeout(() => stream.destroy(new Error(noAnswer(patienceMs))), patienceMs);
+      const timeout = setTimeout(() => stream.destroy(new Error(noResponse(timeoutMs))), timeoutMs);
       stream.on("response", (head) => (status = head[":status"] ?? 0));
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
       stream.on("error", (error: NodeJS.ErrnoException) => (failure = error.code ?? error.message));
       stream.on("close", () => {
-        clearTimeout(patience);
-        if (stream.rstCode === constants.NGHTTP2_REFUSED_STREAM) failure = refusedStream;
+        clearTimeout(timeout);
+        if (stream.rstCode === constants.NGHTTP2_REFUSED_STREAM) failure = unprocessedStream;
         else if (failure === undefined && status === 0) failure = `reset with ${stream.rstCode}`;
         else if (failure === undefined && !stream.readableEnded) failure = `${status}, body cut off`;
         resolve({ kind: failure ?? kindOf(status, chunks), status });
@@ -186,8 +186,8 @@ function http2Client(port: () => number, patienceMs: number): Client {
   };
 }
 
-function noAnswer(patienceMs: number): string {
-  return `no response within ${patienceMs / 1_000} s`;
+function noResponse(timeoutMs: number): string {
+  return `no response within ${timeoutMs / 1_000} s`;
 }
 
 function kindOf(status: number, chunks: readonly Buffer[]): string {
@@ -195,7 +195,7 @@ function kindOf(status: number, chunks: readonly Buffer[]): string {
   return `${status} ${Buffer.concat(chunks).toString().trim().slice(0, 60)}`.trim();
 }
 
-/** How many requests ended in each way, the most frequent first: `[["200", 3000], ["503 …", 4]]`. */
+/** The number of requests that ended in each way, the most frequent first: `[["200", 3000], ["503 …", 4]]`. */
 export function countKinds(outcomes: readonly Outcome[]): readonly (readonly [string, number])[] {
   const counts = new Map<string, number>();
   for (const { kind } of outcomes) counts.set(kind, (counts.get(kind) ?? 0) + 1);
@@ -210,7 +210,7 @@ export function latency(outcomes: readonly Outcome[], percent: number): number {
   );
 }
 
-/** Milliseconds from `sinceMs` to the start of the first request after which all went well; 0 when none failed. */
+/** Milliseconds from `sinceMs` to the start of the first request after which none failed; 0 if none failed. */
 export function recoveryMs(
   outcomes: readonly Outcome[],
   sinceMs: number,

@@ -1,4 +1,4 @@
-/** The programs around a proxy that faults happen to: a backend as a process of its own, and a wire that can be broken. */
+/** The programs around a proxy that faults apply to: a backend process, and a wire that can be broken. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
@@ -13,7 +13,7 @@ export interface BackendProcess {
   readonly resume: () => void;
 }
 
-/** Answers every request with 200 and a body of 10 KB. */
+/** Responds to every request with 200 and a body of 10 KB. */
 const program = `
 const body = Buffer.alloc(10_000, "x");
 require("node:http").createServer((request, response) => response.end(body))
@@ -39,10 +39,10 @@ export async function startBackendProcess(): Promise<BackendProcess> {
   return { port, start, kill, pause: () => void child?.kill("SIGSTOP"), resume: () => void child?.kill("SIGCONT") };
 }
 
-/** What a wire does with the bytes between a client and a server. */
+/** The treatment of the bytes between a client and a server. */
 export type WireMode =
   | { readonly kind: "pass" }
-  /** Each way takes half of it. */
+  /** Each direction takes half of it. */
   | { readonly kind: "slow"; readonly roundTripMs: number }
   /** The server's bytes are replaced by others. */
   | { readonly kind: "garbage" };
@@ -52,7 +52,7 @@ export interface Wire {
   set(mode: WireMode): void;
 }
 
-/** A port of 127.0.0.1 that leads to `target`, until the test ends. */
+/** A port of 127.0.0.1 that forwards to `target`, until the test ends. */
 export async function startWire(target: number): Promise<Wire> {
   let mode: WireMode = { kind: "pass" };
   const sockets = new Set<Socket>();
@@ -90,7 +90,7 @@ export async function startWire(target: number): Promise<Wire> {
   };
 }
 
-/** As many bytes, of no meaning. */
+/** The same number of bytes, without a meaning. */
 function garbled(bytes: Buffer): Buffer {
   return Buffer.from(bytes.map((byte, at) => byte ^ (0x5a + at)));
 }

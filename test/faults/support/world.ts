@@ -16,7 +16,7 @@ export interface WorldOptions {
   /** Flow YAML of further fields of the route's rule. */
   readonly rule?: string;
   readonly args?: readonly string[];
-  /** How many workers. Default 2. */
+  /** The number of workers. Default 2. */
   readonly workers?: number;
   /** As for `spawnProxy`. */
   readonly cgroup?: string | undefined;
