@@ -27,7 +27,7 @@ import { withRejected } from "../status/rejected-resources.ts";
 import { withUnopened } from "../status/unopened-binds.ts";
 import { contained } from "../translate/containment.ts";
 import type { TranslateOptions } from "../translate/context.ts";
-import { noCredentials, type SoundCredentials } from "../translate/tls/credentials.ts";
+import { noCredentials, type ValidCredentials } from "../translate/tls/credentials.ts";
 import { hostEnvironment } from "../translate/environment.ts";
 import type { RouteConflicts } from "../translate/route/route-conflicts.ts";
 import { type Translation, translate, translateInSteps } from "../translate/translate.ts";
@@ -112,7 +112,7 @@ export class Configuration {
   #translated: Statuses | undefined;
   /** The statuses with the state of the binds. */
   #statuses: Statuses | undefined;
-  #credentials: SoundCredentials = noCredentials;
+  #credentials: ValidCredentials = noCredentials;
   #resources: ResourceSet = resourceSet([]);
   #problems: readonly Problem[] = [];
   #conflicts: RouteConflicts = { found: [], leftOut: 0, unexaminedHostnames: 0 };

@@ -18,7 +18,7 @@ import { withPending } from "../status/pending-policies.ts";
 import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
-import type { SoundCredentials } from "../translate/tls/credentials.ts";
+import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway/gateway-classes.ts";
@@ -45,7 +45,7 @@ export interface Plan {
   /** Every Gateway, by `namespace/name`. */
   readonly gateways: ReadonlyMap<string, Gateway>;
   /** The last valid credentials, for the next plan. */
-  readonly credentials: SoundCredentials;
+  readonly credentials: ValidCredentials;
   /** Objects that made the planning throw, and were left out. */
   readonly culprits: readonly RejectedResource[];
 }
@@ -71,7 +71,7 @@ type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" | "unrea
  *
  * @param before the credentials of the previous plan.
  */
-export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: SoundCredentials): Steps<Plan> {
+export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: ValidCredentials): Steps<Plan> {
   const { value: plan, culprits } = yield* contained(known.resources, (resources) =>
     planOf({ ...known, resources }, defaults, before),
   );
@@ -97,7 +97,7 @@ export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: Soun
 function* planOf(
   { resources, rejected, unreadable }: PlanInput,
   defaults: ProxyDefaults,
-  before: SoundCredentials,
+  before: ValidCredentials,
 ): Steps<Plan> {
   const selected = selectedKeys(resources.Service);
   const limitedInfrastructure = (gateway: Gateway) =>

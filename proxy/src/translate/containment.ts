@@ -71,15 +71,15 @@ function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyM
 /** Returns the first object that makes the computation fail together with those before it. */
 function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
   const objects = remains.objects();
-  let [sound, faulty] = [0, objects.length];
-  while (faulty - sound > 1) {
-    const middle = (sound + faulty) >> 1;
+  let [valid, failing] = [0, objects.length];
+  while (failing - valid > 1) {
+    const middle = (valid + failing) >> 1;
     const outcome = yield* attempt(compute(resourceSet(objects.slice(0, middle))));
-    if (outcome.ok) sound = middle;
-    else faulty = middle;
+    if (outcome.ok) valid = middle;
+    else failing = middle;
   }
-  const culprit = objects[faulty - 1];
-  const outcome = yield* attempt(compute(resourceSet(objects.slice(0, faulty))));
+  const culprit = objects[failing - 1];
+  const outcome = yield* attempt(compute(resourceSet(objects.slice(0, failing))));
   if (culprit === undefined || outcome.ok) return new Map();
   return new Map([[culprit, outcome.error]]);
 }

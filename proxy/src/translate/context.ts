@@ -6,7 +6,7 @@ import { type Environment, hostEnvironment } from "./environment.ts";
 import { nameKey } from "./index/object-names.ts";
 import { indexResources, type ResourceIndex } from "./index/resource-index.ts";
 import { NameHints } from "./reference/name-hints.ts";
-import { type Credentials, noCredentials, openCredentials, type SoundCredentials } from "./tls/credentials.ts";
+import { type Credentials, noCredentials, openCredentials, type ValidCredentials } from "./tls/credentials.ts";
 
 /** Returns why the proxy does not connect to a host and port, to follow both in a sentence; undefined if it may. */
 export type AddressDenial = (host: string, port: number) => string | undefined;
@@ -34,14 +34,14 @@ export interface TranslateOptions {
   /** How paths of requests are normalized, which decides whether two paths are equal. Default: `defaultPathRules`. */
   readonly pathRules?: PathRules;
   /** The last valid credentials, which stay in use if the current ones are malformed. Default: none. */
-  readonly before?: SoundCredentials;
+  readonly before?: ValidCredentials;
 }
 
 /** The resources with their lookups, and the settings with their defaults. The first parameter of every step. */
 export interface TranslationContext extends Readonly<Required<Omit<TranslateOptions, "onlyStatuses" | "before">>> {
   readonly index: ResourceIndex;
   /** Reads credentials, and holds those that have been read so far. */
-  readonly credentials: Credentials & { readonly sound: SoundCredentials };
+  readonly credentials: Credentials & { readonly valid: ValidCredentials };
   readonly hints: NameHints;
   /**
    * Names the process that serves a Gateway. The status of a Gateway with its own pods must not depend on other Gateways,

@@ -31,7 +31,7 @@ export function eachObject<Item, Value>(
   });
 }
 
-/** As `eachObject`, for computations with steps. Failures that `blaming` attributes to other objects stay theirs. */
+/** As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs. */
 export function* eachObjectInSteps<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
@@ -53,7 +53,7 @@ export function* eachObjectInSteps<Item, Value>(
 }
 
 /** Computes a value of an object for others that refer to it. A failure is attributed to this object, not to them. */
-export function blaming<Value>(object: Resource, compute: () => Value): Value {
+export function attributing<Value>(object: Resource, compute: () => Value): Value {
   try {
     return compute();
   } catch (error) {

@@ -22,7 +22,7 @@ import { resolveConflicts, type RouteConflicts } from "./route/route-conflicts.t
 import { resolveRoutes, routesByListener } from "./route/routes.ts";
 import { problemsOf } from "./status/problems.ts";
 import { statusesOf } from "./status/statuses.ts";
-import type { SoundCredentials } from "./tls/credentials.ts";
+import type { ValidCredentials } from "./tls/credentials.ts";
 
 /** The binds and backends to serve, and everything to report. */
 export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
@@ -33,7 +33,7 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   /** Rules that get fewer requests than their matches suggest, since others have precedence. They do not affect the snapshot. */
   readonly conflicts: RouteConflicts;
   /** For `TranslateOptions.before` of the next translation. */
-  readonly credentials: SoundCredentials;
+  readonly credentials: ValidCredentials;
 }
 
 /** Never throws because of resources. Returns the same value for the same resources in any order. */
@@ -68,6 +68,6 @@ export function* translateInSteps(resources: ResourceSet, options: TranslateOpti
     statuses: yield* statusesOf(context, states, attached, conflicts),
     problems: isServing ? [...gateways.problems, ...resolved.problems, ...(yield* problemsOf(context, states))] : [],
     conflicts: yield* conflicts.report(isServing ? routes : []),
-    credentials: context.credentials.sound,
+    credentials: context.credentials.valid,
   };
 }

@@ -14,7 +14,7 @@ import { nameKey } from "../index/object-names.ts";
 import { readSecret, type Resolution } from "../reference/resolution.ts";
 import type { Finding } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
-import type { Held } from "../tls/credentials.ts";
+import type { CredentialResult } from "../tls/credentials.ts";
 
 const httpsPort = 443;
 
@@ -42,7 +42,7 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
   const malformed: Finding<"InvalidSecretRef">[] = [];
   /** Returns the credentials of a Secret; undefined, with a finding, if it has none. */
   const reading =
-    <T>(read: (secret: Secret) => Held<T>): ReadSecret<T> =>
+    <T>(read: (secret: Secret) => CredentialResult<T>): ReadSecret<T> =>
     ({ name }, path) => {
       const found = readSecret(context, resource.metadata.namespace, name, read, "InvalidSecretRef");
       if (found.kind === "resolved") return found.value;

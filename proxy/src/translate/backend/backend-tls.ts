@@ -66,7 +66,7 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
     const targets = policy.spec.targetRefs.map((ref, index): TlsTargetState => {
       const service = `${policy.metadata.namespace}/${ref.name}`;
       const place = ref.sectionName === undefined ? service : `${service}#${ref.sectionName}`;
-      const rejection = targetFault(ref, services.get(service), service) ?? conflictOf(holders.get(place));
+      const rejection = targetRejection(ref, services.get(service), service) ?? conflictOf(holders.get(place));
       if (rejection === undefined) taken.push(place);
       return { service, rejection: rejection && { ...rejection, path: targetPath(index) } };
     });
@@ -89,9 +89,9 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
 /** A Service may have thousands of ports, and be the target of thousands of policies. */
 const portNames = memoised(({ spec }: Service) => new Set(spec.ports.map(({ name }) => name)));
 
-type Fault = Omit<NonNullable<TlsTargetState["rejection"]>, "path">;
+type Rejection = Omit<NonNullable<TlsTargetState["rejection"]>, "path">;
 
-function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, name: string): Fault | undefined {
+function targetRejection(ref: BackendTlsTargetRef, service: Service | undefined, name: string): Rejection | undefined {
   const { group, kind, sectionName } = ref;
   if (group !== "" || kind !== "Service") {
     return { reason: "Invalid", message: `kind ${kind} (group "${group}") is not a valid target, accepted is Service` };
@@ -101,7 +101,7 @@ function targetFault(ref: BackendTlsTargetRef, service: Service | undefined, nam
   return { reason: "TargetNotFound", message: `Service ${name} has no port named ${sectionName}` };
 }
 
-function conflictOf(holder: TlsPolicyState | undefined): Fault | undefined {
+function conflictOf(holder: TlsPolicyState | undefined): Rejection | undefined {
   if (holder === undefined) return undefined;
   return {
     reason: "Conflicted",

@@ -6,7 +6,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { TranslationContext } from "../context.ts";
-import { blaming } from "../each-object.ts";
+import { attributing } from "../each-object.ts";
 import { nameKey } from "../index/object-names.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
@@ -86,7 +86,7 @@ export class BackendReferences {
     const known = this.#resolvedPorts.get(place);
     if (known !== undefined) return known;
     const slices = index.slices.get(key) ?? noSlices;
-    const resolution = blaming(service, () => resolveService(service, port, slices, this.#services));
+    const resolution = attributing(service, () => resolveService(service, port, slices, this.#services));
     this.#resolvedPorts.set(place, resolution);
     return resolution;
   }

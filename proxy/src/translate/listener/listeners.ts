@@ -167,11 +167,11 @@ function allowedKinds(
 ): Found<readonly RouteKind[], "InvalidRouteKinds"> {
   const served = Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
   if (kinds === undefined || kinds.length === 0) return { value: served, findings: [] };
-  const isSupported = (asked: RouteKind) =>
-    served.some(({ group, kind }) => group === asked.group && kind === asked.kind);
-  const findings = kinds.flatMap((asked, index): Finding<"InvalidRouteKinds">[] => {
-    if (isSupported(asked)) return [];
-    const message = `routes of kind ${asked.kind} (group "${asked.group}") cannot attach to this listener`;
+  const isSupported = (requested: RouteKind) =>
+    served.some(({ group, kind }) => group === requested.group && kind === requested.kind);
+  const findings = kinds.flatMap((requested, index): Finding<"InvalidRouteKinds">[] => {
+    if (isSupported(requested)) return [];
+    const message = `routes of kind ${requested.kind} (group "${requested.group}") cannot attach to this listener`;
     return [{ reason: "InvalidRouteKinds", message, path: [...path, "allowedRoutes", "kinds", index] }];
   });
   return { value: kinds.filter(isSupported), findings };

@@ -59,7 +59,7 @@ export function translateGlobal(
   };
   const key = service?.key ?? missingKey(policy, global);
   const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
-  const decides = service !== undefined || standsIn(global);
+  const decides = service !== undefined || decidesWithoutService(global);
   return {
     value: { limit: descriptors.length === 0 || !decides ? undefined : limit, service },
     findings: [...faults, ...missing],
@@ -85,7 +85,7 @@ function findService(
 }
 
 /** Whether the failure mode decides while the service does not exist. */
-function standsIn({ failureMode, fallback }: GlobalRateLimit): boolean {
+function decidesWithoutService({ failureMode, fallback }: GlobalRateLimit): boolean {
   return failureMode === "Closed" || (failureMode === "Local" && fallback !== undefined);
 }
 

@@ -12,7 +12,7 @@ import { gatewayGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { NamedObject, ResourceSet } from "../../api/resource.ts";
 import { objectName } from "../../api/schema.ts";
-import { blaming, eachObject, itself } from "../each-object.ts";
+import { attributing, eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import { memoised } from "../memoised.ts";
 import { indexResources } from "../index/resource-index.ts";
@@ -73,7 +73,7 @@ export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObjec
     yield;
   }
   for (const each of [...resources.BackendTLSPolicy, ...resources.Backend]) {
-    for (const [key, object] of blaming(each, () => namedLocally(each))) distinct.set(key, object);
+    for (const [key, object] of attributing(each, () => namedLocally(each))) distinct.set(key, object);
     yield;
   }
   return [...distinct.values()];

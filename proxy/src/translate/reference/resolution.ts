@@ -8,7 +8,7 @@ import type { ConfigMap } from "../../api/config-map.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
-import type { Held } from "../tls/credentials.ts";
+import type { CredentialResult } from "../tls/credentials.ts";
 import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner-references.ts";
 import { type Referent, referrerOf } from "./reference-grants.ts";
 
@@ -40,7 +40,7 @@ export function resolveSecret<T, Reason extends string>(
   context: TranslationContext,
   from: ListenerOwner,
   ref: NameReference,
-  read: (secret: Secret) => Held<T>,
+  read: (secret: Secret) => CredentialResult<T>,
   reason: Reason,
 ): Resolution<T, Reason | "RefNotPermitted"> {
   const { namespace = from.metadata.namespace, name } = ref;
@@ -53,7 +53,7 @@ export function resolveConfigMap<T, Reason extends string>(
   context: TranslationContext,
   from: ListenerOwner,
   ref: NameReference,
-  read: (configMap: ConfigMap) => Held<T>,
+  read: (configMap: ConfigMap) => CredentialResult<T>,
   reason: Reason,
 ): Resolution<T, Reason | "RefNotPermitted"> {
   const { namespace = from.metadata.namespace, name } = ref;
@@ -66,7 +66,7 @@ export function readSecret<T, Reason extends string>(
   context: TranslationContext,
   namespace: string,
   name: string,
-  read: (secret: Secret) => Held<T>,
+  read: (secret: Secret) => CredentialResult<T>,
   reason: Reason,
 ): Resolution<T, Reason> {
   const secret = context.index.secrets.get(objectKey({ namespace, name }));
@@ -78,7 +78,7 @@ export function readConfigMap<T, Reason extends string>(
   context: TranslationContext,
   namespace: string,
   name: string,
-  read: (configMap: ConfigMap) => Held<T>,
+  read: (configMap: ConfigMap) => CredentialResult<T>,
   reason: Reason,
 ): Resolution<T, Reason> {
   const configMap = context.index.configMaps.get(objectKey({ namespace, name }));
@@ -89,7 +89,7 @@ export function readConfigMap<T, Reason extends string>(
 function resolved<T, Reason extends string>(
   { unreadable }: TranslationContext,
   key: ResourceKey,
-  held: Held<T> | undefined,
+  held: CredentialResult<T> | undefined,
   reason: Reason,
 ): Resolution<T, Reason> {
   if (held?.kind === "read") return { kind: "resolved", value: held.value };

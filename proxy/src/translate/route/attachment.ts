@@ -144,7 +144,7 @@ export function matchListeners<L extends OpenListener>(
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
-    const routes = named.some(takesHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
+    const routes = named.some(acceptsHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
     return reject("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
   }
   /** By host name of a listener, since most listeners have the same or none. */
@@ -184,19 +184,19 @@ function isNamed(ref: ParentRef, listener: { readonly name: string; readonly por
 }
 
 function describeAsked({ sectionName, port }: ParentRef): string {
-  const asked = [
+  const parts = [
     sectionName === undefined ? [] : `has the name ${sectionName}`,
     port === undefined ? [] : `has port ${port}`,
   ];
-  return asked.flat().join(" and ");
+  return parts.flat().join(" and ");
 }
 
 function allows(state: OpenListener, route: HttpRoute, labels: NamespaceLabels): boolean {
   const own = state.owner.metadata.namespace;
   const { namespaces } = state.listener.allowedRoutes;
-  return takesHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
+  return acceptsHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
 }
 
-function takesHttpRoutes({ supportedKinds }: OpenListener): boolean {
+function acceptsHttpRoutes({ supportedKinds }: OpenListener): boolean {
   return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
 }

@@ -127,9 +127,9 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
   if (known !== undefined) return known;
   const { creationTimestamp } = route.metadata;
   const age = creationTimestamp === undefined ? {} : { creationTimestamp };
-  const made = { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
-  conflictRoutes.set(hostnames, made);
-  return made;
+  const conflictRoute = { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
+  conflictRoutes.set(hostnames, conflictRoute);
+  return conflictRoute;
 }
 
 /** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */

@@ -81,9 +81,9 @@ function enforcedParts({ policy, global }: PolicyState): readonly string[] {
   const parts = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];
   if (global?.limit === undefined || spec === undefined) return parts;
   if (global.service !== undefined) {
-    const sound = global.limit.descriptors.length;
+    const valid = global.limit.descriptors.length;
     const all = spec.descriptors.length;
-    const count = sound === all ? String(all) : `${sound} of ${all}`;
+    const count = valid === all ? String(all) : `${valid} of ${all}`;
     return [...parts, `${count} global ${all === 1 ? "descriptor" : "descriptors"}`];
   }
   if (spec.failureMode === "Closed") return [...parts, "the rejection of every request by failureMode Closed"];
