@@ -1,6 +1,7 @@
 /**
- * What stands behind every peer: nginx for the fixed answer, because it costs little of the two cores that everything
- * shares, and small Node servers for the event stream, which nginx cannot produce chunk by chunk, and for WebSocket.
+ * The backends behind every peer: nginx for the static response, because it needs little of the two cores that
+ * everything shares, and small Node servers for WebSocket and for the event stream, which nginx cannot produce chunk by
+ * chunk.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,15 +1,15 @@
 /**
- * What is compared. Each case is one kind of request against one of the listeners that every peer opens: a plain one,
- * and others whose routes are limited, by the peer itself or by a rate limit service.
+ * The compared cases. Each is one kind of request to one of the listeners that every peer opens: a plain one, and
+ * others whose routes are limited, by the peer itself or by a rate limit service.
  */
 
-/** How one case is asked for and what a right answer looks like. */
+/** The request of one case, and the expected response. */
 export interface BenchCase {
   readonly name: string;
   readonly title: string;
   /**
-   * Which listener of the peer: routes without any policy, under local limits, under a global one counted by a service
-   * that all peers share, or by one of the peer's own, whose CPU time and Redis's then belong to the figures; `tls` is
+   * The listener of the peer: routes without a policy, under local limits, under a global limit counted by a service
+   * that all peers share, or by the peer's own service, whose CPU time and Redis then belong to the results; `tls` is
    * `plain` over TLS.
    */
   readonly listener: "plain" | "limited" | "global" | "path" | "tls";
@@ -17,22 +17,22 @@ export interface BenchCase {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** `wrk` speaks HTTP/1.1, `h2load` HTTP/2, `websocket` sends messages that the backend says back. */
+  /** `wrk` uses HTTP/1.1, `h2load` HTTP/2, `websocket` sends messages that the backend echoes. */
   readonly load: "wrk" | "h2load" | "websocket";
   readonly connections: number;
-  /** Requests at a time on one connection; 1 on HTTP/1.1. */
+  /** Concurrent requests on one connection; 1 on HTTP/1.1. */
   readonly streams: number;
-  /** A response header without which the peer does not do what the case is about. */
+  /** A response header that proves that the peer does what the case measures. */
   readonly expectHeader: string | undefined;
 }
 
-/** The answer of the static backend: 1 KiB, about what a small JSON API returns. */
+/** The response of the static backend: 1 KiB, about the size of a response of a small JSON API. */
 export const staticBody = JSON.stringify({ object: "list", padding: "x".repeat(994) });
 
-/** Chunks of one event stream: as many as a paragraph has tokens. */
+/** Chunks of one event stream: about the tokens of a paragraph. */
 export const streamChunks = 200;
 
-/** Headers that an API client with a browser behind it sends; with Host they are 13. */
+/** Headers that an API client in a browser sends; with Host they are 13. */
 const twelveHeaders = {
   accept: "application/json",
   "accept-encoding": "gzip, deflate, br",

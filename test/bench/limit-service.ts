@@ -1,6 +1,7 @@
 /**
- * What counts the global limits. Where a case compares the proxies it is our own rate limit service, the same for all,
- * whose CPU time is nobody's; where it compares whole paths each peer has a service and a Redis of its own.
+ * The services that count the global limits. Where a case compares the proxies it is the bundled rate limit service,
+ * the same for all, and its CPU time is not counted; where it compares whole paths each peer has its own service and
+ * Redis.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: ${unreachedLimit} }
 `;
 
-/** Starts the service on `port`; `folder` takes its limits. It sends no headers: a peer makes its own. */
+/** Starts the service on `port`, with its limits in `folder`. It sends no headers: a peer adds its own. */
 export function startLimitService(folder: string, port: number): RunningProgram {
   const config = join(folder, "limits");
   mkdirSync(config);
@@ -30,11 +31,11 @@ export function startLimitService(folder: string, port: number): RunningProgram 
 /** A rate limit service and its Redis, of one peer. */
 export interface LimitPath {
   readonly programs: readonly RunningProgram[];
-  /** Of the service, in gRPC. */
+  /** The gRPC port of the service. */
   readonly port: number;
 }
 
-/** Starts a Redis and a service on it, and adds both to `running` at once; `folder` takes the limits. */
+/** Starts a Redis and a service on it, and adds both to `running` at once; the limits are in `folder`. */
 export async function startLimitPath(
   service: BenchService["name"],
   folder: string,

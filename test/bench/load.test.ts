@@ -8,7 +8,7 @@ describe("wrk", () => {
   });
 
   test.each([
-    { fault: "an answer other than 2xx", line: "result 40000 2000000 2650 4060 3 0" },
+    { fault: "a response other than 2xx", line: "result 40000 2000000 2650 4060 3 0" },
     { fault: "a broken connection", line: "result 40000 2000000 2650 4060 0 1" },
     { fault: "no request at all", line: "result 0 2000000 0 0 0 0" },
     { fault: "no result line", line: "unable to connect" },
@@ -26,7 +26,7 @@ describe("h2load", () => {
   });
 
   test.each([
-    { fault: "an answer other than 2xx", output: summary(0, "2 2xx, 0 3xx, 1 4xx, 0 5xx") },
+    { fault: "a response other than 2xx", output: summary(0, "2 2xx, 0 3xx, 1 4xx, 0 5xx") },
     { fault: "a failed request", output: summary(1, "3 2xx, 0 3xx, 0 4xx, 0 5xx") },
     { fault: "no summary", output: "could not connect" },
   ])("ends the run at $fault", ({ output }) => expect(() => parseH2load(output, log, 2)).toThrow("h2load got"));

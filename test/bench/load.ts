@@ -1,7 +1,7 @@
 /**
- * Puts load on one listener and reads the load generator's own account of it: wrk for HTTP/1.1, h2load for HTTP/2,
- * and a program of our own for WebSocket.
- * An answer other than 2xx or a broken connection is an error, never a fast request.
+ * Puts load on one listener and reads the results of the load generator: wrk for HTTP/1.1, h2load for HTTP/2, and
+ * `websocket-load.ts` for WebSocket. A response other than 2xx or a broken connection is an error, never a fast
+ * request.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { requireProgram } from "../support/programs.ts";
 import type { BenchCase } from "./cases.ts";
 import { percentile } from "./statistics.ts";
 
-/** What the load generator saw. */
+/** The results of the load generator. */
 export interface LoadResult {
   readonly requests: number;
   readonly seconds: number;
@@ -21,7 +21,7 @@ export interface LoadResult {
 
 const run = promisify(execFile);
 
-/** Loads the listener on `port` for `seconds`; `folder` takes the files that the generator needs. */
+/** Loads the listener on `port` for `seconds`; the files of the generator are in `folder`. */
 export async function applyLoad(
   benchCase: BenchCase,
   port: number,
@@ -47,7 +47,7 @@ async function runWrk(benchCase: BenchCase, url: string, seconds: number, folder
   return parseWrk(stdout);
 }
 
-/** Sets the request once and prints wrk's own counts in a form that needs no unit parsing. */
+/** Sets the request once and prints wrk's own counts in a form without units. */
 function wrkScript({ method, headers, body }: BenchCase): string {
   const quote = (text: string): string => JSON.stringify(text);
   return [
@@ -66,9 +66,11 @@ end`,
 /** Reads the line that the script prints: counts, and microseconds. */
 export function parseWrk(output: string): LoadResult {
   const fields = /^result ([\d ]+)$/m.exec(output)?.[1]?.split(" ").map(Number) ?? [];
-  const [requests = 0, durationUs = 0, p50Us = 0, p99Us = 0, badAnswers = 0, brokenConnections = 0] = fields;
-  if (requests === 0 || badAnswers > 0 || brokenConnections > 0) {
-    throw new Error(`wrk got ${badAnswers} bad answers and ${brokenConnections} broken connections:\n${output}`);
+  const [requests = 0, durationUs = 0, p50Us = 0, p99Us = 0, failedResponses = 0, brokenConnections = 0] = fields;
+  if (requests === 0 || failedResponses > 0 || brokenConnections > 0) {
+    throw new Error(
+      `wrk got ${failedResponses} failed responses and ${brokenConnections} broken connections:\n${output}`,
+    );
   }
   return { requests, seconds: durationUs / 1e6, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000 };
 }
@@ -98,7 +100,7 @@ export function parseH2load(output: string, log: string, seconds: number): LoadR
   const [, failed, errored] = /(\d+) failed, (\d+) errored/.exec(output) ?? [];
   const requests = Number(good ?? 0);
   if (requests === 0 || bad !== "0 3xx, 0 4xx, 0 5xx" || failed !== "0" || errored !== "0") {
-    throw new Error(`h2load got bad answers or broken connections:\n${output}`);
+    throw new Error(`h2load got failed responses or broken connections:\n${output}`);
   }
   const durations = log
     .trimEnd()

@@ -1,4 +1,4 @@
-/** Where a benchmark ran: without it its figures mean nothing. */
+/** The machine of a benchmark, without which its results have no meaning. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
@@ -12,7 +12,7 @@ export function describeMachine(): string {
   return `${processors.length} × ${model}, ${gibibytes} GiB, Linux ${release()}, ${system ?? "unknown system"}`;
 }
 
-/** The commit that is checked out, short, with a mark when the tree differs from it. */
+/** The short hash of the current commit, with a mark if the tree differs from it. */
 export function describeCommit(): string {
   const git = (...args: string[]): string => execFileSync("git", args, { encoding: "utf8" }).trim();
   const changed = git("status", "--porcelain", "--untracked-files=no") !== "";

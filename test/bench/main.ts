@@ -40,7 +40,7 @@ interface StartedPeer {
   readonly name: string;
   readonly program: RunningProgram;
   readonly listeners: ListenerPorts;
-  /** Its own rate limit service and Redis; absent where no case is about them. */
+  /** Its own rate limit service and Redis; absent if no case uses them. */
   readonly path: LimitPath | undefined;
 }
 
@@ -57,7 +57,7 @@ async function main(options: BenchOptions): Promise<void> {
     const results = await compare(chosen, options, folder, running);
     const table = renderTable(results, chosen[0]?.name ?? "");
     console.log(`\n${table}`);
-    if (options.isQuick) console.log("\nA quick run shows that everything runs; its figures mean nothing.");
+    if (options.isQuick) console.log("\nA quick run only shows that everything runs; its results have no meaning.");
     if (options.isFull) publish(options, loadBefore, chosen, table);
   } finally {
     await Promise.all(running.map((program) => program.stop()));
@@ -65,7 +65,7 @@ async function main(options: BenchOptions): Promise<void> {
   }
 }
 
-/** Puts the text into the page of benchmarks, in the form that `npm run format` would give it. */
+/** Writes the text into the page of benchmarks, formatted as by `npm run format`. */
 function publish(options: BenchOptions, loadBefore: number, chosen: readonly Peer[], table: string): void {
   const [section, words] =
     options.comparison === "envoy"

@@ -1,15 +1,15 @@
 /**
- * The run itself. Within a case the peers take turns (A B, A B, …), so that whatever else the machine does falls on all
- * of them alike; figures are compared within a round and never between cases.
+ * The measurement. Within a case the peers take turns (A B, A B, …), so that other load on the machine affects all of
+ * them alike; results are compared within a round and never between cases.
  */
 import type { BenchCase } from "./cases.ts";
 import { applyLoad } from "./load.ts";
 import type { CpuTime, RunningProgram } from "./process.ts";
 
-/** A started peer and where it listens for one case. */
+/** A started peer and its port for one case. */
 export interface Target {
   readonly name: string;
-  /** Whose CPU time and memory are measured, together. */
+  /** The programs whose CPU time and memory are measured, together. */
   readonly programs: readonly RunningProgram[];
   readonly port: number;
 }

@@ -1,4 +1,4 @@
-/** The words around the table in docs/benchmarks.md: what ran where, and how to read it. */
+/** The text around the table in docs/benchmarks.md: the environment, and how to read the table. */
 import { execFileSync } from "node:child_process";
 import { requireProgram } from "../support/programs.ts";
 import { describeCommit, describeMachine } from "./machine.ts";
@@ -6,9 +6,9 @@ import type { BenchOptions } from "./options.ts";
 import type { Peer } from "./peers/peer.ts";
 
 /**
- * The text above the table of a full run, dated today.
+ * The text above the table of a full run, with today's date.
  *
- * @param loadBefore the machine's load average before the run: what it did besides.
+ * @param loadBefore the machine's load average before the run, by other programs.
  */
 export function describeRun(peers: readonly Peer[], options: BenchOptions, loadBefore: number): string {
   const threads = options.workers === 1 ? "one worker thread" : `${options.workers} worker threads`;

@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { benchCases, type BenchCase } from "./cases.ts";
 
-/** What is compared with what: with Envoy, or with ourselves without what lets operators see. */
+/** The comparison: with Envoy, or of the proxy with itself without observability. */
 export type Comparison = "envoy" | "observation";
 
 export interface BenchOptions {
@@ -12,11 +12,11 @@ export interface BenchOptions {
   readonly seconds: number;
   readonly warmUpSeconds: number;
   readonly workers: number;
-  /** The figures are of programs that have not warmed up and are not to be believed. */
+  /** The programs have not warmed up, so the results have no meaning. */
   readonly isQuick: boolean;
   /** Names of the peers to run; the first is the one that others are compared with. */
   readonly peers: readonly string[];
-  /** Whether this is the whole comparison, whose table belongs into the docs. */
+  /** Whether this is the whole comparison, whose table is written to the docs. */
   readonly isFull: boolean;
 }
 
@@ -34,14 +34,14 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
 
 A run with none of these, or with --observation alone, writes its table to docs/benchmarks.md; any other only prints it.`;
 
-/** What is not said, by comparison. */
+/** The defaults, by comparison. */
 const defaults: Readonly<Record<Comparison, Readonly<Record<"peers" | "cases" | "repeats" | "seconds", string>>>> = {
   envoy: { peers: "envoy,ours", cases: benchCases.map(({ name }) => name).join(","), repeats: "7", seconds: "4" },
-  // Small differences: many short rounds, and few connections, so that nothing waits long on a busy machine.
+  // Small differences: many short rounds, and few connections, so that requests do not queue on a busy machine.
   observation: { peers: "ours,again,watched,no-hook,no-sampling", cases: "plain-8", repeats: "31", seconds: "2" },
 };
 
-/** Parses the arguments; throws an error with the accepted values. Returns undefined when help was asked for. */
+/** Parses the arguments; throws an error with the accepted values. Returns undefined for --help. */
 export function parseOptions(args: readonly string[]): BenchOptions | undefined {
   const { values } = parseArgs({
     args: [...args],

@@ -1,29 +1,27 @@
-/**
- * The programs of a benchmark run: started on loopback, measured through /proc, ended by their own id. Linux only.
- */
+/** The programs of a benchmark run: started on loopback, measured by /proc, and stopped by their own id. Linux only. */
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** CPU time of a process, all its threads, dead ones included, in microseconds. */
+/** CPU time of a process with all its threads, ended ones included, in microseconds. */
 export interface CpuTime {
   readonly userUs: number;
   readonly systemUs: number;
 }
 
-/** A program under measurement or beside it. */
+/** A measured program or one beside it. */
 export interface RunningProgram {
   readonly name: string;
   readonly pid: number;
   cpu(): CpuTime;
-  /** Resident memory in bytes, now. */
+  /** The current resident memory in bytes. */
   residentBytes(): number;
   hasEnded(): boolean;
-  /** What it has written so far, for error messages. */
+  /** The output so far, for error messages. */
   output(): string;
-  /** Asks the process to end, insists after 5 s, and returns when it is gone. */
+  /** Sends SIGTERM to the process, SIGKILL after 5 s, and returns when it has ended. */
   stop(): Promise<void>;
 }
 
@@ -41,7 +39,7 @@ export function startProgram(
   child.on("error", (error) => lines.push(error.message));
   const endWithParent = () => child.kill("SIGKILL");
   process.once("exit", endWithParent);
-  exitWhenTold();
+  exitAtSignal();
   const pid = child.pid;
   if (pid === undefined) throw new Error(`cannot start ${name}: ${command}`);
   return {
@@ -58,8 +56,8 @@ export function startProgram(
   };
 }
 
-/** A process that dies of a signal has no "exit". */
-function exitWhenTold(): void {
+/** A process that is killed by a signal emits no "exit". */
+function exitAtSignal(): void {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1));
   }
@@ -74,12 +72,12 @@ async function stopChild(child: ChildProcess): Promise<void> {
   clearTimeout(insist);
 }
 
-/** Kernel ticks per second, in which /proc counts CPU time. */
+/** Kernel ticks per second, the unit of CPU time in /proc. */
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 function readCpuTime(pid: number): CpuTime {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The second field is the command in parentheses and may hold spaces; proc(5) counts utime as 14 and stime as 15.
+  // The second field is the command in parentheses and may contain spaces; proc(5) counts utime as 14 and stime as 15.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const toUs = 1_000_000 / ticksPerSecond;
   return { userUs: Number(fields[11]) * toUs, systemUs: Number(fields[12]) * toUs };
@@ -90,9 +88,9 @@ function readResidentBytes(pid: number): number {
   return Number(kibibytes) * 1024;
 }
 
-/** `count` different ports that were free on 127.0.0.1 just now. */
+/** `count` different ports that are free on 127.0.0.1 at the moment. */
 export async function freePorts(count: number): Promise<number[]> {
-  // All are held until all are known, so that none comes twice.
+  // All are open until all are known, so that none is returned twice.
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
       const server = createServer().listen(0, "127.0.0.1");
@@ -100,15 +98,15 @@ export async function freePorts(count: number): Promise<number[]> {
       return server;
     }),
   );
-  // A TCP server that listens on a port has an AddressInfo, never a pipe name.
+  // A server that listens on a TCP port has an AddressInfo, never a pipe name.
   const ports = servers.map((server) => (server.address() as AddressInfo).port);
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
 }
 
 /**
- * Repeats `attempt` until it does not throw. Gives up when the program has ended or after `timeoutMs`, with the last
- * fault and whatever the program has written.
+ * Repeats `attempt` until it does not throw. Rejects if the program has ended or after `timeoutMs`, with the last error
+ * and the output of the program.
  */
 export async function untilReady(
   program: RunningProgram,
@@ -122,8 +120,8 @@ export async function untilReady(
       return;
     } catch (error) {
       if (program.hasEnded() || performance.now() > deadline) {
-        const fault = error instanceof Error ? error.message : String(error);
-        throw new Error(`${program.name} did not get ready: ${fault}\nIts output:\n${program.output()}`, {
+        const message = error instanceof Error ? error.message : String(error);
+        throw new Error(`${program.name} is not ready: ${message}\nIts output:\n${program.output()}`, {
           cause: error,
         });
       }

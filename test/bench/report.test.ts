@@ -35,7 +35,7 @@ describe("a section of the page", () => {
     );
   });
 
-  test("is replaced in its place and leaves the others alone", () => {
+  test("is replaced in its place, and others are not changed", () => {
     const page = "# B\n\n<!-- proxy -->\nold\n<!-- /proxy -->\n\n<!-- other -->\nkept\n<!-- /other -->\n";
     expect(replaceSection(page, "proxy", "new")).toBe(page.replace("old", "new"));
   });

@@ -1,4 +1,4 @@
-/** Turns results into the table that people read, and keeps it in a marked section of a page. */
+/** Renders results as a table, and writes it to a marked section of a page. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { CaseResult, Sample } from "./measure.ts";
 import { spread } from "./statistics.ts";
@@ -45,7 +45,7 @@ function cpuOf(sample: Sample): number {
   return sample.userUsPerRequest + sample.systemUsPerRequest;
 }
 
-/** Pairs the samples of one round: what disturbed the machine then disturbed both. */
+/** Pairs the samples of one round: other load on the machine then affected both. */
 function ratios(own: readonly Sample[], base: readonly Sample[]): readonly number[] {
   return own.flatMap((sample, round) => {
     const other = base[round];
@@ -54,8 +54,8 @@ function ratios(own: readonly Sample[], base: readonly Sample[]): readonly numbe
 }
 
 /**
- * Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->` of a page, or appends the section to a page without
- * it, so that several benchmarks keep their tables on one page.
+ * Replaces the text between `<!-- NAME -->` and `<!-- /NAME -->` of a page, or appends the section to a page without
+ * it, so that several benchmarks write their tables to one page.
  */
 export function writeSection(page: string, name: string, text: string): void {
   const before = existsSync(page)

@@ -1,7 +1,7 @@
 /**
- * The streaming backend of the benchmark, a program of its own: answers every request with one chat completion as an
- * event stream, one chunk per turn of the event loop, as a model does that produces a token at a time. Its only
- * argument is the port on 127.0.0.1.
+ * The streaming backend of the benchmark, as a program: responds to every request with one chat completion as an event
+ * stream, one chunk per turn of the event loop, like a model that produces a token at a time. Its only argument is the
+ * port on 127.0.0.1.
  */
 import { createServer, type ServerResponse } from "node:http";
 import { streamChunks } from "./cases.ts";
@@ -30,7 +30,7 @@ function stream(response: ServerResponse, left: number): void {
     response.end(ending);
     return;
   }
-  // A slow reader is waited for; otherwise the next chunk follows after whatever else is due.
+  // Waits for a slow client; otherwise the next chunk follows after other work that is due.
   if (response.write(chunk)) setImmediate(stream, response, left - 1);
   else response.once("drain", () => stream(response, left - 1));
 }

@@ -11,7 +11,7 @@ describe("percentile", () => {
     expect(percentile([4, 1, 3, 2], percent)).toBeCloseTo(expected, 10);
   });
 
-  test("of nothing is refused", () => expect(() => percentile([], 50)).toThrow("no values"));
+  test("of no values is an error", () => expect(() => percentile([], 50)).toThrow("no values"));
 });
 
 test("spread is the median of the rounds and their extremes", () => {

@@ -1,6 +1,6 @@
-/** The few figures that a benchmark prints of its repeats. */
+/** The statistics that a benchmark prints of its repeats. */
 
-/** The middle of `values`, and their extremes. */
+/** The median of `values`, and their extremes. */
 export interface Spread {
   readonly median: number;
   readonly min: number;

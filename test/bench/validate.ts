@@ -1,6 +1,6 @@
 /**
- * Proves that a peer does what a case is about before anything is measured, so that a broken configuration cannot look
- * fast: the answer through the peer equals the backend's own, and the case's telling header is there.
+ * Checks that a peer does what a case measures before the measurement, so that an invalid configuration cannot look
+ * fast: the response through the peer equals the backend's own, and has the expected header of the case.
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -8,7 +8,7 @@ import { requireProgram } from "../support/programs.ts";
 import type { BenchCase } from "./cases.ts";
 import { applyLoad } from "./load.ts";
 
-/** An answer as curl saw it. */
+/** A response as curl received it. */
 interface TestResponse {
   readonly status: string;
   /** Status line and headers, lower case. */
@@ -18,10 +18,12 @@ interface TestResponse {
 
 const run = promisify(execFile);
 
-/** Throws when the answer on `port` is not what `backendPort` answers with status 200, or lacks the expected header. */
+/**
+ * Throws if the response on `port` differs from the backend's response with status 200, or lacks the expected header.
+ */
 export async function validate(benchCase: BenchCase, port: number, backendPort: number): Promise<void> {
   if (benchCase.load === "websocket") {
-    // The load itself looks at every message that comes back.
+    // The load itself checks every message that it receives.
     await applyLoad({ ...benchCase, connections: 1 }, port, 0, "");
     return;
   }

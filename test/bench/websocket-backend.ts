@@ -1,4 +1,4 @@
-/** A WebSocket server that says every message back; `node websocket-backend.ts PORT`. */
+/** A WebSocket server that echoes every message; `node websocket-backend.ts PORT`. */
 import { WebSocketServer } from "ws";
 
 const server = new WebSocketServer({ host: "127.0.0.1", port: Number(process.argv[2]) });

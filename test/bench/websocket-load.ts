@@ -1,5 +1,5 @@
 /**
- * Load of WebSocket messages: each connection sends one, waits for it to come back, and sends the next. Prints one line,
+ * Load of WebSocket messages: each connection sends one, waits for its echo, and sends the next. Prints one line,
  * `result MESSAGES MICROSECONDS P50_US P99_US`; `node websocket-load.ts URL CONNECTIONS SECONDS`.
  */
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { WebSocket } from "ws";
 import { percentile } from "./statistics.ts";
 
 const [url = "", connections = "", seconds = ""] = process.argv.slice(2);
-/** About what a chat client sends. */
+/** About the size of a message of a chat client. */
 const message = Buffer.alloc(120, "x");
 const durationsMs: number[] = [];
 
@@ -27,7 +27,7 @@ async function open(): Promise<WebSocket> {
   return socket;
 }
 
-/** Rejects when the connection breaks or another message comes back. */
+/** Rejects if the connection breaks or another message is received. */
 function exchange(socket: WebSocket): Promise<void> {
   return new Promise((resolve, reject) => {
     let sentMs = performance.now();
@@ -37,7 +37,7 @@ function exchange(socket: WebSocket): Promise<void> {
       const nowMs = performance.now();
       durationsMs.push(nowMs - sentMs);
       if (!data.equals(message)) {
-        reject(new Error("a message came back changed"));
+        reject(new Error("a received message differs"));
       } else if (nowMs >= endMs) {
         resolve();
       } else {

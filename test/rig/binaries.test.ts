@@ -23,19 +23,19 @@ describe("a program of the rig", () => {
     return file;
   };
 
-  test("is the user's own where KUBEBUILDER_ASSETS has it", () => {
+  test("is the user's own if KUBEBUILDER_ASSETS has it", () => {
     put(join(home, "bin"));
     const own = put(assets);
     expect(findRigProgram("etcd", { KUBEBUILDER_ASSETS: assets, KUBE_RIG_HOME: home })).toBe(own);
   });
 
-  test("is the one that was built where KUBEBUILDER_ASSETS lacks it", () => {
+  test("is the built one if KUBEBUILDER_ASSETS lacks it", () => {
     const built = put(join(home, "bin"));
     expect(findRigProgram("etcd", { KUBEBUILDER_ASSETS: assets, KUBE_RIG_HOME: home })).toBe(built);
     expect(findRigProgram("etcd", { KUBE_RIG_HOME: home })).toBe(built);
   });
 
-  test("is missing where nobody may run it", () => {
+  test("is missing if it is not executable", () => {
     put(assets, 0o644);
     expect(findRigProgram("etcd", { KUBEBUILDER_ASSETS: assets, KUBE_RIG_HOME: home })).toBeUndefined();
   });

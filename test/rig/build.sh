@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the programs of the test rig from Go modules: a Kubernetes control plane, the Gateway API conformance suite, and
-# what the suite runs as pods. Needs Go 1.21 or later and the module proxy; the first build takes some minutes, 2 GiB of
-# memory and 4 GiB of disk for Go's caches. What is there is left alone.
+# the programs of its pods. Needs Go 1.21 or later and the module proxy; the first build takes some minutes, 2 GiB of
+# memory and 4 GiB of disk for Go's caches. Existing programs are kept.
 #
 # usage: build.sh [--check] [control-plane|conformance|all]
-#   --check builds nothing and says what it would build.
+#   --check builds nothing and prints what it would build.
 #
 # The binaries go to ${KUBE_RIG_HOME:-${XDG_CACHE_HOME:-~/.cache}/kube-rig}/bin, where the tests find them. The module
 # files in modules/ pin every version.
@@ -16,7 +16,7 @@ readonly bin="$home/bin"
 readonly kubernetes_version=v1.36.3
 readonly crds="$home/gateway-api-crds"
 readonly experimental_crds="$home/gateway-api-crds-experimental"
-# Go may come from scripts/install-test-programs.sh, where the machine has none or one that is too old.
+# Go may be the one of scripts/install-test-programs.sh, if the machine has none or one that is too old.
 PATH="${XDG_CACHE_HOME:-${HOME-}/.cache}/gatewayproxy/bin:$PATH:/usr/local/go/bin"
 
 # group, binary, module, package
@@ -37,7 +37,7 @@ usage() {
   exit 2
 }
 
-# The version that `kubectl version` and the API server tell, which a build from modules does not know.
+# The version that `kubectl version` and the API server report, which a build from modules does not set.
 version_flags() {
   local package flags="-s -w"
   for package in k8s.io/client-go/pkg/version k8s.io/component-base/version; do
@@ -47,7 +47,7 @@ version_flags() {
   echo "$flags"
 }
 
-# One text for the sources of our own program. A binary that came without a record of them is taken as it is.
+# A digest of the sources of our own program. A binary without a record of them is used as it is.
 source_digest() { cat "$here"/modules/conformance/cmd/fakekubelet/*.go | sha256sum | cut -d' ' -f1; }
 
 is_present() { # NAME
@@ -60,7 +60,7 @@ is_present() { # NAME
 build() { # NAME MODULE PACKAGE
   local name=$1 module=$2 package=$3 flags="-s -w"
   if [ "$module" = kubernetes ]; then flags=$(version_flags); fi
-  # Built aside and moved, so that an interrupted build leaves nothing that looks finished.
+  # Built in a temporary file and moved, so that an interrupted build leaves nothing that looks finished.
   if [ "$name" = conformance.test ]; then
     (cd "$here/modules/$module" && nice -n 19 go test -c -trimpath -o "$bin/.new.$name" "$package")
   else
@@ -115,7 +115,7 @@ for argument in "$@"; do
 done
 
 mkdir -p "$bin"
-# An older Go fetches the toolchain that a go.mod asks for, as a module with a checksum.
+# An older Go downloads the toolchain that a go.mod requires, as a module with a checksum.
 export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=auto
 missing=0
 if ! has_crds; then

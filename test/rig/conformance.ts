@@ -1,12 +1,12 @@
 /**
  * The official Gateway API conformance suite against this gateway: `npm run test:conformance`. A control plane and a
  * fake node from the rig; the controller as a process of this machine under its own ServiceAccount, the proxies as pods
- * of the fake node, which has no Service addresses: what stands in for a load balancer tells those of the pods.
+ * of the fake node, which has no Service addresses: `load-balancer.ts` reports those of the pods.
  *
- * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, all that `supported-features.ts` claims
- * is run, and the official report is written into docs/conformance. `--experimental` takes the CRDs and features of the
- * API's experimental channel; `--keep` leaves the cluster up afterwards. Needs root and Linux. Logs are kept in the
- * folder that is told at the start.
+ * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, it tests everything that
+ * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs and
+ * features of the API's experimental channel; `--keep` does not stop the cluster afterwards. Needs root and Linux. Logs
+ * are kept in the folder that is printed at the start.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -49,7 +49,7 @@ data:
 /** Pods' addresses; another rig on this machine needs others. */
 const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
 
-/** What a Gateway may ask for: one that the load balancer has, and one that it has not (RFC 5737). */
+/** Addresses that a Gateway may request: one of the load balancer's, and one that it does not have (RFC 5737). */
 const usableAddress = `${podPrefix}.255.250`;
 const unusableAddress = "192.0.2.1";
 
@@ -83,7 +83,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** What the suite's own pods run. */
+/** The images of the suite's own pods. */
 function suiteImages(): Readonly<Record<string, string>> {
   return {
     "gateway-api/echo-basic": `chroot:${requireRigProgram("echo-basic")}`,
@@ -99,7 +99,7 @@ async function install(plane: ControlPlane): Promise<void> {
   await plane.kubectl(["apply", "--server-side", "-f", join(repository, "deploy", "rbac")]);
 }
 
-/** As the ServiceAccount that a cluster would run it by, so that its roles are proven too. */
+/** Under the ServiceAccount of an installation, so that the test covers its roles too. */
 async function startController(plane: ControlPlane, logFolder: string): Promise<Daemon> {
   const account = "gateway-proxy-controller";
   const token = await plane.kubectl(["create", "token", account, "-n", namespace, "--duration=8h"]);
@@ -119,7 +119,7 @@ async function startController(plane: ControlPlane, logFolder: string): Promise<
   });
 }
 
-/** At a signal the suite ends, and then everything else in its order. */
+/** At a signal the suite ends, and then everything else in order. */
 function endAtSignal(kill: () => void): void {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, kill);
 }
@@ -139,7 +139,7 @@ async function runSuite(plane: ControlPlane, args: readonly string[], logs: stri
   const child = spawn(requireRigProgram("conformance.test"), suite, {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, KUBECONFIG: plane.kubeconfig },
-    // The suite looks for its files beside itself.
+    // The suite looks for its files in the working directory.
     cwd: logs,
   });
   endAtSignal(() => child.kill("SIGKILL"));
@@ -154,7 +154,7 @@ async function runSuite(plane: ControlPlane, args: readonly string[], logs: stri
   return code ?? 1;
 }
 
-/** For a look at a cluster that misbehaves. */
+/** Keeps the cluster for inspection. */
 async function untilInterrupted(plane: ControlPlane): Promise<void> {
   console.log(`export KUBECONFIG=${plane.kubeconfig}   # until Ctrl-C`);
   await new Promise<void>((resolve) => endAtSignal(resolve));

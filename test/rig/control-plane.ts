@@ -1,7 +1,7 @@
 /**
- * A Kubernetes control plane of its own on free ports of 127.0.0.1: etcd and kube-apiserver, and where they are asked
- * for the real kube-controller-manager and kube-scheduler. Each begins with an empty cluster and leaves nothing behind.
- * There is no node; `fake-node.ts` adds one.
+ * A Kubernetes control plane on free ports of 127.0.0.1: etcd and kube-apiserver, and on request the real
+ * kube-controller-manager and kube-scheduler. Each starts with an empty cluster and leaves nothing behind. There is no
+ * node; `fake-node.ts` adds one.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -18,40 +18,42 @@ export interface ControlPlaneOptions {
   /** Whether the real controllers and the scheduler run: some seconds more at the start. */
   readonly controllers?: boolean;
   /**
-   * The address that the API server tells of itself, which pods of a fake node reach. It need not exist: the server
-   * listens on 127.0.0.1.
+   * The address that the API server advertises, which pods of a fake node use. It need not exist: the server listens on
+   * 127.0.0.1.
    */
   readonly advertiseAddress?: string;
-  /** Whether `auditLog` tells of every request. */
+  /** Whether `auditLog` records every request. */
   readonly audits?: boolean;
 }
 
 export interface ControlPlane {
-  /** The folder of everything it writes; gone after `stop`. */
+  /** The folder of all its files; removed by `stop`. */
   readonly folder: string;
-  /** Of a member of system:masters. */
+  /** The kubeconfig of a member of system:masters. */
   readonly kubeconfig: string;
   readonly apiPort: number;
-  /** JSON lines (`audit.k8s.io/v1` Event); empty unless asked for. */
+  /** JSON lines (`audit.k8s.io/v1` Event); empty unless requested. */
   readonly auditLog: string;
   /** Issues certificates that the API server and its clients accept. */
   readonly authority: TestAuthority;
   /** kubectl as an administrator; resolves with its standard output. `input` is for `-f -`. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
-  /** Ends the API server and etcd at once, keeping the data, as a crash does; `startApi` brings them back on the same port. */
+  /**
+   * Kills the API server and etcd, keeping the data, as a crash does; `startApi` starts them again on the same port.
+   */
   killApi(): Promise<void>;
   startApi(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Who may come with a token, by name; the tokens are the names. */
+/** The users that authenticate with a token, by name; the tokens are the names. */
 const users = {
   admin: { user: "admin", group: "system:masters" },
   "controller-manager": { user: "system:kube-controller-manager", group: "" },
   scheduler: { user: "system:kube-scheduler", group: "" },
 } as const;
 
-/** Starts a control plane; resolves when it serves, and pods can be made where it has controllers. */
+/** Starts a control plane; resolves when it serves and, with controllers, when pods can be created. */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const plane = await StartedPlane.prepare(options);
   try {
@@ -148,7 +150,7 @@ class StartedPlane implements ControlPlane {
     this.#controllers = [manager];
     const scheduler = loopbackArgs(this.#kubeconfigOf("scheduler"), this.#ports.scheduler);
     this.#controllers.push(this.#start("kube-scheduler", scheduler));
-    // Pods can be made once the default ServiceAccount is there.
+    // Pods can be created once the default ServiceAccount exists.
     await manager.waitUntil(async () => (await this.kubectl(["get", "serviceaccount", "default"])) !== "");
   }
 
@@ -222,7 +224,7 @@ function loopbackArgs(kubeconfig: string, port: number): string[] {
   ];
 }
 
-/** Ports that were free a moment ago, all different. */
+/** Ports that are free at the moment, all different. */
 async function freePorts(count: number): Promise<readonly number[]> {
   const servers = Array.from({ length: count }, () => createServer());
   const ports = await Promise.all(

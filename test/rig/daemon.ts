@@ -1,4 +1,6 @@
-/** One program of the rig as a child process with its output in a file. Children end with the process that started them. */
+/**
+ * One program of the rig as a child process with its output in a file. Children end with the process that started them.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -9,7 +11,7 @@ export interface DaemonOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Where its output goes, as `NAME.log`. */
+  /** The folder of its output, in `NAME.log`. */
   readonly logFolder: string;
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -25,7 +27,7 @@ export class Daemon {
     this.logFile = join(logFolder, `${name}.log`);
     const output = openSync(this.logFile, "a");
     this.#child = spawn(command, args, { stdio: ["ignore", output, output], ...(env && { env }) });
-    this.#child.on("error", () => undefined); // `isRunning` tells
+    this.#child.on("error", () => undefined); // `isRunning` reports it
     closeSync(output);
     process.on("exit", this.#killAtExit);
   }
@@ -34,7 +36,10 @@ export class Daemon {
     return this.#child.pid !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Resolves when `isReady` does with true, asked ten times a second; rejects with the log's end when that never comes. */
+  /**
+   * Resolves when `isReady` resolves with true, polled ten times a second; rejects with the end of the log after the
+   * timeout.
+   */
   async waitUntil(isReady: () => Promise<boolean>, timeoutMs = 60_000): Promise<void> {
     for (let waited = 0; waited < timeoutMs; waited += 100) {
       if (!this.isRunning) throw new Error(`${this.#name} ended:\n${this.#logEnd()}`);
@@ -44,7 +49,7 @@ export class Daemon {
     throw new Error(`${this.#name} was not ready within ${timeoutMs} ms:\n${this.#logEnd()}`);
   }
 
-  /** TERM, and KILL after the grace period. */
+  /** Sends TERM, and KILL after the grace period. */
   async stop(graceMs = 2_000): Promise<void> {
     process.off("exit", this.#killAtExit);
     if (!this.isRunning) return;
@@ -60,7 +65,7 @@ export class Daemon {
   }
 }
 
-/** Runs a command to its end; its standard output. Rejects with its standard error when it fails. */
+/** Runs a command to its end; resolves with its standard output. Rejects with its standard error if it fails. */
 export async function run(command: string, args: readonly string[], input?: string): Promise<string> {
   const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
   let [stdout, stderr] = ["", ""];

@@ -1,7 +1,7 @@
 /**
  * A Node without containers: pods that the scheduler binds to it run as local programs, each pod in a network namespace
- * with an address of its own (`modules/conformance/cmd/fakekubelet`). Which program stands for which image is told by
- * the image map. Needs root and Linux.
+ * with its own address (`modules/conformance/cmd/fakekubelet`). The image map lists the program for each image. Needs
+ * root and Linux.
  */
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -12,15 +12,15 @@ import { Daemon, run } from "./daemon.ts";
 
 export interface FakeNodeOptions {
   /**
-   * Image name without its tag, and what runs for it: `chroot:BINARY` is a static binary alone, `host:COMMAND` a command
-   * of this machine in the pod's network, with its environment and volumes. The container's args are appended.
+   * The program for each image name without its tag: `chroot:BINARY` is a single static binary, `host:COMMAND` a
+   * command of this machine in the pod's network, with its environment and volumes. The container's args are appended.
    */
   readonly images: Readonly<Record<string, string>>;
   /** First two octets of the pod network, a /16; two nodes on one machine need two. */
   readonly podPrefix: string;
 }
 
-/** The address of the node, which is also where pods reach the API server: give it as the plane's advertised address. */
+/** The address of the node, at which pods reach the API server: pass it as the plane's advertised address. */
 export function nodeAddress(podPrefix: string): string {
   return `${podPrefix}.0.1`;
 }
@@ -38,7 +38,7 @@ export async function startFakeNode(
       .join(""),
   );
   const server = plane.authority.issue("kubelet", "DNS:node1", `IP:${nodeAddress(podPrefix)}`);
-  // Not below /tmp, where pods may mount a volume of theirs over it.
+  // Not below /tmp, where pods may mount their own volume.
   const pods = join(rigHome(), "run", `pods-${podPrefix}`);
   const bridge = `br-rig${podPrefix.split(".")[1] ?? ""}`;
   const node = new Daemon({
@@ -51,12 +51,12 @@ export async function startFakeNode(
       ...["-cert", server.certFile, "-key", server.keyFile, "-client-ca", plane.authority.authority.certFile],
     ],
   });
-  const forwarding = await letPodsTalk(bridge);
+  const forwarding = await permitPodTraffic(bridge);
   const readiness = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}';
   await node.waitUntil(async () => (await plane.kubectl(["get", "node", "node1", "-o", readiness])) === "True");
   return {
     async stop() {
-      // It takes the pods' programs and networks with it, which a killed one leaves behind.
+      // It removes the pods' programs and networks, which a killed one would leave behind.
       await node.stop(15_000);
       await forwarding.undo();
       await rm(pods, { recursive: true, force: true });
@@ -64,12 +64,12 @@ export async function startFakeNode(
   };
 }
 
-/** Docker has packets between the ports of every bridge filtered, and drops them unless a rule says otherwise. */
-async function letPodsTalk(bridge: string): Promise<{ undo(): Promise<void> }> {
+/** Docker filters packets between the ports of every bridge, and drops them unless a rule permits them. */
+async function permitPodTraffic(bridge: string): Promise<{ undo(): Promise<void> }> {
   const rule = ["FORWARD", "-i", bridge, "-o", bridge, "-j", "ACCEPT"];
   const isFiltered = await run("iptables", ["-w", "-I", ...rule]).then(
     () => true,
-    () => false, // without iptables nothing is filtered
+    () => false, // without iptables there is no filter
   );
   return {
     async undo() {

@@ -1,7 +1,7 @@
 /**
- * Stands in for a cloud's load balancer where Services have no addresses, as on the fake node: a Service of type
- * LoadBalancer is given the addresses of its ready pods. One that asks for an address (`spec.loadBalancerIP`) is given
- * that where it is one of the pool's, else none; nothing is led from there to the pods.
+ * Simulates a cloud's load balancer for Services without addresses, as on the fake node: a Service of type LoadBalancer
+ * gets the addresses of its ready pods. One that requests an address (`spec.loadBalancerIP`) gets it if it is one of
+ * the pool's, else none; no traffic is forwarded from there to the pods.
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "@gatewayproxy/runtime/clock";
@@ -62,7 +62,7 @@ export function startLoadBalancer(plane: ControlPlane, pool: readonly string[]):
   };
 }
 
-/** Undefined for a Service that asks for no load balancer. */
+/** Undefined for a Service that requests no load balancer. */
 function addressesFor(
   { spec }: KubeObject,
   key: string,

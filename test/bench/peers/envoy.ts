@@ -1,6 +1,6 @@
 /**
- * Envoy with the least configuration that does the job: no access log, no admin server, defaults elsewhere. Its local
- * limit sends the `x-ratelimit-*` headers, as ours does.
+ * Envoy with the minimal configuration for the cases: no access log, no admin server, defaults elsewhere. Its local
+ * limit sends the `x-ratelimit-*` headers, like this proxy.
  */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,6 @@
-/** This project's proxy in file mode, whole: Gateway, routes, policies, metrics; only its access log is off. */
+/**
+ * This project's proxy in file mode with all its parts: Gateway, routes, policies, metrics; only its access log is off.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startProgram } from "../process.ts";
@@ -6,13 +8,13 @@ import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 const repository = join(import.meta.dirname, "../../..");
 
-/** This proxy; `preload` is a file of `variants/` that changes it as it starts. */
+/** This proxy; `preload` is a file of `variants/` that changes it at its start. */
 function variant(name: string, preload?: string): Peer {
   return {
     name,
     service: "ours",
     version() {
-      // The lock of versions that `npm ci` installed, as npm wrote it.
+      // The version that `npm ci` installed.
       const manifest: unknown = JSON.parse(readFileSync(join(repository, "node_modules/undici/package.json"), "utf8"));
       return `this proxy on Node ${process.versions.node}, undici ${(manifest as { version: string }).version}`;
     },
@@ -35,14 +37,14 @@ function variant(name: string, preload?: string): Peer {
 
 /** As it ships. */
 export const gatewayProxy = variant("ours");
-/** The same beside itself: how far two runs of one program differ. */
+/** A second process of the same: the difference between two runs of one program. */
 export const gatewayProxyAgain = variant("ours, a second one");
-/** Without the looks whether a request is watched. */
+/** Without the checks whether a request is traced. */
 export const withoutTraceHook = variant("without the trace hook", "without-trace-hook.ts");
-/** Without the samples from which heap profiles are made. */
+/** Without the samples of heap profiles. */
 export const withoutHeapSampling = variant("without heap sampling", "without-heap-sampling.ts");
 
-/** With somebody who watches for a request that never comes, so that each is held against a condition. */
+/** With a trace that waits for a request that never comes, so that each is compared with its expression. */
 export const watched: Peer = {
   ...variant("watched, none matches"),
   async prepare({ adminPort }) {
@@ -53,7 +55,7 @@ export const watched: Peer = {
     if (!Buffer.from(first?.value ?? "").includes(": ready")) {
       throw new Error("the trace does not say that it is ready");
     }
-    // To the end of the proxy, which ends it.
+    // Reads until the end of the proxy, which ends the trace.
     const drain = async (): Promise<void> => {
       while ((await reader?.read())?.done === false);
     };
@@ -61,7 +63,7 @@ export const watched: Peer = {
   },
 };
 
-/** The tokens entry makes the proxy read every answer of `limited-stream` for its usage. */
+/** The tokens entry makes the proxy read every response of `limited-stream` for its usage. */
 function manifests({ listeners, backends, limitServicePort, ownServicePort, certificate }: PeerSetup): string {
   const rateLimits = {
     "limited-static": { local: [{ requests: unreachedLimit, unit: "Hours" }] },

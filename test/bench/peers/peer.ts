@@ -1,9 +1,9 @@
-/** What the benchmark asks of a proxy that it compares. */
+/** The interface of a proxy in the benchmark. */
 import type { Certificate } from "../../support/certificates.ts";
 import type { BackendPorts } from "../backend.ts";
 import type { RunningProgram } from "../process.ts";
 
-/** Where a peer listens, on 127.0.0.1. */
+/** The ports of a peer, on 127.0.0.1. */
 export interface ListenerPorts {
   readonly plain: number;
   readonly limited: number;
@@ -12,9 +12,9 @@ export interface ListenerPorts {
   readonly tls: number;
 }
 
-/** What a peer is started with. */
+/** The settings of a started peer. */
 export interface PeerSetup {
-  /** An empty folder of its own. */
+  /** An empty folder for this peer. */
   readonly folder: string;
   readonly workers: number;
   readonly listeners: ListenerPorts;
@@ -23,23 +23,23 @@ export interface PeerSetup {
   readonly backends: BackendPorts;
   /** Of the listener `tls`. */
   readonly certificate: Certificate;
-  /** Of the rate limit service that all peers ask, in gRPC. */
+  /** The gRPC port of the rate limit service that all peers call. */
   readonly limitServicePort: number;
-  /** Of the peer's own, for the listener `path`; absent where no case is about it. */
+  /** The port of the peer's own service, for the listener `path`; absent if no case uses it. */
   readonly ownServicePort: number | undefined;
 }
 
 /** One of the proxies compared. */
 export interface Peer {
   readonly name: string;
-  /** The rate limit service that people run beside it. */
+  /** The rate limit service that users run beside it. */
   readonly service: "reference" | "ours";
-  /** The version that is compared, as one line. */
+  /** The compared version, as one line. */
   version(): string;
   start(setup: PeerSetup): RunningProgram;
-  /** What is to be done before it is measured; tried again for as long as it fails because the peer is not up yet. */
+  /** Prepares the peer before the measurement; retried while it fails because the peer is not up yet. */
   prepare?(setup: PeerSetup): Promise<void>;
 }
 
-/** The budget of every limit: more than any run can use, so that limits are counted and never hit. */
+/** The amount of every limit: more than any run can use, so that limits are counted and never reached. */
 export const unreachedLimit = 1_000_000_000;

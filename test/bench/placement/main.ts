@@ -1,5 +1,5 @@
 /**
- * `npm run bench:placement`: the rate limit service in pods of its own and as a sidecar, in the cluster of
+ * `npm run bench:placement`: the rate limit service in separate pods and as a sidecar, in the cluster of
  * scripts/kind-up.sh. Each round measures every placement, with one proxy and one service, and prints the medians as a
  * table for docs/global-limits.md.
  */
@@ -31,7 +31,7 @@ const descriptors = [{ key: "user", rate_limit: { unit: "hour", requests_per_uni
 interface Placement {
   readonly name: string;
   readonly values: readonly string[];
-  /** Members of the policy that name the service. */
+  /** Members of the policy that refer to the service. */
   readonly reference: object;
   /** Namespace and label of the pods of the service, and its port for metrics. */
   readonly pods: readonly [namespace: string, label: string, metricsPort: number];
@@ -51,7 +51,7 @@ const placements: readonly Placement[] = [
   { name: "sidecar, in memory", values: ["rateLimitService.mode=Sidecar", inMemory], ...sidecar },
 ];
 
-/** Figures of one load on one placement. */
+/** The results of one load on one placement. */
 interface Sample {
   readonly requestMs: number;
   readonly callMs: number;
@@ -90,13 +90,13 @@ async function measurePlacement({ values, reference, pods }: Placement): Promise
     ] as const;
     const requestMs = await applyLoad(connections);
     const after = [await metricsOf(namespace, proxy, 15_020), await metricsOf(podNamespace, servicePod, port)] as const;
-    const calls = growth(before[0], after[0], "gateway_proxy_global_limit_call_duration_seconds_count");
-    const callSeconds = growth(before[0], after[0], "gateway_proxy_global_limit_call_duration_seconds_sum");
+    const calls = increase(before[0], after[0], "gateway_proxy_global_limit_call_duration_seconds_count");
+    const callSeconds = increase(before[0], after[0], "gateway_proxy_global_limit_call_duration_seconds_sum");
     samples.push({
       requestMs,
       callMs: (callSeconds / calls) * 1_000,
-      proxyCpuUs: (growth(before[0], after[0], "process_cpu_seconds_total") / calls) * 1e6,
-      serviceCpuUs: (growth(before[1], after[1], "process_cpu_seconds_total") / calls) * 1e6,
+      proxyCpuUs: (increase(before[0], after[0], "process_cpu_seconds_total") / calls) * 1e6,
+      serviceCpuUs: (increase(before[1], after[1], "process_cpu_seconds_total") / calls) * 1e6,
     });
   }
   return samples;
@@ -121,8 +121,8 @@ function metricsOf(podNamespace: string, { metadata }: KubeObject, port: number)
   return kubectl(["get", "--raw", `/api/v1/namespaces/${podNamespace}/pods/${metadata.name}:${port}/proxy/metrics`]);
 }
 
-/** The growth of all series of a metric together. */
-function growth(before: string, after: string, name: string): number {
+/** The increase of all series of a metric together. */
+function increase(before: string, after: string, name: string): number {
   const total = (text: string) =>
     text
       .split("\n")

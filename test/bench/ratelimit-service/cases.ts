@@ -1,15 +1,18 @@
-/** What is compared: calls of one descriptor, over one connection or several, counted in Redis or known to be refused. */
+/**
+ * The compared cases: calls of one descriptor, over one connection or several, that Redis counts or that are known to
+ * be over the limit.
+ */
 
 export interface ServiceCase {
   readonly name: string;
   readonly title: string;
   readonly connections: number;
-  /** Calls at a time on one connection. */
+  /** Concurrent calls on one connection. */
   readonly streams: number;
-  /** Different counters asked for; each has a load generator of its own, which share the connections. */
+  /** Different counters; each has its own load generator, which share the connections. */
   readonly keys: number;
-  /** `counted`: within the limit, so Redis counts. `refused`: over it, so the over-limit cache answers. */
-  readonly kind: "counted" | "refused";
+  /** `counted`: within the limit, so Redis counts. `denied`: over it, so the over-limit cache responds. */
+  readonly kind: "counted" | "denied";
 }
 
 const redis: ServiceCase = {
@@ -26,8 +29,8 @@ export const serviceCases: readonly ServiceCase[] = [
   redis,
   { ...redis, name: "redis-8x16", connections: 8, streams: 16 },
   { ...redis, name: "redis-8x16-keys", title: "Redis, 8 counters", connections: 8, streams: 16, keys: 8 },
-  { ...redis, name: "over-1x32", title: "over-limit cache", kind: "refused" },
-  { ...redis, name: "over-8x16", title: "over-limit cache", connections: 8, streams: 16, kind: "refused" },
+  { ...redis, name: "over-1x32", title: "over-limit cache", kind: "denied" },
+  { ...redis, name: "over-8x16", title: "over-limit cache", connections: 8, streams: 16, kind: "denied" },
 ];
 
 /** The limits of both services: one that no run reaches, and one that is reached at once. */
@@ -36,11 +39,11 @@ domain: bench
 descriptors:
   - key: counted
     rate_limit: {unit: day, requests_per_unit: 4000000000}
-  - key: refused
+  - key: denied
     rate_limit: {unit: day, requests_per_unit: 1}
 `;
 
-/** The one descriptor of call number `index` of a case. */
+/** The descriptor of call number `index` of a case. */
 export function descriptorOf({ kind }: ServiceCase, index: number): { readonly key: string; readonly value: string } {
   return { key: kind, value: `client-${index}` };
 }

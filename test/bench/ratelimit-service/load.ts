@@ -1,4 +1,4 @@
-/** Puts calls on a rate limit service with h2load, and reads h2load's own account of them. */
+/** Puts calls on a rate limit service with h2load, and reads h2load's results. */
 import { execFile } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const request = messageOf<RateLimitRequest, object>(
   "envoy.service.ratelimit.v3.RateLimitRequest",
 );
 
-/** Loads the service on `port` for `seconds`; one generator for each key. `folder` takes files. */
+/** Loads the service on `port` for `seconds`; one generator for each key. Its files are in `folder`. */
 export async function applyCalls(
   serviceCase: ServiceCase,
   port: number,

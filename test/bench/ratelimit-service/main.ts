@@ -1,6 +1,6 @@
 /**
- * `npm run bench:ratelimit-service`: ours and envoyproxy/ratelimit side by side on one machine and one Redis, by CPU time
- * per call. docs/benchmarks-ratelimit-service.md holds the last full run.
+ * `npm run bench:ratelimit-service`: the bundled service and envoyproxy/ratelimit side by side on one machine and one
+ * Redis, by CPU time per call. docs/benchmarks-ratelimit-service.md has the last full run.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,14 +11,14 @@ import { writeSection } from "../report.ts";
 import { serviceCases, type ServiceCase } from "./cases.ts";
 import { measureCase, type ServiceResult, soak } from "./measure.ts";
 import { describeRun, renderTable, renderSoak } from "./report.ts";
-import { startBenchRedis, startServices, untilAnswers } from "./services.ts";
+import { startBenchRedis, startServices, untilResponds } from "./services.ts";
 
 const usage = `npm run bench:ratelimit-service -- [options]   compares ours with envoyproxy/ratelimit by CPU time per call
 
   --cases LIST     of ${serviceCases.map(({ name }) => name).join(", ")}   (default: all)
   --repeats N      rounds per case; each round loads both services once   (default 5)
   --seconds N      load per sample   (default 4)
-  --soak MINUTES   instead: loads ours for so long and tells its memory
+  --soak MINUTES   instead: loads ours for this time and prints its memory
   --help
 
 A run with none of these writes its table to docs/benchmarks-ratelimit-service.md; so does --soak, with its own.`;
@@ -66,7 +66,7 @@ interface RunOptions {
   readonly seconds: number;
 }
 
-/** Starts everything for `body` and stops it after. */
+/** Starts everything for `body` and stops it afterwards. */
 async function withServices(body: (run: Run) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "ratelimit-bench-"));
   const running: RunningProgram[] = [];
@@ -79,7 +79,7 @@ async function withServices(body: (run: Run) => Promise<void>): Promise<void> {
         const results: ServiceResult[] = [];
         for (const serviceCase of cases) {
           console.error(`${serviceCase.name}: ${options.repeats} rounds of ${options.seconds} s`);
-          for (const service of services) await untilAnswers(service, serviceCase);
+          for (const service of services) await untilResponds(service, serviceCase);
           results.push(await measureCase(serviceCase, services, redis.program, { ...options, folder }));
         }
         return results;
@@ -87,8 +87,8 @@ async function withServices(body: (run: Run) => Promise<void>): Promise<void> {
       async soak(minutes) {
         const [, ours] = services;
         const serviceCase = caseOf("redis-8x16-keys");
-        if (ours === undefined) throw new Error("our service is not there");
-        await untilAnswers(ours, serviceCase);
+        if (ours === undefined) throw new Error("our service is not among the services");
+        await untilResponds(ours, serviceCase);
         return soak(serviceCase, ours, minutes, folder);
       },
     });

@@ -1,4 +1,4 @@
-/** The run itself: within a case the services take turns, so that whatever else the machine does falls on both alike. */
+/** The measurement: within a case the services take turns, so that other load on the machine affects both alike. */
 import type { RunningProgram } from "../process.ts";
 import type { ServiceCase } from "./cases.ts";
 import { applyCalls } from "./load.ts";
@@ -74,13 +74,13 @@ async function sampleOnce(
 export interface SoakResult {
   readonly minutes: number;
   readonly calls: number;
-  /** Resident memory at the end of each stretch of load. */
+  /** Resident memory at the end of each interval of load. */
   readonly residentBytes: readonly number[];
 }
 
-const stretchSeconds = 10;
+const intervalSeconds = 10;
 
-/** Loads one service for `minutes` without a pause longer than the change of the load generator. */
+/** Loads one service for `minutes`, with no pause longer than the change of the load generator. */
 export async function soak(
   serviceCase: ServiceCase,
   { program, grpcPort }: BenchService,
@@ -89,8 +89,8 @@ export async function soak(
 ): Promise<SoakResult> {
   const residentBytes: number[] = [];
   let calls = 0;
-  for (let stretch = 0; stretch < (minutes * 60) / stretchSeconds; stretch++) {
-    const { requests } = await applyCalls(serviceCase, grpcPort, stretchSeconds, folder);
+  for (let stretch = 0; stretch < (minutes * 60) / intervalSeconds; stretch++) {
+    const { requests } = await applyCalls(serviceCase, grpcPort, intervalSeconds, folder);
     calls += requests;
     residentBytes.push(program.residentBytes());
   }

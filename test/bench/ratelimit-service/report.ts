@@ -1,4 +1,4 @@
-/** Turns results into the tables that people read, and the words around them. */
+/** Renders results as tables, and the text around them. */
 import { describeCommit, describeMachine } from "../machine.ts";
 import { spread } from "../statistics.ts";
 import type { ServiceResult, ServiceSample, SoakResult } from "./measure.ts";
@@ -47,7 +47,7 @@ function cpuOf(sample: ServiceSample): number {
   return sample.userUsPerCall + sample.systemUsPerCall;
 }
 
-/** Pairs the samples of one round: what disturbed the machine then disturbed both. */
+/** Pairs the samples of one round: other load on the machine then affected both. */
 function ratios(own: readonly ServiceSample[], base: readonly ServiceSample[]): readonly number[] {
   return own.flatMap((sample, round) => {
     const other = base[round];
@@ -76,7 +76,7 @@ ${row(cells)}
 `.trim();
 }
 
-/** The text above the table of a full run, dated today. */
+/** The text above the table of a full run, with today's date. */
 export function describeRun({ repeats, seconds }: { readonly repeats: number; readonly seconds: number }): string {
   return `
 ## The rate limit service and envoyproxy/ratelimit

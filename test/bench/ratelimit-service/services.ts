@@ -1,4 +1,6 @@
-/** The services of a run: ours and the reference with the same environment, on one Redis, each under its own key prefix. */
+/**
+ * The services of a run: ours and the reference with the same environment, on one Redis, each with its own key prefix.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +40,7 @@ export async function startServices(
   return services;
 }
 
-/** Starts one service on `folder/config`, with room for the over-limit cache. */
+/** Starts one service on `folder/config`, with an over-limit cache. */
 export async function startService(
   name: BenchService["name"],
   folder: string,
@@ -60,7 +62,7 @@ export async function startService(
     RUNTIME_SUBDIRECTORY: "",
     RUNTIME_WATCH_ROOT: "false",
     LOG_LEVEL: "error",
-    // Statistics cost the reference most; without them it is at its best. Ours counts, as it does by default.
+    // The reference is fastest without statistics. Ours counts, as it does by default.
     ...(name === "reference" ? { USE_STATSD: "false", DISABLE_STATS: "true" } : {}),
   };
   const program =
@@ -70,8 +72,10 @@ export async function startService(
   return { name, program, grpcPort };
 }
 
-/** Waits until the service answers every call of the case as it should; of a refused one, from its over-limit cache. */
-export async function untilAnswers(service: BenchService, serviceCase: ServiceCase): Promise<void> {
+/**
+ * Waits until the service responds to every call of the case as expected; to a denied one, from its over-limit cache.
+ */
+export async function untilResponds(service: BenchService, serviceCase: ServiceCase): Promise<void> {
   const expected = serviceCase.kind === "counted" ? "OK" : "OVER_LIMIT";
   await untilReady(service.program, async () => {
     const client = connectRateLimit(service.grpcPort);
@@ -80,7 +84,7 @@ export async function untilAnswers(service: BenchService, serviceCase: ServiceCa
         const asked = { domain: "bench", descriptors: [{ entries: [descriptorOf(serviceCase, index)] }] };
         const { overallCode, statuses } = await client.ask(asked);
         if (overallCode !== expected || statuses[0]?.currentLimit == null) {
-          throw new Error(`${service.name} answers ${overallCode}, expected is ${expected} by a limit`);
+          throw new Error(`${service.name} responds with ${overallCode}, expected is ${expected} by a limit`);
         }
       }
     } finally {
@@ -89,7 +93,7 @@ export async function untilAnswers(service: BenchService, serviceCase: ServiceCa
   });
 }
 
-/** Versions of what runs, for the page. */
+/** Versions of the programs, for the page. */
 export function serviceVersions(): readonly string[] {
   const first = (command: string, args: readonly string[], pattern: RegExp): string =>
     pattern.exec(execFileSync(command, args, { encoding: "utf8" }))?.[1] ?? "unknown";
@@ -101,7 +105,7 @@ export function serviceVersions(): readonly string[] {
   ];
 }
 
-/** As the Go tool finds it in the binary; unknown where there is no Go. */
+/** The version that the Go tool finds in the binary; unknown without Go. */
 function referenceVersion(): string {
   try {
     const text = execFileSync(requireProgram("go"), ["version", "-m", requireProgram("ratelimit")], {

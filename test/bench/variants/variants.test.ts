@@ -1,18 +1,18 @@
-/** The variants of the proxy that the benchmark makes are what their names say, whatever becomes of the sources. */
+/** The variants of the proxy in the benchmark are what their names say, also after changes of the sources. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
 const repository = join(import.meta.dirname, "../../..");
 
-/** What a script writes that runs with a variant preloaded. */
+/** The output of a script that runs with a variant preloaded. */
 function runWith(variant: string, script: string): string {
   const preload = join(import.meta.dirname, variant);
   const args = ["--import", preload, "--input-type", "module", "--eval", script];
   return execFileSync(process.execPath, args, { cwd: repository, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-test("without the trace hook the data path looks nowhere whether a request is watched", () => {
+test("without the trace hook the data path never checks whether a request is traced", () => {
   const script = ["exchange", "limit-check", "forwarding", "data-plane"]
     .map((file) => `await import("./proxy/src/server/${file}.ts");`)
     .join("\n");

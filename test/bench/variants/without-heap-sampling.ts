@@ -1,4 +1,4 @@
-/** Preloaded (`node --import`) into a proxy of the benchmark: keeps every thread from sampling what it allocates. */
+/** Preloaded (`node --import`) into a proxy of the benchmark: disables the sampling of allocations in every thread. */
 import { Session } from "node:inspector";
 
 type Post = (this: Session, method: string, ...more: readonly unknown[]) => void;

@@ -1,18 +1,18 @@
 /**
- * Preloaded (`node --import`) into a proxy of the benchmark: takes every look at whether a request is watched out of the
- * data path as it is loaded, so that what remains can be compared with what ships. Fails where it finds another number
- * of them than it knows: then someone has to look whether these are still all.
+ * Preloaded (`node --import`) into a proxy of the benchmark: removes every check whether a request is traced from the
+ * data path as it is loaded, so that the rest can be compared with the shipped code. Fails if it finds another number
+ * of checks than expected: then the list must be reviewed.
  */
 import { type ModuleSource, registerHooks } from "node:module";
 
-const looks = [
+const checks = [
   /if \((?:this\.#)?services\.tracer\.isWatching\) [^;]+;/g,
   /if \(this\.#trace !== undefined[^{]*?\) [^;]+;/g,
   /if \((?:this\.#options\.)?trace !== undefined[^{]*?\) [^;]+;/g,
   /this\.#options\.trace\?\.emit\([^;]+;/g,
 ];
 
-/** Looks by file of the data path. */
+/** Checks by file of the data path. */
 const expected: Readonly<Record<string, number>> = {
   "exchange.ts": 3,
   "limit-check.ts": 2,
@@ -28,13 +28,13 @@ registerHooks({
     if (count === undefined) return loaded;
     let removed = 0;
     let source = textOf(loaded.source);
-    for (const look of looks) {
-      source = source.replace(look, () => {
+    for (const check of checks) {
+      source = source.replace(check, () => {
         removed++;
         return "";
       });
     }
-    if (removed !== count) throw new Error(`${file} looks ${removed} times whether it is watched, expected ${count}`);
+    if (removed !== count) throw new Error(`${file} has ${removed} checks for a trace, expected ${count}`);
     return { ...loaded, source };
   },
 });

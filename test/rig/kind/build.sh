@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds what a kind node and an installation take, from Go modules and one C file: kubelet, kubeadm, kube-proxy,
-# containerd, CoreDNS, pause, and the programs kind and helm. What is there is left alone. The control plane is built by
-# ../build.sh.
+# Builds the programs of a kind node and of an installation, from Go modules and one C file: kubelet, kubeadm, kube-proxy,
+# containerd, CoreDNS, pause, and the programs kind and helm. Existing programs are kept. ../build.sh builds the control
+# plane.
 #
 # usage: build.sh [--check]
-#   --check builds nothing, and says with status 1 what it would build.
+#   --check builds nothing, and prints what it would build, with status 1.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -54,7 +54,7 @@ build_pause() {
 }
 
 missing=0
-# build NAME COMMAND...: runs the command where the binary is not there.
+# build NAME COMMAND...: runs the command if the binary is missing.
 build() {
   local name=$1
   shift

@@ -1,6 +1,6 @@
 /**
- * Adds to a cluster configuration of kind what the rig's node image and this machine need:
- * `node cluster-config.ts CONFIG POD_SUBNET`, the result on standard output.
+ * Adds to a cluster configuration of kind the settings of the rig's node image and of this machine: `node
+ * cluster-config.ts CONFIG POD_SUBNET`, with the result on standard output.
  */
 import { readFileSync, statfsSync } from "node:fs";
 import { parse, stringify } from "yaml";
@@ -8,7 +8,7 @@ import { parse, stringify } from "yaml";
 /** linux/magic.h CGROUP2_SUPER_MAGIC. */
 const cgroup2 = 0x63677270;
 
-/** Since Kubernetes 1.35 the kubelet refuses cgroup v1 unless it is told not to. */
+/** Since Kubernetes 1.35 the kubelet rejects cgroup v1 unless this setting allows it. */
 const allowCgroup1 = "kind: KubeletConfiguration\nfailCgroupV1: false\n";
 
 interface ClusterConfig {
@@ -25,7 +25,7 @@ export function adapted<Config extends ClusterConfig>(config: Config, podSubnet:
 
 if (import.meta.main) {
   const [path = "", podSubnet = ""] = process.argv.slice(2);
-  // Written by us and checked by kind.
+  // Written by this project, and validated by kind.
   const config = parse(readFileSync(path, "utf8")) as ClusterConfig;
   process.stdout.write(stringify(adapted(config, podSubnet, statfsSync("/sys/fs/cgroup").type !== cgroup2)));
 }

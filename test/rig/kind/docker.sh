@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Docker for the rig: the one that runs, or else one of our own on a socket in the rig's home, and what it leaves behind
-# put back. Sourced.
+# Docker for the rig: a running one, or else one on a socket in the rig's home, whose settings are restored afterwards.
+# Sourced.
 
 socket=$run/docker.sock
 # Written by dockerd, kubelet and kube-proxy.
 sysctls='vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys
 kernel.keys.root_maxbytes net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables'
 
-# True where not even root has every capability. Privileged containers ask for all of them and would not start.
+# True if not even root has every capability. Privileged containers request all of them and would not start.
 lacks_capabilities() {
   local bound last
   bound=$(awk '/^CapBnd/ {print $2}' /proc/self/status)
@@ -15,7 +15,7 @@ lacks_capabilities() {
   ((16#$bound != (1 << (last + 1)) - 1))
 }
 
-# True where a docker runs or one of our own could.
+# True if a docker runs or can be started.
 can_have_docker() {
   command -v docker >/dev/null || return
   if is_running dockerd || docker info >/dev/null 2>&1; then return; fi
@@ -54,7 +54,7 @@ start_docker() {
   return 1
 }
 
-# Ends the docker that docker_up started; one that was there before is left alone.
+# Stops the docker that docker_up started; one that was running before is not stopped.
 docker_down() {
   is_running dockerd || return 0
   DOCKER_HOST=unix://$socket docker network rm kind >/dev/null 2>&1 || true
@@ -74,7 +74,7 @@ save_machine() {
 
 restore_machine() {
   local tables policy
-  # Those of net.bridge are gone when no bridge is left.
+  # The settings of net.bridge do not exist without a bridge.
   if [ -s "$run/sysctls" ]; then xargs -r sysctl -q -w <"$run/sysctls" 2>/dev/null || true; fi
   for tables in iptables ip6tables; do
     policy=$run/forward${tables//[!6]/}
@@ -88,7 +88,7 @@ restore_machine() {
   rm -f "$run/sysctls" "$run/forward" "$run/forward6"
 }
 
-# A first privileged container tells more than kind would.
+# A first privileged container shows the error better than kind would.
 check_privileged() {
   if ! has_image local/rig-pause; then tar -C "$bin" -c pause | docker import - local/rig-pause; fi
   docker run --rm --privileged --network none local/rig-pause /pause -v ||

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Images that would come from a registry elsewhere: the base that ours are built on, Redis, Envoy and the reference rate
-# limit service. Sourced.
+# Images in place of those of a registry: the base of our images, Redis, Envoy and the reference rate limit service.
+# Sourced.
 
-# Debian with Node and npm, and with this machine's certificate authorities, so that `npm ci` in a build reaches what it
-# reaches here.
+# Debian with Node and npm, and with this machine's certificate authorities, so that `npm ci` in a build reaches the same
+# registries as here.
 make_base_image() {
   need debootstrap apt-get chroot tar npm
   step "Debian tree of the base image" debian_tree "$rig_home/base" ca-certificates,libatomic1,libstdc++6
@@ -35,7 +35,7 @@ node_binary() {
   die "no Node in $repository/node_modules; run npm ci"
 }
 
-# program_image IMAGE BINARY [USER]: a program of this machine with its libraries and nothing else.
+# program_image IMAGE BINARY [USER]: a program of this machine with only its libraries.
 program_image() {
   local image=$1 binary=$2 folder=$rig_home/program library
   rm -rf "$folder"
@@ -43,20 +43,20 @@ program_image() {
   chmod 1777 "$folder/tmp"
   echo 'nonroot:x:65532:65532::/:/none' >"$folder/etc/passwd"
   cp -L "$binary" "$folder/usr/local/bin/${binary##*/}"
-  # Where manifests of the reference name it.
+  # The path in manifests of the reference.
   ln -s usr/local/bin "$folder/bin"
-  # A static program has no libraries, and ldd says so with a failure.
+  # For a static program, which has no libraries, ldd fails.
   for library in $( (ldd "$binary" || true) | grep -o '/[^ ]*'); do cp -L --parents "$library" "$folder"; done
   import_tree "$folder" "$image" "ENTRYPOINT [\"/usr/local/bin/${binary##*/}\"]" 'USER 65532:65532'
   rm -rf "$folder"
 }
 
-# test_program NAME: where scripts/install-test-programs.sh has put it, or nothing.
+# test_program NAME: the path at which scripts/install-test-programs.sh installed it, or nothing.
 test_program() {
   local folder
   for folder in ${PATH//:/ } "${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy/bin"; do
     if [ -x "$folder/$1" ]; then
-      # Not resolved: Debian's redis-server is a link, and the name tells the program what to be.
+      # Not resolved: Debian's redis-server is a link, and the program chooses its mode by its name.
       echo "$folder/$1"
       return
     fi

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # read by the scripts that source this file
-# What the scripts of this folder share: versions, places, and how steps and daemons are run.
+# Shared by the scripts of this folder: versions, paths, and functions that run steps and daemons.
 
 rig=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$rig/../../.." && pwd)
@@ -9,7 +9,7 @@ bin=$rig_home/bin
 run=$rig_home/run
 logs=$rig_home/log
 mkdir -p "$bin" "$run" "$logs"
-# As scripts/install-test-programs.sh has it: what was installed there comes first.
+# As in scripts/install-test-programs.sh: its programs take precedence.
 PATH="${XDG_CACHE_HOME:-${HOME-}/.cache}/gatewayproxy/bin:$PATH:/usr/sbin:/sbin:/usr/local/go/bin"
 
 # The modules of ../modules and modules/ pin the same ones.
@@ -36,7 +36,7 @@ step() {
   local name=$1 log started=$SECONDS status=0
   shift
   log=$logs/$(tr -c 'A-Za-z0-9.\n' '-' <<<"$name").log
-  # A shell of its own: tested directly, the command would run without errexit.
+  # A separate shell: tested directly, the command would run without errexit.
   set +e
   (
     set -e
@@ -57,7 +57,7 @@ need() { # COMMAND...
   [ "${#absent[@]}" = 0 ] || die "not found on PATH: ${absent[*]}; run scripts/install-test-programs.sh"
 }
 
-need_root() { [ "$(id -u)" = 0 ] || die "$(basename "$0") starts docker and Debian trees, which takes root"; }
+need_root() { [ "$(id -u)" = 0 ] || die "$(basename "$0") starts docker and Debian trees, which needs root"; }
 
 has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
@@ -68,14 +68,14 @@ start_daemon() {
   if is_running "$name"; then return; fi
   setsid "$@" >"$logs/$name.log" 2>&1 </dev/null &
   echo $! >"$run/$name.pid"
-  # Until the program has taken the place of the shell, nobody would know the process for ours.
+  # Until the program has replaced the shell, `is_running` does not recognize the process.
   for ((waited = 0; waited < 50; waited++)); do
     if is_running "$name"; then return; fi
     sleep 0.1
   done
 }
 
-# True when the recorded process is still one that was started from this home; process ids are used again.
+# True if the recorded process was started from this home; process ids are reused.
 is_running() { # NAME
   local pid
   [ -f "$run/$1.pid" ] || return 1
@@ -84,7 +84,7 @@ is_running() { # NAME
   tr '\0' ' ' <"/proc/$pid/cmdline" | grep -qF "$rig_home/"
 }
 
-# stop_daemon NAME SECONDS: asks it to end, and ends it when that time is over.
+# stop_daemon NAME SECONDS: sends TERM, and KILL after this time.
 stop_daemon() {
   local pid waited
   if is_running "$1"; then
@@ -99,7 +99,7 @@ stop_daemon() {
   rm -f "$run/$1.pid"
 }
 
-# module_dir FOLDER MODULE: where the module cache has it, in the version that FOLDER/go.mod names.
+# module_dir FOLDER MODULE: its path in the module cache, in the version of FOLDER/go.mod.
 module_dir() {
   (
     cd "$1"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The node image for kind, put together from a Debian tree, the base files of kind's own image, and the built programs.
-# The component images that kubeadm asks for are made from scratch and stored in the node's containerd. Sourced.
+# The component images that kubeadm requires are built from scratch and stored in the node's containerd. Sourced.
 
 tree=$rig_home/rootfs
 components=$rig_home/images
@@ -56,7 +56,7 @@ pod_network_config() {
 JSON
 }
 
-# What kind's own base image does to Debian's units, as it does it.
+# The changes of kind's own base image to Debian's units.
 node_clean_up() {
   cat <<'BASH'
 find /lib/systemd/system/sysinit.target.wants/ -name systemd-tmpfiles-setup.service -delete
@@ -83,7 +83,7 @@ make_components() {
     make_component "${name%%:*}" "$image"
     all+=("$image")
   done
-  # containerd may name another tag of pause than kubeadm does.
+  # containerd may refer to another tag of pause than kubeadm.
   sandbox=$(sed -n 's/^ *sandbox_image = "\(.*\)"/\1/p' "$tree/etc/containerd/config.toml")
   if [ -n "$sandbox" ] && ! has_image "$sandbox"; then import_tree "$components/pause" "$sandbox" 'ENTRYPOINT ["/pause"]'; fi
   if [ -n "$sandbox" ]; then all+=("$sandbox"); fi
@@ -169,7 +169,7 @@ preload() {
 
 import_node() {
   tar -C "$tree" --numeric-owner --exclude='./proc/*' --exclude='./sys/*' -c . | docker import - local/kind-node:tree
-  # `docker import` cannot set the signal that ends a container.
+  # `docker import` cannot set the stop signal of a container.
   docker build -q -t "$node_image" - <<'DOCKERFILE'
 FROM local/kind-node:tree
 ENV container=docker

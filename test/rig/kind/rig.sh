@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# kind on a machine that can pull no images: everything that a registry would give is made here from Go modules, Debian
-# packages and npm, once, into a cache. `scripts/kind-up.sh --offline` calls it.
+# kind on a machine that can pull no images: all images are built here from Go modules, Debian packages and npm, once, into
+# a cache. `scripts/kind-up.sh --offline` calls it.
 #
 # usage: rig.sh COMMAND
-#   check    says what is missing that prepare cannot make, with status 1 if there is anything
-#   prepare  docker, the programs, the node image, the base image and the image of Redis; what is there is left alone
+#   check    prints the missing requirements that prepare cannot build, with status 1 if there are any
+#   prepare  docker, the programs, the node image, the base image and the image of Redis; existing ones are kept
 #   tests    the images of other programs that the end-to-end tests run: Envoy and the reference rate limit service
 #   env      variables for kind-up.sh and for a shell: eval "$(rig.sh env)"
-#   down     ends the docker that was started here and puts the machine's settings back
+#   down     stops the docker that was started here and restores the machine's settings
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -20,7 +20,7 @@ source "$rig/images.sh"
 # Of Debian's docker.io, which has no buildx.
 export DOCKER_BUILDKIT=0
 
-# What keeps a cluster from being made here: one line for each thing, and status 1 if there is any.
+# The reasons why a cluster cannot be created here: one line for each, and status 1 if there are any.
 check() {
   local name status=0
   tell() {
