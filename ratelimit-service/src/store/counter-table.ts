@@ -65,12 +65,15 @@ export class CounterTable {
     const digest = hash("sha256", this.#memory.seed + key, "latin1");
     const bucket = bucketOf(digest, this.#memory.buckets);
     this.#memory.locks.lock(bucket);
-    const slot = this.#find(bucket * ways, digest);
-    let after = Math.max(0, hits);
-    if (slot !== -1) after = this.#add(slot, hits, windowEndSeconds);
-    else if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
-    this.#memory.locks.unlock(bucket);
-    return after;
+    try {
+      const slot = this.#find(bucket * ways, digest);
+      if (slot !== -1) return this.#add(slot, hits, windowEndSeconds);
+      if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
+      return Math.max(0, hits);
+    } finally {
+      // Other threads would wait for ever.
+      this.#memory.locks.unlock(bucket);
+    }
   }
 
   /** Releases the locks of a thread that ended while it held some. The thread must not run any more. */
