@@ -1,4 +1,4 @@
-/** The service's command line: reads the settings, starts, and stops at a signal. The only place that exits. */
+/** The service's command line: reads the settings, starts, and stops at a signal. Only this module ends the process. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, helpColumns } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
@@ -16,8 +16,8 @@ const summary =
   "A rate limit service with Envoy's protocol, and the files and environment variables of envoyproxy/ratelimit.";
 const usage = "npm run ratelimit-service -- [OPTIONS]";
 
-/** Runs the command line of this process; what it leaves open is a default of `set`. */
-export async function runCommand(set: DefaultSet): Promise<void> {
+/** Runs the command line of this process. Settings that are not given have the values of `defaults`. */
+export async function runCommand(defaults: DefaultSet): Promise<void> {
   const argv = process.argv.slice(2);
   if (argv.includes("--version")) {
     process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
@@ -27,9 +27,9 @@ export async function runCommand(set: DefaultSet): Promise<void> {
     process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
     return;
   }
-  const read = readServiceSettings({ argv, env: process.env }, set);
+  const read = readServiceSettings({ argv, env: process.env }, defaults);
   if (!read.ok) {
-    fail("cannot read the settings", read.problems, settingsExitCode[set]);
+    fail("cannot read the settings", read.problems, settingsExitCode[defaults]);
     return;
   }
   const { checkConfig: directory, mergeDomainConfigs } = read.value.values;
@@ -57,7 +57,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
     log.info((await running.service?.stop()) ?? {}, "stopped");
     process.exit(0);
   };
-  // Before the start: as process 1 of a container, a process without handlers ignores SIGTERM.
+  // The handlers are installed before the start, because process 1 of a container ignores SIGTERM without a handler.
   handleSignals(
     process,
     {
@@ -67,22 +67,22 @@ async function serve(settings: ServiceSettings): Promise<void> {
         process.exit(exitFailure);
       },
     },
-    // The reference stops at SIGHUP, too.
+    // envoyproxy/ratelimit stops at SIGHUP, too.
     ["SIGTERM", "SIGINT", "SIGHUP"],
   );
   // Timers of the clock do not keep a process alive. While it waits for its first configuration, nothing else does.
-  const starting = setInterval(() => undefined, 60_000);
+  const keepAlive = setInterval(() => undefined, 60_000);
   const started = await RateLimitProcess.start({
     settings,
     logs,
     clock: systemClock,
     random: Math.random,
     onFatal(error) {
-      log.error({ err: error }, "cannot go on");
+      log.error({ err: error }, "cannot continue");
       process.exit(exitFailure);
     },
   });
-  clearInterval(starting);
+  clearInterval(keepAlive);
   if (!started.ok) {
     const isFolderMissing = started.problems.some(({ path }) => path === "RUNTIME_ROOT");
     fail("cannot start", started.problems, isFolderMissing ? settingsExitCode[settings.defaults] : exitFailure);

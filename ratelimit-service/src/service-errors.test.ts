@@ -36,7 +36,7 @@ describe("case 59: a call that asks nothing is rejected in the reference's words
 
   test("case 66: before any configuration was loaded", async () => {
     const started = core();
-    started.config.take({ parts: [], problems: [{ message: "broken" }], warnings: [] });
+    started.config.apply({ parts: [], problems: [{ message: "broken" }], warnings: [] });
     expect(await rejection(parseCall("probe", ["ten=a"]), started)).toBe(
       "NoConfig: no rate limit configuration loaded",
     );

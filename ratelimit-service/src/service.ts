@@ -20,7 +20,7 @@ export interface RateLimitService {
 }
 
 /**
- * - `EmptyDomain`, `NoDescriptors`, `NoConfig`, `StoreUnavailable`: as the reference, gRPC UNKNOWN and HTTP 400.
+ * - `EmptyDomain`, `NoDescriptors`, `NoConfig`, `StoreUnavailable`: as envoyproxy/ratelimit, gRPC UNKNOWN and HTTP 400.
  * - `InvalidArgument`: an invalid descriptor or override, gRPC INVALID_ARGUMENT and HTTP 400.
  */
 export type RateLimitErrorCode = "EmptyDomain" | "NoDescriptors" | "NoConfig" | "StoreUnavailable" | "InvalidArgument";
@@ -55,10 +55,10 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
   const { limiter, config, stats, clock, failsOpen } = options;
 
   /**
-   * Returns a response in place of an error of the store, where the settings fail open; else throws the error as
-   * clients know it.
+   * Returns a response that allows the call if the error is the store's and the settings fail open. Otherwise throws
+   * the error for the client.
    */
-  function settleError(error: unknown, request: RateLimitRequest): RateLimitResponse {
+  function recoverOrThrow(error: unknown, request: RateLimitRequest): RateLimitResponse {
     if (!(error instanceof StoreError)) {
       stats.service.serviceError++;
       if (error instanceof InvalidDescriptorError) throw new RateLimitError("InvalidArgument", error.message);
@@ -67,7 +67,7 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
     stats.service.storeError++;
     if (!failsOpen) throw new RateLimitError("StoreUnavailable", error.message, { cause: error });
     stats.service.degraded++;
-    return withoutLimits(request);
+    return allowAll(request);
   }
 
   return {
@@ -83,16 +83,18 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
           throw new RateLimitError("NoConfig", `no rate limit configuration loaded from ${current.missing}`);
         }
         const response = limiter.decide(current, request, Math.floor(clock.nowMs() / 1_000));
-        return response instanceof Promise ? response.catch((error: unknown) => settleError(error, request)) : response;
+        return response instanceof Promise
+          ? response.catch((error: unknown) => recoverOrThrow(error, request))
+          : response;
       } catch (error) {
-        return settleError(error, request);
+        return recoverOrThrow(error, request);
       }
     },
   };
 }
 
 /** Returns the response to a call that no limit applies to. */
-function withoutLimits({ descriptors }: RateLimitRequest): RateLimitResponse {
+function allowAll({ descriptors }: RateLimitRequest): RateLimitResponse {
   return {
     overallCode: "OK",
     statuses: descriptors.map(() => ({ code: "OK", limitRemaining: 0 })),

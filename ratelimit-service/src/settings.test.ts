@@ -233,7 +233,8 @@ describe("what this service cannot do", () => {
     ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "CREATE"],
     ["REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "error"],
   ])("is rejected: %s=%s", (name, value) => {
-    const problem = "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference";
+    const problem =
+      "there is no pool of connections that could be empty; only WAIT is accepted, as in envoyproxy/ratelimit";
     expect(problemsOf({ [name]: value })).toEqual([`${name}: ${problem}`]);
     expect(settingsOf({ [name]: "WAIT" }).notices).toEqual([`${name} has no effect: there is no pool of connections`]);
   });
@@ -446,7 +447,7 @@ test("docs/ratelimit-service.md shows every setting, those without effect, and t
   const page = new URL("../../docs/ratelimit-service.md", import.meta.url).pathname;
   const others = renderMarkdownTable([
     ["environment variable", "here", "why"],
-    ...Object.entries(rejectedSettings).map(([name, { instead }]) => [`\`${name}\``, "rejected", instead]),
+    ...Object.entries(rejectedSettings).map(([name, { message }]) => [`\`${name}\``, "rejected", message]),
     ...Object.entries(settingsWithoutEffect).map(([name, reason]) => [`\`${name}\``, "no effect", reason]),
   ]);
   const withSettings = withSection(readFileSync(page, "utf8"), "settings", renderSettingsTable(serviceSettings));

@@ -1,6 +1,6 @@
 /**
- * The settings of the service: every environment variable of envoyproxy/ratelimit with its default, and our own. They
- * are read once, at the start. All problems are reported together; so are variables that have no effect.
+ * Reads the settings of the service: every environment variable of envoyproxy/ratelimit with its default, and further
+ * ones. They are read once, at the start. All problems are reported together; so are variables that have no effect.
  */
 import { join } from "node:path";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
@@ -51,13 +51,16 @@ export interface ServiceSettings {
 }
 
 /**
- * Reads the command line and the environment. A setting that is absent from both gets its default from `set`. Never
- * throws.
+ * Reads the command line and the environment. A setting that is absent from both gets its default from `defaults`.
+ * Never throws.
  */
-export function readServiceSettings(given: SettingSources, set: DefaultSet = "ours"): Result<ServiceSettings> {
-  const all = { known: given.argv, ignored: [] };
-  const { known: argv, ignored } = set === "reference" ? knownArguments(given.argv, serviceSettings) : all;
-  const sources = { ...given, argv, env: withDefaults(given.env, set) };
+export function readServiceSettings(
+  rawSources: SettingSources,
+  defaults: DefaultSet = "ours",
+): Result<ServiceSettings> {
+  const all = { known: rawSources.argv, ignored: [] };
+  const { known: argv, ignored } = defaults === "reference" ? knownArguments(rawSources.argv, serviceSettings) : all;
+  const sources = { ...rawSources, argv, env: withDefaults(rawSources.env, defaults) };
   const rejected = rejectionsOf(sources.env);
   if (rejected.length > 0) return { ok: false, problems: rejected };
   const read = readSettings(serviceSettings, sources);
@@ -65,7 +68,7 @@ export function readServiceSettings(given: SettingSources, set: DefaultSet = "ou
   const { value: values } = read;
   const store = readStoreSettings(values);
   const stats = readStatsSettings(values, sources.env);
-  const problems = [store, stats].flatMap((each) => (each.ok ? [] : each.problems));
+  const problems = [store, stats].flatMap((result) => (result.ok ? [] : result.problems));
   if (!store.ok || !stats.ok) return { ok: false, problems };
   const settings = {
     values,
@@ -78,21 +81,21 @@ export function readServiceSettings(given: SettingSources, set: DefaultSet = "ou
       maxTextLength: values.maxTextLength,
     },
     runtime: runtimeDirectoryOf(values),
-    notices: [...ignored.map((name) => `${name} has no effect: no such argument`), ...noticesOf(given.env)],
-    defaults: set,
+    notices: [...ignored.map((name) => `${name} has no effect: no such argument`), ...noticesOf(rawSources.env)],
+    defaults: defaults,
   };
   return { ok: true, value: settings };
 }
 
 function rejectionsOf(env: SettingSources["env"]): readonly Problem[] {
-  return Object.entries(rejectedSettings).flatMap(([name, { values, instead }]) =>
-    values.test(env[name] ?? "") ? [{ path: name, message: instead }] : [],
+  return Object.entries(rejectedSettings).flatMap(([name, { values, message }]) =>
+    values.test(env[name] ?? "") ? [{ path: name, message: message }] : [],
   );
 }
 
 function headerStyleOf(values: ServiceSettings["values"]): HeaderStyle {
-  const asReference = { true: "ratelimit", false: "off", undefined: "envoy" } as const;
-  const kind = values.responseHeaders ?? asReference[`${values.limitResponseHeadersEnabled}`];
+  const referenceStyles = { true: "ratelimit", false: "off", undefined: "envoy" } as const;
+  const kind = values.responseHeaders ?? referenceStyles[`${values.limitResponseHeadersEnabled}`];
   if (kind !== "ratelimit") return { kind };
   return {
     kind,

@@ -7,11 +7,11 @@ import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import type { DefaultSet } from "./settings/defaults.ts";
 
-/** Runs the command line of this process with the defaults of `set`. */
-export async function start(set: DefaultSet): Promise<void> {
+/** Runs the command line of this process with the given set of defaults. */
+export async function start(defaults: DefaultSet): Promise<void> {
   allocateYoung();
   startHeapSampling();
   reuseCompiledCode(process.env);
   const { runCommand } = await import("./command.ts");
-  await runCommand(set);
+  await runCommand(defaults);
 }

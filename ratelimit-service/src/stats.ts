@@ -1,6 +1,7 @@
 /**
- * The counters of the service about itself. This module only computes them (near the limit, over it, within it: exactly
- * the figures of envoyproxy/ratelimit); names and formats belong to `metrics/`. Plain numbers, one set per thread.
+ * The counts behind the metrics of the service. This module only computes them (near the limit, over it, within it:
+ * exactly the figures of envoyproxy/ratelimit); names and formats belong to `metrics/`. Plain numbers, one set per
+ * thread.
  */
 import { redactText } from "@gatewayproxy/runtime/redaction";
 
@@ -82,14 +83,14 @@ export class RateLimitStats {
    * @param options.maxSeries maximum number of series that are named after values of calls; the default is 10,000
    */
   constructor(options: { readonly nearLimitRatio: number; readonly maxSeries?: number }) {
-    // The reference computes in 32 bits; with 64 bits some thresholds would differ by one.
+    // envoyproxy/ratelimit computes in 32 bits; with 64 bits some thresholds would differ by one.
     this.#nearLimitRatio = Math.fround(options.nearLimitRatio);
     this.#maxSeries = options.maxSeries ?? defaultMaxSeries;
   }
 
   /** Returns the series of a rule of the configuration. */
   ofRule(path: string, domain: string, segments: readonly string[]): RuleSeries {
-    return this.#series.get(path) ?? this.#open(path, domain, segments);
+    return this.#series.get(path) ?? this.#create(path, domain, segments);
   }
 
   /**
@@ -97,10 +98,10 @@ export class RateLimitStats {
    */
   ofValues(path: string, domain: string, segments: readonly string[]): RuleSeries | undefined {
     if (path.length > maxNameLength) return undefined;
-    const present = this.#series.get(path);
-    if (present !== undefined || this.#runtimeSeries >= this.#maxSeries) return present;
+    const existing = this.#series.get(path);
+    if (existing !== undefined || this.#runtimeSeries >= this.#maxSeries) return existing;
     this.#runtimeSeries++;
-    return this.#open(path, domain, segments);
+    return this.#create(path, domain, segments);
   }
 
   /** Counts a call for a domain without configuration. */
@@ -145,7 +146,7 @@ export class RateLimitStats {
     if (isShadow) counts.shadowMode += hits;
   }
 
-  #open(path: string, domain: string, segments: readonly string[]): RuleSeries {
+  #create(path: string, domain: string, segments: readonly string[]): RuleSeries {
     const series: RuleSeries = {
       domain,
       segments,

@@ -15,7 +15,7 @@ import { expect, test } from "vitest";
 import { repository } from "./markdown.ts";
 
 const memcacheOptions = {
-  ...{ clock: systemClock, random: Math.random, jitterMaxSeconds: 0, passesWhileAway: false },
+  ...{ clock: systemClock, random: Math.random, jitterMaxSeconds: 0, failsOpen: false },
   onError: () => undefined,
 };
 

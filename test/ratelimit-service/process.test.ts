@@ -312,7 +312,7 @@ describe("a shutdown", () => {
     child.kill("SIGTERM");
 
     expect(await exited).toEqual([0, null]);
-    expect(output.join("\n")).not.toContain("cannot go on");
+    expect(output.join("\n")).not.toContain("cannot continue");
   });
 
   test.each(["SIGINT", "SIGHUP"] as const)("stops at %s as at SIGTERM", async (signal) => {

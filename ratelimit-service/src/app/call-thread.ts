@@ -54,8 +54,8 @@ export interface CallThreadOptions {
 const healthIntervalMs = 250;
 
 /**
- * The calls of one thread. `takeConfig` or `takeHandedConfig` gives it a configuration, `listen` opens its port, and
- * `close` ends it.
+ * Decides the calls of one thread. `applyConfig` or `applyPostedConfig` sets its configuration, `listen` opens its
+ * port, and `close` ends it.
  */
 export class CallThread {
   readonly service: RateLimitService;
@@ -110,8 +110,8 @@ export class CallThread {
     return this.#config;
   }
 
-  takeConfig(update: ConfigUpdate): void {
-    this.#config.take(update);
+  applyConfig(update: ConfigUpdate): void {
+    this.#config.apply(update);
     const log = this.#options.logs.logger("ratelimit::config");
     log.debug(
       { domains: update.config?.domains.size, files: update.parts.length },
@@ -120,17 +120,17 @@ export class CallThread {
     this.#updateHealth();
   }
 
-  /** Applies a configuration from the main thread, in the order of the calls. Parses xDS bytes in slices. */
-  takeHandedConfig(update: ConfigUpdate): void {
+  /** Applies a configuration that the main thread posted, after all earlier ones. Parses xDS bytes in slices. */
+  applyPostedConfig(update: ConfigUpdate): void {
     const { xds, files } = update;
     this.#configs = this.#configs.then(async () => {
       if (xds === undefined) {
-        this.takeConfig(update);
+        this.applyConfig(update);
         return;
       }
       const read = await runInSlices(readXdsConfig(xds), this.#options.clock);
       const config = files === undefined ? read.config : combineDomains(files, read.config);
-      this.takeConfig({ ...update, ...(config === undefined ? {} : { config }) });
+      this.applyConfig({ ...update, ...(config === undefined ? {} : { config }) });
     });
   }
 

@@ -22,15 +22,15 @@ function load(files: number, problems: readonly ConfigProblem[] = []): ConfigUpd
 
 test("a few loads at once have a line each", () => {
   const { lines, log } = startLog();
-  for (let files = 1; files <= 10; files++) log.loaded(load(files));
+  for (let files = 1; files <= 10; files++) log.logLoad(load(files));
   expect(lines.map(({ files }) => files)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 });
 
 test("of loads that follow each other without a pause, the last one of each second has a line, with the number of the others", () => {
   const { clock, lines, log } = startLog();
   const frequent = load(1);
-  for (let loads = 1; loads < 100_000; loads++) log.loaded(frequent);
-  log.loaded(load(2));
+  for (let loads = 1; loads < 100_000; loads++) log.logLoad(frequent);
+  log.logLoad(load(2));
   expect(lines).toHaveLength(10);
   clock.advance(1_000);
   expect(lines).toHaveLength(11);
@@ -39,16 +39,16 @@ test("of loads that follow each other without a pause, the last one of each seco
 
 test("after a pause, each load has a line again", () => {
   const { clock, lines, log } = startLog();
-  for (let files = 1; files <= 11; files++) log.loaded(load(files));
+  for (let files = 1; files <= 11; files++) log.logLoad(load(files));
   clock.advance(20_000);
-  log.loaded(load(12));
+  log.logLoad(load(12));
   expect(lines.at(-1)).toMatchObject({ files: 12 });
   expect(lines.at(-1)).not.toHaveProperty("skippedLoads");
 });
 
 test("a load that waits for its line has it at the end of the process", () => {
   const { lines, log } = startLog();
-  for (let files = 1; files <= 11; files++) log.loaded(load(files));
+  for (let files = 1; files <= 11; files++) log.logLoad(load(files));
   log.close();
   expect(lines.at(-1)).toMatchObject({ files: 11 });
 });
@@ -56,7 +56,7 @@ test("a load that waits for its line has it at the end of the process", () => {
 test("a load with many problems has a line for the first hundred, and one with the number of the others", () => {
   const { lines, log } = startLog();
   const problems = Array.from({ length: 100_000 }, (_, index) => ({ resource: "limits", message: `problem ${index}` }));
-  log.loaded(load(1, problems));
+  log.logLoad(load(1, problems));
   const texts = lines.filter(({ msg }) => msg === "configuration problem").map(({ problem }) => problem);
   expect(texts).toHaveLength(101);
   expect(texts.at(-1)).toBe("and 99900 more");

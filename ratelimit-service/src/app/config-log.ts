@@ -17,8 +17,11 @@ const maxProblems = 100;
 export class ConfigLog {
   readonly #log: Logger;
   readonly #clock: Clock;
-  /** The time at which all logged loads are paid for by intervals, on the monotonic clock (generic cell rate algorithm). */
-  #paidMs = 0;
+  /**
+   * The theoretical arrival time of the generic cell rate algorithm, on the monotonic clock, in ms. Each logged load
+   * moves it on by one interval.
+   */
+  #theoreticalArrivalMs = 0;
   #timer: Timer | undefined;
   /** The last load that is not logged yet, and the number of loads before it that are not logged at all. */
   #pending: { readonly update: ConfigUpdate; readonly skippedLoads: number } | undefined;
@@ -32,13 +35,13 @@ export class ConfigLog {
    * Logs one line for a load, and one for each of its problems and warnings. If loads follow each other too fast, only the
    * last one of each interval is logged, with the number of the others.
    */
-  loaded(update: ConfigUpdate): void {
+  logLoad(update: ConfigUpdate): void {
     if (this.#pending !== undefined) {
       this.#pending = { update, skippedLoads: this.#pending.skippedLoads + 1 };
       return;
     }
     const nowMs = this.#clock.monotonicMs();
-    const waitMs = this.#paidMs - nowMs - (maxBurst - 1) * intervalMs;
+    const waitMs = this.#theoreticalArrivalMs - nowMs - (maxBurst - 1) * intervalMs;
     if (waitMs <= 0) {
       this.#write(update, 0);
       return;
@@ -60,7 +63,7 @@ export class ConfigLog {
   }
 
   #write(update: ConfigUpdate, skippedLoads: number): void {
-    this.#paidMs = Math.max(this.#paidMs, this.#clock.monotonicMs()) + intervalMs;
+    this.#theoreticalArrivalMs = Math.max(this.#theoreticalArrivalMs, this.#clock.monotonicMs()) + intervalMs;
     const { config, parts, problems, warnings } = update;
     const log = this.#log;
     for (const warning of described(warnings)) log.warn({ warning }, "configuration warning");
@@ -79,7 +82,7 @@ export class ConfigLog {
     const limits = [...rulesOf(config)].length;
     const fields = { files: parts.length, domains: config.domains.size, limits, ...skipped };
     if (problems.length === 0) log.info(fields, "configuration loaded");
-    else log.warn(fields, "configuration loaded in part; what is invalid keeps its last valid version");
+    else log.warn(fields, "configuration loaded in part; invalid parts keep their last valid version");
   }
 }
 

@@ -23,7 +23,7 @@ export function loggedService(service: RateLimitService, log: Logger, clock: Clo
       const startMs = clock.monotonicMs();
       if (log.isLevelEnabled("trace")) logCall(log, request);
       const failed = (error: unknown): never => {
-        log.debug({ ...aboutCall(request), err: error }, "call failed");
+        log.debug({ ...callFields(request), err: error }, "call failed");
         throw error;
       };
       const succeeded = (response: RateLimitResponse): RateLimitResponse => {
@@ -43,7 +43,7 @@ export function loggedService(service: RateLimitService, log: Logger, clock: Clo
 /** Maximum number of descriptors of a call in one log line. */
 const maxDescriptors = 20;
 
-function aboutCall({ domain, hitsAddend, descriptors }: RateLimitRequest): object {
+function callFields({ domain, hitsAddend, descriptors }: RateLimitRequest): object {
   return { domain: redactText(domain), hits: hitsAddend, descriptors: descriptors.length };
 }
 
@@ -59,13 +59,13 @@ function logCall(log: Logger, { domain, hitsAddend, descriptors }: RateLimitRequ
 function logResponse(log: Logger, request: RateLimitRequest, response: RateLimitResponse, durationMs: number): void {
   const { descriptors } = request;
   const { overallCode: code, statuses } = response;
-  const limits = statuses.slice(0, maxDescriptors).map((status, at) => describeStatus(descriptors[at], status));
-  const about = { ...aboutCall(request), code, limits, durationMs: Math.round(durationMs * 1_000) / 1_000 };
-  log.debug(about, code === "OVER_LIMIT" ? "limit denied" : "limit allowed");
+  const limits = statuses.slice(0, maxDescriptors).map((status, index) => describeStatus(descriptors[index], status));
+  const fields = { ...callFields(request), code, limits, durationMs: Math.round(durationMs * 1_000) / 1_000 };
+  log.debug(fields, code === "OVER_LIMIT" ? "limit denied" : "limit allowed");
   if (!log.isLevelEnabled("trace")) return;
-  for (const [at, { currentLimit, limitRemaining }] of statuses.slice(0, maxDescriptors).entries()) {
+  for (const [index, { currentLimit, limitRemaining }] of statuses.slice(0, maxDescriptors).entries()) {
     if (currentLimit === undefined) continue;
-    const descriptor = descriptors[at];
+    const descriptor = descriptors[index];
     // `hits_addend` 0 means 1 in a request, and 0 in a descriptor.
     const hits = descriptor?.hitsAddend ?? Math.max(1, request.hitsAddend);
     const cost = descriptor?.isNegativeHits === true ? -hits : hits;

@@ -1,6 +1,7 @@
 /**
- * The service without a port, in memory, on the caller's clock: to try limits before they are in use. It decides as the
- * service does in the deployments of this repository (STRICT_ZERO_HIT, everything else at its default).
+ * The service in memory, without a port, on the caller's clock. proxyctl uses it to try limits before they are
+ * deployed. It decides as the service in the deployments of this repository does (STRICT_ZERO_HIT, everything else at
+ * its default).
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
@@ -27,7 +28,7 @@ const maxCounters = 131_072;
 export function openOfflineService(texts: readonly ConfigText[], clock: Clock): OfflineCall {
   const stats = new RateLimitStats({ nearLimitRatio: 1 });
   const config = new LiveConfig(stats, clock);
-  config.take(new ConfigSet(false).update(texts));
+  config.apply(new ConfigSet(false).update(texts));
   const limiter = new Limiter({
     store: new MemoryStore(new CounterTable(createCounterMemory(maxCounters), 1), clock),
     stats,
@@ -42,8 +43,8 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
   });
   const service = createRateLimitService({ limiter, config, stats, clock, failsOpen: false });
   const [path, method] = rateLimitMethod(service);
-  return (asked, message) => {
-    if (asked !== path) throw new GrpcError(StatusCode.Unimplemented, `no method ${asked}`);
+  return (requestedPath, message) => {
+    if (requestedPath !== path) throw new GrpcError(StatusCode.Unimplemented, `no method ${requestedPath}`);
     const response = method.call(message);
     // Only a remote store returns a promise.
     if (response instanceof Promise) {

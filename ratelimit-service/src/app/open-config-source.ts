@@ -17,7 +17,7 @@ export async function createConfigSource(
   const { mergeDomainConfigs: mergesDomains } = values;
   const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
   if (values.configType === "FILE") return files;
-  // The gRPC client is half of the code, and most services read files: it is loaded only when needed.
+  // The gRPC client is half of the code, and most services read files: it is loaded only for an xDS server.
   const { XdsSource } = await import("../config/xds/xds-source.ts");
   const xds = new XdsSource({
     server: xdsServerOf(values),

@@ -70,7 +70,7 @@ function openMemcache(
   const outage = new OutageLog("memcached", log, clock);
   return openMemcacheStore(
     {
-      ...{ memcache, jitterMaxSeconds, clock, random, passesWhileAway: failureMode === "open" },
+      ...{ memcache, jitterMaxSeconds, clock, random, failsOpen: failureMode === "open" },
       onError(error) {
         if (!signal.aborted) outage.failed(error);
       },

@@ -33,7 +33,7 @@ import { MetricsText } from "./metrics-text.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** The settings and the surroundings of a process. */
+/** The settings of a process, its clock and its loggers. */
 export interface RateLimitProcessOptions {
   /** The settings, read once. */
   readonly settings: ServiceSettings;
@@ -43,7 +43,7 @@ export interface RateLimitProcessOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
-  /** Called when the process cannot work any more, with the reason. The caller is to stop it. */
+  /** Called with the reason when the process cannot continue. The caller stops the process. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -64,8 +64,8 @@ export class RateLimitProcess {
   readonly #counters: CounterTable;
   readonly #calls: CallThread;
   readonly #pool: WorkerPool | undefined;
-  /** The steps that undo the start, in the order of the shutdown. */
-  readonly #undo: ShutdownStep[] = [];
+  /** The steps that end what was started, in the order of the shutdown. */
+  readonly #shutdownSteps: ShutdownStep[] = [];
   #addresses: ServiceAddresses = { grpc: 0, http: 0, debug: 0 };
 
   private constructor(options: RateLimitProcessOptions) {
@@ -117,7 +117,7 @@ export class RateLimitProcess {
     const { settings, clock, logs } = this.#options;
     const log = logs.logger("ratelimit::lifecycle");
     return shutDown({
-      steps: this.#undo,
+      steps: this.#shutdownSteps,
       deadlineMs: settings.values.shutdownDrainDelay + closeGraceMs + 5_000,
       clock,
       onStep: (step, durationMs) => log.debug({ step, durationMs }, "step of the shutdown ended"),
@@ -126,17 +126,17 @@ export class RateLimitProcess {
   }
 
   async #startAll(): Promise<void> {
-    this.#undo.push({ name: "close calls", run: () => this.#closeCalls() });
+    this.#shutdownSteps.push({ name: "close calls", run: () => this.#closeCalls() });
     await this.#startConfig();
     const { values, bounds } = this.#options.settings;
     const routes = serviceRoutes(this.#calls.service, this.#calls.status, bounds);
     const problems: Problem[] = [];
-    const grpc = await attempt(this.#listen(), problems);
-    const http = await attempt(this.#openHttp("PORT", values.host, values.port, routes), problems);
-    const debug = await attempt(this.#startDebugServer(), problems);
+    const grpc = await openOrRecord(this.#listen(), problems);
+    const http = await openOrRecord(this.#openHttp("PORT", values.host, values.port, routes), problems);
+    const debug = await openOrRecord(this.#startDebugServer(), problems);
     if (grpc === undefined || http === undefined || debug === undefined) throw new StartError(problems);
     this.#addresses = { grpc, http, debug };
-    this.#undo.unshift({ name: "turn not serving", run: (signal) => this.#drain(signal) });
+    this.#shutdownSteps.unshift({ name: "report not serving", run: (signal) => this.#drain(signal) });
   }
 
   /** Loads the first configuration before any server listens, unless the settings say not to wait for it. */
@@ -144,22 +144,22 @@ export class RateLimitProcess {
     const { settings, logs, clock, random } = this.#options;
     const log = logs.logger("ratelimit::config");
     const source = await createConfigSource(settings, { clock, random, log });
-    const { promise: firstTaken, resolve } = Promise.withResolvers<ConfigUpdate>();
+    const { promise: firstUpdate, resolve } = Promise.withResolvers<ConfigUpdate>();
     const configLog = new ConfigLog(log, clock);
     source.start((update: ConfigUpdate) => {
-      configLog.loaded(update);
-      this.#calls.takeConfig(update);
-      this.#pool?.takeConfig(update);
+      configLog.logLoad(update);
+      this.#calls.applyConfig(update);
+      this.#pool?.postConfig(update);
       resolve(update);
     });
     const close = () => {
       source.close();
       configLog.close();
     };
-    this.#undo.push({ name: "close the configuration", run: close });
+    this.#shutdownSteps.push({ name: "close the configuration", run: close });
     if (settings.values.forceStartWithoutInitialConfig) return;
-    const { config, parts, problems } = await firstTaken;
-    // Our defaults wait for a folder that does not exist yet; the reference exits.
+    const { config, parts, problems } = await firstUpdate;
+    // Our defaults wait for a folder that does not exist yet; envoyproxy/ratelimit exits.
     if (settings.defaults === "reference" && config === undefined && parts.length === 0) {
       throw startError("RUNTIME_ROOT", problems.map(({ message }) => message).join("; "));
     }
@@ -210,8 +210,8 @@ export class RateLimitProcess {
     const guard = debugGuard(hosts.filter((host) => host !== ""));
     const problems: Problem[] = [];
     const open = this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes, guard);
-    const debug = await attempt(open, problems);
-    if (!values.disableStats && values.usePrometheus) await attempt(this.#openPrometheus(text), problems);
+    const debug = await openOrRecord(open, problems);
+    if (!values.disableStats && values.usePrometheus) await openOrRecord(this.#openPrometheus(text), problems);
     if (debug === undefined || problems.length > 0) throw new StartError(problems);
     if (values.disableStats) return debug;
     if (settings.stats.sink !== undefined) this.#openStatsd(settings.stats.sink);
@@ -230,7 +230,7 @@ export class RateLimitProcess {
     const { settings, clock, logs } = this.#options;
     const { values } = settings;
     const log = logs.logger("ratelimit::statsd");
-    let isAway = false;
+    let isUnreachable = false;
     const sink = new StatsdSink({
       host: values.statsdHost ?? "localhost",
       port: values.statsdPort,
@@ -242,18 +242,18 @@ export class RateLimitProcess {
       clock,
       collect: async () => mergeStats(await this.#collect()),
       onError(error) {
-        if (isAway) log.debug({ err: error }, "statsd still cannot be reached");
+        if (isUnreachable) log.debug({ err: error }, "statsd still cannot be reached");
         else log.warn({ err: error }, "statsd cannot be reached");
-        isAway = true;
+        isUnreachable = true;
       },
       onSent(lines) {
-        if (isAway) log.info({}, "statsd is reached again");
-        isAway = false;
+        if (isUnreachable) log.info({}, "statsd is reached again");
+        isUnreachable = false;
         log.debug({ lines: lines.length }, "metrics sent");
         log.trace({ lines: lines.slice(0, maxTracedLines) }, "lines sent");
       },
     });
-    this.#undo.unshift({ name: "send the last metrics", run: () => sink.close() });
+    this.#shutdownSteps.unshift({ name: "send the last metrics", run: () => sink.close() });
   }
 
   async #openHttp(
@@ -277,7 +277,7 @@ export class RateLimitProcess {
     try {
       const opened = await server.listen(host, port);
       log.debug({ setting, host, port: opened }, "http server opened");
-      this.#undo.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
+      this.#shutdownSteps.push({ name: `close ${setting}`, run: () => server.close(closeGraceMs) });
       return opened;
     } catch (error) {
       throw startError(setting, describeListenError(error));
@@ -323,10 +323,10 @@ function startError(setting: string, message: string): StartError {
 }
 
 /**
- * Awaits `opening`. On an error it records the problem and resolves with `undefined`, so that the other settings are
- * tried too.
+ * Awaits `opening`. Adds the problems of a `StartError` to `problems` and resolves with `undefined`, so that the
+ * problems of all addresses are reported together.
  */
-async function attempt<T>(opening: Promise<T>, problems: Problem[]): Promise<T | undefined> {
+async function openOrRecord<T>(opening: Promise<T>, problems: Problem[]): Promise<T | undefined> {
   try {
     return await opening;
   } catch (error) {

@@ -41,7 +41,7 @@ function createPool(workers: number, port = 0) {
     log: logs.logger("test"),
   });
   closers.push(() => pool.close(0));
-  pool.takeConfig(limits);
+  pool.postConfig(limits);
   return { pool, lines };
 }
 

@@ -1,7 +1,7 @@
 /**
- * The worker threads, as the main thread sees them: all get the same configuration and listen on the same port, and one
- * that dies is replaced. Only its connections are lost: counters are in shared memory or in Redis, and the locks that
- * it may have held are released here.
+ * The worker threads that the main thread starts. All get the same configuration and listen on the same port. A worker
+ * that dies is replaced, and only its connections are lost: counters are in shared memory or in Redis, and the pool
+ * releases the locks that it may have held.
  */
 import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -13,7 +13,7 @@ import { mergeStatsOfEnded, type StatsSnapshot } from "../metrics/stats-snapshot
 import type { CounterTable } from "../store/counter-table.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
-/** The number of workers, and what each starts with. */
+/** The number of workers, and the data that each starts with. */
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
@@ -64,8 +64,8 @@ export class WorkerPool {
     return this.#port;
   }
 
-  takeConfig(update: ConfigUpdate): void {
-    this.#update = forWorkers(update);
+  postConfig(update: ConfigUpdate): void {
+    this.#update = withoutParsedConfig(update);
     this.#options.log.debug({ workers: this.#workers.size }, "configuration sent to the workers");
     for (const worker of this.#workers.values()) worker.post({ kind: "config", update: this.#update });
   }
@@ -140,19 +140,19 @@ export class WorkerPool {
 }
 
 /**
- * Removes the parsed configuration where the xDS bytes are at hand. Copying a large configuration blocks both threads for
- * its many objects. The bytes are one object, and each worker parses them in slices.
+ * Removes the parsed configuration if the update has the xDS bytes. Copying a large configuration blocks both threads
+ * for its many objects. The bytes are one object, and each worker parses them in slices.
  */
-function forWorkers({ config, ...update }: ConfigUpdate): ConfigUpdate {
+function withoutParsedConfig({ config, ...update }: ConfigUpdate): ConfigUpdate {
   return config === undefined || update.xds !== undefined ? update : { config, ...update };
 }
 
-/** One thread, and the replies that it owes. */
+/** One thread, and the requests that it has not replied to. */
 class WorkerThread {
   readonly thread: Worker;
   readonly #pending = new Map<number, (message: FromWorker | undefined) => void>();
   #requests = 0;
-  #isGone = false;
+  #hasExited = false;
 
   /** @param onDeath called once, when the thread has ended */
   constructor(start: WorkerStart, onDeath: (cause: unknown) => void) {
@@ -170,7 +170,7 @@ class WorkerThread {
       cause = error;
     });
     this.thread.on("exit", () => {
-      this.#isGone = true;
+      this.#hasExited = true;
       for (const resolve of this.#pending.values()) resolve(undefined);
       onDeath(cause);
     });
@@ -181,15 +181,15 @@ class WorkerThread {
   }
 
   /** Sends a request. Resolves with the reply, or with `undefined` when the thread ends first. */
-  request(messageOf: (request: number) => ToWorker): Promise<FromWorker | undefined> {
+  request(createMessage: (request: number) => ToWorker): Promise<FromWorker | undefined> {
     const request = this.#requests++;
     return new Promise((resolve) => {
-      if (this.#isGone) {
+      if (this.#hasExited) {
         resolve(undefined);
         return;
       }
       this.#pending.set(request, resolve);
-      this.post(messageOf(request));
+      this.post(createMessage(request));
     });
   }
 }

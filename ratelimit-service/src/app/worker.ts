@@ -37,7 +37,7 @@ calls.connected.catch(() => undefined);
 async function handle(message: ToWorker): Promise<void> {
   switch (message.kind) {
     case "config":
-      calls.takeHandedConfig(message.update);
+      calls.applyPostedConfig(message.update);
       return;
     case "listen":
       post({ kind: "listening", request: message.request, address: await calls.listen(message.address) });

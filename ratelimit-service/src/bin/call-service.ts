@@ -17,7 +17,7 @@ export interface ServiceCall {
     readonly ca: Buffer | undefined;
     readonly cert: Buffer | undefined;
     readonly key: Buffer | undefined;
-    /** Name that the server's certificate must carry, in place of the host of `address`. */
+    /** Host name to verify in the server's certificate, instead of the host of `address`. */
     readonly serverName: string | undefined;
   };
 }
@@ -53,16 +53,17 @@ export async function callService({
 function secureCredentials({ ca, key, cert, serverName }: NonNullable<ServiceCall["tls"]>) {
   return credentials.createSsl(ca, key, cert, {
     checkServerIdentity: (host, certificate) => {
-      const fault = checkServerIdentity(serverName ?? host, certificate);
-      // Only of an authority that was named: elsewhere `*.name` would be a top-level domain, which Node takes for none.
-      const isCovered = ca !== undefined && serverName !== undefined && isOfNamespace(serverName, certificate);
-      return isCovered ? undefined : fault;
+      const hostError = checkServerIdentity(serverName ?? host, certificate);
+      // Node rejects a wildcard directly above a top-level domain, such as `*.namespace`. It is accepted here only if
+      // the caller names the authority, because a public authority could issue it for a whole top-level domain.
+      const isCovered = ca !== undefined && serverName !== undefined && coversNamespace(serverName, certificate);
+      return isCovered ? undefined : hostError;
     },
   });
 }
 
 /** Whether `*.namespace` of the certificate covers `service.namespace`, as Envoy Gateway writes it. */
-function isOfNamespace(serverName: string, { subjectaltname = "" }: PeerCertificate): boolean {
+function coversNamespace(serverName: string, { subjectaltname = "" }: PeerCertificate): boolean {
   const [, namespace = "", ...more] = serverName.split(".");
   return namespace !== "" && more.length === 0 && subjectaltname.split(", ").includes(`DNS:*.${namespace}`);
 }

@@ -14,12 +14,12 @@ export type ReadFlags =
 /** @param kinds the accepted flags, by name */
 export function readFlags(argv: readonly string[], kinds: Readonly<Record<string, FlagKind>>): ReadFlags {
   const flags = new Map<string, string[]>();
-  const left = [...argv];
-  for (let argument = left.shift(); argument !== undefined; argument = left.shift()) {
+  const remaining = [...argv];
+  for (let argument = remaining.shift(); argument !== undefined; argument = remaining.shift()) {
     const [, name = "", equals, inline = ""] = /^--?([\w-]+)(=)?([\s\S]*)$/.exec(argument) ?? [];
     const kind = kinds[name];
     if (kind === undefined) return usage(`${argument} is not a flag`, kinds);
-    const value = equals !== undefined ? inline : kind === "switch" ? "true" : left.shift();
+    const value = equals !== undefined ? inline : kind === "switch" ? "true" : remaining.shift();
     if (value === undefined) return usage(`-${name} needs a value`, kinds);
     const isOn = kind === "switch" ? flag.parse(value) : undefined;
     if (kind === "switch" && isOn === undefined) return usage(`-${name} is ${flag.accepted}`, kinds);

@@ -1,5 +1,5 @@
 #!/usr/local/bin/node
-/** `/bin/ratelimit_client` of the image: calls a rate limit service once. Its flags are the reference's. */
+/** `/bin/ratelimit_client` of the image: calls a rate limit service once. Its flags are envoyproxy/ratelimit's. */
 import { readFileSync } from "node:fs";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
 import { callService } from "./call-service.ts";
@@ -13,7 +13,7 @@ const read = readFlags(process.argv.slice(2), {
   "grpc-server-ca-file": "text",
   "grpc-cert-file": "text",
   "grpc-key-file": "text",
-  // Ours: the reference verifies the host of -dial_string alone.
+  // Not in envoyproxy/ratelimit, which always verifies the host of -dial_string.
   "grpc-server-name": "text",
 });
 if (read.kind === "usage") {

@@ -1,5 +1,5 @@
 #!/usr/local/bin/node
-/** `/bin/ratelimit_config_check` of the image: checks a folder of limit files. Its flags are the reference's. */
+/** `/bin/ratelimit_config_check` of the image: checks a folder of limit files. Its flags are envoyproxy/ratelimit's. */
 import { checkConfig } from "../config/check-config.ts";
 import { readFlags } from "./go-flags.ts";
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { parseConfigFile } from "./config-file.ts";
-import { type ConfigProblem, inOrder, renderConfigProblem } from "./config-problem.ts";
+import { type ConfigProblem, sortProblems, renderConfigProblem } from "./config-problem.ts";
 import { buildDomain } from "./descriptor-tree.ts";
 
 /** Everything that is wrong with a file, shape and sense. */
 function problemsOf(text: string): readonly ConfigProblem[] {
   const { spec, problems } = parseConfigFile("config.limits.yaml", "limits.yaml", text);
-  return inOrder([...problems, ...(spec === undefined ? [] : buildDomain(spec).problems)]);
+  return sortProblems([...problems, ...(spec === undefined ? [] : buildDomain(spec).problems)]);
 }
 
 /** `line:column message`, one per problem. */

@@ -1,7 +1,7 @@
 /**
- * Parses one YAML file into a `DomainSpec`, or into the list of all its structural problems. Keys are checked as in the
- * reference: any known key may be anywhere, and an unknown one is an error. A known key in the wrong place is a warning
- * here, because the reference ignores it and existing files must keep loading.
+ * Parses one YAML file into a `DomainSpec`, or into the list of all its structural problems. Keys are checked as in
+ * envoyproxy/ratelimit: any known key may be anywhere, and an unknown one is an error. A known key in the wrong place
+ * is a warning here, because envoyproxy/ratelimit ignores it and existing files must keep loading.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { JsonObject, JsonValue } from "../model/rate-limit.ts";
@@ -19,7 +19,7 @@ import {
 
 const maxUint32 = 4_294_967_295;
 
-/** The keys that have a meaning, by place. `unit_multiplier` is our extension. */
+/** The keys that are read in each kind of mapping. `unit_multiplier` is an extension of this service. */
 const keysOf = {
   file: ["domain", "descriptors"],
   descriptor: [
@@ -38,7 +38,7 @@ const keysOf = {
   replaces: ["name"],
 } as const;
 
-type Place = keyof typeof keysOf;
+type Section = keyof typeof keysOf;
 
 const knownKeys: readonly string[] = [...new Set(Object.values(keysOf).flat())];
 
@@ -52,13 +52,13 @@ export interface ParsedConfigFile {
 
 /**
  * Parses a configuration file.
- * @param key name of the file in messages, as in the reference: `config.limits.yaml`
+ * @param key name of the file in messages, as in envoyproxy/ratelimit: `config.limits.yaml`
  * @param file the path for locations
  */
 export function parseConfigFile(key: string, file: string, text: string): ParsedConfigFile {
   const document = readYaml(text, file);
   const reader = new FileReader(key);
-  reader.take(document.problems, document.warnings);
+  reader.addFindings(document.problems, document.warnings);
   const start: SourceLocation = { file, line: 1, column: 1 };
   const root = document.value ?? { kind: "map", entries: [], location: start };
   if (root.kind !== "map") {
@@ -85,7 +85,7 @@ class FileReader {
     this.problems.push({ ...problem, resource: this.#key });
   }
 
-  take(problems: readonly ConfigProblem[], warnings: readonly ConfigProblem[]): void {
+  addFindings(problems: readonly ConfigProblem[], warnings: readonly ConfigProblem[]): void {
     for (const problem of problems) this.problem(problem);
     for (const warning of warnings) this.warnings.push({ ...warning, resource: this.#key });
   }
@@ -163,7 +163,7 @@ class FileReader {
   #rateLimit(value: YamlValue | undefined): { readonly rateLimit?: RateLimitSpec } {
     if (!isPresent(value)) return {};
     if (value.kind !== "map") {
-      this.#mistyped("rate_limit", value, "a mapping with unit and requests_per_unit");
+      this.#reportType("rate_limit", value, "a mapping with unit and requests_per_unit");
       return {};
     }
     const fields = this.#fields(value, "rate_limit");
@@ -191,7 +191,7 @@ class FileReader {
 
   #metadata(value: YamlValue): JsonObject {
     if (value.kind !== "map") {
-      this.#mistyped("metadata", value, "a mapping");
+      this.#reportType("metadata", value, "a mapping");
       return {};
     }
     return this.#jsonObject(value);
@@ -226,12 +226,12 @@ class FileReader {
     return number;
   }
 
-  /** Returns the fields of a map by key. Warns of known keys that have no meaning in this place. */
-  #fields(map: YamlMap, place: Place): ReadonlyMap<string, YamlValue> {
-    const meaningful: readonly string[] = keysOf[place];
+  /** Returns the fields of a map by key. Warns of known keys that are not read in this kind of mapping. */
+  #fields(map: YamlMap, section: Section): ReadonlyMap<string, YamlValue> {
+    const meaningful: readonly string[] = keysOf[section];
     for (const { key } of map.entries) {
       if (meaningful.includes(key.text) || !knownKeys.includes(key.text)) continue;
-      const message = `key '${key.text}' means nothing in a ${place.replace("_", " ")} and is ignored`;
+      const message = `key '${key.text}' means nothing in a ${section.replace("_", " ")} and is ignored`;
       this.warnings.push({ message, resource: this.#key, location: key.location });
     }
     return new Map(map.entries.map(({ key, value }) => [key.text, value]));
@@ -241,7 +241,7 @@ class FileReader {
     const value = fields.get(key);
     if (value === undefined) return "";
     if (value.kind === "scalar") return value.text;
-    this.#mistyped(key, value, "a text");
+    this.#reportType(key, value, "a text");
     return "";
   }
 
@@ -249,7 +249,7 @@ class FileReader {
     const value = fields.get(key);
     if (!isPresent(value)) return false;
     if (value.kind === "scalar" && value.type === "boolean") return isTrue(value);
-    this.#mistyped(key, value, "true or false");
+    this.#reportType(key, value, "true or false");
     return false;
   }
 
@@ -260,7 +260,7 @@ class FileReader {
       const number = numberOf(value);
       if (number >= 0 && number <= maxUint32) return number;
     }
-    this.#mistyped(key, value, `a whole number from 0 to ${maxUint32}`);
+    this.#reportType(key, value, `a whole number from 0 to ${maxUint32}`);
     return undefined;
   }
 
@@ -268,12 +268,12 @@ class FileReader {
     const value = fields.get(key);
     if (!isPresent(value)) return [];
     if (value.kind === "list") return value.items.filter((item) => item.kind === "map");
-    this.#mistyped(key, value, "a list");
+    this.#reportType(key, value, "a list");
     return [];
   }
 
-  #mistyped(key: string, value: YamlValue, expected: string): void {
-    const found = value.kind === "scalar" ? shown(value) : `a ${value.kind === "map" ? "mapping" : "list"}`;
+  #reportType(key: string, value: YamlValue, expected: string): void {
+    const found = value.kind === "scalar" ? formatScalar(value) : `a ${value.kind === "map" ? "mapping" : "list"}`;
     this.problem(loadingProblem(`${key} must be ${expected}, found ${found}`, value.location));
   }
 }
@@ -282,14 +282,16 @@ function isPresent(value: YamlValue | undefined): value is YamlValue {
   return value !== undefined && !(value.kind === "scalar" && value.type === "null");
 }
 
-/** Formats a scalar for a message. A string is marked as such, because quotes may be what makes the value invalid. */
-function shown({ type, text }: YamlScalar): string {
+/**
+ * Formats a scalar for a message. A string is marked as such, because quoted numbers and booleans are a common error.
+ */
+function formatScalar({ type, text }: YamlScalar): string {
   return type === "string" ? `the text '${text}'` : `'${text}'`;
 }
 
 /** Returns `did you mean 'rate_limit'?` for a key that differs from a known one only in case, separators and an `s`. */
 function suggestionFor(key: string): { readonly hint?: string } {
-  const bare = (text: string) => text.toLowerCase().replaceAll(/[-_\ss]/g, "");
-  const meant = knownKeys.find((known) => bare(known) === bare(key));
-  return meant === undefined ? { hint: `accepted: ${knownKeys.join(", ")}` } : { hint: `did you mean '${meant}'?` };
+  const normalize = (text: string) => text.toLowerCase().replaceAll(/[-_\ss]/g, "");
+  const match = knownKeys.find((known) => normalize(known) === normalize(key));
+  return match === undefined ? { hint: `accepted: ${knownKeys.join(", ")}` } : { hint: `did you mean '${match}'?` };
 }

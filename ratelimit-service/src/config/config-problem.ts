@@ -1,5 +1,5 @@
 /**
- * Problems and warnings of a configuration, with the messages of the reference service and the location in the file.
+ * Problems and warnings of a configuration, with the messages of envoyproxy/ratelimit and the location in the file.
  */
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { isSecretValue, redacted } from "@gatewayproxy/runtime/redaction";
@@ -29,16 +29,16 @@ function withoutCredentials(text: string): string {
  * Sorts the problems of one file from top to bottom. Of several at one location it keeps the first, which causes the
  * others.
  */
-export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
-  const byPlace = new Map<string, ConfigProblem>();
+export function sortProblems(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
+  const byLocation = new Map<string, ConfigProblem>();
   for (const problem of problems) {
-    const { line, column } = problem.location ?? nowhere;
-    const place = `${line}:${column}`;
-    if (!byPlace.has(place)) byPlace.set(place, problem);
+    const { line, column } = problem.location ?? noLocation;
+    const position = `${line}:${column}`;
+    if (!byLocation.has(position)) byLocation.set(position, problem);
   }
-  return [...byPlace.values()].sort(({ location: a = nowhere }, { location: b = nowhere }) => {
+  return [...byLocation.values()].sort(({ location: a = noLocation }, { location: b = noLocation }) => {
     return a.line - b.line || a.column - b.column;
   });
 }
 
-const nowhere = { line: 0, column: 0 };
+const noLocation = { line: 0, column: 0 };

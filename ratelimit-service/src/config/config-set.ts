@@ -1,13 +1,13 @@
 /**
  * Combines many files into one configuration; an invalid file does not affect the others. A file that does not parse,
- * or that claims what another file has (its domain or, with merging, a top-level key), keeps its last valid version. In
- * a conflict, the file that did not change wins; among files that changed together, the first by name.
+ * or that claims the domain of another file (with merging, a top-level key of another file), keeps its last valid
+ * version. In a conflict, the file that did not change wins; among files that changed together, the first by name.
  */
 import { parseConfigFile } from "./config-file.ts";
-import { type ConfigProblem, inOrder } from "./config-problem.ts";
+import { type ConfigProblem, sortProblems } from "./config-problem.ts";
 import type { ConfigPart, ConfigUpdate } from "./config-source.ts";
 import { assembleDomains, buildDomain } from "./descriptor-tree.ts";
-import { type Claim, ClaimBook, claimsOf } from "./domain-claims.ts";
+import { type Claim, ClaimRegistry, claimsOf } from "./domain-claims.ts";
 import type { DescriptorLevel } from "./rule.ts";
 
 /** One file as found. */
@@ -45,7 +45,7 @@ interface Candidate {
 export class ConfigSet {
   readonly #mergesDomains: boolean;
   /** The served versions, by file key. */
-  #inForce: ReadonlyMap<string, Version> = new Map();
+  #served: ReadonlyMap<string, Version> = new Map();
   #hasLoaded = false;
 
   /** @param mergesDomains whether several files may describe one domain (MERGE_DOMAIN_CONFIG) */
@@ -57,10 +57,10 @@ export class ConfigSet {
   update(texts: readonly ConfigText[]): ConfigUpdate {
     const candidates = [...texts].sort((a, b) => (a.key < b.key ? -1 : 1)).map((file) => this.#candidate(file));
     const problems = candidates.flatMap((candidate) => candidate.problems);
-    const book = new ClaimBook();
+    const registry = new ClaimRegistry();
     const chosen = new Map<string, Version>();
     const choose = (key: string, version: Version): readonly ConfigProblem[] => {
-      const conflicts = book.take(key, version.claims);
+      const conflicts = registry.claimAll(key, version.claims);
       if (conflicts.length === 0) chosen.set(key, version);
       return conflicts;
     };
@@ -74,7 +74,7 @@ export class ConfigSet {
       if (conflicts.length > 0 && old !== undefined) choose(key, old);
     }
 
-    this.#inForce = chosen;
+    this.#served = chosen;
     this.#hasLoaded ||= chosen.size > 0 || problems.length === 0;
     return {
       ...(this.#hasLoaded ? { config: assembleDomains(chosen) } : {}),
@@ -85,7 +85,7 @@ export class ConfigSet {
   }
 
   #candidate({ key, file, text, unreadable }: ConfigText): Candidate {
-    const old = this.#inForce.get(key);
+    const old = this.#served.get(key);
     const known = old === undefined ? {} : { old };
     if (text === undefined) {
       const message = `error loading config file: ${unreadable ?? "cannot be read"}`;
@@ -95,7 +95,7 @@ export class ConfigSet {
     const { spec, problems, warnings } = parseConfigFile(key, file, text);
     const built = spec === undefined ? undefined : buildDomain(spec);
     if (spec === undefined || built?.level === undefined || problems.length > 0) {
-      return { key, ...known, problems: inOrder([...problems, ...(built?.problems ?? [])]), warnings };
+      return { key, ...known, problems: sortProblems([...problems, ...(built?.problems ?? [])]), warnings };
     }
     const next = { text, domain: spec.domain, level: built.level, claims: claimsOf(spec, this.#mergesDomains) };
     return { key, ...known, next, problems: [], warnings };

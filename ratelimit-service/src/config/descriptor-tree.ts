@@ -39,9 +39,9 @@ export function assembleDomains(
 ): RateLimitConfig {
   const levels = new Map<string, DescriptorLevel[]>();
   for (const [, { domain, level }] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const present = levels.get(domain);
-    if (present === undefined) levels.set(domain, [level]);
-    else present.push(level);
+    const existing = levels.get(domain);
+    if (existing === undefined) levels.set(domain, [level]);
+    else existing.push(level);
   }
   return { domains: new Map(Array.from(levels, ([domain, parts]) => [domain, mergeLevels(parts)])) };
 }
@@ -67,12 +67,12 @@ const maxShownName = 500;
  */
 export const maxPathCharacters = 33_554_432;
 
-function cut(name: string): string {
+function truncate(name: string): string {
   return name.length <= maxShownName ? name : `${name.slice(0, maxShownName)}…`;
 }
 
 /** The levels above the one that is being built. */
-interface Above {
+interface Ancestors {
   /** Ends in a dot. */
   readonly path: string;
   readonly segments: readonly string[];
@@ -92,20 +92,20 @@ class TreeBuilder {
     if (this.problems.length === maxProblems) return;
     this.problems.push({
       message,
-      resource: cut(this.#spec.key),
+      resource: truncate(this.#spec.key),
       ...(location === undefined ? {} : { location }),
       ...(hint === undefined ? {} : { hint }),
     });
   }
 
-  *level(specs: readonly DescriptorSpec[], above: Above): Generator<undefined, DescriptorLevel> {
+  *level(specs: readonly DescriptorSpec[], ancestors: Ancestors): Generator<undefined, DescriptorLevel> {
     const byComposite = new Map<string, DescriptorNode>();
     for (const spec of specs) {
-      const node = yield* this.#node(spec, above);
+      const node = yield* this.#node(spec, ancestors);
       if (node === undefined) continue;
       if (byComposite.has(node.composite)) {
         this.report(
-          `duplicate descriptor composite key '${cut(above.path + shownComposite(spec.key, spec.value))}'`,
+          `duplicate descriptor composite key '${truncate(ancestors.path + shownComposite(spec.key, spec.value))}'`,
           spec.location,
         );
       }
@@ -114,7 +114,7 @@ class TreeBuilder {
     return { byComposite, wildcards: [...byComposite.values()].filter((node) => node.wildcardParts !== undefined) };
   }
 
-  *#node(spec: DescriptorSpec, above: Above): Generator<undefined, DescriptorNode | undefined> {
+  *#node(spec: DescriptorSpec, ancestors: Ancestors): Generator<undefined, DescriptorNode | undefined> {
     yield;
     if (spec.key === "") {
       this.report("descriptor has empty key", spec.location);
@@ -122,11 +122,11 @@ class TreeBuilder {
     }
     const composite = spec.value === "" ? spec.key : `${spec.key}_${spec.value}`;
     const shown = shownComposite(spec.key, spec.value);
-    if (!this.#hasRoom(above.path.length + shown.length, spec.location)) return undefined;
+    if (!this.#fitsPathBound(ancestors.path.length + shown.length, spec.location)) return undefined;
     const isWildcard = composite.includes("*");
     if (spec.shareThreshold && !isWildcard) {
       const message = "share_threshold can only be used with wildcard values (containing '*'), but found key";
-      this.report(`${message} '${cut(shown)}'`, spec.location);
+      this.report(`${message} '${truncate(shown)}'`, spec.location);
     }
     // The node, its rule and its children refer to each other, so the node is filled in below.
     const node: Mutable<DescriptorNode> = {
@@ -138,10 +138,10 @@ class TreeBuilder {
       children: { byComposite: new Map(), wildcards: [] },
     };
     if (isWildcard) node.wildcardParts = composite.split("*");
-    const here: Above = {
-      path: `${above.path}${shown}.`,
-      segments: [...above.segments, shown],
-      levels: [...above.levels, node],
+    const here: Ancestors = {
+      path: `${ancestors.path}${shown}.`,
+      segments: [...ancestors.segments, shown],
+      levels: [...ancestors.levels, node],
     };
     if (spec.rateLimit !== undefined) {
       const rule = this.#rule(spec, spec.rateLimit, here);
@@ -152,7 +152,7 @@ class TreeBuilder {
   }
 
   /** Counts the characters of a path. Returns false if there are too many, which is reported once. */
-  #hasRoom(characters: number, location: SourceLocation | undefined): boolean {
+  #fitsPathBound(characters: number, location: SourceLocation | undefined): boolean {
     const before = this.#pathCharacters;
     this.#pathCharacters += characters;
     if (this.#pathCharacters <= maxPathCharacters) return true;
@@ -163,7 +163,7 @@ class TreeBuilder {
     return false;
   }
 
-  #rule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Above): Rule | undefined {
+  #rule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Ancestors): Rule | undefined {
     this.#checkReplaces(rateLimit);
     const limit = this.#limit(rateLimit);
     if (limit === "invalid") return undefined;
@@ -190,13 +190,13 @@ class TreeBuilder {
 
   #limit(rateLimit: RateLimitSpec): CurrentLimit | "unlimited" | "invalid" {
     const unit = parseUnit(rateLimit.unit);
-    const place = rateLimit.unitLocation ?? rateLimit.location;
+    const location = rateLimit.unitLocation ?? rateLimit.location;
     if (rateLimit.unlimited) {
-      if (unit !== undefined) this.report("should not specify rate limit unit when unlimited", place);
+      if (unit !== undefined) this.report("should not specify rate limit unit when unlimited", location);
       return "unlimited";
     }
     if (unit === undefined) {
-      this.report(`invalid rate limit unit '${rateLimit.unit}'`, place, `accepted: ${unitNames}`);
+      this.report(`invalid rate limit unit '${rateLimit.unit}'`, location, `accepted: ${unitNames}`);
       return "invalid";
     }
     if (rateLimit.unitMultiplier < 1 || windowSeconds(unit, rateLimit.unitMultiplier) > maxWindowSeconds) {

@@ -1,6 +1,6 @@
 /**
  * The claims of which only one file may hold each: its domain or, where domains are merged, each of its top-level keys.
- * Conflicts are reported with the reference's messages.
+ * Conflicts are reported with envoyproxy/ratelimit's messages.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { ConfigProblem } from "./config-problem.ts";
@@ -28,19 +28,19 @@ export function claimsOf(spec: DomainSpec, mergesDomains: boolean): readonly Cla
   });
 }
 
-/** The holders of claims. */
-export class ClaimBook {
+/** Records which file holds each claim. */
+export class ClaimRegistry {
   readonly #owners = new Map<string, string>();
 
   /** Records all claims of `key`; or records none, and returns a problem for each that another file holds. */
-  take(key: string, claims: readonly Claim[]): readonly ConfigProblem[] {
-    const taken = claims.flatMap((claim) => {
+  claimAll(key: string, claims: readonly Claim[]): readonly ConfigProblem[] {
+    const conflicts = claims.flatMap((claim) => {
       const owner = this.#owners.get(claim.name) ?? key;
       if (owner === key) return [];
       return [{ message: claim.conflict, resource: key, ...placeOf(claim), hint: `${owner} has it` }];
     });
-    if (taken.length === 0) for (const { name } of claims) this.#owners.set(name, key);
-    return taken;
+    if (conflicts.length === 0) for (const { name } of claims) this.#owners.set(name, key);
+    return conflicts;
   }
 }
 

@@ -21,8 +21,10 @@ export interface FileSourceOptions {
   readonly clock: Clock;
 }
 
-/** Number of polls that may differ from the served state until one is applied, even if the next would differ again. */
-const longestWait = 5;
+/**
+ * Maximum number of successive polls that find changes. The next one is applied even if the files are still changing.
+ */
+const maxChangedPolls = 5;
 
 /** The configuration in one folder. */
 export class FileSource implements ConfigSource {
@@ -31,10 +33,10 @@ export class FileSource implements ConfigSource {
   #onUpdate: ((update: ConfigUpdate) => void) | undefined;
   #timer: Timer | undefined;
   /** Fingerprints of the last poll, and of the state that was emitted last. */
-  #seen: string | undefined;
-  #taken: string | undefined;
-  /** Number of polls in a row that differed from the served state. */
-  #waits = 0;
+  #polledFingerprint: string | undefined;
+  #servedFingerprint: string | undefined;
+  /** Number of successive polls that differed from the served state. */
+  #changedPolls = 0;
   #last: ConfigUpdate = { parts: [], problems: [], warnings: [] };
 
   constructor(options: FileSourceOptions) {
@@ -44,7 +46,7 @@ export class FileSource implements ConfigSource {
 
   start(onUpdate: (update: ConfigUpdate) => void): void {
     this.#onUpdate = onUpdate;
-    void this.#look();
+    void this.#poll();
   }
 
   close(): void {
@@ -53,35 +55,35 @@ export class FileSource implements ConfigSource {
   }
 
   /** Never rejects. */
-  async #look(): Promise<void> {
-    const isFirst = this.#taken === undefined;
+  async #poll(): Promise<void> {
+    const isFirst = this.#servedFingerprint === undefined;
     try {
       const files = await listRuntimeFiles(this.#options.layout);
-      const stamp = JSON.stringify(files);
-      this.#waits = stamp === this.#taken ? 0 : this.#waits + 1;
-      const isReady = isFirst || stamp === this.#seen || this.#waits > longestWait;
-      if (this.#waits > 0 && isReady) await this.#take(files, stamp);
-      this.#seen = stamp;
+      const fingerprint = JSON.stringify(files);
+      this.#changedPolls = fingerprint === this.#servedFingerprint ? 0 : this.#changedPolls + 1;
+      const isReady = isFirst || fingerprint === this.#polledFingerprint || this.#changedPolls > maxChangedPolls;
+      if (this.#changedPolls > 0 && isReady) await this.#apply(files, fingerprint);
+      this.#polledFingerprint = fingerprint;
     } catch (error) {
       this.#reportUnreadable(error instanceof Error ? error.message : String(error));
     }
     if (this.#onUpdate === undefined) return;
-    this.#timer = this.#options.clock.setTimer(this.#options.pollIntervalMs, () => void this.#look());
+    this.#timer = this.#options.clock.setTimer(this.#options.pollIntervalMs, () => void this.#poll());
   }
 
-  async #take(files: readonly RuntimeFile[], stamp: string): Promise<void> {
+  async #apply(files: readonly RuntimeFile[], fingerprint: string): Promise<void> {
     const texts = await readRuntimeFiles(files);
-    this.#taken = stamp;
-    this.#waits = 0;
+    this.#servedFingerprint = fingerprint;
+    this.#changedPolls = 0;
     this.#last = this.#set.update(texts);
     this.#onUpdate?.(this.#last);
   }
 
   /** Keeps the served configuration when the folder cannot be read, and reports the reason once. */
   #reportUnreadable(reason: string): void {
-    if (this.#taken === reason) return;
-    this.#taken = reason;
-    this.#seen = undefined;
+    if (this.#servedFingerprint === reason) return;
+    this.#servedFingerprint = reason;
+    this.#polledFingerprint = undefined;
     const message = `cannot read the configuration folder ${this.#options.layout.directory}: ${reason}`;
     this.#onUpdate?.({ ...this.#last, problems: [{ message }] });
   }

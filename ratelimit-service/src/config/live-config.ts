@@ -24,7 +24,7 @@ export class LiveConfig {
   }
 
   /** Applies an update of a source. Counts the load as a success only if it has no problem. */
-  take(update: ConfigUpdate): void {
+  apply(update: ConfigUpdate): void {
     const now = this.#clock.nowMs();
     const isSuccess = update.problems.length === 0;
     if (isSuccess) this.#stats.service.configLoadSuccess++;

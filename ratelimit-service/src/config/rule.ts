@@ -86,7 +86,7 @@ function* rulesBelow(level: DescriptorLevel): Generator<Rule> {
 
 /**
  * Formats a level of the configuration for operators. Shows configured values, whatever their key is called, except
- * those in the form of credentials: names of metrics stay the reference's.
+ * those in the form of credentials: names of metrics stay envoyproxy/ratelimit's.
  */
 export function shownComposite(key: string, value: string): string {
   return value === "" ? key : `${key}_${isSecretValue(value) ? redactValue(value, true).text : value}`;

@@ -1,9 +1,9 @@
 /**
- * The configuration files of a runtime folder in the layout of the reference: every file below
+ * The configuration files of a runtime folder in the layout of envoyproxy/ratelimit: every file below
  * RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY, whatever its name, with its path as key (dots for slashes).
- * As in the reference, symbolic links to folders are skipped and symbolic links to files are read: so a ConfigMap
- * volume (`limits.yaml` → `..data/limits.yaml`, `..data` → `..2026_11_21`) has its files once when dot files are
- * ignored.
+ * As in envoyproxy/ratelimit, symbolic links to folders are skipped and symbolic links to files are read: so a
+ * ConfigMap volume (`limits.yaml` → `..data/limits.yaml`, `..data` → `..2026_11_21`) has its files once when dot files
+ * are ignored.
  */
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";

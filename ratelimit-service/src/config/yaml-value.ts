@@ -1,8 +1,8 @@
 /**
- * Parses YAML text into values with locations. The reference reads YAML 1.1 as Go's yaml.v2 does, and existing files
- * rely on it: `yes` is a boolean, `010` is eight, `12:30` is a string, `<<` merges, and a scalar in the place of a
- * string keeps its spelling. The `yaml` package parses; this module decides what a plain scalar means, so that both
- * agree.
+ * Parses YAML text into values with locations. envoyproxy/ratelimit reads YAML 1.1 as Go's yaml.v2 does, and existing
+ * files rely on it: `yes` is a boolean, `010` is eight, `12:30` is a string, `<<` merges, and a scalar in the place of
+ * a string keeps its spelling. The `yaml` package parses the text, and this module gives plain scalars the types of
+ * yaml.v2.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import {
@@ -68,19 +68,19 @@ const maxValues = 200_000;
 
 /**
  * Matches characters that a YAML file may not contain (YAML 1.1 §5.1), a byte order mark inside the text, and the line
- * breaks that only YAML 1.1 knows (U+0085, U+2028, U+2029), which the reference reads as breaks and the package as
- * text.
+ * breaks that only YAML 1.1 knows (U+0085, U+2028, U+2029), which envoyproxy/ratelimit reads as breaks and the package
+ * as text.
  */
-const foreignCharacter = /[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+const forbiddenCharacter = /[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
 
-/** Reads the first YAML document of `found`. Never throws. */
-export function readYaml(found: string, file: string): YamlDocument {
+/** Reads the first YAML document of `source`. Never throws. */
+export function readYaml(source: string, file: string): YamlDocument {
   // A carriage return alone also ends a line, but the package reads it as text.
-  const text = found.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
-  const foreign = foreignCharacter.exec(text);
-  if (foreign !== null) {
-    const before = text.slice(0, foreign.index).split("\n");
-    const code = (text.codePointAt(foreign.index) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  const text = source.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
+  const forbidden = forbiddenCharacter.exec(text);
+  if (forbidden !== null) {
+    const before = text.slice(0, forbidden.index).split("\n");
+    const code = (text.codePointAt(forbidden.index) ?? 0).toString(16).toUpperCase().padStart(4, "0");
     const location = { file, line: before.length, column: (before.at(-1) ?? "").length + 1 };
     return {
       problems: [loadingProblem(`control characters are not allowed, found U+${code}`, location)],
@@ -114,7 +114,7 @@ export function readYaml(found: string, file: string): YamlDocument {
   return { ...(value === undefined ? {} : { value }), problems: reader.problems, warnings: reader.warnings };
 }
 
-/** Creates a problem that prevents a file from being read at all, with the reference's message. */
+/** Creates a problem that prevents a file from being read at all, with envoyproxy/ratelimit's message. */
 export function loadingProblem(detail: string, location: SourceLocation | undefined): ConfigProblem {
   return { message: `error loading config file: ${detail}`, ...(location === undefined ? {} : { location }) };
 }
@@ -124,7 +124,7 @@ class NodeReader {
   readonly warnings: ConfigProblem[] = [];
   readonly #resolve: (alias: Alias) => Node | undefined;
   readonly #locate: (offset: number) => SourceLocation;
-  /** Anchors that are being read: an alias to one of them would never end. */
+  /** Nodes that are being read. An alias to one of them is a cycle. */
   readonly #open = new Set<Node>();
   /** Cached targets: resolving an alias walks the document, and there may be as many aliases as values. */
   readonly #targets = new Map<Alias, Node | undefined>();

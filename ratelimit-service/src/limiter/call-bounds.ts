@@ -27,11 +27,11 @@ export class CallTooLargeError extends Error {
 }
 
 /** @param what the part with too many: "the call", "descriptor 3" */
-export function moreThan(what: string, max: number, parts: "descriptors" | "entries"): string {
-  return `${what} has more than ${max} ${parts}`;
+export function tooManyMessage(subject: string, max: number, parts: "descriptors" | "entries"): string {
+  return `${subject} has more than ${max} ${parts}`;
 }
 
 /** @param what the part that is too long: "the domain", "the value of entry 1 of descriptor 3" */
-export function tooLong(what: string, length: number, max: number): string {
-  return `${what} has ${length} characters, at most ${max} are accepted`;
+export function tooLongMessage(subject: string, length: number, max: number): string {
+  return `${subject} has ${length} characters, at most ${max} are accepted`;
 }

@@ -15,7 +15,7 @@ export interface CountOptions {
   readonly overLimitCache?: OverLimitCache;
   /** Whether a call that one limit denies counts for that limit only (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
   readonly stopsAtOverLimit: boolean;
-  /** Whether a check with 0 hits is over an exactly used-up limit (STRICT_ZERO_HIT); the reference allows it. */
+  /** Whether a check with 0 hits is over an exactly used-up limit (STRICT_ZERO_HIT); envoyproxy/ratelimit allows it. */
   readonly strictZeroHit: boolean;
 }
 
@@ -29,7 +29,7 @@ export function countDescriptors(
 ): undefined | Promise<undefined> {
   const { store, stopsAtOverLimit } = options;
   const { overLimitCache } = options;
-  const uncached = overLimitCache === undefined ? counted : withoutKnownOver(counted, overLimitCache);
+  const uncached = overLimitCache === undefined ? counted : excludeCachedOver(counted, overLimitCache);
   if (uncached.length === 0) return undefined;
   if (!stopsAtOverLimit) return apply(store, uncached);
   if (uncached.length < counted.length) {
@@ -38,11 +38,11 @@ export function countDescriptors(
   }
   const before = store.apply(uncached.map((descriptor) => ({ ...descriptor, hits: 0 })));
   if (!(before instanceof Promise)) {
-    holdBack(uncached, before);
+    countOnlyExceeding(uncached, before);
     return apply(store, uncached);
   }
   return before.then((values) => {
-    holdBack(uncached, values);
+    countOnlyExceeding(uncached, values);
     return apply(store, uncached);
   });
 }
@@ -53,13 +53,13 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
   const { requestedHits, after, limit, series, rule } = descriptor;
   if (requestedHits < 0) {
     series.counts.totalNegativeHits -= requestedHits;
-    options.overLimitCache?.refunded();
+    options.overLimitCache?.countRefund();
     descriptor.status = statusOf(descriptor, false, nowSeconds);
     return;
   }
   series.counts.totalHits += requestedHits;
   let isOver = true;
-  if (descriptor.isKnownOver) {
+  if (descriptor.isCachedOver) {
     stats.countCachedOverLimit(series.counts, requestedHits, rule.shadowMode);
   } else {
     isOver =
@@ -75,7 +75,7 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
     if (after > limit.requestsPerUnit) {
       const { key, windowEndSeconds, refundsBefore: refunds } = descriptor;
       const over = { requestsPerUnit: limit.requestsPerUnit, windowEndSeconds, refunds };
-      options.overLimitCache?.remember(key, over, nowSeconds);
+      options.overLimitCache?.set(key, over, nowSeconds);
     }
   }
   descriptor.status = statusOf(descriptor, isOver, nowSeconds);
@@ -94,16 +94,16 @@ function statusOf(descriptor: CountedDescriptor, isOver: boolean, nowSeconds: nu
 function apply(store: CounterStore, counted: readonly CountedDescriptor[]): undefined | Promise<undefined> {
   const values = store.apply(counted);
   if (!(values instanceof Promise)) {
-    fillIn(counted, values);
+    setResults(counted, values);
     return undefined;
   }
-  return values.then((settled) => {
-    fillIn(counted, settled);
+  return values.then((results) => {
+    setResults(counted, results);
     return undefined;
   });
 }
 
-function fillIn(counted: readonly CountedDescriptor[], values: readonly number[]): void {
+function setResults(counted: readonly CountedDescriptor[], values: readonly number[]): void {
   for (let i = 0; i < counted.length; i++) {
     const descriptor = counted[i];
     if (descriptor !== undefined) descriptor.after = values[i] ?? 0;
@@ -111,23 +111,24 @@ function fillIn(counted: readonly CountedDescriptor[], values: readonly number[]
 }
 
 /**
- * Marks the counters that are known to be over their limit and returns the others. A refund invalidates what is known.
+ * Marks the counters that the cache knows to be over their limit and returns the others. A refund invalidates the
+ * cache.
  */
-function withoutKnownOver(counted: readonly CountedDescriptor[], cache: OverLimitCache): readonly CountedDescriptor[] {
+function excludeCachedOver(counted: readonly CountedDescriptor[], cache: OverLimitCache): readonly CountedDescriptor[] {
   for (const descriptor of counted) {
-    if (descriptor.requestedHits < 0) cache.refunded();
-    else descriptor.isKnownOver = cache.isOver(descriptor.key, descriptor.limit.requestsPerUnit);
+    if (descriptor.requestedHits < 0) cache.countRefund();
+    else descriptor.isCachedOver = cache.isOver(descriptor.key, descriptor.limit.requestsPerUnit);
     descriptor.refundsBefore = cache.refunds;
   }
-  return counted.filter((descriptor) => !descriptor.isKnownOver);
+  return counted.filter((descriptor) => !descriptor.isCachedOver);
 }
 
-/** If some counter would cross its limit, counts only those that would. Refunds always count. */
-function holdBack(counted: readonly CountedDescriptor[], before: readonly number[]): void {
-  const crosses = counted.map(({ hits, limit }, i) => (before[i] ?? 0) + hits > limit.requestsPerUnit);
-  if (!crosses.includes(true)) return;
+/** If some counters would exceed their limits, sets the hits of the others to 0. Refunds keep their hits. */
+function countOnlyExceeding(counted: readonly CountedDescriptor[], before: readonly number[]): void {
+  const exceeds = counted.map(({ hits, limit }, i) => (before[i] ?? 0) + hits > limit.requestsPerUnit);
+  if (!exceeds.includes(true)) return;
   for (let i = 0; i < counted.length; i++) {
     const descriptor = counted[i];
-    if (descriptor !== undefined && descriptor.hits > 0 && crosses[i] !== true) descriptor.hits = 0;
+    if (descriptor !== undefined && descriptor.hits > 0 && exceeds[i] !== true) descriptor.hits = 0;
   }
 }

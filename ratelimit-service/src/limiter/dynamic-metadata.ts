@@ -8,8 +8,8 @@ import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest
  * Builds `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.
  * @param passed metadata of the rules whose descriptors were allowed, in order; the first value of a field wins
  */
-export function dynamicMetadata(request: RateLimitRequest, passed: readonly JsonObject[]): JsonObject {
-  const metadata = passed.reduce<JsonObject>(mergeMetadata, {});
+export function dynamicMetadata(request: RateLimitRequest, ruleMetadata: readonly JsonObject[]): JsonObject {
+  const metadata = ruleMetadata.reduce<JsonObject>(mergeMetadata, {});
   return {
     domain: request.domain,
     descriptors: request.descriptors.map(descriptorMetadata),
@@ -37,9 +37,9 @@ function overrideText({ requestsPerUnit, unit, unitMultiplier }: LimitOverride):
 function mergeMetadata(base: JsonObject, more: JsonObject): JsonObject {
   const merged: Record<string, JsonValue> = { ...base };
   for (const [key, value] of Object.entries(more)) {
-    const present = merged[key];
-    if (present === undefined) merged[key] = value;
-    else if (isObject(present) && isObject(value)) merged[key] = mergeMetadata(present, value);
+    const existing = merged[key];
+    if (existing === undefined) merged[key] = value;
+    else if (isObject(existing) && isObject(value)) merged[key] = mergeMetadata(existing, value);
   }
   return merged;
 }

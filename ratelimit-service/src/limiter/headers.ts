@@ -1,6 +1,7 @@
 /**
- * Response headers with the limits and what is left of them. `envoy` is the form of Envoy's own filter, so a proxy that
- * adds none shows the same; `ratelimit` is the reference's three plain numbers under configurable names.
+ * Response headers with the limits and the remaining requests. `envoy` is the form of Envoy's own filter, so a client
+ * gets the same headers from a proxy that adds none itself; `ratelimit` is envoyproxy/ratelimit's three plain numbers
+ * under configurable names.
  */
 import type { CurrentLimit, DescriptorStatus, HeaderValue } from "../model/rate-limit.ts";
 
@@ -84,7 +85,8 @@ function isNearer(a: DescriptorStatus, b: DescriptorStatus): boolean {
 }
 
 /**
- * Selects the first limit with the least remaining; but the last one over its limit, if there is any, without quotas.
+ * Selects the last limit that denies the call, quotas excluded; if none denies it, the first limit with the least
+ * remaining.
  */
 function pickForReference(subjects: readonly HeaderSubject[]): HeaderSubject | undefined {
   let shown: HeaderSubject | undefined;

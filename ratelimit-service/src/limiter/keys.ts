@@ -1,7 +1,7 @@
 /**
- * Names of counters and metrics. In Redis the default form of counter keys is exactly the reference's, so that both can
- * share a store during a migration: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`. In that form,
- * different descriptors get the same name when a key or a value contains `_`; the escaped form keeps them apart.
+ * Names of counters and metrics. In Redis the default form of counter keys is exactly envoyproxy/ratelimit's, so that
+ * both can share a store during a migration: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`. In that
+ * form, different descriptors get the same name when a key or a value contains `_`; the escaped form keeps them apart.
  */
 import { isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { type DescriptorNode, type Rule, shownComposite } from "../config/rule.ts";

@@ -1,7 +1,7 @@
 /**
  * Decides calls: plans the descriptors, counts them in the store, compares, and builds the response. Counting follows
- * the reference: windows are aligned to the epoch; hits are counted first and compared after, so a denied call counts
- * too; "over" means above the limit; every descriptor is counted even if another is over.
+ * envoyproxy/ratelimit: windows are aligned to the epoch; hits are counted first and compared after, so a denied call
+ * counts too; "over" means above the limit; every descriptor is counted even if another is over.
  */
 import type { RateLimitConfig } from "../config/rule.ts";
 import { type CountOptions, countDescriptors, settleDescriptor } from "./count.ts";
@@ -64,12 +64,12 @@ export class Limiter {
       responseHeaders: responseHeaders(headers, counted, isOver),
     };
     if (!this.#options.dynamicMetadata) return response;
-    return { ...response, dynamicMetadata: dynamicMetadata(request, metadataOfPassed(counted)) };
+    return { ...response, dynamicMetadata: dynamicMetadata(request, metadataOfAllowed(counted)) };
   }
 
   /**
-   * Whether some limit denies the call. Quotas deny only all together; with QUOTA_MODE a descriptor without a limit is
-   * a quota that allows.
+   * Whether the call is denied: some limit that is no quota is over, or all quotas are over. With QUOTA_MODE, a
+   * descriptor without a limit is a quota that is never over.
    */
   #isOverLimit(planned: readonly PlannedDescriptor[]): boolean {
     let quotas = 0;
@@ -88,10 +88,10 @@ export class Limiter {
   }
 }
 
-function metadataOfPassed(counted: readonly CountedDescriptor[]): readonly JsonObject[] {
-  const passed: JsonObject[] = [];
+function metadataOfAllowed(counted: readonly CountedDescriptor[]): readonly JsonObject[] {
+  const metadata: JsonObject[] = [];
   for (const { status, rule } of counted) {
-    if (status.code === "OK" && rule.metadata !== undefined) passed.push(rule.metadata);
+    if (status.code === "OK" && rule.metadata !== undefined) metadata.push(rule.metadata);
   }
-  return passed;
+  return metadata;
 }

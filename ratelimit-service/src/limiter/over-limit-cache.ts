@@ -1,12 +1,12 @@
 /**
- * Counters that are known to be over their limit, so that a client which keeps sending costs the store nothing
+ * A cache of counters that are over their limit, so that a client which keeps sending causes no calls to the store
  * (LOCAL_CACHE_SIZE_IN_BYTES). An entry records the limit that was exceeded: after the limit is raised, the store is
  * used again. A refund by any thread of the process invalidates all older entries, since refunds are rare. Refunds by
- * another replica have an effect in the next window, as in the reference.
+ * another replica have an effect in the next window, as in envoyproxy/ratelimit.
  */
 
 /** A counter that was over its limit. */
-export interface KnownOver {
+export interface OverLimitEntry {
   readonly requestsPerUnit: number;
   readonly windowEndSeconds: number;
   /** Number of refunds when the store was queried. */
@@ -35,7 +35,7 @@ const entryBytes = 120;
 export class OverLimitCache {
   readonly #maxBytes: number;
   readonly #refunds: Int32Array;
-  readonly #known = new Map<string, KnownOver>();
+  readonly #entries = new Map<string, OverLimitEntry>();
   #bytes = 0;
   #hits = 0;
   #misses = 0;
@@ -52,52 +52,52 @@ export class OverLimitCache {
     this.#refunds = refunds;
   }
 
-  /** Number of refunds so far. A result of the store may be remembered only with the number from before the query. */
+  /** Number of refunds so far. A result of the store is cached with the number from before the query. */
   get refunds(): number {
     return Atomics.load(this.#refunds, 0);
   }
 
-  /** Counts a refund. Called before the store is asked for a refund, and again after it. */
-  refunded(): void {
+  /** Counts a refund. Called before a refund is sent to the store, and again after it. */
+  countRefund(): void {
     Atomics.add(this.#refunds, 0, 1);
   }
 
   /** Whether a counter is known to be over `requestsPerUnit`. */
   isOver(key: string, requestsPerUnit: number): boolean {
-    const known = this.#known.get(key);
-    const isOver = known !== undefined && known.refunds === this.refunds && requestsPerUnit <= known.requestsPerUnit;
+    const entry = this.#entries.get(key);
+    const isOver = entry !== undefined && entry.refunds === this.refunds && requestsPerUnit <= entry.requestsPerUnit;
     if (isOver) this.#hits++;
     else this.#misses++;
     return isOver;
   }
 
-  remember(key: string, over: KnownOver, nowSeconds: number): void {
-    if (this.#forget(key)) this.#overwritten++;
-    this.#known.set(key, over);
+  set(key: string, over: OverLimitEntry, nowSeconds: number): void {
+    if (this.#delete(key)) this.#overwritten++;
+    this.#entries.set(key, over);
     this.#bytes += sizeOf(key);
     // The key names its window, so an entry of a past window is never looked up: it only takes space.
-    for (const [oldest, { windowEndSeconds: end }] of this.#known) {
+    for (const [oldest, { windowEndSeconds: end }] of this.#entries) {
       if (end > nowSeconds && this.#bytes <= this.#maxBytes) break;
       if (end > nowSeconds) this.#evicted++;
       else this.#expired++;
-      this.#forget(oldest);
+      this.#delete(oldest);
     }
   }
 
-  #forget(key: string): boolean {
-    const wasKnown = this.#known.delete(key);
-    if (wasKnown) this.#bytes -= sizeOf(key);
-    return wasKnown;
+  #delete(key: string): boolean {
+    const existed = this.#entries.delete(key);
+    if (existed) this.#bytes -= sizeOf(key);
+    return existed;
   }
 
   get counts(): OverLimitCacheCounts {
-    const entries = this.#known.size;
+    const entries = this.#entries.size;
     const [hits, misses, overwritten] = [this.#hits, this.#misses, this.#overwritten];
     return { entries, hits, misses, overwritten, evicted: this.#evicted, expired: this.#expired };
   }
 
   get size(): number {
-    return this.#known.size;
+    return this.#entries.size;
   }
 }
 

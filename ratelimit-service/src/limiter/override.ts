@@ -1,6 +1,6 @@
 /**
  * The limit override of a call (`RateLimitDescriptor.limit`), as a rule without name and modes. It is validated, unlike
- * in the reference, where an unknown unit ends the process.
+ * in envoyproxy/ratelimit, where an unknown unit ends the process.
  */
 import { headerPolicy } from "../config/header-policy.ts";
 import type { Rule } from "../config/rule.ts";

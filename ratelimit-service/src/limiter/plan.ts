@@ -34,23 +34,23 @@ export interface CountedDescriptor extends CounterStep {
   hits: number;
   /** The counter's value after its step. */
   after: number;
-  /** Whether the cache knows it to be over its limit. */
-  isKnownOver: boolean;
+  /** Whether the over-limit cache has it. */
+  isCachedOver: boolean;
   /** `OverLimitCache.refunds` before the store is queried. */
   refundsBefore: number;
   status: DescriptorStatus;
 }
 
 /** A descriptor without a limit: it has no rule, an unlimited one, or one that another replaces. */
-export interface FreeDescriptor {
-  readonly kind: "free";
+export interface UncountedDescriptor {
+  readonly kind: "uncounted";
   readonly status: DescriptorStatus;
   /** Whether a rule says "unlimited". Such a descriptor is not a quota, even if all limits are quotas. */
   readonly isUnlimited: boolean;
 }
 
-/** A descriptor of a call in its place: `counted` needs the store, `free` has its status already. */
-export type PlannedDescriptor = CountedDescriptor | FreeDescriptor;
+/** A descriptor of a call, in the call's order. `counted` needs the store, `uncounted` has its status already. */
+export type PlannedDescriptor = CountedDescriptor | UncountedDescriptor;
 
 /** Thrown for an invalid descriptor. The message says which one and why. */
 export class InvalidDescriptorError extends Error {
@@ -68,9 +68,13 @@ export interface PlanOptions extends KeyOptions {
   readonly quotaMode: boolean;
 }
 
-const noLimit: FreeDescriptor = { kind: "free", status: { code: "OK", limitRemaining: 0 }, isUnlimited: false };
-const unlimited: FreeDescriptor = {
-  kind: "free",
+const noLimit: UncountedDescriptor = {
+  kind: "uncounted",
+  status: { code: "OK", limitRemaining: 0 },
+  isUnlimited: false,
+};
+const unlimited: UncountedDescriptor = {
+  kind: "uncounted",
   status: { code: "OK", limitRemaining: unlimitedRemaining },
   isUnlimited: true,
 };
@@ -93,13 +97,13 @@ export function planDescriptors(
     for (let i = 0; i < requested.length; i++) options.stats.countDomainNotFound(domain);
     return requested.map(() => noLimit);
   }
-  const replaced = namesReplaced(requested);
-  return requested.map((one) => {
-    const { rule } = one;
+  const replaced = replacedNames(requested);
+  return requested.map((descriptor) => {
+    const { rule } = descriptor;
     if (rule === undefined) return noLimit;
     if (rule.limit === undefined) return unlimited;
     if (replaced?.has(rule.name) === true) return noLimit;
-    return counted(one, rule, rule.limit, nowSeconds, options);
+    return planCounted(descriptor, rule, rule.limit, nowSeconds, options);
   });
 }
 
@@ -118,8 +122,10 @@ function resolveDescriptor(
   { entries, limit, hitsAddend, isNegativeHits }: Descriptor,
   index: number,
 ): RequestedDescriptor {
-  for (let at = 0; at < entries.length; at++) {
-    if (entries[at]?.key === "") throw new InvalidDescriptorError(index, `entry ${at} has an empty key`);
+  for (let entryIndex = 0; entryIndex < entries.length; entryIndex++) {
+    if (entries[entryIndex]?.key === "") {
+      throw new InvalidDescriptorError(index, `entry ${entryIndex} has an empty key`);
+    }
   }
   const requested = hitsAddend ?? Math.max(1, request.hitsAddend);
   if (!Number.isInteger(requested) || requested < 0) {
@@ -138,7 +144,7 @@ function resolveDescriptor(
 /**
  * Returns the names of limits that do not apply, because another replaces them; `undefined`, the common case, for none.
  */
-function namesReplaced(requested: readonly RequestedDescriptor[]): ReadonlySet<string> | undefined {
+function replacedNames(requested: readonly RequestedDescriptor[]): ReadonlySet<string> | undefined {
   let names: Set<string> | undefined;
   for (const { rule } of requested) {
     if (rule === undefined) continue;
@@ -147,7 +153,7 @@ function namesReplaced(requested: readonly RequestedDescriptor[]): ReadonlySet<s
   return names;
 }
 
-function counted(
+function planCounted(
   { entries, hits }: RequestedDescriptor,
   rule: Rule,
   limit: CurrentLimit,
@@ -170,7 +176,7 @@ function counted(
     series: seriesOf(rule, entries, stats),
     requestedHits: hits,
     after: 0,
-    isKnownOver: false,
+    isCachedOver: false,
     refundsBefore: 0,
     status: notCountedYet,
   };

@@ -1,7 +1,7 @@
 /** The number of calls that the gRPC server has decided, and their durations. One set per thread. */
 import { HistogramCell } from "@gatewayproxy/runtime/metrics";
 
-/** Upper bounds in seconds: the reference's, and finer ones below them, where nearly all calls are. */
+/** Upper bounds in seconds: envoyproxy/ratelimit's, and finer ones below them, where nearly all calls are. */
 export const callTimeBounds: readonly number[] = [
   0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];

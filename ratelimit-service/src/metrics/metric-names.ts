@@ -1,4 +1,4 @@
-/** The metrics of the service, each declared once. Prometheus and statsd use the reference's names. */
+/** The metrics of the service, each declared once. Prometheus and statsd use envoyproxy/ratelimit's names. */
 import type { RuleCounts, ServiceCounts } from "../stats.ts";
 import type { CacheCounts } from "./stats-snapshot.ts";
 
@@ -96,7 +96,7 @@ export const responseTimeName = "ratelimit_server.ShouldRateLimit.response_time"
 /** Kinds of failed calls. */
 export type ErrorCount = "storeError" | "serviceError";
 
-/** Their names, in statsd and as `err_type`: the reference's, whatever the store is. */
+/** Their names, in statsd and as `err_type`: envoyproxy/ratelimit's, whatever the store is. */
 export const errorTypes: { readonly [K in ErrorCount]: string } = {
   storeError: "redis_error",
   serviceError: "service_error",

@@ -39,15 +39,15 @@ export function mogrify(rules: readonly Mogrifier[]): (name: string) => TaggedNa
       const matcher = regex.matcher(text);
       if (!matcher.find()) continue;
       const groups = Array.from({ length: matcher.groupCount() + 1 }, (_, i) => matcher.group(i) ?? "");
-      const filled = (template: string) =>
+      const fillTemplate = (template: string) =>
         template.replace(/\$(\d+)/g, (whole, index: string) => groups[Number(index)] ?? whole);
-      return { name: filled(name), tags: tags.map(([tag, value]) => `${tag}:${filled(value)}`) };
+      return { name: fillTemplate(name), tags: tags.map(([tag, value]) => `${tag}:${fillTemplate(value)}`) };
     }
     return { name: text, tags: [] };
   };
 }
 
-/** Separates the tags from a name in which they are written as in the reference, `.__tag=value`. */
+/** Separates the tags from a name in which they are written as in envoyproxy/ratelimit, `.__tag=value`. */
 export function separateTags(name: string): TaggedName {
   const [first = "", ...rest] = name.split(".__");
   const tags = rest.flatMap((tag) => {

@@ -1,6 +1,6 @@
 /**
- * Renders the counts of the service in the Prometheus text format with the reference's names. A rule's position in the
- * configuration is in its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
+ * Renders the counts of the service in the Prometheus text format with envoyproxy/ratelimit's names. A rule's position
+ * in the configuration is in its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
  */
 import { type ExpositionFamily, type ExpositionSample, renderFamilies } from "@gatewayproxy/runtime/exposition";
 import type { RuleCounts } from "../stats.ts";

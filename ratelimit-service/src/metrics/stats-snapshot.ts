@@ -25,7 +25,7 @@ export interface StatsSnapshot {
   readonly commands: readonly CommandCounts[];
 }
 
-/** As `OverLimitCacheCounts` of the limiter. */
+/** Equal to `OverLimitCacheCounts` of the limiter. */
 export interface CacheCounts {
   readonly entries: number;
   readonly hits: number;
@@ -35,7 +35,7 @@ export interface CacheCounts {
   readonly expired: number;
 }
 
-/** As `StoreConnections` of the store. */
+/** Equal to `StoreConnections` of the store. */
 export interface PoolCounts {
   readonly pool: string;
   readonly active: number;
@@ -43,15 +43,15 @@ export interface PoolCounts {
   readonly closed: number;
 }
 
-/** As `StoreCommands` of the store. */
+/** Equal to `StoreCommands` of the store. */
 export interface CommandCounts {
   readonly name: string;
   readonly code?: string;
   readonly count: number;
 }
 
-/** Figures of a thread's store. */
-interface StoreFigures {
+/** The counts of a thread's store. */
+interface StoreCounts {
   readonly cache?: CacheCounts | undefined;
   readonly pools?: readonly PoolCounts[];
   readonly commands?: readonly CommandCounts[];
@@ -62,7 +62,7 @@ export function takeStats(
   stats: RateLimitStats,
   callTimes: CallTimes,
   connections: number,
-  { cache, pools = [], commands = [] }: StoreFigures = {},
+  { cache, pools = [], commands = [] }: StoreCounts = {},
 ): StatsSnapshot {
   return {
     service: { ...stats.service },
@@ -107,9 +107,9 @@ export function mergeStatsOfEnded(snapshots: readonly StatsSnapshot[]): StatsSna
 /** Adds objects of numbers field by field; there is at least one. */
 function addUp<T extends object>(counted: readonly Readonly<T>[]): T {
   const keys = Object.keys(counted[0] ?? {});
-  const value = (each: Readonly<T>, key: string): number => Number(each[key as keyof T]);
-  // The result has the same keys as each of them, each with a number.
-  return Object.fromEntries(keys.map((key) => [key, counted.reduce((sum, each) => sum + value(each, key), 0)])) as T;
+  const value = (item: Readonly<T>, key: string): number => Number(item[key as keyof T]);
+  // The result has the keys of the inputs, with numbers as values.
+  return Object.fromEntries(keys.map((key) => [key, counted.reduce((sum, item) => sum + value(item, key), 0)])) as T;
 }
 
 function mergeCaches(caches: readonly CacheCounts[]): { readonly cache?: CacheCounts } {
@@ -128,7 +128,7 @@ function mergeCommands(commands: readonly CommandCounts[]): CommandCounts[] {
   const groups = Map.groupBy(commands, ({ name, code = "" }) => `${name} ${code}`);
   return Array.from(groups.values(), (group) => {
     const { name = "", code } = group[0] ?? {};
-    const count = group.reduce((sum, each) => sum + each.count, 0);
+    const count = group.reduce((sum, item) => sum + item.count, 0);
     return { name, ...(code === undefined ? {} : { code }), count };
   });
 }
@@ -151,7 +151,7 @@ function mergeTimes(times: readonly CallTimesSnapshot[]): CallTimesSnapshot {
   const [first] = times;
   return {
     calls: times.reduce((sum, { calls }) => sum + calls, 0),
-    histogram: (first?.histogram ?? []).map((_, at) => times.reduce((sum, each) => sum + (each.histogram[at] ?? 0), 0)),
+    histogram: (first?.histogram ?? []).map((_, at) => times.reduce((sum, item) => sum + (item.histogram[at] ?? 0), 0)),
     samplesMs: times.flatMap(({ samplesMs }) => samplesMs),
     sampledOf: times.reduce((sum, { sampledOf }) => sum + sampledOf, 0),
   };

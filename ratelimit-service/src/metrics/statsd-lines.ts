@@ -1,6 +1,6 @@
 /**
- * Renders the counts of the service as lines of the statsd protocol with the reference's names: the growth of counters
- * since the last time, the value of gauges, and a sample of the response times.
+ * Renders the counts of the service as lines of the statsd protocol with envoyproxy/ratelimit's names: the growth of
+ * counters since the last time, the value of gauges, and a sample of the response times.
  */
 import { type Mogrifier, mogrify, separateTags } from "./mogrifiers.ts";
 import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
@@ -46,7 +46,7 @@ export interface StatsdLine {
   readonly counter?: readonly [name: string, value: number];
 }
 
-/** Renders a line from a name, with tags in the reference's form, and the rest: `5|c`. */
+/** Renders a line from a name, with tags in envoyproxy/ratelimit's form, and the rest: `5|c`. */
 export type WriteLine = (name: string, value: string) => string;
 
 /** Tags stay in the name. */

@@ -1,7 +1,7 @@
 /**
- * Sends the counts of the service to a statsd server at an interval. The growth of a counter is handed to a connection
- * at most once, because it is unknown which bytes a server read before the connection ended: what was handed over
- * counts as sent. What was not, because the server could not be reached or did not read, is sent at a later interval.
+ * Sends the counts of the service to a statsd server at an interval. The growth of a counter is written to a connection
+ * at most once, because it is unknown which bytes a server read before the connection ended. Growth that could not be
+ * written, because the server could not be reached or did not read, is sent at a later interval.
  */
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
@@ -44,7 +44,7 @@ const sendTimeoutMs = 5_000;
 /** The sink of one server, from the constructor to `close`. */
 export class StatsdSink {
   readonly #options: StatsdSinkOptions;
-  /** By name: the value up to which a counter's growth was sent. */
+  /** The value of each counter that was sent last, by its name. */
   readonly #sent = new Map<string, number>();
   /** The batch that is being sent; two at once would send the same growth. */
   #sending: Promise<void> = Promise.resolve();
@@ -58,7 +58,7 @@ export class StatsdSink {
 
   /** Sends the growth since the last time, after the batch in progress. Never rejects. */
   flush(): Promise<void> {
-    this.#sending = this.#sending.then(() => this.#sendLot());
+    this.#sending = this.#sending.then(() => this.#sendBatch());
     return this.#sending;
   }
 
@@ -78,7 +78,7 @@ export class StatsdSink {
     });
   }
 
-  async #sendLot(): Promise<void> {
+  async #sendBatch(): Promise<void> {
     const { collect, extraTags, write, protocol, onError, onSent } = this.#options;
     try {
       const lines = statsdLines(await collect(), this.#sent, extraTags, write);
@@ -94,17 +94,17 @@ export class StatsdSink {
     const { host, port } = this.#options;
     const socket = connect({ host, port });
     socket.setTimeout(sendTimeoutMs, () => socket.destroy(new Error(`statsd at ${host}:${port} does not read`)));
-    const broken = new Promise<never>((_, reject) => {
+    const connectionLost = new Promise<never>((_, reject) => {
       socket.on("error", reject);
       socket.on("close", () => reject(new Error(`statsd at ${host}:${port} closed the connection`)));
     });
-    // Errors after everything was sent are of no interest.
-    broken.catch(() => undefined);
-    await Promise.race([new Promise((resolve) => socket.once("connect", resolve)), broken]);
+    // Errors after the last line was sent are ignored.
+    connectionLost.catch(() => undefined);
+    await Promise.race([new Promise((resolve) => socket.once("connect", resolve)), connectionLost]);
     socket.resume();
-    for (const chunk of packed(lines, maxChunkBytes)) {
-      this.#handOver(chunk);
-      await Promise.race([written(socket, chunk), broken]);
+    for (const chunk of packLines(lines, maxChunkBytes)) {
+      this.#recordSent(chunk);
+      await Promise.race([writeLines(socket, chunk), connectionLost]);
     }
     socket.end();
   }
@@ -114,7 +114,7 @@ export class StatsdSink {
     const { address, family } = await lookup(host);
     const socket = createSocket(family === 6 ? "udp6" : "udp4");
     try {
-      for (const datagram of packed(lines, maxDatagramBytes)) {
+      for (const datagram of packLines(lines, maxDatagramBytes)) {
         const { promise, resolve, reject } = Promise.withResolvers<undefined>();
         socket.send(datagram.map(({ text }) => text).join("\n"), port, address, (error) => {
           if (error === null) resolve(undefined);
@@ -122,20 +122,20 @@ export class StatsdSink {
         });
         // A datagram that the system rejects has not left the machine.
         await promise;
-        this.#handOver(datagram);
+        this.#recordSent(datagram);
       }
     } finally {
       socket.close();
     }
   }
 
-  #handOver(lines: readonly StatsdLine[]): void {
+  #recordSent(lines: readonly StatsdLine[]): void {
     for (const { counter } of lines) if (counter !== undefined) this.#sent.set(...counter);
   }
 }
 
 /** Resolves when the system has accepted the bytes. */
-function written(socket: Socket, lines: readonly StatsdLine[]): Promise<void> {
+function writeLines(socket: Socket, lines: readonly StatsdLine[]): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.write(lines.map(({ text }) => `${text}\n`).join(""), (error) => {
       if (error === undefined || error === null) resolve();
@@ -148,7 +148,7 @@ function written(socket: Socket, lines: readonly StatsdLine[]): Promise<void> {
  * Packs lines in order into as few pieces as possible, each of at most `maxBytes` with its line breaks; a longer line
  * is alone.
  */
-function packed(lines: readonly StatsdLine[], maxBytes: number): StatsdLine[][] {
+function packLines(lines: readonly StatsdLine[], maxBytes: number): StatsdLine[][] {
   const pieces: StatsdLine[][] = [];
   let piece: StatsdLine[] = [];
   let bytes = 0;

@@ -38,7 +38,9 @@ export interface StoreConnections {
   readonly closed: number;
 }
 
-/** Commands to a store by their outcome, since the start, with the reference's names: `increment`, code `miss`. */
+/**
+ * Commands to a store by their outcome, since the start, with envoyproxy/ratelimit's names: `increment`, code `miss`.
+ */
 export interface StoreCommands {
   readonly name: string;
   readonly code?: string;

@@ -154,6 +154,6 @@ export const configSettings = {
     kind: integer(1, 10_000_000),
     env: "XDS_CLIENT_MAX_DESCRIPTORS",
     default: "100000",
-    help: "Descriptors of all resources of the xDS server; a configuration with more is rejected, and the last one stays. Each takes about 1 KB. The reference has no bound.",
+    help: "Descriptors of all resources of the xDS server; a configuration with more is rejected, and the last one stays. Each takes about 1 KB. envoyproxy/ratelimit has no bound.",
   },
 } as const satisfies Settings;

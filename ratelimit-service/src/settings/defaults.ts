@@ -1,7 +1,7 @@
 /**
- * The two sets of defaults: ours, and the reference's. The service uses the reference's when it is started as
- * `/bin/ratelimit`, the command in manifests for the reference's image. Only variables with different defaults are
- * listed; an explicit value means the same in both.
+ * The two sets of defaults: ours, and envoyproxy/ratelimit's. The service uses envoyproxy/ratelimit's when it is
+ * started as `/bin/ratelimit`, the command in manifests for envoyproxy/ratelimit's image. Only variables with different
+ * defaults are listed; an explicit value means the same in both.
  */
 
 export type DefaultSet = "ours" | "reference";
@@ -51,9 +51,9 @@ export const settingsExitCode: Readonly<Record<DefaultSet, number>> = { ours: 64
 /** Returns an environment in which every variable that is unset or empty has the default of the set. */
 export function withDefaults(
   env: Readonly<Record<string, string | undefined>>,
-  set: DefaultSet,
+  defaults: DefaultSet,
 ): Readonly<Record<string, string | undefined>> {
-  if (set === "ours") return env;
+  if (defaults === "ours") return env;
   const missing = Object.entries(differingDefaults).filter(([name]) => (env[name] ?? "") === "");
   return { ...env, ...Object.fromEntries(missing.map(([name, { reference }]) => [name, reference])) };
 }

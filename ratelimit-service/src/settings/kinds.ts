@@ -1,4 +1,4 @@
-/** Kinds of settings that only the rate limit service has: the syntax of Go, which the reference uses. */
+/** Kinds of settings that only the rate limit service has: the syntax of Go, which envoyproxy/ratelimit uses. */
 import type { LogFilter } from "@gatewayproxy/runtime/log-filter";
 import { logFilter, optional, type SettingKind, text } from "@gatewayproxy/runtime/setting-kinds";
 
@@ -27,13 +27,13 @@ const msOfUnit: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Levels that only the reference has, with the equivalent level here. */
-const foreignLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
+/** Levels that only envoyproxy/ratelimit has, with the equivalent level here. */
+const referenceLevels: Readonly<Record<string, string>> = { warning: "warn", fatal: "error", panic: "error" };
 
-/** A log filter that also accepts the reference's names of levels. */
+/** A log filter that also accepts envoyproxy/ratelimit's names of levels. */
 export function referenceLogFilter(modules: readonly string[]): SettingKind<LogFilter> {
-  const ours = logFilter(modules);
-  return { ...ours, parse: (value) => ours.parse(foreignLevels[value.toLowerCase()] ?? value) };
+  const ownFilter = logFilter(modules);
+  return { ...ownFilter, parse: (value) => ownFilter.parse(referenceLevels[value.toLowerCase()] ?? value) };
 }
 
 /** A duration in Go's syntax (`24h`, `1h30m`, `150us`, `0`), converted to milliseconds. */
@@ -104,10 +104,10 @@ export function pairs(...separators: readonly string[]): SettingKind<ReadonlyMap
 }
 
 function splitPair(pair: string, separators: readonly string[]): readonly [string, string] | undefined {
-  const places = separators.map((separator) => pair.indexOf(separator)).filter((place) => place > 0);
-  if (places.length === 0) return undefined;
-  const place = Math.min(...places);
-  return [pair.slice(0, place).trim(), pair.slice(place + 1).trim()];
+  const positions = separators.map((separator) => pair.indexOf(separator)).filter((position) => position > 0);
+  if (positions.length === 0) return undefined;
+  const position = Math.min(...positions);
+  return [pair.slice(0, position).trim(), pair.slice(position + 1).trim()];
 }
 
 /** One of a few words, in any case. */
@@ -115,6 +115,6 @@ export function word<const T extends string>(...words: readonly T[]): SettingKin
   return {
     placeholder: words.join("|"),
     accepted: `one of ${words.join(", ")}`,
-    parse: (value) => words.find((one) => one.toLowerCase() === value.toLowerCase()),
+    parse: (value) => words.find((candidate) => candidate.toLowerCase() === value.toLowerCase()),
   };
 }

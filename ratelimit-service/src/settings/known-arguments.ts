@@ -1,6 +1,6 @@
 /**
- * The arguments that the service reads. The reference reads none and ignores whatever it is given, and manifests for it have
- * some: that of Envoy AI Gateway passes a flag of its controller.
+ * The arguments that the service reads. envoyproxy/ratelimit reads none and ignores whatever it is given, and manifests
+ * for it have some: that of Envoy AI Gateway passes a flag of its controller.
  */
 import type { Settings } from "@gatewayproxy/runtime/settings";
 
@@ -8,11 +8,11 @@ import type { Settings } from "@gatewayproxy/runtime/settings";
 export interface KnownArguments {
   /** Options of the service with their values, in their order. */
   readonly known: readonly string[];
-  /** Names of options, and other arguments. */
+  /** Names of unknown options, and arguments that are not options. */
   readonly ignored: readonly string[];
 }
 
-/** Parts `argv` into what `settings` and `--help` name, with its values, and what nothing reads. */
+/** Splits `argv` into the options of `settings` (and `--help`) with their values, and all other arguments. */
 export function knownArguments(argv: readonly string[], settings: Settings): KnownArguments {
   const takesValue = new Map<string | undefined, boolean>([["help", false]]);
   for (const { flag, kind } of Object.values(settings)) {

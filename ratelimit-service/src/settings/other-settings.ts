@@ -1,6 +1,6 @@
 /**
- * Environment variables of the reference with another meaning here: they have no effect, which the log reports at the
- * start, or they ask for something that this service cannot do, which is an error. None is ignored silently.
+ * Environment variables of envoyproxy/ratelimit that this service does not implement. Most have no effect, which the
+ * log reports at the start. A value that requests different behavior is an error.
  */
 
 /** Variables without effect, with the reason. */
@@ -8,12 +8,12 @@ export const settingsWithoutEffect: Readonly<Record<string, string>> = {
   REDIS_POOL_SIZE: "one connection carries all commands",
   REDIS_POOL_ON_EMPTY_BEHAVIOR: "there is no pool of connections",
   REDIS_PIPELINE_WINDOW: "commands that come together are always written together",
-  REDIS_PIPELINE_LIMIT: "the reference does not use it either",
+  REDIS_PIPELINE_LIMIT: "envoyproxy/ratelimit does not use it either",
   REDIS_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are called at the same time",
   REDIS_PERSECOND_POOL_SIZE: "one connection carries all commands",
   REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: "there is no pool of connections",
   REDIS_PERSECOND_PIPELINE_WINDOW: "commands that come together are always written together",
-  REDIS_PERSECOND_PIPELINE_LIMIT: "the reference does not use it either",
+  REDIS_PERSECOND_PIPELINE_LIMIT: "envoyproxy/ratelimit does not use it either",
   REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are called at the same time",
   MEMCACHE_MAX_IDLE_CONNS: "one connection to each memcached carries all commands",
   TRACING_ENABLED: "no spans are sent",
@@ -25,14 +25,14 @@ export const settingsWithoutEffect: Readonly<Record<string, string>> = {
 };
 
 /** Variables with values that are rejected. */
-export const rejectedSettings: Readonly<Record<string, { readonly values: RegExp; readonly instead: string }>> = {
+export const rejectedSettings: Readonly<Record<string, { readonly values: RegExp; readonly message: string }>> = {
   REDIS_POOL_ON_EMPTY_BEHAVIOR: {
     values: /^(?:create|error)$/i,
-    instead: "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference",
+    message: "there is no pool of connections that could be empty; only WAIT is accepted, as in envoyproxy/ratelimit",
   },
   REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: {
     values: /^(?:create|error)$/i,
-    instead: "there is no pool of connections that could be empty; only WAIT is accepted, as in the reference",
+    message: "there is no pool of connections that could be empty; only WAIT is accepted, as in envoyproxy/ratelimit",
   },
 };
 

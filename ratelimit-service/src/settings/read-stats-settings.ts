@@ -32,11 +32,11 @@ export function readStatsSettings(values: Values, env: Env): Result<StatsSetting
     : [];
   const mogrifiers = names.flatMap((name) => readMogrifier(name.trim(), env, problems));
   if (values.useDogStatsd && !values.disableStats) {
-    for (const [other, isUsed] of [
+    for (const [otherSetting, isUsed] of [
       ["USE_STATSD", values.useStatsd] as const,
       ["USE_PROMETHEUS", values.usePrometheus] as const,
     ]) {
-      const message = `cannot be used together with ${other}=true; set one of them to false`;
+      const message = `cannot be used together with ${otherSetting}=true; set one of them to false`;
       if (isUsed === true) problems.push({ path: "USE_DOG_STATSD", message });
     }
   }
@@ -61,7 +61,7 @@ function sinkOf({ disableStats, useDogStatsd, useStatsd, statsdHost }: Values): 
 
 function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] {
   const prefix = `DOG_STATSD_MOGRIFIER_${key.toUpperCase()}`;
-  const known = problems.length;
+  const problemsBefore = problems.length;
   const read = (part: string): string => {
     const value = env[`${prefix}_${part}`] ?? "";
     const message = `missing; USE_DOG_STATSD_MOGRIFIERS names ${key}`;
@@ -76,7 +76,7 @@ function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] 
   if (tags === undefined || tags.values().some((value) => value === "")) {
     problems.push({ path: `${prefix}_TAGS`, message: `${JSON.stringify(text)} is not NAME:VALUE,…` });
   }
-  return problems.length === known && tags !== undefined ? [{ pattern, name, tags: [...tags] }] : [];
+  return problems.length === problemsBefore && tags !== undefined ? [{ pattern, name, tags: [...tags] }] : [];
 }
 
 function readMapping(file: string, problems: Problem[]): PrometheusMapping | undefined {

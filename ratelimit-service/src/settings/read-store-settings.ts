@@ -20,7 +20,7 @@ import type { limitSettings } from "./limit-settings.ts";
 import type { memcacheSettings } from "./memcache-settings.ts";
 import type { redisSettings } from "./redis-settings.ts";
 
-/** The store, and what happens while it is unavailable. */
+/** The store, and the failure mode while it is unavailable. */
 export type StoreSettings =
   | { readonly kind: "memory"; readonly maxCounters: number }
   | {
@@ -42,8 +42,8 @@ export type StoreSettings =
     };
 
 /**
- * What a call gets while the store is unavailable (FAILURE_MODE): an error, a response without limits, or a decision of
- * the counters in memory.
+ * The result of a call while the store is unavailable (FAILURE_MODE): an error, a response without limits, or a
+ * decision by the counters in memory.
  */
 export type FailureMode = "error" | "open" | "local";
 
@@ -62,7 +62,7 @@ interface RedisValues {
   readonly timeoutMs: number;
 }
 
-/** Selects Redis where it is named, memcached where it is asked for, else memory. */
+/** Reads the settings of the store that BACKEND_TYPE names; the default is Redis if REDIS_URL is set, else memory. */
 export function readStoreSettings(values: Values): Result<StoreSettings> {
   const backend = values.backendType ?? (values.redisUrl === undefined ? "memory" : "redis");
   const maxCounters = values.memoryStoreMaxCounters;
@@ -132,10 +132,10 @@ function readRedis(values: Values, redis: RedisValues, problems: Problem[]): Red
   }
   const urls = parts.flatMap((part) => parseRedisUrl(part) ?? []);
   // Credentials in a URL are for the server that it names: for a sentinel, the sentinel.
-  const authInUrl = urls.find((each) => each.auth !== undefined)?.auth;
+  const authInUrl = urls.find((parsed) => parsed.auth !== undefined)?.auth;
   const auth = parseRedisAuth(redis.auth ?? "") ?? (type === "SENTINEL" ? undefined : authInUrl);
   const sentinelAuth = parseRedisAuth(redis.sentinelAuth ?? "") ?? (type === "SENTINEL" ? authInUrl : undefined);
-  const [database] = urls.map((each) => readDatabase(each.database, redis, problems));
+  const [database] = urls.map((parsed) => readDatabase(parsed.database, redis, problems));
   const tls = redis.tls || parts.some((part) => part.startsWith("rediss://")) ? tlsOf(values) : undefined;
   return {
     topology: ({ SINGLE: "single", SENTINEL: "sentinel", CLUSTER: "cluster" } as const)[type],
@@ -168,10 +168,10 @@ function readAddress(text: string, { prefix, type, socketType }: RedisValues, pr
 }
 
 /** Returns the number of the database that a URL names, if any. Only a single server has more than one. */
-function readDatabase(written: string, { prefix, type }: RedisValues, problems: Problem[]): number | undefined {
-  if (written === "") return undefined;
-  const number = Number(written);
-  if (/^\d{1,9}$/.test(written) && (type === "SINGLE" || number === 0)) return number;
+function readDatabase(text: string, { prefix, type }: RedisValues, problems: Problem[]): number | undefined {
+  if (text === "") return undefined;
+  const number = Number(text);
+  if (/^\d{1,9}$/.test(text) && (type === "SINGLE" || number === 0)) return number;
   const accepted = type === "SINGLE" ? "a number, as in redis://host:6379/1" : `0 with ${prefix}_TYPE=${type}`;
   problems.push({ path: `${prefix}_URL`, message: `names a database that is not ${accepted}` });
   return undefined;

@@ -34,7 +34,7 @@ export const serverSettings = {
     kind: host,
     env: "DEBUG_HOST",
     default: "127.0.0.1",
-    help: "Address of the debug server. The reference listens on every address; profiles and counters are sensitive.",
+    help: "Address of the debug server. envoyproxy/ratelimit listens on every address; profiles and counters are sensitive.",
   },
   debugAllowedHosts: {
     kind: optional(text("HOST,…", "host names, separated by commas")),
@@ -47,13 +47,13 @@ export const serverSettings = {
     kind: integer(1, 1_000_000),
     env: "MAX_CONNECTIONS",
     default: String(defaultMaxConnections),
-    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most loses one or gets no other. The reference has no bound.",
+    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most loses one or gets no other. envoyproxy/ratelimit has no bound.",
   },
   maxConnectionMemory: {
     kind: integer(1_048_576, 2 ** 40),
     env: "MAX_CONNECTION_MEMORY",
     default: String(defaultMaxConnectionMemory),
-    help: "Bytes of memory for all gRPC clients together: responses that they do not read, and 1 KiB for each open call. Beyond it the connection that holds most is closed. The reference has no bound.",
+    help: "Bytes of memory for all gRPC clients together: responses that they do not read, and 1 KiB for each open call. Beyond it the connection that holds most is closed. envoyproxy/ratelimit has no bound.",
   },
   grpcMaxConnectionAge: {
     kind: duration,
@@ -90,7 +90,7 @@ export const serverSettings = {
     kind: referenceLogFilter(Object.keys(serviceLogModules)),
     env: "LOG_LEVEL",
     default: "info",
-    help: "Levels of the log. The reference's default is WARN; ours also logs what is served and where.",
+    help: "Levels of the log. envoyproxy/ratelimit's default is WARN; ours also logs what is served and where.",
   },
   logFormat: {
     kind: word("text", "json"),

@@ -52,7 +52,7 @@ export const statsSettings = {
     kind: word("tcp", "udp"),
     env: "STATSD_PROTOCOL",
     default: "tcp",
-    help: "Its protocol; the reference supports only TCP.",
+    help: "Its protocol; envoyproxy/ratelimit supports only TCP.",
   },
   useDogStatsd: {
     kind: flag,

@@ -6,7 +6,7 @@
  * 8  windowEndSeconds  f64     32  length of the text, i32
  *
  * A slot whose window has ended is free; until it is reused, its counter serves calls that arrived in the window and
- * are counted after its end. A slot of zeros ended long ago, so fresh memory needs no initialization.
+ * are counted after its end. A slot of zeros is free, so new memory needs no initialization.
  */
 import { hash } from "node:crypto";
 import {
@@ -21,13 +21,13 @@ import {
 import { type LiveCounter, maxCount } from "../model/counter-store.ts";
 
 /** Offsets in a slot, in elements of its array. */
-const at = {
+const offsets = {
   number: { count: 0, windowEnd: 1 },
   word: { fingerprint: 4, textLength: 8 },
   byte: { text: 36 },
 } as const;
 
-const maxTextBytes = slotBytes - at.byte.text;
+const maxTextBytes = slotBytes - offsets.byte.text;
 
 /**
  * One thread's access to the counters. When a bucket is full, the counter whose window ends first is evicted, and
@@ -84,21 +84,21 @@ export class CounterTable {
   /** Returns the counters of running windows, in no order. Takes no lock, so it never delays calls. */
   *entries(nowSeconds: number): Generator<LiveCounter> {
     for (let slot = 0; slot < this.capacity; slot++) {
-      const windowEndSeconds = this.#numbers[slot * slotNumbers + at.number.windowEnd] ?? 0;
+      const windowEndSeconds = this.#numbers[slot * slotNumbers + offsets.number.windowEnd] ?? 0;
       if (windowEndSeconds <= nowSeconds) continue;
-      const count = this.#numbers[slot * slotNumbers + at.number.count] ?? 0;
-      const text = slot * slotBytes + at.byte.text;
-      const length = this.#words[slot * slotWords + at.word.textLength] ?? 0;
+      const count = this.#numbers[slot * slotNumbers + offsets.number.count] ?? 0;
+      const text = slot * slotBytes + offsets.byte.text;
+      const length = this.#words[slot * slotWords + offsets.word.textLength] ?? 0;
       yield { key: this.#text.toString("utf8", text, text + length), count, windowEndSeconds };
     }
   }
 
   #add(slot: number, hits: number, windowEndSeconds: number): number {
-    const count = slot * slotNumbers + at.number.count;
-    const windowEnd = slot * slotNumbers + at.number.windowEnd;
+    const count = slot * slotNumbers + offsets.number.count;
+    const windowEnd = slot * slotNumbers + offsets.number.windowEnd;
     const after = Math.min(maxCount, Math.max(0, (this.#numbers[count] ?? 0) + hits));
     this.#numbers[count] = after;
-    // After a change of a limit's unit, it may continue a counter that began under a shorter one.
+    // After a change of its unit, a limit may continue a counter that began with a shorter window.
     this.#numbers[windowEnd] = Math.max(this.#numbers[windowEnd] ?? 0, windowEndSeconds);
     return after;
   }
@@ -107,13 +107,13 @@ export class CounterTable {
     const a = wordOf(digest, 0);
     const words = this.#words;
     for (let slot = first; slot < first + ways; slot++) {
-      const print = slot * slotWords + at.word.fingerprint;
+      const fingerprint = slot * slotWords + offsets.word.fingerprint;
       if (
-        words[print] === a &&
-        words[print + 1] === wordOf(digest, 4) &&
-        words[print + 2] === wordOf(digest, 8) &&
-        words[print + 3] === wordOf(digest, 12) &&
-        this.#numbers[slot * slotNumbers + at.number.windowEnd] !== 0
+        words[fingerprint] === a &&
+        words[fingerprint + 1] === wordOf(digest, 4) &&
+        words[fingerprint + 2] === wordOf(digest, 8) &&
+        words[fingerprint + 3] === wordOf(digest, 12) &&
+        this.#numbers[slot * slotNumbers + offsets.number.windowEnd] !== 0
       ) {
         return slot;
       }
@@ -131,27 +131,27 @@ export class CounterTable {
     },
     nowSeconds: number,
   ): void {
-    const slot = this.#victim(first, nowSeconds);
+    const slot = this.#slotToReuse(first, nowSeconds);
     const number = slot * slotNumbers;
     const word = slot * slotWords;
     // The slot is free while it is being written: a thread that dies here leaves no mixture of two counters.
-    this.#numbers[number + at.number.windowEnd] = 0;
-    this.#numbers[number + at.number.count] = counter.count;
-    for (let i = 0; i < 4; i++) this.#words[word + at.word.fingerprint + i] = wordOf(counter.digest, i * 4);
-    this.#words[word + at.word.textLength] = this.#text.write(
+    this.#numbers[number + offsets.number.windowEnd] = 0;
+    this.#numbers[number + offsets.number.count] = counter.count;
+    for (let i = 0; i < 4; i++) this.#words[word + offsets.word.fingerprint + i] = wordOf(counter.digest, i * 4);
+    this.#words[word + offsets.word.textLength] = this.#text.write(
       counter.key,
-      slot * slotBytes + at.byte.text,
+      slot * slotBytes + offsets.byte.text,
       maxTextBytes,
     );
-    this.#numbers[number + at.number.windowEnd] = counter.windowEndSeconds;
+    this.#numbers[number + offsets.number.windowEnd] = counter.windowEndSeconds;
   }
 
   /** Returns a free slot, else the one whose window ends first. */
-  #victim(first: number, nowSeconds: number): number {
+  #slotToReuse(first: number, nowSeconds: number): number {
     let soonest = first;
     let soonestEnd = Infinity;
     for (let slot = first; slot < first + ways; slot++) {
-      const end = this.#numbers[slot * slotNumbers + at.number.windowEnd] ?? 0;
+      const end = this.#numbers[slot * slotNumbers + offsets.number.windowEnd] ?? 0;
       if (end <= nowSeconds) return slot;
       if (end < soonestEnd) {
         soonestEnd = end;

@@ -31,7 +31,7 @@ export class PerSecondStore implements CounterStore {
   connections(): readonly StoreConnections[] {
     const perSecond = this.#perSecond.connections?.() ?? [];
     const others = this.#store.connections?.() ?? [];
-    return [...others, ...perSecond.map((each) => ({ ...each, pool: "redis_per_second_pool" as const }))];
+    return [...others, ...perSecond.map((counts) => ({ ...counts, pool: "redis_per_second_pool" as const }))];
   }
 
   async close(): Promise<void> {

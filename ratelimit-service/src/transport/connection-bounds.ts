@@ -1,4 +1,4 @@
-/** Defaults for what the clients of a server may use together. */
+/** Default bounds on the resources of all clients of a server together. */
 
 /** Connections to a port. Envoy has one per worker thread, so this is enough for some hundred Envoys. */
 export const defaultMaxConnections = 4_096;

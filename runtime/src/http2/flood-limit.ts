@@ -18,7 +18,7 @@ export class FloodLimit {
   /**
    * Allows bursts of `capacity`, and `perSecond` in the long run.
    *
-   * @param what is counted, for the message: "frames that move no request".
+   * @param what is counted, for the message: "frames that do not advance a request".
    */
   constructor(what: string, clock: Clock, capacity: number, perSecond: number) {
     this.#what = what;

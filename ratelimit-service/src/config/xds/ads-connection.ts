@@ -33,7 +33,7 @@ export interface XdsTls {
   readonly keyFile?: string;
   /** Certificate authorities in place of the system's. */
   readonly authoritiesFile?: string;
-  /** The name that the server's certificate must carry, in place of its host. */
+  /** Host name to verify in the server's certificate, instead of the host of `address`. */
   readonly serverName?: string;
 }
 
@@ -46,7 +46,7 @@ export interface AdsEvents {
   readonly onEnd: (reason: string, wasReached: boolean) => void;
 }
 
-/** One stream. `send` has no effect before the stream opens and after its end; `close` ends it for good. */
+/** One stream. `send` has no effect before the stream opens and after its end. `close` ends it without `onEnd`. */
 export interface AdsConnection {
   readonly send: (request: DiscoveryRequest) => void;
   readonly close: () => void;
@@ -56,24 +56,24 @@ type AdsStream = ClientDuplexStream<DiscoveryRequest, DiscoveryResponse>;
 
 /** Starts to connect. Certificates that cannot be read end the connection with that reason. */
 export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConnection {
-  let isOver = false;
+  let hasEnded = false;
   let stream: AdsStream | undefined;
   let closeClient = (): void => undefined;
 
   function end(reason: string, wasReached: boolean): void {
-    if (isOver) return;
+    if (hasEnded) return;
     close();
     events.onEnd(reason, wasReached);
   }
 
   function close(): void {
-    isOver = true;
+    hasEnded = true;
     stream?.cancel();
     closeClient();
   }
 
   function connect(): void {
-    if (isOver) return;
+    if (hasEnded) return;
     try {
       const { client, service } = newClient(server);
       closeClient = () => client.close();
@@ -85,7 +85,7 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
       return;
     }
     stream.on("data", (response: DiscoveryResponse) => {
-      if (!isOver) events.onResponse(response);
+      if (!hasEnded) events.onResponse(response);
     });
     stream.on("error", ({ code, details, message }: ServiceError) => {
       const reason = details === "" ? message : details;
@@ -98,7 +98,7 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
   process.nextTick(connect);
   return {
     send: (request) => {
-      if (!isOver) stream?.write(request);
+      if (!hasEnded) stream?.write(request);
     },
     close,
   };

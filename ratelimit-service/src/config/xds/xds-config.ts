@@ -2,7 +2,7 @@
 import type { ConfigProblem } from "../config-problem.ts";
 import type { ConfigPart, XdsResources } from "../config-source.ts";
 import { assembleDomains, buildDomainInPieces } from "../descriptor-tree.ts";
-import { ClaimBook, claimsOf } from "../domain-claims.ts";
+import { ClaimRegistry, claimsOf } from "../domain-claims.ts";
 import type { DescriptorLevel, RateLimitConfig } from "../rule.ts";
 import { DescriptorCount, readXdsResource } from "./xds-resource.ts";
 
@@ -14,24 +14,24 @@ export interface XdsConfig {
   readonly problems: readonly ConfigProblem[];
 }
 
-/** Number of problems after which the other resources are not read. */
-const enoughProblems = 100;
+/** Maximum number of problems. After it, the other resources are not read. */
+const maxProblems = 100;
 
 /** Reads and validates all resources. Never throws. */
-export function* readXdsConfig(from: XdsResources): Generator<undefined, XdsConfig> {
+export function* readXdsConfig(received: XdsResources): Generator<undefined, XdsConfig> {
   const problems: ConfigProblem[] = [];
   const parts: ConfigPart[] = [];
   const files = new Map<string, { readonly domain: string; readonly level: DescriptorLevel }>();
-  const book = new ClaimBook();
-  const count = new DescriptorCount(from.maxDescriptors);
-  for (const [i, resource] of from.resources.entries()) {
-    if (problems.length >= enoughProblems) break;
+  const registry = new ClaimRegistry();
+  const count = new DescriptorCount(received.maxDescriptors);
+  for (const [i, resource] of received.resources.entries()) {
+    if (problems.length >= maxProblems) break;
     try {
       const spec = yield* readXdsResource(resource, count);
       const built = yield* buildDomainInPieces(spec);
       // The server chooses the names, and two resources may have the same.
       const owner = `${spec.key}\n${i}`;
-      const conflicts = book.take(owner, claimsOf(spec, from.mergesDomains));
+      const conflicts = registry.claimAll(owner, claimsOf(spec, received.mergesDomains));
       problems.push(...built.problems, ...conflicts.map((conflict) => ({ ...conflict, resource: spec.key })));
       if (built.level === undefined) continue;
       files.set(owner, { domain: spec.domain, level: built.level });

@@ -100,7 +100,7 @@ export class XdsSource implements ConfigSource {
         this.#options.onEvent?.("stream opened", this.#version);
         connection.send({ ...this.#request(""), node: nodeMessage(this.#options.node) });
       },
-      onResponse: (response) => this.#await(connection, response),
+      onResponse: (response) => this.#enqueue(connection, response),
       onEnd: (reason, wasReached) => this.#retry(reason, wasReached),
     });
     this.#connection = connection;
@@ -120,14 +120,14 @@ export class XdsSource implements ConfigSource {
    */
   #pauseMs(wasReached: boolean): number {
     const { backoff, random } = this.#options;
-    const even = 1 + backoff.randomFactor * (2 * random() - 1);
-    if (!wasReached) return backoff.connectIntervalMs * even;
+    const jitter = 1 + backoff.randomFactor * (2 * random() - 1);
+    if (!wasReached) return backoff.connectIntervalMs * jitter;
     const pauseMs = Math.min(backoff.initialMs * 2 ** Math.min(this.#failures, 30), backoff.maxMs);
     this.#failures++;
-    return pauseMs * even;
+    return pauseMs * jitter;
   }
 
-  #await(connection: AdsConnection, response: DiscoveryResponse): void {
+  #enqueue(connection: AdsConnection, response: DiscoveryResponse): void {
     this.#next = { connection, response };
     if (!this.#isReading) void this.#readAll();
   }
@@ -138,20 +138,20 @@ export class XdsSource implements ConfigSource {
     for (let next = this.#next; next !== undefined; next = this.#next) {
       this.#next = undefined;
       const { connection, response } = next;
-      connection.send(await this.#take(response));
+      connection.send(await this.#process(response));
     }
     this.#isReading = false;
   }
 
   /** Serves or rejects a response, and resolves with the request that reports the result. */
-  async #take(response: DiscoveryResponse): Promise<DiscoveryRequest> {
+  async #process(response: DiscoveryResponse): Promise<DiscoveryRequest> {
     const { mergesDomains, maxDescriptors = defaultMaxDescriptors, clock } = this.#options;
     const { resources, resourceCount } = response;
     this.#options.onEvent?.("response received", response.versionInfo);
     const xds = { resources, mergesDomains, maxDescriptors };
-    const isTooMany = resourceCount > maxResources;
-    const read = isTooMany ? tooManyResources(resourceCount) : await runInSlices(readXdsConfig(xds), clock);
-    const { config, parts, problems } = read;
+    const hasTooMany = resourceCount > maxResources;
+    const parsed = hasTooMany ? tooManyResources(resourceCount) : await runInSlices(readXdsConfig(xds), clock);
+    const { config, parts, problems } = parsed;
     this.#options.onEvent?.(config === undefined ? "response rejected" : "response acknowledged", response.versionInfo);
     if (config === undefined) {
       this.#onUpdate?.({ ...this.#last, problems });

@@ -1,5 +1,6 @@
 /**
- * Connection options of memcached, from the reference's settings (MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_TLS …).
+ * Connection options of memcached, from envoyproxy/ratelimit's settings (MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_TLS
+ * …).
  */
 
 /** The servers of the store, and how to connect to them. */
@@ -34,7 +35,7 @@ export interface MemcacheTls {
   readonly skipsHostnameVerification: boolean;
 }
 
-/** The timeout of the reference's client, for a connection and for a response. */
+/** The timeout of envoyproxy/ratelimit's client, for a connection and for a response. */
 export const memcacheTimeoutMs = 500;
 
 /** Parses `host:port` or `[v6]:port`; returns `undefined` for anything else. */

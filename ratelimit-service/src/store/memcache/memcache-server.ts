@@ -1,6 +1,6 @@
 /**
  * One memcached server. Its connection is opened with the first command, carries all commands, and is opened again
- * after it broke.
+ * after it fails.
  */
 import type { ConnectionOptions } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -72,10 +72,10 @@ export class MemcacheServer {
   }
 
   /**
-   * Returns the seconds until a key expires; Infinity when it does not exist or never expires, or when the server is
-   * too old to tell.
+   * Returns the seconds until a key expires; Infinity when it does not exist or never expires, or when the server does
+   * not support the command.
    */
-  async secondsLeft(key: string): Promise<number> {
+  async secondsToExpiry(key: string): Promise<number> {
     // `HD t59`; servers before 1.6 do not know the command.
     const response = await this.#send(`mg ${key} t`).catch(() => "");
     const [, seconds] = / t(\d+)$/.exec(String(response)) ?? [];
@@ -93,21 +93,21 @@ export class MemcacheServer {
   }
 
   close(): void {
-    this.#drop();
+    this.#disconnect();
   }
 
   /** Rejects when the server cannot be reached, returns an error or does not respond in time. */
   async #send(command: string, isMultiline = false): Promise<unknown> {
     try {
-      return await this.#inTime(this.#sendOn(command, isMultiline));
+      return await this.#withTimeout(this.#sendUntimed(command, isMultiline));
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
       throw new Error(`${this.#name}: ${text}`, { cause: error });
     }
   }
 
-  async #sendOn(command: string, isMultiline: boolean): Promise<unknown> {
-    const node = await this.#connected();
+  async #sendUntimed(command: string, isMultiline: boolean): Promise<unknown> {
+    const node = await this.#ensureConnected();
     const response: unknown = await node.command(command, { isMultiline });
     this.#bytesSinceResponse = 0;
     return response;
@@ -120,7 +120,7 @@ export class MemcacheServer {
       this.#bytesSinceResponse += chunk.length;
       if (this.#node !== node || this.#bytesSinceResponse <= maxBytesWithoutResponse) return;
       this.#fail(new Error(`the server sent more than ${maxBytesWithoutResponse} bytes without a response`));
-      this.#drop();
+      this.#disconnect();
     });
   }
 
@@ -129,7 +129,7 @@ export class MemcacheServer {
     this.#failedMs = this.#options.clock.monotonicMs();
   }
 
-  #connected(): Promise<MemcacheNode> {
+  #ensureConnected(): Promise<MemcacheNode> {
     const { clock } = this.#options;
     const isPausing = clock.monotonicMs() - this.#failedMs < reconnectPauseMs;
     if (this.#connection === undefined && this.#failure !== undefined && isPausing) {
@@ -149,7 +149,7 @@ export class MemcacheServer {
     node.on("error", () => undefined);
     const closed = new Promise<never>((_, reject) => {
       node.on("close", () => {
-        if (this.#node === node) this.#forget();
+        if (this.#node === node) this.#clearConnection();
         reject(new Error("the connection was closed"));
       });
     });
@@ -162,32 +162,32 @@ export class MemcacheServer {
       return node;
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
-      if (this.#node === node) this.#forget();
+      if (this.#node === node) this.#clearConnection();
       throw error;
     }
   }
 
-  #forget(): void {
+  #clearConnection(): void {
     this.#node = undefined;
     this.#connection = undefined;
   }
 
-  /** Ends the connection; the commands that wait on it fail. */
-  #drop(): void {
+  /** Closes the connection. The commands that wait for a response fail. */
+  #disconnect(): void {
     const node = this.#node;
-    this.#forget();
+    this.#clearConnection();
     void node?.disconnect();
   }
 
-  #inTime<T>(work: Promise<T>): Promise<T> {
+  #withTimeout<T>(work: Promise<T>): Promise<T> {
     const { clock, timeoutMs } = this.#options;
-    const late = Promise.withResolvers<never>();
+    const timeout = Promise.withResolvers<never>();
     const timer = clock.setTimer(timeoutMs, () => {
-      late.reject(new Error(`memcached did not respond within ${timeoutMs} ms`));
+      timeout.reject(new Error(`memcached did not respond within ${timeoutMs} ms`));
       // A late response would be taken for that of another command.
-      this.#drop();
+      this.#disconnect();
     });
-    return Promise.race([work, late.promise]).finally(() => timer.cancel());
+    return Promise.race([work, timeout.promise]).finally(() => timer.cancel());
   }
 }
 

@@ -30,7 +30,7 @@ describeWith(["memcached"], "counters in memcached", (program) => {
     const opening = openMemcacheStore(
       {
         memcache: { servers, timeoutMs: 2_000 },
-        ...{ jitterMaxSeconds: 0, clock: systemClock, random: Math.random, passesWhileAway: false },
+        ...{ jitterMaxSeconds: 0, clock: systemClock, random: Math.random, failsOpen: false },
         onError: () => undefined,
         ...more,
       },
@@ -161,7 +161,7 @@ describeWith(["memcached"], "counters in memcached", (program) => {
 
     test("calls pass as with the reference, each as the first of its counter", async () => {
       const server = await startServer();
-      const store = await openStore([server.address], { passesWhileAway: true });
+      const store = await openStore([server.address], { failsOpen: true });
       await server.kill();
 
       expect(await store.apply([step("k", 3), step("l", 0)])).toEqual([3, 0]);

@@ -1,10 +1,10 @@
 /**
- * Counters in memcached, with the reference's keys and on the server that its client chooses, so that both share
- * counters. The reference reads a counter, responds and counts afterwards; here a call is counted first and compared
- * with the result, so concurrent calls do not pass a limit together.
+ * Counters in memcached, with envoyproxy/ratelimit's keys and on the server that its client chooses, so that both share
+ * counters. envoyproxy/ratelimit reads a counter, responds and counts afterwards; here a call is counted first and
+ * compared with the result, so concurrent calls cannot exceed a limit together.
  *
- * Steps for one counter wait while a command for it is in progress and are then sent as one command. So each step's
- * value follows from the response, and a busy counter has one command at a time.
+ * Steps for one counter wait while a command for it is in progress, and are then sent as one command. A busy counter
+ * therefore has one command at a time, and the value of each step is computed from the response.
  */
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -27,8 +27,8 @@ export interface MemcacheStoreOptions {
   readonly random: () => number;
   /** Counters outlive their window by up to this many seconds, at random, so that they do not all expire at once. */
   readonly jitterMaxSeconds: number;
-  /** Whether a counter that cannot be read counts as absent, as in the reference; otherwise the call fails. */
-  readonly passesWhileAway: boolean;
+  /** Whether a counter that cannot be read counts as absent, as in envoyproxy/ratelimit; otherwise the call fails. */
+  readonly failsOpen: boolean;
   /** Called for every error. */
   readonly onError: (error: Error) => void;
   /** Called for every successful response. */
@@ -43,9 +43,9 @@ const maxRelativeSeconds = 30 * 86_400;
 const maxKeyBytes = 250;
 
 /** A process that counts more keys than this in a window reads the expiry of some of them again. */
-const rememberedKeys = 100_000;
+const maxRecentKeys = 100_000;
 /** Clients choose the length of keys; the expiry of a longer one is read with every count. */
-const maxRememberedLength = 512;
+const maxRecentKeyLength = 512;
 
 /** A step that waits for its value. */
 interface PendingStep {
@@ -74,7 +74,7 @@ export class MemcacheStore implements CounterStore {
   /** By key, the steps that wait for the command in progress. */
   readonly #waiting = new Map<string, PendingStep[]>();
   /** Counters whose expiry this process has ensured, with the longest window in seconds. */
-  readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
+  readonly #expiring = new RecentKeys(maxRecentKeys, maxRecentKeyLength);
   readonly #failed = new Set<MemcacheServer>();
   #timer: Timer | undefined;
   #isClosed = false;
@@ -99,9 +99,9 @@ export class MemcacheStore implements CounterStore {
     this.counts.keysRequested += steps.length;
     const values = Promise.all(steps.map((step) => this.#enqueue(step)));
     return values.then(
-      (counted) => {
+      (results) => {
         this.counts.multigetSuccess++;
-        return counted;
+        return results;
       },
       (error: unknown) => {
         this.counts.multigetError++;
@@ -146,45 +146,45 @@ export class MemcacheStore implements CounterStore {
       }
       this.#waiting.set(step.key, [{ step, resolve, reject }]);
       // Steps of the same turn of the event loop are sent together.
-      process.nextTick(() => void this.#drain(step.key));
+      process.nextTick(() => void this.#sendAll(step.key));
     });
   }
 
   /** Never rejects. */
-  async #drain(key: string): Promise<void> {
+  async #sendAll(key: string): Promise<void> {
     const waiting = this.#waiting.get(key) ?? [];
     while (waiting.length > 0) {
-      const lot = waiting.splice(0, lengthOfLot(waiting));
+      const batch = waiting.splice(0, batchLength(waiting));
       // In order: a response settles every step before the next command is sent.
-      await this.#take(key, lot);
+      await this.#sendBatch(key, batch);
     }
     this.#waiting.delete(key);
   }
 
-  async #take(key: string, lot: readonly PendingStep[]): Promise<void> {
-    const { onError, onReply, passesWhileAway } = this.#options;
-    const sum = lot.reduce((total, { step }) => total + step.hits, 0);
+  async #sendBatch(key: string, batch: readonly PendingStep[]): Promise<void> {
+    const { onError, onReply, failsOpen } = this.#options;
+    const sum = batch.reduce((total, { step }) => total + step.hits, 0);
     const server = this.#serverOf(key);
     let before: number;
     try {
       if (server === undefined) throw new Error("there is no server");
-      before = await this.#count(server, key, sum, longestWindow(lot));
+      before = await this.#count(server, key, sum, stepWithLongestWindow(batch));
       this.#failed.delete(server);
       onReply?.();
     } catch (cause) {
       const storeError = new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, {
         cause,
       });
-      if (server !== undefined) this.#watch(server);
+      if (server !== undefined) this.#probeUntilHealthy(server);
       if (!this.#isClosed) onError(storeError);
-      if (!passesWhileAway) {
-        for (const { reject } of lot) reject(storeError);
+      if (!failsOpen) {
+        for (const { reject } of batch) reject(storeError);
         return;
       }
       before = 0;
     }
     let value = before;
-    for (const { step, resolve } of lot) {
+    for (const { step, resolve } of batch) {
       value = Math.min(maxCount, Math.max(0, value + step.hits));
       resolve(value);
     }
@@ -216,17 +216,17 @@ export class MemcacheStore implements CounterStore {
       value = (await this.#increment(server, name, by)) ?? by;
     }
     counts.keysFound++;
-    if ((this.#expiring.get(key) ?? 0) < step.windowSeconds) this.#prolong(server, key, step);
+    if ((this.#expiring.get(key) ?? 0) < step.windowSeconds) this.#extendExpiry(server, key, step);
     if (value > maxCount) await server.set(name, String(maxCount), this.#expiryOf(step));
     return value - by;
   }
 
   /** Extends the expiry of a counter to the end of its window, where a limit of a shorter unit set an earlier one. */
-  #prolong(server: MemcacheServer, key: string, step: CounterStep): void {
+  #extendExpiry(server: MemcacheServer, key: string, step: CounterStep): void {
     const name = nameOf(key);
     this.#expiring.set(key, step.windowSeconds);
     server
-      .secondsLeft(name)
+      .secondsToExpiry(name)
       .then((left) => (left < step.windowSeconds ? server.touch(name, this.#expiryOf(step)) : undefined))
       .catch((error: unknown) => {
         this.#expiring.delete(key);
@@ -266,14 +266,14 @@ export class MemcacheStore implements CounterStore {
     return seconds <= maxRelativeSeconds ? seconds : Math.floor(clock.nowMs() / 1_000) + seconds;
   }
 
-  /** Selects the server as the reference's client does: the check sum modulo the number of servers. */
+  /** Selects the server as envoyproxy/ratelimit's client does: the check sum modulo the number of servers. */
   #serverOf(key: string): MemcacheServer | undefined {
     const { length } = this.#servers;
     return this.#servers[length < 2 ? 0 : crc32(nameOf(key)) % length];
   }
 
   /** Probes a server that failed until it responds, so that it becomes healthy without calls. */
-  #watch(server: MemcacheServer): void {
+  #probeUntilHealthy(server: MemcacheServer): void {
     if (this.#servers.includes(server)) this.#failed.add(server);
     if (this.#timer !== undefined || this.#isClosed) return;
     this.#timer = this.#options.clock.setTimer(probeIntervalMs, () => void this.#probe());
@@ -294,27 +294,27 @@ export class MemcacheStore implements CounterStore {
     );
     this.#timer = undefined;
     const [failed] = this.#failed;
-    if (failed !== undefined) this.#watch(failed);
+    if (failed !== undefined) this.#probeUntilHealthy(failed);
   }
 }
 
 /** Returns the number of steps for one command: all up to a refund, or one refund. */
-function lengthOfLot(waiting: readonly PendingStep[]): number {
+function batchLength(waiting: readonly PendingStep[]): number {
   const at = waiting.findIndex(({ step }) => step.hits < 0);
   return at === -1 ? waiting.length : Math.max(1, at);
 }
 
-function longestWindow(lot: readonly PendingStep[]): CounterStep {
-  return lot
+function stepWithLongestWindow(batch: readonly PendingStep[]): CounterStep {
+  return batch
     .map(({ step }) => step)
     .reduce((longest, step) => (step.windowSeconds > longest.windowSeconds ? step : longest));
 }
 
 /**
- * Returns the name of a key in memcached. A key that is too long or contains white space is replaced by its hash. The
- * reference sends such a key, memcached rejects it, and nothing is counted.
+ * Returns the name of a key in memcached. A key that is too long or contains white space is replaced by its hash.
+ * envoyproxy/ratelimit sends such a key, memcached rejects it, and nothing is counted.
  */
 function nameOf(key: string): string {
-  const isTaken = /^[!-~\u0080-\uffff]+$/.test(key) && key.isWellFormed() && Buffer.byteLength(key) <= maxKeyBytes;
-  return isTaken ? key : `sha256_${createHash("sha256").update(Buffer.from(key, "utf16le")).digest("hex")}`;
+  const isAccepted = /^[!-~\u0080-\uffff]+$/.test(key) && key.isWellFormed() && Buffer.byteLength(key) <= maxKeyBytes;
+  return isAccepted ? key : `sha256_${createHash("sha256").update(Buffer.from(key, "utf16le")).digest("hex")}`;
 }

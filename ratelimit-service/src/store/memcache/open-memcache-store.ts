@@ -40,14 +40,14 @@ export function openMemcacheStore(options: OpenMemcacheOptions, signal: AbortSig
   }
   const store = new MemcacheStore([], options);
   const { resolveSrv = systemResolveSrv, onError } = options;
-  let known = "";
+  let currentServers = "";
   const refresh = async (): Promise<void> => {
-    const addresses = sorted(await resolveSrv(servers.name));
+    const addresses = sortServers(await resolveSrv(servers.name));
     if (addresses.length === 0) throw new Error(`MEMCACHE_SRV: ${servers.name} lists no server`);
     const text = JSON.stringify(addresses);
     // Unchanged servers keep their connections.
-    if (text !== known) store.replaceServers(serversOf(addresses));
-    known = text;
+    if (text !== currentServers) store.replaceServers(serversOf(addresses));
+    currentServers = text;
   };
   const connected = Promise.all([refresh(), loadClient()]).then(() => {
     if (servers.refreshMs > 0) repeat(servers.refreshMs, refresh, { clock, onError, signal });
@@ -80,10 +80,10 @@ function repeat(
 }
 
 /**
- * Sorts the servers as the reference does, because the order decides where a counter is: by the text `host.:port`, with
- * the dot of a full name.
+ * Sorts the servers as envoyproxy/ratelimit does, because the order decides where a counter is: by the text
+ * `host.:port`, with the dot of a full name.
  */
-function sorted(records: readonly { readonly name: string; readonly port: number }[]): readonly MemcacheAddress[] {
+function sortServers(records: readonly { readonly name: string; readonly port: number }[]): readonly MemcacheAddress[] {
   return records
     .map(({ name, port }) => ({ host: name.replace(/\.$/, ""), port }))
     .sort((a, b) => Buffer.compare(Buffer.from(`${a.host}.:${a.port}`), Buffer.from(`${b.host}.:${b.port}`)));

@@ -1,4 +1,4 @@
-/** Counts of connections to a Redis, as the reference counts those of its pool. */
+/** Counts of connections to a Redis, as envoyproxy/ratelimit counts those of its pool. */
 export class ConnectionCounts {
   readonly #open = new Set<string>();
   #opened = 0;

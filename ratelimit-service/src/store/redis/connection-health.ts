@@ -1,7 +1,7 @@
 /**
- * The health of connections. A connection that owes a reply for longer than the timeout is stalled until it replies to
- * anything. Probes ping connections that are silent or stalled; one that stays silent is reconnected. So is one that
- * replies but rejects writes: after a failover its address may be that of another server.
+ * Tracks the health of connections. A connection whose reply takes longer than the timeout is stalled until any reply
+ * arrives. Probes ping idle and stalled connections, and a connection that stays silent is reconnected. A connection
+ * that rejects writes is reconnected too, because after a failover its address may be that of another server.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RedisConnection, RedisLink } from "./redis-link.ts";
@@ -27,7 +27,7 @@ export interface ConnectionHealthOptions {
   readonly onReply?: (() => void) | undefined;
 }
 
-/** The watch over the connections of one store. A connection without a reply for three timeouts is opened again. */
+/** Watches the connections of one store. A connection without a reply for three timeouts is opened again. */
 export class ConnectionHealth {
   readonly #options: ConnectionHealthOptions;
   readonly #link: RedisLink;

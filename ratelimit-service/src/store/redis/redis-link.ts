@@ -1,6 +1,7 @@
 /**
  * The connections to a Redis of any topology: the interface for the store, and the options that all of them share. A
- * link never queues: a command that cannot be written now is rejected, because callers of a rate limiter cannot wait.
+ * link never queues: a command that cannot be written now is rejected, because a call to a rate limiter has to be
+ * decided at once.
  */
 import type { SecureContextOptions } from "node:tls";
 import type { ConnectionCounts } from "./connection-counts.ts";

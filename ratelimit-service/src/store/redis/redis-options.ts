@@ -1,4 +1,6 @@
-/** Connection options of Redis, from the reference's settings (REDIS_TYPE, REDIS_URL, REDIS_AUTH, REDIS_TLS …). */
+/**
+ * Connection options of Redis, from envoyproxy/ratelimit's settings (REDIS_TYPE, REDIS_URL, REDIS_AUTH, REDIS_TLS …).
+ */
 
 /** The servers of the store, and how to connect to them. */
 export interface RedisOptions {

@@ -1,5 +1,5 @@
 /**
- * Counters in Redis or a compatible server, shared by all replicas and with the reference service.
+ * Counters in Redis or a compatible server, shared by all replicas and with envoyproxy/ratelimit.
  *
  * The commands of all calls in one turn of the event loop are sent in one write, and the steps on one counter as one
  * command (`counter-command.ts`). EXPIRE is sent only when this process first uses a key, and again for a longer window

@@ -41,7 +41,7 @@ export function createCore(
   const clock = new FakeClock(caseStartSeconds * 1_000);
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const config = new LiveConfig(stats, clock);
-  config.take(new ConfigSet(false).update(caseConfig()));
+  config.apply(new ConfigSet(false).update(caseConfig()));
   const limiter = new Limiter({
     store: store(clock),
     stats,

@@ -1,5 +1,6 @@
 /**
- * Dumps the limits in use, for `/rlconfig`: as text exactly as the reference writes them, or as JSON with all details.
+ * Dumps the limits in use, for `/rlconfig`: as text exactly as envoyproxy/ratelimit writes them, or as JSON with all
+ * details.
  */
 import { type RateLimitConfig, type Rule, rulesOf } from "../../config/rule.ts";
 

@@ -10,7 +10,7 @@ import { LiveConfig } from "../../config/live-config.ts";
 import { RateLimitStats } from "../../stats.ts";
 import { HttpServer } from "../http/http-server.ts";
 import { debugGuard } from "./debug-guard.ts";
-import { debugRoutes, type ShownCounter } from "./debug-routes.ts";
+import { debugRoutes, type ListedCounter } from "./debug-routes.ts";
 
 const limits = `
 domain: rl
@@ -31,7 +31,7 @@ descriptors:
 
 const set = new ConfigSet(false);
 const config = new LiveConfig(new RateLimitStats({ nearLimitRatio: 0.8 }), new FakeClock(1_700_000_000_000));
-config.take(
+config.apply(
   set.update([
     { key: "config.a.yaml", file: "/config/a.yaml", text: limits },
     {
@@ -41,7 +41,7 @@ config.take(
     },
   ]),
 );
-let counters: ShownCounter[] | undefined;
+let counters: ListedCounter[] | undefined;
 const server = new HttpServer({
   routes: new Map(
     debugRoutes({
@@ -147,7 +147,7 @@ describe("/match", () => {
       "limited to 5 per hour by rl.path.ip_10.*, in shadow mode, so never denied",
       "rl.path.ip_10.*",
     ],
-    ["domain=rl&path=/open&ip=10.1", /leave the tree/, undefined],
+    ["domain=rl&path=/open&ip=10.1", /no rule matches all entries/, undefined],
   ])("of %s says: %s", async (query, outcome, path) => {
     const explained = await match(query);
 

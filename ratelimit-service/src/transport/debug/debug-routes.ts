@@ -27,7 +27,7 @@ import { configDump, renderConfigText } from "./config-dump.ts";
 import { explainMatch } from "./explain-match.ts";
 
 /** A counter in the store's listing. */
-export interface ShownCounter {
+export interface ListedCounter {
   readonly key: string;
   readonly count: number;
   /** Seconds since the epoch. */
@@ -38,7 +38,7 @@ export interface ShownCounter {
 export interface DebugView {
   readonly configStatus: () => ConfigStatus;
   /** Returns the live counters; `undefined` when the store cannot list them. */
-  readonly counters: () => Iterable<ShownCounter> | undefined;
+  readonly counters: () => Iterable<ListedCounter> | undefined;
   /** Renders lines of `name: value`. */
   readonly stats: () => Promise<string>;
   /** Renders the Prometheus text. */
@@ -62,10 +62,14 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
       help: "limits in force; JSON with Accept: application/json",
       route: (request) => configResponse(view, request),
     },
-    { path: "/config_status", help: "how the last load went", route: () => statusResponse(view.configStatus()) },
+    {
+      path: "/config_status",
+      help: "the result of the last load, file by file",
+      route: () => statusResponse(view.configStatus()),
+    },
     {
       path: "/match",
-      help: "which rule a descriptor hits and why: /match?domain=D&key1=value1&key2=value2",
+      help: "the rule that a descriptor matches, and why: /match?domain=D&key1=value1&key2=value2",
       route: (request) => matchResponse(view, request),
     },
     {
@@ -82,7 +86,7 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
     },
     {
       path: "/debug/pprof/heap",
-      help: "what is alive in the heaps of all threads, by where it was allocated; how that changes: ?seconds=10",
+      help: "live objects in the heaps of all threads by allocation site; their changes with ?seconds=10",
       route: (request) => heapProfileResponse(view, request),
     },
   ];
@@ -128,12 +132,15 @@ function matchResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
 function countersResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
   const counters = view.counters();
   if (counters === undefined) {
-    return textResponse(501, "the counters are in Redis, which is not asked for all of its keys; SCAN it there\n");
+    return textResponse(
+      501,
+      "the counters of a remote store are not listed; list them with its own tools, such as SCAN in Redis\n",
+    );
   }
   const limit = readNumber(query, "limit", 1_000, 1, 100_000);
   if (limit === undefined) return textResponse(400, "limit must be a whole number from 1 to 100000\n");
   const prefix = query.get("prefix") ?? "";
-  const shown: ShownCounter[] = [];
+  const shown: ListedCounter[] = [];
   let total = 0;
   for (const counter of counters) {
     // Redacted text must not be discoverable by prefix searches either.
@@ -173,11 +180,11 @@ function profileResponse(kind: "cpu" | "heap", body: Buffer): HttpResponse {
 function readNumber(
   query: URLSearchParams,
   name: string,
-  otherwise: number,
+  defaultValue: number,
   min: number,
   max: number,
 ): number | undefined {
-  const text = query.get(name) ?? String(otherwise);
+  const text = query.get(name) ?? String(defaultValue);
   const number = Number(text);
   return /^\d{1,9}$/.test(text) && number >= min && number <= max ? number : undefined;
 }

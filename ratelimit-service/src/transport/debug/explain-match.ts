@@ -26,35 +26,36 @@ export function explainMatch(
 ): MatchExplanation {
   const level = config?.domains.get(domain);
   if (level === undefined) {
-    const domains = config === undefined ? "no configuration is loaded" : `there are ${listed(config.domains.keys())}`;
+    const domains =
+      config === undefined ? "no configuration is loaded" : `there are ${joinNames(config.domains.keys())}`;
     return { steps: [], outcome: `no limit: domain ${JSON.stringify(domain)} is not configured; ${domains}` };
   }
   if (entries.length === 0) return { steps: [], outcome: "no limit: a descriptor without entries matches nothing" };
-  return walk(level, entries);
+  return matchEntries(level, entries);
 }
 
-function walk(top: DescriptorLevel, entries: readonly DescriptorEntry[]): MatchExplanation {
+function matchEntries(top: DescriptorLevel, entries: readonly DescriptorEntry[]): MatchExplanation {
   const steps: string[] = [];
   let level = top;
   let node: DescriptorNode | undefined;
   for (const entry of entries) {
     node = findNode(level, entry);
-    steps.push(stepOf(entry, level, node));
+    steps.push(describeStep(entry, level, node));
     if (node === undefined) {
-      const outcome = "no limit: the entries leave the tree, and there is no way back to a less exact branch";
+      const outcome = "no limit: no rule matches all entries, and matching does not go back to a less exact node";
       return { steps, outcome };
     }
     level = node.children;
   }
-  return { steps, ...outcomeAt(node) };
+  return { steps, ...describeOutcome(node) };
 }
 
-function stepOf(entry: DescriptorEntry, level: DescriptorLevel, node: DescriptorNode | undefined): string {
+function describeStep(entry: DescriptorEntry, level: DescriptorLevel, node: DescriptorNode | undefined): string {
   const text = `${entry.key}=${shownEntryValue(entry)}`;
   const exact = `${entry.key}_${entry.value}`;
   if (node === undefined) {
-    const present = level.byComposite.size === 0 ? "nothing" : listed(namesOf(level));
-    return `${text}: no match for ${entry.key}_${shownEntryValue(entry)}, any wildcard or ${entry.key}; at this level there is ${present}`;
+    const available = level.byComposite.size === 0 ? "nothing" : joinNames(namesOf(level));
+    return `${text}: no match for ${entry.key}_${shownEntryValue(entry)}, any wildcard or ${entry.key}; at this level there is ${available}`;
   }
   if (node.wildcardParts !== undefined && node.composite !== exact) {
     const shared = node.shareThreshold ? ", whose matching values share one counter" : "";
@@ -65,12 +66,12 @@ function stepOf(entry: DescriptorEntry, level: DescriptorLevel, node: Descriptor
     : `${text}: matches ${nameOf(node)}, which takes every value without a more exact match`;
 }
 
-function outcomeAt(node: DescriptorNode | undefined): Omit<MatchExplanation, "steps"> {
+function describeOutcome(node: DescriptorNode | undefined): Omit<MatchExplanation, "steps"> {
   const rule = node?.rule;
   if (rule === undefined) {
-    const below = node === undefined || node.children.byComposite.size === 0;
-    const deeper = below ? "" : `; limits are deeper, below ${listed(namesOf(node.children))}`;
-    return { outcome: `no limit: the last entry matches a node without rate_limit${deeper}` };
+    const isLeaf = node === undefined || node.children.byComposite.size === 0;
+    const hint = isLeaf ? "" : `; limits are deeper, below ${joinNames(namesOf(node.children))}`;
+    return { outcome: `no limit: the last entry matches a node without rate_limit${hint}` };
   }
   if (rule.limit === undefined) return { outcome: `unlimited by ${rule.path}`, rule: ruleDump(rule) };
   const { requestsPerUnit, unit, unitMultiplier = 1 } = rule.limit;
@@ -87,7 +88,7 @@ function nameOf({ key, value }: DescriptorNode): string {
   return shownComposite(key, value);
 }
 
-function listed(names: Iterable<string>): string {
+function joinNames(names: Iterable<string>): string {
   const all = [...names];
   const shown = all.slice(0, maxNames).join(", ");
   return all.length > maxNames ? `${shown} and ${all.length - maxNames} more` : shown;

@@ -16,7 +16,7 @@ export interface CallContextOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Admits calls, and turns their errors into a status. */
+/** Bounds the number of calls in progress, and turns errors of calls into a status. */
 export class CallContext {
   readonly deadlines: Deadlines;
   readonly bounds: MessageBounds;
@@ -32,8 +32,8 @@ export class CallContext {
     this.#onError = options.onError;
   }
 
-  /** Starts a call's work, if there is room for it; `leave` ends it. */
-  enter(): boolean {
+  /** Counts a call as in progress until `endCall`. Returns false, and counts nothing, beyond the maximum. */
+  beginCall(): boolean {
     if (this.#calls >= this.#maxCalls) {
       return false;
     }
@@ -41,7 +41,7 @@ export class CallContext {
     return true;
   }
 
-  leave(): void {
+  endCall(): void {
     this.#calls--;
   }
 

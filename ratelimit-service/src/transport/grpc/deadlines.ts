@@ -14,7 +14,7 @@ export interface Expirable {
 
 const tickMs = 25;
 
-interface Watched {
+interface PendingDeadline {
   readonly call: Expirable;
   readonly deadlineTick: number;
 }
@@ -22,7 +22,7 @@ interface Watched {
 /** The deadlines of one server, in ticks of 25 ms. */
 export class Deadlines {
   readonly #clock: Clock;
-  #watched: Watched[] = [];
+  #watched: PendingDeadline[] = [];
   #tick = 0;
   #timer: Timer | undefined;
 
@@ -45,7 +45,7 @@ export class Deadlines {
 
   readonly #expireDue = (): void => {
     this.#tick++;
-    const open: Watched[] = [];
+    const open: PendingDeadline[] = [];
     for (const watched of this.#watched) {
       if (watched.call.isDone) {
         continue;

@@ -44,7 +44,7 @@ export interface GrpcServerOptions {
   readonly maxCalls?: number;
   /**
    * Bytes of unread responses and open calls, of all clients together; the default is 64 MiB. Beyond it, the connection
-   * that holds most is closed.
+   * that uses most is closed.
    */
   readonly maxConnectionMemory?: number;
   /**
@@ -69,7 +69,7 @@ export type ListenAddress =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly reusePort?: boolean }
   | { readonly kind: "unix"; readonly path: string };
 
-const checkMs = 1_000;
+const checkIntervalMs = 1_000;
 
 /** A client's connection, and the times at which it must end. */
 interface Client {
@@ -85,7 +85,7 @@ export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #limits: Http2Limits;
   readonly #memory: ConnectionMemory;
-  readonly #shares: FairConnectionLimit;
+  readonly #connectionLimit: FairConnectionLimit;
   readonly #server: Server;
   readonly #deadlines: Deadlines;
   readonly #handler: RequestHandler<CallHead>;
@@ -98,7 +98,7 @@ export class GrpcServer {
     this.#options = options;
     this.#limits = options.limits ?? defaultHttp2Limits;
     this.#memory = new ConnectionMemory(options.maxConnectionMemory ?? defaultMaxConnectionMemory);
-    this.#shares = new FairConnectionLimit(options.maxConnections ?? defaultMaxConnections);
+    this.#connectionLimit = new FairConnectionLimit(options.maxConnections ?? defaultMaxConnections);
     this.#deadlines = new Deadlines(options.clock);
     const context = new CallContext({
       deadlines: this.#deadlines,
@@ -145,7 +145,7 @@ export class GrpcServer {
    * at most. Then it closes what is left.
    */
   async close(graceMs: number): Promise<void> {
-    const { promise: isEmpty, resolve } = Promise.withResolvers<undefined>();
+    const { promise: allClosed, resolve } = Promise.withResolvers<undefined>();
     this.#server.close();
     this.#onEmpty = () => resolve(undefined);
     for (const call of this.#streamingCalls) {
@@ -156,7 +156,7 @@ export class GrpcServer {
     }
     this.#resolveIfEmpty();
     const timer = this.#options.clock.setTimer(graceMs, () => this.#destroyAll());
-    await isEmpty;
+    await allClosed;
     timer.cancel();
     this.#checkTimer?.cancel();
     this.#deadlines.stop();
@@ -166,7 +166,7 @@ export class GrpcServer {
     const { tls } = this.#options;
     if (tls === undefined) {
       return createServer({ noDelay: true }, (socket) => {
-        if (this.#shares.accept(socket)) this.#accept(socket, false);
+        if (this.#connectionLimit.accept(socket)) this.#accept(socket, false);
       });
     }
     const server = createTlsServer(
@@ -182,7 +182,7 @@ export class GrpcServer {
       },
     );
     // The check precedes the handshake, so that a connection that is closed at once takes no cryptography.
-    server.prependListener("connection", (socket: Socket) => this.#shares.accept(socket));
+    server.prependListener("connection", (socket: Socket) => this.#connectionLimit.accept(socket));
     server.on("tlsClientError", this.#options.onClientError);
     tls.onChange((options) => server.setSecureContext(options));
     return server;
@@ -232,7 +232,7 @@ export class GrpcServer {
   }
 
   #scheduleCheck(): void {
-    this.#checkTimer = this.#options.clock.setTimer(checkMs, () => {
+    this.#checkTimer = this.#options.clock.setTimer(checkIntervalMs, () => {
       this.#check();
       this.#scheduleCheck();
     });

@@ -1,6 +1,6 @@
 /**
- * grpc.health.v1.Health: Check, Watch and List for the reference's service names, `ratelimit` and the empty name for
- * the whole server.
+ * grpc.health.v1.Health: Check, Watch and List for envoyproxy/ratelimit's service names, `ratelimit` and the empty name
+ * for the whole server.
  */
 import type { ServingStatus } from "../serving-status.ts";
 import type { GrpcMethod, MessageReceiver, MessageSink, StreamingMethod, UnaryMethod } from "./method.ts";

@@ -22,14 +22,14 @@ describe("MessageReader", () => {
           came += piece.length;
           reader.read(piece, (message) => read.push(Buffer.from(message)));
           const done = read.reduce((sum, message) => sum + message.length + 5, 0);
-          expect(partialBytes.held).toBeGreaterThanOrEqual(came - done);
-          expect(partialBytes.held).toBeLessThanOrEqual(came === done ? 0 : 2 * (came - done) + 768);
+          expect(partialBytes.used).toBeGreaterThanOrEqual(came - done);
+          expect(partialBytes.used).toBeLessThanOrEqual(came === done ? 0 : 2 * (came - done) + 768);
         }
         expect(read.map((message) => message.toString("hex"))).toEqual(
           sent.map((message) => Buffer.from(message).toString("hex")),
         );
         expect(reader.isWithinMessage).toBe(false);
-        expect(partialBytes.held).toBe(0);
+        expect(partialBytes.used).toBe(0);
       }),
     );
   });
@@ -41,10 +41,10 @@ describe("MessageReader", () => {
     const read: number[] = [];
     for (let at = 0; at < framed.length - 1; at++) reader.read(framed.subarray(at, at + 1), () => undefined);
 
-    expect(partialBytes.held).toBeLessThan(2 * 262_144);
+    expect(partialBytes.used).toBeLessThan(2 * 262_144);
     reader.read(framed.subarray(-1), (message) => read.push(message.length));
     expect(read).toEqual([262_144]);
-    expect(partialBytes.held).toBe(0);
+    expect(partialBytes.used).toBe(0);
   });
 
   test("counts what a buffer takes, not what was sent, over all readers", () => {
@@ -61,6 +61,6 @@ describe("MessageReader", () => {
     expect(begin).toThrow(GrpcError);
     expect(begun).toBe(Math.floor(10_000 / 768));
     for (const reader of readers) reader.release();
-    expect(partialBytes.held).toBe(0);
+    expect(partialBytes.used).toBe(0);
   });
 });

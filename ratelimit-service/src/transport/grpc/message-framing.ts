@@ -22,28 +22,28 @@ export function frameMessage(message: Uint8Array): Buffer {
 /** Memory of incomplete messages, over all connections of a server. */
 export class PartialBytes {
   readonly #max: number;
-  #held = 0;
+  #used = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
   /** Bytes in use. */
-  get held(): number {
-    return this.#held;
+  get used(): number {
+    return this.#used;
   }
 
-  /** Reserves bytes, if there is room for them. */
-  take(bytes: number): boolean {
-    if (this.#held + bytes > this.#max) {
+  /** Reserves bytes. Returns false, and reserves none, beyond the maximum. */
+  reserve(bytes: number): boolean {
+    if (this.#used + bytes > this.#max) {
       return false;
     }
-    this.#held += bytes;
+    this.#used += bytes;
     return true;
   }
 
-  give(bytes: number): void {
-    this.#held -= bytes;
+  free(bytes: number): void {
+    this.#used -= bytes;
   }
 }
 
@@ -65,17 +65,17 @@ export interface MessageBounds {
  */
 const initialBytes = 512;
 
-const nothing = Buffer.alloc(0);
+const emptyBuffer = Buffer.alloc(0);
 
 /**
  * Splits a body into messages, wherever the chunks end. The bytes of an incomplete message are copied to one buffer
- * that doubles. So they take at most twice their number and some hundred bytes, however small the chunks are;
- * `partialBytes` counts this. Call `release` after the last chunk.
+ * that doubles. The memory is therefore at most twice the size of the message plus some hundred bytes, however small
+ * the chunks are. `partialBytes` counts it. Call `release` after the last chunk.
  */
 export class MessageReader {
   readonly #bounds: MessageBounds;
   /** Bytes of the incomplete message, with prefix, are `#buffer[0, #length)`. */
-  #buffer: Buffer = nothing;
+  #buffer: Buffer = emptyBuffer;
   #length = 0;
   #needed = prefixBytes;
 
@@ -93,9 +93,9 @@ export class MessageReader {
    * `GrpcError` for a message that is too large or has an invalid prefix.
    */
   read(chunk: Buffer, onMessage: (message: Buffer, isCompressed: boolean) => void): void {
-    let at = 0;
-    while (this.#length > 0 && at < chunk.length) {
-      at += this.#append(chunk, at);
+    let position = 0;
+    while (this.#length > 0 && position < chunk.length) {
+      position += this.#append(chunk, position);
       if (this.#length < this.#needed) {
         return;
       }
@@ -108,27 +108,27 @@ export class MessageReader {
         onMessage(framed.subarray(prefixBytes), framed[0] !== 0);
       }
     }
-    while (chunk.length - at >= prefixBytes) {
-      const needed = prefixBytes + this.#lengthOf(chunk.subarray(at));
-      if (chunk.length - at < needed) {
+    while (chunk.length - position >= prefixBytes) {
+      const needed = prefixBytes + this.#lengthOf(chunk.subarray(position));
+      if (chunk.length - position < needed) {
         this.#needed = needed;
         break;
       }
-      const framed = chunk.subarray(at, at + needed);
-      at += needed;
+      const framed = chunk.subarray(position, position + needed);
+      position += needed;
       onMessage(framed.subarray(prefixBytes), framed[0] !== 0);
     }
-    if (at < chunk.length) {
-      this.#append(chunk, at);
+    if (position < chunk.length) {
+      this.#append(chunk, position);
     }
   }
 
   /** Frees the buffer. */
   release(): void {
     if (this.#buffer.length > 0) {
-      this.#bounds.partialBytes.give(memoryOf(this.#buffer.length));
+      this.#bounds.partialBytes.free(memoryOf(this.#buffer.length));
     }
-    this.#buffer = nothing;
+    this.#buffer = emptyBuffer;
     this.#length = 0;
     this.#needed = prefixBytes;
   }
@@ -143,13 +143,13 @@ export class MessageReader {
   }
 
   #reserve(bytes: number): void {
-    const present = this.#buffer.length;
-    if (bytes <= present) {
+    const capacity = this.#buffer.length;
+    if (bytes <= capacity) {
       return;
     }
-    const size = Math.max(initialBytes, bytes, Math.min(2 * present, this.#needed));
-    const more = present === 0 ? memoryOf(size) : size - present;
-    if (!this.#bounds.partialBytes.take(more)) throw noRoom();
+    const size = Math.max(initialBytes, bytes, Math.min(2 * capacity, this.#needed));
+    const addedBytes = capacity === 0 ? memoryOf(size) : size - capacity;
+    if (!this.#bounds.partialBytes.reserve(addedBytes)) throw tooManyPartialBytes();
     // Not from Node's pool, of which a small buffer keeps 8 KiB alive.
     const grown = Buffer.allocUnsafeSlow(size);
     this.#buffer.copy(grown, 0, 0, this.#length);
@@ -189,8 +189,8 @@ export function decompressMessage(message: Buffer, encoding: MessageEncoding, ma
 }
 
 /** Returns the error RESOURCE_EXHAUSTED, for a message that exceeds the bound for incomplete messages. */
-export function noRoom(): GrpcError {
-  return new GrpcError(StatusCode.ResourceExhausted, "too many incomplete messages are held already");
+export function tooManyPartialBytes(): GrpcError {
+  return new GrpcError(StatusCode.ResourceExhausted, "too many bytes of incomplete messages are buffered");
 }
 
 function tooLarge(length: number, max: number): GrpcError {

@@ -15,13 +15,19 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from "../../model/rate-limit.ts";
-import { type CallBounds, CallTooLargeError, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
+import {
+  type CallBounds,
+  CallTooLargeError,
+  defaultCallBounds,
+  tooManyMessage,
+  tooLongMessage,
+} from "../../limiter/call-bounds.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 
 /**
- * envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but the reference accepts the number of WEEK in responses
- * (7).
+ * envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but envoyproxy/ratelimit accepts the number of WEEK in
+ * responses (7).
  */
 const overrideUnits = ["UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"];
 
@@ -53,7 +59,9 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
       domain = reader.readString(end);
     } else if (tag === bytesTag(2)) {
       const index = descriptors.length;
-      if (index === bounds.maxDescriptors) throw new CallTooLargeError(moreThan("the call", index, "descriptors"));
+      if (index === bounds.maxDescriptors) {
+        throw new CallTooLargeError(tooManyMessage("the call", index, "descriptors"));
+      }
       descriptors.push(readDescriptor(reader, reader.readEnd(end), index, bounds));
     } else if (tag === varintTag(3)) {
       hitsAddend = reader.readUint32(end);
@@ -62,7 +70,7 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
     }
   }
   if (domain.length > bounds.maxTextLength) {
-    throw new CallTooLargeError(tooLong("the domain", domain.length, bounds.maxTextLength));
+    throw new CallTooLargeError(tooLongMessage("the domain", domain.length, bounds.maxTextLength));
   }
   return { domain, descriptors, hitsAddend };
 }
@@ -74,7 +82,7 @@ function readDescriptor(reader: WireReader, end: number, index: number, bounds: 
     const tag = reader.readTag(end);
     if (tag === bytesTag(1)) {
       if (entries.length === bounds.maxEntries) {
-        throw new CallTooLargeError(moreThan(`descriptor ${index}`, bounds.maxEntries, "entries"));
+        throw new CallTooLargeError(tooManyMessage(`descriptor ${index}`, bounds.maxEntries, "entries"));
       }
       entries.push(readEntry(reader, reader.readEnd(end)));
     } else if (tag === bytesTag(2)) {
@@ -87,17 +95,24 @@ function readDescriptor(reader: WireReader, end: number, index: number, bounds: 
       skipUnknown(reader, tag, end, 4);
     }
   }
-  for (let at = 0; at < entries.length; at++) checkTexts(entries[at], at, index, bounds.maxTextLength);
+  for (let entryIndex = 0; entryIndex < entries.length; entryIndex++) {
+    checkTexts(entries[entryIndex], entryIndex, index, bounds.maxTextLength);
+  }
   return descriptor;
 }
 
-function checkTexts(entry: DescriptorEntry | undefined, at: number, descriptor: number, maxLength: number): void {
+function checkTexts(
+  entry: DescriptorEntry | undefined,
+  entryIndex: number,
+  descriptor: number,
+  maxLength: number,
+): void {
   if (entry === undefined) return;
   const { key, value } = entry;
   if (key.length <= maxLength && value.length <= maxLength) return;
   const [name, text] = key.length > maxLength ? ["key", key] : ["value", value];
   throw new CallTooLargeError(
-    tooLong(`the ${name} of entry ${at} of descriptor ${descriptor}`, text.length, maxLength),
+    tooLongMessage(`the ${name} of entry ${entryIndex} of descriptor ${descriptor}`, text.length, maxLength),
   );
 }
 

@@ -6,7 +6,7 @@ import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-co
 import { GrpcError, StatusCode } from "./status.ts";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 
-/** The reference returns UNKNOWN for all its errors, and clients may rely on that. */
+/** envoyproxy/ratelimit returns UNKNOWN for all its errors, and clients may rely on that. */
 const statusCodes: Readonly<Record<RateLimitErrorCode, StatusCode>> = {
   EmptyDomain: StatusCode.Unknown,
   NoDescriptors: StatusCode.Unknown,

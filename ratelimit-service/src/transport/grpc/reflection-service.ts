@@ -19,54 +19,54 @@ export function reflectionMethods(): [path: string, method: GrpcMethod][] {
   let loaded: Promise<Reflection> | undefined;
   const load = (): Promise<Reflection> =>
     (loaded ??= import("./reflection.ts").then((module) => new module.Reflection()));
-  const method: GrpcMethod = { kind: "streaming", open: (sink) => openLater(load(), sink) };
+  const method: GrpcMethod = { kind: "streaming", open: (sink) => openWhenLoaded(load(), sink) };
   return versions.map((version) => [`/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, method]);
 }
 
 /** Buffers the client's messages until the reflection is loaded, and passes them on in order. */
-function openLater(reflection: Promise<Reflection>, sink: MessageSink): MessageReceiver {
+function openWhenLoaded(reflection: Promise<Reflection>, sink: MessageSink): MessageReceiver {
   let waiting = 0;
-  let isOver = false;
+  let hasEnded = false;
   const fail = (error: GrpcError): void => {
-    if (!isOver) sink.fail(error);
-    isOver = true;
+    if (!hasEnded) sink.fail(error);
+    hasEnded = true;
   };
   const receiver = reflection.then((loaded) => loaded.open(sink));
-  const later = (act: (receiver: MessageReceiver) => void): void => {
+  const whenLoaded = (act: (receiver: MessageReceiver) => void): void => {
     receiver.then(
       (opened) => {
-        if (isOver) return;
+        if (hasEnded) return;
         try {
           act(opened);
         } catch (error) {
-          fail(error instanceof GrpcError ? error : failed(error));
+          fail(error instanceof GrpcError ? error : internalError(error));
         }
       },
-      (error: unknown) => fail(failed(error)),
+      (error: unknown) => fail(internalError(error)),
     );
   };
   return {
     message(bytes) {
-      if (isOver) return;
+      if (hasEnded) return;
       if (waiting === maxWaiting) {
         fail(new GrpcError(StatusCode.ResourceExhausted, `more than ${maxWaiting} reflection requests at a time`));
         return;
       }
       waiting++;
       // The caller reuses the bytes after this call.
-      const own = Buffer.from(bytes);
-      later((opened) => {
+      const copy = Buffer.from(bytes);
+      whenLoaded((opened) => {
         waiting--;
-        opened.message(own);
+        opened.message(copy);
       });
     },
-    ended: () => later((opened) => opened.ended()),
+    ended: () => whenLoaded((opened) => opened.ended()),
     cancelled() {
-      isOver = true;
+      hasEnded = true;
     },
   };
 }
 
-function failed(cause: unknown): GrpcError {
+function internalError(cause: unknown): GrpcError {
   return new GrpcError(StatusCode.Internal, `server reflection failed: ${String(cause)}`, { cause });
 }

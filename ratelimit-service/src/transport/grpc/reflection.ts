@@ -50,15 +50,15 @@ export class Reflection {
     }
   }
 
-  #reply(asked: ServerReflectionRequest__Output): ServerReflectionResponse {
-    const response = { validHost: asked.host, originalRequest: asked };
-    switch (asked.messageRequest) {
+  #reply(request: ServerReflectionRequest__Output): ServerReflectionResponse {
+    const response = { validHost: request.host, originalRequest: request };
+    switch (request.messageRequest) {
       case "listServices":
         return { ...response, listServicesResponse: { service: this.#files.services.map((name) => ({ name })) } };
       case "fileByFilename":
-        return { ...response, ...filesOrError(this.#files.ofFile(asked.fileByFilename ?? ""), "file") };
+        return { ...response, ...filesOrError(this.#files.ofFile(request.fileByFilename ?? ""), "file") };
       case "fileContainingSymbol":
-        return { ...response, ...filesOrError(this.#files.ofSymbol(asked.fileContainingSymbol ?? ""), "symbol") };
+        return { ...response, ...filesOrError(this.#files.ofSymbol(request.fileContainingSymbol ?? ""), "symbol") };
       case "allExtensionNumbersOfType":
       case "fileContainingExtension":
         // proto3 has no extensions.
@@ -66,12 +66,12 @@ export class Reflection {
       case undefined:
         break;
     }
-    throw new GrpcError(StatusCode.InvalidArgument, "a reflection request must ask for something");
+    throw new GrpcError(StatusCode.InvalidArgument, "a reflection request without message_request");
   }
 }
 
-function filesOrError(files: readonly Uint8Array[] | undefined, asked: string): ServerReflectionResponse {
+function filesOrError(files: readonly Uint8Array[] | undefined, subject: string): ServerReflectionResponse {
   return files === undefined
-    ? { errorResponse: { errorCode: StatusCode.NotFound, errorMessage: `${asked} not found` } }
+    ? { errorResponse: { errorCode: StatusCode.NotFound, errorMessage: `${subject} not found` } }
     : { fileDescriptorResponse: { fileDescriptorProto: [...files].map((file) => Buffer.from(file)) } };
 }

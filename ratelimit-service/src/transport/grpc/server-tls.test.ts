@@ -94,7 +94,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
 
       expect(await call(port, trusting(first, first.issue("named", "DNS:other", altName)))).toBe(status.OK);
       expect(await call(port, trusting(first, first.issue("other", "DNS:other")))).toBe(status.UNAVAILABLE);
-      expect(String(errors.at(-1))).toContain(`wanted is ${clientSan}`);
+      expect(String(errors.at(-1))).toContain(`required is ${clientSan}`);
     },
   );
 

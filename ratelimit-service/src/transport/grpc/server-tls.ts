@@ -57,7 +57,7 @@ export class ServerTls {
     const names = subjectAltNames(socket.getPeerCertificate().subjectaltname);
     return names.includes(clientSan)
       ? undefined
-      : `client certificate for ${names.join(", ") || "no name"}, wanted is ${clientSan}`;
+      : `client certificate for ${names.join(", ") || "no name"}, required is ${clientSan}`;
   }
 
   /** Stops polling. */

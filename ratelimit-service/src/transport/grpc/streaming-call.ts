@@ -3,7 +3,7 @@ import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
 import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";
-import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom } from "./message-framing.ts";
+import { decompressMessage, frameMessage, memoryOf, MessageReader, tooManyPartialBytes } from "./message-framing.ts";
 import type { MessageReceiver, MessageSink, StreamingMethod } from "./method.ts";
 import type { QueuedTurn } from "./turn-queue.ts";
 import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
@@ -22,9 +22,9 @@ interface PendingMessage {
 }
 
 /**
- * A message is read at once if it is the first of its chunk and not compressed. Every other waits for a turn of the
- * event loop, because one chunk of a socket contains thousands of messages, and a few compressed bytes may expand to
- * many. Calls take turns, so none delays the others. Queued messages are charged like incomplete ones.
+ * A message is read at once if it is the first of its chunk and not compressed. Every other message waits for a turn of
+ * the event loop, because one chunk of a socket may contain thousands of messages, and a few compressed bytes may
+ * expand to many. Calls take turns, so none delays the others. Queued messages are charged like incomplete ones.
  */
 export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   readonly #stream: ServerStream;
@@ -33,11 +33,11 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   readonly #reader: MessageReader;
   readonly #receiver: MessageReceiver;
   readonly #onEnd: (call: StreamingCall) => void;
-  readonly #waiting: PendingMessage[] = [];
+  readonly #queue: PendingMessage[] = [];
   /** Whether the client has sent its last message. */
   #isComplete = false;
   #hasHeaders = false;
-  #isOver = false;
+  #hasEnded = false;
 
   /** `onEnd` is called once, when the call has ended. */
   constructor(
@@ -56,15 +56,15 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   }
 
   data(chunk: Buffer, isLast: boolean): void {
-    if (this.#isOver) {
+    if (this.#hasEnded) {
       return;
     }
     try {
       let isFirst = true;
       this.#reader.read(chunk, (message, isCompressed) => {
-        if (this.#isOver) return;
-        if (isFirst && !isCompressed && this.#waiting.length === 0) this.#receive(message);
-        else this.#await(message, isCompressed);
+        if (this.#hasEnded) return;
+        if (isFirst && !isCompressed && this.#queue.length === 0) this.#receive(message);
+        else this.#enqueue(message, isCompressed);
         isFirst = false;
       });
       this.#isComplete = isLast;
@@ -75,15 +75,15 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   }
 
   takeTurn(): void {
-    const message = this.#waiting.shift();
+    const message = this.#queue.shift();
     if (message === undefined) {
       return;
     }
     try {
       const { bytes, isCompressed } = message;
-      this.#context.bounds.partialBytes.give(memoryOf(bytes.length));
+      this.#context.bounds.partialBytes.free(memoryOf(bytes.length));
       this.#receive(isCompressed ? this.#decompress(bytes) : bytes);
-      if (this.#waiting.length > 0) this.#context.turns.add(this);
+      if (this.#queue.length > 0) this.#context.turns.add(this);
       this.#endIfComplete();
     } catch (error) {
       this.fail(this.#context.statusOf(error));
@@ -91,12 +91,12 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   }
 
   cancel(): void {
-    this.#over();
+    this.#close();
     this.#stream.reset(ErrorCode.Cancel);
   }
 
   send(message: Uint8Array): void {
-    if (this.#isOver) {
+    if (this.#hasEnded) {
       return;
     }
     if (!this.#hasHeaders) {
@@ -107,21 +107,21 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   }
 
   end(): void {
-    if (this.#isOver) {
+    if (this.#hasEnded) {
       return;
     }
     if (!this.#hasHeaders) {
       this.#stream.sendHeaders(responseHeaders);
     }
-    this.#over();
+    this.#close();
     this.#stream.finish(okTrailers);
   }
 
   fail(error: GrpcError): void {
-    if (this.#isOver) {
+    if (this.#hasEnded) {
       return;
     }
-    this.#over();
+    this.#close();
     if (this.#hasHeaders) {
       this.#stream.finish(errorTrailers(error));
     } else {
@@ -134,12 +134,12 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
     this.#boundResponses();
   }
 
-  #await(message: Buffer, isCompressed: boolean): void {
-    if (this.#waiting.length === maxWaitingMessages) throw tooFarAhead();
-    if (!this.#context.bounds.partialBytes.take(memoryOf(message.length))) throw noRoom();
+  #enqueue(message: Buffer, isCompressed: boolean): void {
+    if (this.#queue.length === maxWaitingMessages) throw tooManyUnread();
+    if (!this.#context.bounds.partialBytes.reserve(memoryOf(message.length))) throw tooManyPartialBytes();
     const bytes = Buffer.allocUnsafeSlow(message.length);
     message.copy(bytes);
-    this.#waiting.push({ bytes, isCompressed });
+    this.#queue.push({ bytes, isCompressed });
     this.#context.turns.add(this);
   }
 
@@ -153,27 +153,27 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
 
   /** A short message may cause a long response, and one chunk of a socket contains a thousand. */
   #boundResponses(): void {
-    if (this.#stream.unsentBytes > maxUnsentBytes) throw tooFarAhead();
+    if (this.#stream.unsentBytes > maxUnsentBytes) throw tooManyUnread();
   }
 
   #endIfComplete(): void {
-    if (!this.#isComplete || this.#waiting.length > 0) {
+    if (!this.#isComplete || this.#queue.length > 0) {
       return;
     }
     if (this.#reader.isWithinMessage) {
       throw new GrpcError(StatusCode.Internal, "the call ended within a message");
     }
-    if (!this.#isOver) {
+    if (!this.#hasEnded) {
       this.#receiver.ended();
     }
   }
 
-  #over(): void {
-    if (!this.#isOver) {
-      this.#isOver = true;
+  #close(): void {
+    if (!this.#hasEnded) {
+      this.#hasEnded = true;
       this.#reader.release();
-      for (const { bytes } of this.#waiting.splice(0)) {
-        this.#context.bounds.partialBytes.give(memoryOf(bytes.length));
+      for (const { bytes } of this.#queue.splice(0)) {
+        this.#context.bounds.partialBytes.free(memoryOf(bytes.length));
       }
       this.#receiver.cancelled();
       this.#onEnd(this);
@@ -181,6 +181,6 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   }
 }
 
-function tooFarAhead(): GrpcError {
+function tooManyUnread(): GrpcError {
   return new GrpcError(StatusCode.ResourceExhausted, "too many messages were sent before their responses were read");
 }

@@ -4,7 +4,14 @@ import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
 import type { CallContext } from "./call-context.ts";
 import type { CallHead } from "./call-head.ts";
 import type { Expirable } from "./deadlines.ts";
-import { decompressMessage, frameMessage, memoryOf, MessageReader, noRoom, prefixBytes } from "./message-framing.ts";
+import {
+  decompressMessage,
+  frameMessage,
+  memoryOf,
+  MessageReader,
+  tooManyPartialBytes,
+  prefixBytes,
+} from "./message-framing.ts";
 import type { UnaryMethod } from "./method.ts";
 import type { QueuedTurn } from "./turn-queue.ts";
 import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
@@ -22,7 +29,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   #isCompressed = false;
   /** Bytes of the message that are charged to `partialBytes`. */
   #chargedBytes = 0;
-  /** Whether it waits for its turn to be decompressed. */
+  /** Whether the message waits for a turn to be decompressed. */
   #isQueued = false;
   #isRunning = false;
   isDone = false;
@@ -48,7 +55,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
       return;
     }
     try {
-      this.#gather(chunk, isLast);
+      this.#collect(chunk, isLast);
     } catch (error) {
       this.#fail(error);
     }
@@ -67,7 +74,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   }
 
   /** The slow path, for a message in several chunks, compressed or invalid. */
-  #gather(chunk: Buffer, isLast: boolean): void {
+  #collect(chunk: Buffer, isLast: boolean): void {
     if (this.#reader === undefined) {
       this.#reader = new MessageReader(this.#context.bounds);
       this.#context.deadlines.watch(this, Math.min(this.#head.timeoutMs ?? Infinity, incompleteRequestMs));
@@ -118,7 +125,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   /** Copies a complete message that has to wait for the end of the call or for its turn. */
   #copyOf(message: Buffer): Buffer {
     const bytes = memoryOf(message.length);
-    if (!this.#context.bounds.partialBytes.take(bytes)) throw noRoom();
+    if (!this.#context.bounds.partialBytes.reserve(bytes)) throw tooManyPartialBytes();
     this.#chargedBytes = bytes;
     const copy = Buffer.allocUnsafeSlow(message.length);
     message.copy(copy);
@@ -129,13 +136,13 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   #release(): void {
     this.#reader?.release();
     this.#message = undefined;
-    this.#context.bounds.partialBytes.give(this.#chargedBytes);
+    this.#context.bounds.partialBytes.free(this.#chargedBytes);
     this.#chargedBytes = 0;
   }
 
   #run(message: Buffer): void {
     const context = this.#context;
-    if (!context.enter()) {
+    if (!context.beginCall()) {
       this.#fail(new GrpcError(StatusCode.Unavailable, "too many calls are in progress"));
       return;
     }
@@ -147,32 +154,32 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
           context.deadlines.watch(this, this.#head.timeoutMs);
         }
         response.then(
-          (bytes) => this.#response(bytes),
+          (bytes) => this.#respond(bytes),
           (error: unknown) => this.#reject(error),
         );
       } else {
-        this.#response(response);
+        this.#respond(response);
       }
     } catch (error) {
       this.#reject(error);
     }
   }
 
-  #response(message: Uint8Array): void {
-    this.#leave();
+  #respond(message: Uint8Array): void {
+    this.#endCall();
     this.isDone = true;
     // On a stream that was cancelled or has expired, this only marks the work as done.
     this.#stream.respond(responseHeaders, frameMessage(message), okTrailers);
   }
 
   #reject(error: unknown): void {
-    this.#leave();
+    this.#endCall();
     this.#fail(error);
   }
 
-  #leave(): void {
+  #endCall(): void {
     this.#isRunning = false;
-    this.#context.leave();
+    this.#context.endCall();
   }
 
   #fail(error: unknown): void {

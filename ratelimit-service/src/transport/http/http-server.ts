@@ -123,7 +123,7 @@ export class HttpServer {
 
   async #response(req: IncomingMessage, res: ServerResponse): Promise<HttpResponse> {
     const rejection = this.#options.guard?.(req.headers);
-    if (rejection !== undefined) return last(rejection);
+    if (rejection !== undefined) return closeConnection(rejection);
     const target = req.url ?? "/";
     const url = URL.parse(target, "http://service");
     if (url === null) return textResponse(400, `request target ${redactPath(target)} is not a valid URL\n`);
@@ -134,46 +134,48 @@ export class HttpServer {
     }
     const body = await this.#readBody(req);
     if (!Buffer.isBuffer(body)) return body;
-    const gone = new AbortController();
-    res.on("close", () => gone.abort());
+    const disconnected = new AbortController();
+    res.on("close", () => disconnected.abort());
     return route({
       method: req.method ?? "GET",
       query: url.searchParams,
       headers: req.headers,
       body,
-      signal: gone.signal,
+      signal: disconnected.signal,
     });
   }
 
   /** Returns the whole body, or the response to one that is too large or exceeds the memory bound. */
   async #readBody(req: IncomingMessage): Promise<Buffer | HttpResponse> {
     if (Number(req.headers["content-length"] ?? 0) > this.#maxBodyBytes) return this.#tooLarge();
-    const kept = new ChunkBuffer();
+    const chunks = new ChunkBuffer();
     let charged = 0;
     try {
       // The socket stays open for the response.
       for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-        if (kept.length + chunk.length > this.#maxBodyBytes) return this.#tooLarge();
-        kept.push(chunk);
-        this.#bodyMemoryBytes += kept.memoryBytes - charged;
-        charged = kept.memoryBytes;
+        if (chunks.length + chunk.length > this.#maxBodyBytes) return this.#tooLarge();
+        chunks.push(chunk);
+        this.#bodyMemoryBytes += chunks.memoryBytes - charged;
+        charged = chunks.memoryBytes;
         if (this.#bodyMemoryBytes > this.#maxBodyMemoryBytes) {
-          return last(textResponse(503, "too many bodies are being received\n"));
+          return closeConnection(textResponse(503, "too many bodies are being received\n"));
         }
       }
-      return kept.take() ?? Buffer.alloc(0);
+      return chunks.take() ?? Buffer.alloc(0);
     } finally {
       this.#bodyMemoryBytes -= charged;
     }
   }
 
   #tooLarge(): HttpResponse {
-    return last(textResponse(413, `the body is too large: at most ${this.#maxBodyBytes} bytes are accepted\n`));
+    return closeConnection(
+      textResponse(413, `the body is too large: at most ${this.#maxBodyBytes} bytes are accepted\n`),
+    );
   }
 }
 
-/** Marks the response as the last one of the connection. */
-function last(response: HttpResponse): HttpResponse {
+/** Adds the field that closes the connection after the response. */
+function closeConnection(response: HttpResponse): HttpResponse {
   return { ...response, headers: { ...response.headers, connection: "close" } };
 }
 

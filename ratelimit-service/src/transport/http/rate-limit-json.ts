@@ -1,12 +1,12 @@
 /**
  * The rate limit messages in proto3 JSON (protobuf.dev, "JSON Mapping"), for `/json`. Requests are parsed as strictly
- * as in the reference: field names in camelCase or as in the .proto file, unknown ones rejected. Problems are reported
- * with their locations, up to `maxProblems`. Responses omit fields with default values.
+ * as in envoyproxy/ratelimit: field names in camelCase or as in the .proto file, unknown ones rejected. Problems are
+ * reported with their locations, up to `maxProblems`. Responses omit fields with default values.
  */
 import { isUtf8 } from "node:buffer";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { redactText } from "@gatewayproxy/runtime/redaction";
-import { type CallBounds, defaultCallBounds, moreThan, tooLong } from "../../limiter/call-bounds.ts";
+import { type CallBounds, defaultCallBounds, tooManyMessage, tooLongMessage } from "../../limiter/call-bounds.ts";
 import type {
   CurrentLimit,
   Descriptor,
@@ -37,7 +37,7 @@ export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCa
   }
   const repeated = repeatedField(text);
   if (repeated !== undefined) {
-    return { ok: false, problems: [{ path: shortened(repeated), message: "the field is duplicate" }] };
+    return { ok: false, problems: [{ path: truncate(repeated), message: "the field is duplicate" }] };
   }
   const reader = new JsonMessageReader(bounds);
   try {
@@ -84,7 +84,7 @@ class JsonMessageReader {
     const { maxDescriptors } = this.#bounds;
     return {
       domain: this.#string(fields, "domain", ""),
-      descriptors: this.#list(fields, "descriptors", "", maxDescriptors, (each, path) => this.#descriptor(each, path)),
+      descriptors: this.#list(fields, "descriptors", "", maxDescriptors, (item, path) => this.#descriptor(item, path)),
       hitsAddend: this.#uint(fields, "hitsAddend", "", 32) ?? 0,
     };
   }
@@ -94,7 +94,9 @@ class JsonMessageReader {
     const hitsAddend = this.#uint(fields, "hitsAddend", path, 64);
     const isNegativeHits = this.#boolean(fields, "isNegativeHits", path);
     return {
-      entries: this.#list(fields, "entries", path, this.#bounds.maxEntries, (each, at) => this.#entry(each, at)),
+      entries: this.#list(fields, "entries", path, this.#bounds.maxEntries, (item, itemPath) =>
+        this.#entry(item, itemPath),
+      ),
       ...(fields.has("limit") ? { limit: this.#override(fields.get("limit"), join(path, "limit")) } : {}),
       ...(hitsAddend === undefined ? {} : { hitsAddend }),
       ...(isNegativeHits === true ? { isNegativeHits } : {}),
@@ -123,7 +125,7 @@ class JsonMessageReader {
     if (typeof value === "string" && overrideUnitNames.includes(value)) return value;
     this.#report(
       join(path, "unit"),
-      `${shown(value)} is no unit, accepted are ${overrideUnitNames.slice(1).join(", ")}`,
+      `${formatValue(value)} is no unit, accepted are ${overrideUnitNames.slice(1).join(", ")}`,
     );
     return "UNKNOWN";
   }
@@ -131,16 +133,16 @@ class JsonMessageReader {
   #fields(value: unknown, path: string, names: FieldNames): Fields {
     const fields = new Map<string, unknown>();
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      this.#report(path, `${shown(value)} is not an object`);
+      this.#report(path, `${formatValue(value)} is not an object`);
       return fields;
     }
-    for (const [given, content] of Object.entries(value)) {
-      const name = names.get(given);
+    for (const [rawName, content] of Object.entries(value)) {
+      const name = names.get(rawName);
       if (name === undefined) {
         const accepted = [...new Set(names.values())].join(", ");
-        this.#report(join(path, shortened(given)), `unknown field; accepted fields are ${accepted}`);
+        this.#report(join(path, truncate(rawName)), `unknown field; accepted fields are ${accepted}`);
       } else if (fields.has(name)) {
-        this.#report(join(path, given), "the field is duplicate");
+        this.#report(join(path, rawName), "the field is duplicate");
       } else if (content !== null) {
         fields.set(name, content);
       }
@@ -156,10 +158,14 @@ class JsonMessageReader {
     read: (value: unknown, path: string) => T,
   ): readonly T[] {
     const value = fields.get(name) ?? [];
-    const at = join(path, name);
-    if (!Array.isArray(value)) this.#report(at, `${shown(value)} is not a list`);
-    else if (value.length > max) this.#report(at, moreThan(path === "" ? "the call" : "the descriptor", max, name));
-    else return value.map((each, index) => read(each, `${at}[${index}]`));
+    const listPath = join(path, name);
+    if (!Array.isArray(value)) {
+      this.#report(listPath, `${formatValue(value)} is not a list`);
+    } else if (value.length > max) {
+      this.#report(listPath, tooManyMessage(path === "" ? "the call" : "the descriptor", max, name));
+    } else {
+      return value.map((item, index) => read(item, `${listPath}[${index}]`));
+    }
     return [];
   }
 
@@ -167,11 +173,11 @@ class JsonMessageReader {
     const value = fields.get(name) ?? "";
     const { maxTextLength } = this.#bounds;
     if (typeof value !== "string") {
-      this.#report(join(path, name), `${shown(value)} is not a string`);
+      this.#report(join(path, name), `${formatValue(value)} is not a string`);
     } else if (!value.isWellFormed()) {
       this.#report(join(path, name), "the text holds half of a surrogate pair");
     } else if (value.length > maxTextLength) {
-      this.#report(join(path, name), tooLong(`the ${name}`, value.length, maxTextLength));
+      this.#report(join(path, name), tooLongMessage(`the ${name}`, value.length, maxTextLength));
     } else {
       return value;
     }
@@ -181,17 +187,17 @@ class JsonMessageReader {
   #boolean(fields: Fields, name: string, path: string): boolean | undefined {
     const value = fields.get(name);
     if (value === undefined || typeof value === "boolean") return value;
-    this.#report(join(path, name), `${shown(value)} is not true or false`);
+    this.#report(join(path, name), `${formatValue(value)} is not true or false`);
     return undefined;
   }
 
-  /** Parses a number, or its decimal text; of a uint64 the 53 bits that the limiter counts. */
+  /** Parses a number, or its decimal text. A uint64 is rounded to the nearest number of 53 bits. */
   #uint(fields: Fields, name: string, path: string, bits: 32 | 64): number | undefined {
     const value = fields.get(name);
     if (value === undefined) return undefined;
     const number = typeof value === "string" && jsonNumber.test(value) ? Number(value) : value;
     if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number <= 2 ** bits - 1) return number;
-    this.#report(join(path, name), `${shown(value)} is not a whole number from 0 to 2^${bits}-1`);
+    this.#report(join(path, name), `${formatValue(value)} is not a whole number from 0 to 2^${bits}-1`);
     return undefined;
   }
 
@@ -207,15 +213,15 @@ const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 /** Returns the name of a duplicate field in one object of `json`, which is valid JSON; `undefined` without one. */
 function repeatedField(json: string): string | undefined {
   /** The fields of the enclosing objects, from the outside in; `undefined` for lists. */
-  const open: (Set<unknown> | undefined)[] = [];
+  const enclosing: (Set<unknown> | undefined)[] = [];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"\s*:?|[{}[\]]/g)) {
     if (token === "{" || token === "[") {
-      open.push(token === "{" ? new Set() : undefined);
+      enclosing.push(token === "{" ? new Set() : undefined);
     } else if (token === "}" || token === "]") {
-      open.pop();
+      enclosing.pop();
     } else if (token.endsWith(":")) {
       const name: unknown = JSON.parse(token.slice(0, -1));
-      const fields = open.at(-1);
+      const fields = enclosing.at(-1);
       if (fields?.has(name) === true) return String(name);
       fields?.add(name);
     }
@@ -232,14 +238,14 @@ function snakeCase(name: string): string {
 }
 
 /** Formats a value for a message, in short. Lists and objects are only named, since they may be large and deep. */
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "an object";
-  return JSON.stringify(typeof value === "string" ? shortened(value) : value);
+  return JSON.stringify(typeof value === "string" ? truncate(value) : value);
 }
 
 /** Redacts credentials: the response may be logged by a proxy. */
-function shortened(text: string): string {
+function truncate(text: string): string {
   const shown = redactText(text);
   return shown.length > 60 ? `${shown.slice(0, 57)}…` : shown;
 }

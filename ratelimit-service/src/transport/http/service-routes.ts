@@ -10,7 +10,9 @@ import { parseRateLimitJson, renderRateLimitJson } from "./rate-limit-json.ts";
 
 const statusOfCode: Readonly<Record<Code, number>> = { OK: 200, OVER_LIMIT: 429, UNKNOWN: 500 };
 
-/** Returns both routes, by path; as in the reference they accept all methods. A call beyond `bounds` gets 400. */
+/**
+ * Returns both routes, by path; as in envoyproxy/ratelimit they accept all methods. A call beyond `bounds` gets 400.
+ */
 export function serviceRoutes(
   service: RateLimitService,
   status: ServingStatus,
@@ -27,10 +29,10 @@ async function jsonRequestResponse(
   bounds: CallBounds,
   request: HttpRequest,
 ): Promise<HttpResponse> {
-  // Calls count hits, and a browser sends a form's cross-site POST without a preflight. Content types do not help: curl
-  // and the reference's clients send any.
+  // A web page must not count hits, and a browser sends a form's cross-site POST without a preflight. The content type
+  // does not identify pages, because curl and the clients of envoyproxy/ratelimit send any.
   const site = anySite(request.headers);
-  if (site !== undefined) return textResponse(403, `web pages (${site}) may not ask\n`);
+  if (site !== undefined) return textResponse(403, `a request from a web page (${site}) is not allowed\n`);
   const parsed = parseRateLimitJson(request.body, bounds);
   if (!parsed.ok) return badRequest(parsed.problems);
   try {
@@ -41,13 +43,13 @@ async function jsonRequestResponse(
       body: renderRateLimitJson(response),
     };
   } catch (error) {
-    // The reference has one status for all its errors; only the messages differ.
+    // envoyproxy/ratelimit has one status for all its errors; only the messages differ.
     if (error instanceof RateLimitError) return badRequest([{ message: error.message }]);
     throw error;
   }
 }
 
-/** Begins with the reference's message; a long list is truncated. */
+/** Begins with envoyproxy/ratelimit's message; a long list is truncated. */
 function badRequest(problems: readonly Problem[]): HttpResponse {
   const shown = problems.slice(0, 10).map((problem) => renderProblem(problem));
   const more = problems.length > shown.length ? [`and ${problems.length - shown.length} more`] : [];

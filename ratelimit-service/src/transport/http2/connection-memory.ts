@@ -1,22 +1,23 @@
 /**
  * A budget for the memory that clients make a server hold: responses that they do not read, and calls that they leave
- * open. Beyond it the connection that holds most is closed, so that clients which read keep theirs.
+ * open. Beyond it the connection with the most memory is closed, so that clients which read their responses keep
+ * theirs.
  */
 
 /** Approximate memory of an open call beside its bytes. */
 export const openCallBytes = 1_024;
 
-/** A connection as the budget knows it. */
-export interface HoldingConnection {
+/** A connection whose memory the budget bounds. */
+export interface ChargedConnection {
   /** Closes the connection at once and frees its memory. */
-  giveUp(reason: string): void;
+  closeForMemory(reason: string): void;
 }
 
 /** The budget of one server, for all of its connections. */
 export class ConnectionMemory {
   readonly #maxBytes: number;
   /** Bytes that each connection holds, without those that hold none. */
-  readonly #held = new Map<HoldingConnection, number>();
+  readonly #bytesOf = new Map<ChargedConnection, number>();
   #bytes = 0;
 
   /** @param maxBytes bound for all connections together */
@@ -30,26 +31,28 @@ export class ConnectionMemory {
   }
 
   /** Records the bytes that a connection holds now. May close connections, including this one. */
-  update(connection: HoldingConnection, bytes: number): void {
-    const before = this.#held.get(connection) ?? 0;
+  update(connection: ChargedConnection, bytes: number): void {
+    const before = this.#bytesOf.get(connection) ?? 0;
     if (bytes === before) return;
     this.#bytes += bytes - before;
-    if (bytes === 0) this.#held.delete(connection);
-    else this.#held.set(connection, bytes);
+    if (bytes === 0) this.#bytesOf.delete(connection);
+    else this.#bytesOf.set(connection, bytes);
     while (this.#bytes > this.#maxBytes) this.#endLargest();
   }
 
   #endLargest(): void {
-    let largest: HoldingConnection | undefined;
-    let most = 0;
-    for (const [connection, bytes] of this.#held) {
-      if (bytes <= most) continue;
+    let largest: ChargedConnection | undefined;
+    let largestBytes = 0;
+    for (const [connection, bytes] of this.#bytesOf) {
+      if (bytes <= largestBytes) continue;
       largest = connection;
-      most = bytes;
+      largestBytes = bytes;
     }
     if (largest === undefined) return;
-    this.#held.delete(largest);
-    this.#bytes -= most;
-    largest.giveUp(`${most} bytes of unread responses and open calls, ${this.#maxBytes} are accepted of all clients`);
+    this.#bytesOf.delete(largest);
+    this.#bytes -= largestBytes;
+    largest.closeForMemory(
+      `${largestBytes} bytes of unread responses and open calls, ${this.#maxBytes} are accepted of all clients`,
+    );
   }
 }

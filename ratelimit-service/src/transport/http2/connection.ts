@@ -25,7 +25,7 @@ import { PrefaceReader } from "./preface-reader.ts";
 import type { Http2Limits } from "./limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
-import { type ConnectionMemory, type HoldingConnection, openCallBytes } from "./connection-memory.ts";
+import { type ConnectionMemory, type ChargedConnection, openCallBytes } from "./connection-memory.ts";
 
 /** A socket, its bounds, and the receivers of its events. */
 export interface ConnectionOptions<Head> {
@@ -57,7 +57,7 @@ export interface ConnectionOptions<Head> {
  *   moves it to `closing`.
  * - `closing`: accepts no new requests. The end of the last response ends the connection.
  * - `failed`: GOAWAY with an error was sent, or the socket is closed; further input is ignored. An error of the peer,
- *   an internal error, `giveUp` and the end of the socket move any state here.
+ *   an internal error, `closeForMemory` and the end of the socket move any state here.
  */
 type Phase = "open" | "draining" | "closing" | "failed";
 
@@ -65,7 +65,7 @@ const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
 /** One connection of a client. `drain` ends it in order, `destroy` at once. */
-export class ServerConnection<Head> implements HoldingConnection {
+export class ServerConnection<Head> implements ChargedConnection {
   readonly #options: ConnectionOptions<Head>;
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
@@ -80,13 +80,13 @@ export class ServerConnection<Head> implements HoldingConnection {
     this.#options = options;
     // Flushes after the pending promise jobs, so that the responses to one Redis reply leave together.
     this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(this.#afterFlush, flush));
-    const idleFrames = new FloodLimit("frames that move no request", clock, 1_000, 100);
+    const idleFrames = new FloodLimit("frames that do not advance a request", clock, 1_000, 100);
     this.#streams = new RequestStreams({
       writer: this.#writer,
       handler,
       limits,
       idleFrames,
-      earlyResets: new FloodLimit("requests begun and not finished", clock, 200, 20),
+      earlyResets: new FloodLimit("requests that are begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
       onWaiting: () => this.#updateMemory(),
     });
@@ -146,7 +146,7 @@ export class ServerConnection<Head> implements HoldingConnection {
     this.#options.socket.destroy();
   }
 
-  giveUp(reason: string): void {
+  closeForMemory(reason: string): void {
     this.#phase = "failed";
     this.#options.onError(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
     this.destroy();

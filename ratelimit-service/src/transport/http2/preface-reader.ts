@@ -15,24 +15,24 @@ const http1Response = `HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: cl
 
 /** Collects the preface from chunks of any size. */
 export class PrefaceReader {
-  #seen: Buffer = Buffer.alloc(0);
+  #received: Buffer = Buffer.alloc(0);
 
   /** Reads the next bytes. For a client that seems to use HTTP/1 the result has a response, for others an empty one. */
   read(chunk: Buffer): PrefaceResult {
-    const seen = this.#seen.length === 0 ? chunk : Buffer.concat([this.#seen, chunk]);
-    const length = Math.min(seen.length, clientPreface.length);
-    if (seen.compare(clientPreface, 0, length, 0, length) !== 0) {
+    const received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
+    const length = Math.min(received.length, clientPreface.length);
+    if (received.compare(clientPreface, 0, length, 0, length) !== 0) {
       return {
         kind: "mismatch",
-        response: /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH) /.test(seen.toString("latin1", 0, 8))
+        response: /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH) /.test(received.toString("latin1", 0, 8))
           ? http1Response
           : "",
       };
     }
     if (length < clientPreface.length) {
-      this.#seen = seen;
+      this.#received = received;
       return { kind: "incomplete" };
     }
-    return { kind: "complete", rest: seen.subarray(length) };
+    return { kind: "complete", rest: received.subarray(length) };
   }
 }

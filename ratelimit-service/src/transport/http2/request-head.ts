@@ -1,6 +1,6 @@
 /**
  * Validates the header block of a request (RFC 9113 §8.1 to §8.3). A request that violates these rules is malformed: it
- * is rejected, never repaired, so that no one behind it can read it differently.
+ * is rejected, never repaired, so that no server behind this one can interpret it differently.
  */
 import { fieldSectionError, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
 import type { Result } from "@gatewayproxy/runtime/problem";
@@ -26,7 +26,7 @@ export function parseRequestHead(fields: readonly string[]): Result<RequestHead>
   for (; fields[index]?.startsWith(":") === true; index += 2) {
     const name = fields[index] ?? "";
     if (pseudo.has(name)) {
-      return malformed(`${name} comes twice`);
+      return malformed(`${name} is duplicate`);
     }
     pseudo.set(name, fields[index + 1] ?? "");
   }
@@ -56,7 +56,7 @@ function pseudoFieldProblem(pseudo: ReadonlyMap<string, string>): string | undef
       return `${name} is not allowed in a request`;
     }
     if (!isFieldValue(value)) {
-      return `${name} holds a character that no field may hold`;
+      return `${name} contains a character that is not allowed in a field`;
     }
   }
   for (const name of [":method", ":scheme", ":path"]) {

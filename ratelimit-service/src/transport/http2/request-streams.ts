@@ -46,8 +46,8 @@ export interface RequestStreamsOptions<Head> {
   readonly onWaiting: () => void;
 }
 
-/** Number of reset streams that are remembered, because their frames may still arrive. */
-const rememberedResets = 1_024;
+/** Number of reset streams whose ids are kept, because frames for them may still arrive. */
+const maxRecentResets = 1_024;
 
 /**
  * Frames that do not advance a request, allowed per response: PING and WINDOW_UPDATE come with it, RST_STREAM may cross
@@ -55,12 +55,12 @@ const rememberedResets = 1_024;
  */
 const idleFramesPerResponse = 8;
 
-/** A shorter DATA frame that does not end its request counts as one of a possible flood. */
+/** A shorter DATA frame that does not end its request counts for the flood limit. */
 const smallDataBytes = 256;
 /** Small frames per stream that are allowed: clients send a message's prefix, or its end, in a frame of its own. */
-const freeSmallFrames = 8;
+const allowedSmallFrames = 8;
 
-/** A WINDOW_UPDATE that releases fewer bytes counts as one of a possible flood. */
+/** A WINDOW_UPDATE that releases fewer bytes counts for the flood limit. */
 const usefulUpdateBytes = 256;
 
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
@@ -79,9 +79,9 @@ export class RequestStreams<Head> implements StreamHost {
   readonly #streams = new StreamTable<ServerStream>();
   /** Streams with more to send than the connection's window allows, without those that wait for their own window. */
   readonly #waiting = new Set<ServerStream>();
-  readonly #resets = new Set<number>();
+  readonly #recentResets = new Set<number>();
   /** Cancelled requests whose handler still runs. */
-  #abandoned = 0;
+  #cancelledInProgress = 0;
   #lastStreamId = 0;
   #peerInitialWindowBytes = defaultWindowBytes;
   #receiveWindowBytes: number;
@@ -113,13 +113,13 @@ export class RequestStreams<Head> implements StreamHost {
 
   finished(stream: ServerStream, wasReset: boolean): void {
     if (stream.isCancelled) {
-      this.#abandoned--;
+      this.#cancelledInProgress--;
       return;
     }
     this.#streams.delete(stream.id);
     this.#waiting.delete(stream);
     if (wasReset) {
-      this.#rememberReset(stream.id);
+      this.#recordReset(stream.id);
     } else {
       this.#options.idleFrames.replenish(idleFramesPerResponse);
     }
@@ -155,7 +155,7 @@ export class RequestStreams<Head> implements StreamHost {
     const block = this.#blocks.read(buffer, start, end);
     if (this.isClosed) {
       // The peer has received the rejection of the request; its further frames may still arrive.
-      this.#rememberReset(id);
+      this.#recordReset(id);
     } else {
       this.#open(id, endStream, block);
     }
@@ -168,7 +168,7 @@ export class RequestStreams<Head> implements StreamHost {
       this.#rejectStream(id, ErrorCode.ProtocolError);
       return;
     }
-    if (this.#streams.size + this.#abandoned >= limits.maxConcurrentStreams) {
+    if (this.#streams.size + this.#cancelledInProgress >= limits.maxConcurrentStreams) {
       // Before it has read the server's SETTINGS, a correct client may open more streams than allowed.
       this.#options.idleFrames.count();
       this.#rejectStream(id, ErrorCode.RefusedStream);
@@ -190,7 +190,7 @@ export class RequestStreams<Head> implements StreamHost {
 
   #rejectStream(id: number, code: ErrorCode): void {
     this.writer.rstStream(id, code);
-    this.#rememberReset(id);
+    this.#recordReset(id);
   }
 
   #trailers(id: number, endStream: boolean, problem: string | undefined): void {
@@ -237,7 +237,7 @@ export class RequestStreams<Head> implements StreamHost {
 
   /** Counts small frames, since the work for a frame depends little on its length; a stream may send a few before. */
   #boundSmallFrames(stream: ServerStream | undefined, bytes: number): void {
-    if (bytes > 0 && stream !== undefined && stream.smallFrames < freeSmallFrames) stream.smallFrames++;
+    if (bytes > 0 && stream !== undefined && stream.smallFrames < allowedSmallFrames) stream.smallFrames++;
     else this.#options.idleFrames.count();
   }
 
@@ -327,7 +327,7 @@ export class RequestStreams<Head> implements StreamHost {
   #resetStream(stream: ServerStream, code: ErrorCode): void {
     this.#options.earlyResets.count();
     this.writer.rstStream(stream.id, code);
-    this.#rememberReset(stream.id);
+    this.#recordReset(stream.id);
     this.#cancel(stream);
     this.#endWhenIdle();
   }
@@ -336,21 +336,21 @@ export class RequestStreams<Head> implements StreamHost {
     this.#streams.delete(stream.id);
     this.#waiting.delete(stream);
     stream.isCancelled = true;
-    this.#abandoned++;
+    this.#cancelledInProgress++;
     stream.receiver?.cancel();
   }
 
-  #rememberReset(id: number): void {
-    this.#resets.add(id);
-    if (this.#resets.size > rememberedResets) {
-      const [oldest = id] = this.#resets;
-      this.#resets.delete(oldest);
+  #recordReset(id: number): void {
+    this.#recentResets.add(id);
+    if (this.#recentResets.size > maxRecentResets) {
+      const [oldest = id] = this.#recentResets;
+      this.#recentResets.delete(oldest);
     }
   }
 
   /** Throws unless the server has reset the stream: then further frames are expected, else they are an error (§5.1). */
   #requireReset(id: number): void {
-    if (!this.#resets.has(id)) {
+    if (!this.#recentResets.has(id)) {
       throw new ConnectionError(ErrorCode.StreamClosed, "a frame on a stream that is closed");
     }
   }

@@ -25,7 +25,7 @@ export interface StreamHost {
   readonly writer: FrameWriter;
   /** Bytes that may be sent on all streams together. */
   sendWindowBytes: number;
-  /** Bytes of responses that the peer's windows hold back, on all streams. */
+  /** Bytes of responses that wait for the peer's windows, on all streams. */
   waitingBytes: number;
   /**
    * Called when the stream has more to send than its window, or that of the connection, allows. The connection calls
@@ -64,7 +64,7 @@ export class ServerStream {
   /** Whether the peer has cancelled; nothing is sent any more. */
   isCancelled = false;
   #isFinished = false;
-  /** Absent, as it nearly always is, while nothing waits. */
+  /** Absent while nothing waits, which is the common case. */
   #waiting: PendingData[] | undefined;
   #waitingTrailers: Uint8Array | undefined;
 
@@ -102,11 +102,11 @@ export class ServerStream {
 
   /** Sends a whole response without a body. */
   respondHeadersOnly(headers: Uint8Array): void {
-    if (this.#isSilent()) {
+    if (this.#closeIfCancelled()) {
       return;
     }
     this.#host.writer.headers(this.id, headers, true);
-    this.#conclude();
+    this.#endResponse();
   }
 
   sendHeaders(headers: Uint8Array): void {
@@ -131,7 +131,7 @@ export class ServerStream {
 
   /** Ends the response, after all data. */
   finish(trailers: Uint8Array): void {
-    if (this.#isSilent()) {
+    if (this.#closeIfCancelled()) {
       return;
     }
     if (this.#waiting !== undefined) {
@@ -139,7 +139,7 @@ export class ServerStream {
       return;
     }
     this.#host.writer.headers(this.id, trailers, true);
-    this.#conclude();
+    this.#endResponse();
   }
 
   /** Ends the stream without a response, or without its rest; has no effect on a finished one. */
@@ -182,22 +182,27 @@ export class ServerStream {
   /** Sends `bytes` from `start` as far as the windows allow and returns where it stopped. */
   #sendWithinWindows(bytes: Uint8Array, start: number): number {
     const host = this.#host;
-    let at = start;
-    while (at < bytes.length) {
-      const length = Math.min(bytes.length - at, maxFramePayloadBytes, this.#sendWindowBytes, host.sendWindowBytes);
+    let position = start;
+    while (position < bytes.length) {
+      const length = Math.min(
+        bytes.length - position,
+        maxFramePayloadBytes,
+        this.#sendWindowBytes,
+        host.sendWindowBytes,
+      );
       if (length <= 0) {
         break;
       }
-      host.writer.data(this.id, bytes, at, at + length);
+      host.writer.data(this.id, bytes, position, position + length);
       this.#sendWindowBytes -= length;
       host.sendWindowBytes -= length;
-      at += length;
+      position += length;
     }
-    return at;
+    return position;
   }
 
-  /** Whether the response cannot be delivered; finishes the stream then. */
-  #isSilent(): boolean {
+  /** Finishes a cancelled stream. Returns whether the stream is finished, so that nothing may be sent. */
+  #closeIfCancelled(): boolean {
     if (this.isCancelled) {
       this.#close(true);
     }
@@ -207,7 +212,7 @@ export class ServerStream {
   /**
    * Closes the stream after a response. A response before the end of the request ends the request too (RFC 9113 §8.1).
    */
-  #conclude(): void {
+  #endResponse(): void {
     if (!this.isRequestComplete) {
       this.#host.writer.rstStream(this.id, ErrorCode.NoError);
     }
