@@ -1,6 +1,6 @@
 /**
- * The commands of docs/admin.md, run in the page's order against the quickstart as it stands. What they write must be what
- * the page shows, as in proxyctl.test.ts; a line `…` stands for any lines that the page leaves out.
+ * The commands of docs/admin.md, run in the page's order against the quickstart. Their output must be the text of the
+ * page, as in proxyctl.test.ts; a line `…` stands for any lines that the page leaves out.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const run = promisify(execFile);
 
-/** A block of the page: what is typed one after the other, and what is seen in all. */
+/** A block of the page: the commands one after the other, and their whole output. */
 interface Example {
   readonly commands: readonly string[];
   readonly output: string;
@@ -37,7 +37,7 @@ async function readExamples(): Promise<readonly Example[]> {
   });
 }
 
-/** Runs a block; what goes on in the background (`&`) is waited for until it says something, and at the end. */
+/** Runs a block; waits for the first output of background commands (`&`), and for their end. */
 async function runAsShown(commands: readonly string[], quickstart: Quickstart): Promise<string> {
   // In the order in which it appears on a terminal.
   const output: string[] = [];
@@ -69,14 +69,14 @@ function startInBackground(typed: string, { directory }: Quickstart): Readable {
   return child.stdout;
 }
 
-/** With the ports of the moment, and the id of a request that was refused. */
+/** With the current ports, and the id of a request that was denied. */
 async function placed(command: string, quickstart: Quickstart): Promise<string> {
   const { proxy, port } = quickstart;
   const here = command.replaceAll(":15000", `:${new URL(proxy.admin).port}`).replaceAll(":8080", `:${port}`);
   return here.includes("decisions?id=") ? here.replace(/id=[\w-]+/, `id=${await exhaust(quickstart)}`) : here;
 }
 
-/** How many comments come in between depends on the time that passes. */
+/** The number of comments depends on the time that passes. */
 function withoutKeepAlives(text: string): string {
   return text.replaceAll(": keepalive\n\n", "");
 }
@@ -88,14 +88,14 @@ function expectShown(actual: string, shown: string, what: string): void {
   if (!new RegExp(`^${parts.join("[^]*?")}$`).test(found ?? "")) expect(found, what).toBe(expected);
 }
 
-test("the page's rate limit service has the fields that one has", async () => {
+test("the page's rate limit service has the fields of the schema", async () => {
   const text = await readFile(join(repository, "docs/admin.md"), "utf8");
   const [, example = ""] = /^```json\n([^]*?)^```$/m.exec(text) ?? [];
   expect(() => limitsSchema.shape.services.element.strict().parse(JSON.parse(example))).not.toThrow();
 });
 
 describeWith(["curl"], "the page of the admin server", () => {
-  test("every command does what the page shows, the last ends the proxy", async () => {
+  test("every command has the output of the page, and the last ends the proxy", async () => {
     const quickstart = await startQuickstart();
     const examples = await readExamples();
     expect(examples.length).toBeGreaterThan(12);

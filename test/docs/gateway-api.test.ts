@@ -1,4 +1,4 @@
-/** Every field that docs/gateway-api.md calls served names a test that there is. */
+/** Every field that docs/gateway-api.md lists as served names tests that exist. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -31,11 +31,11 @@ function namedGoldens(evidence: string): readonly string[] {
   return (/golden ([\w, -]+)/.exec(evidence)?.[1] ?? "").split(", ").filter((name) => name !== "");
 }
 
-/** Kubernetes' own label selector is no part of the API; what is not served as a whole need not be told in parts. */
+/** Kubernetes' own label selector is no part of the API; of an unsupported field the parts need no row. */
 const leftOut = ["matchLabels", "matchExpressions"];
 const closed = [...leftOut, "sessionPersistence"];
 
-/** The names of all fields below `spec` that the parser knows, which takes what the standard channel's CRDs take. */
+/** The names of all fields below `spec` that the parser knows. It accepts the fields of the standard channel's CRDs. */
 function fieldNames(schema: z.ZodType): readonly string[] {
   const names = new Set<string>();
   const visit = (value: unknown): void => {
@@ -56,10 +56,10 @@ test.each([
   ["ListenerSet", listenerSetSchema, "listeners"],
   ["HTTPRoute", httpRouteSchema, "replacePrefixMatch"],
   ["BackendTLSPolicy", backendTlsPolicySchema, "subjectAltNames"],
-])("the page speaks of every field of %s", (_, schema, known) => {
+])("the page has every field of %s", (_, schema, known) => {
   const names = fieldNames(schema);
   expect(names).toContain(known);
-  // A filter's field is called as its type, but for the first letter.
+  // A filter's field has the name of its type, except for the first letter.
   expect(names.filter((name) => !new RegExp(`\\b${name}\\b`, "i").test(page))).toEqual([]);
 });
 

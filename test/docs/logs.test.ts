@@ -1,4 +1,4 @@
-/** docs/logs.md against what is logged: fields, reasons and modules, both ways. */
+/** docs/logs.md against the log: fields, reasons and modules, in both directions. */
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -23,7 +23,7 @@ function namesBelow(heading: string): readonly string[] {
   return firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
 }
 
-/** Fields of the lines of requests that had everything that a request can have. */
+/** Fields of the lines of requests with all optional parts. */
 function fieldsLogged(): readonly string[] {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
@@ -40,7 +40,7 @@ function fieldsLogged(): readonly string[] {
     ],
     globalDecisions: [
       { limit: { policy: "default/p", target: "HTTPRoute/default/r" }, outcome: "allowed", by: "service" },
-    ] as unknown as RequestRecord["globalDecisions"], // the log reads no more of the limit than this
+    ] as unknown as RequestRecord["globalDecisions"], // the log reads no other part of the limit
   };
   createAccessLog({ mode: "on", logger, destination, clock })(recordOf(everything));
   return Object.keys(JSON.parse(lines[0] ?? "{}") as object);

@@ -6,7 +6,7 @@ import { readPages } from "./markdown.ts";
 
 const pages = readPages();
 
-/** The code blocks of a page that are manifests, as files named by page and place. */
+/** The code blocks of a page that are manifests, as files with the page and the index as their name. */
 function manifestsOf({ path, text }: { readonly path: string; readonly text: string }) {
   const blocks = [...text.matchAll(/^```yaml\n([^]*?)^```/gm)].flatMap((match) => match[1] ?? []);
   const manifests = blocks.filter((block) => block.startsWith("apiVersion:"));
@@ -16,7 +16,7 @@ function manifestsOf({ path, text }: { readonly path: string; readonly text: str
 describe("manifests in the documentation", () => {
   const files = pages.flatMap(manifestsOf);
 
-  test("are there", () => {
+  test("exist", () => {
     expect(files.length).toBeGreaterThan(1);
   });
 

@@ -6,7 +6,7 @@ test("links in code are examples, not links", () => {
   expect(linksOf(page)).toEqual(["docs/limits.md#burst", "a.png"]);
 });
 
-test("headings become the anchors that GitHub gives them", () => {
+test("headings get the anchors of GitHub", () => {
   const page = "# How limits behave\n```sh\n# a comment\n```\n## `burst`, and why?\n## Try it\n## Try it\n";
   expect([...anchorsOf(page)]).toEqual(["how-limits-behave", "burst-and-why", "try-it", "try-it-1"]);
 });

@@ -1,4 +1,4 @@
-/** Reads the pages of this repository: their links, headings and the commands and paths that they name. */
+/** Reads the pages of this repository: their links and headings, and the commands and paths in them. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ export function linksOf(text: string): readonly string[] {
   return [...withoutCode(text).matchAll(/\]\(([^)\s]+)\)/g)].flatMap((match) => match[1] ?? []);
 }
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** The anchors of GitHub for the headings of a page. */
 export function anchorsOf(text: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, heading = ""] of text.replaceAll(/^```[^]*?^```/gm, "").matchAll(/^#{1,6} +(.+?) *$/gm)) {
@@ -35,7 +35,7 @@ export function anchorsOf(text: string): ReadonlySet<string> {
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
       .replaceAll(" ", "-");
-    // The second heading of one name gets a number.
+    // The second heading with the same name gets a number.
     let anchor = slug;
     for (let count = 1; anchors.has(anchor); count += 1) anchor = `${slug}-${count}`;
     anchors.add(anchor);
@@ -43,7 +43,7 @@ export function anchorsOf(text: string): ReadonlySet<string> {
   return anchors;
 }
 
-/** The scripts that a page tells to run: `npm run X`, with or without flags, and the short forms such as `npm test`. */
+/** The scripts that a page uses: `npm run X`, with or without flags, and the short forms such as `npm test`. */
 export function npmScriptsOf(text: string): readonly string[] {
   const named = [...text.matchAll(/\bnpm run (?:--?[\w-]+ )*([\w:-]+)/g)].flatMap((match) => match[1] ?? []);
   const short = [...text.matchAll(/\bnpm (test|start)\b/g)].flatMap((match) => match[1] ?? []);

@@ -6,7 +6,7 @@ import { anchorsOf, linksOf, npmScriptsOf, readPages, repository } from "./markd
 const pages = readPages();
 const textOf = new Map(pages.map((page) => [page.path, page.text]));
 
-/** Paths in code spans, from the repository or, as ARCHITECTURE speaks of the proxy's layers, from its sources. */
+/** Paths in code spans, from the repository or, as ARCHITECTURE.md writes the proxy's layers, from its sources. */
 function missingPathsIn(text: string): readonly string[] {
   const roots = [repository, join(repository, "proxy/src")];
   const folders = new Set(roots.flatMap((root) => readdirSync(root)));
@@ -39,7 +39,7 @@ test.each(["README.md", "ARCHITECTURE.md"])("%s names folders and files that exi
   expect(missingPathsIn(textOf.get(path) ?? "")).toEqual([]);
 });
 
-test("every page of docs is within reach of README or ARCHITECTURE", () => {
+test("every page of docs can be reached by links from README or ARCHITECTURE", () => {
   const reached = new Set<string>(["README.md", "ARCHITECTURE.md"]);
   for (const path of reached) {
     for (const link of linksOf(textOf.get(path) ?? "")) {

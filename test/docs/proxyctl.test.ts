@@ -1,6 +1,6 @@
 /**
- * The commands of docs/proxyctl.md, run in the page's order against the quickstart as it stands. What they write must be
- * what the page shows: names, columns and words to the letter, with figures, times and ids as they come.
+ * The commands of docs/proxyctl.md, run in the page's order against the quickstart. Their output must be the text of
+ * the page: names, columns and words exactly, with any numbers, times and ids.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,12 +13,12 @@ import { exhaust, runProxyctl, startQuickstart, withoutFigures } from "./quickst
 vi.setConfig({ testTimeout: 120_000 });
 
 interface Example {
-  /** As typed, behind `proxyctl `. */
+  /** As typed, after `proxyctl `. */
   readonly command: string;
   readonly output: string;
 }
 
-/** The blocks of the page that begin with a command; each of its commands, and what stands below it. */
+/** The blocks of the page that begin with a command; each of its commands, and the text below it. */
 async function readExamples(): Promise<readonly Example[]> {
   const text = await readFile(join(repository, "docs/proxyctl.md"), "utf8");
   return [...text.matchAll(/^```\n(\$ proxyctl [^]*?)^```$/gm)].flatMap(([, block = ""]) =>
@@ -32,13 +32,13 @@ async function readExamples(): Promise<readonly Example[]> {
   );
 }
 
-/** What the page's commands exit with where it is not 0. */
+/** The exit codes of the page's commands that are not 0. */
 const exitCodes: Readonly<Record<string, number>> = {
   "limits test -f examples/quickstart/limits.yaml --rate 20/m --duration 2m --fail-on-deny": 1,
   "validate -f policy.yaml": 1,
 };
 
-test("every command of the page does what the page shows", async () => {
+test("every command has the output of the page", async () => {
   const quickstart = await startQuickstart();
   const { proxy, directory } = quickstart;
   const limits = await readFile(join(repository, "examples/quickstart/limits.yaml"), "utf8");
@@ -46,12 +46,12 @@ test("every command of the page does what the page shows", async () => {
   const examples = await readExamples();
   expect(examples.length).toBeGreaterThan(15);
   for (const { command, output } of examples) {
-    const refused = command.startsWith("limits explain ") ? await exhaust(quickstart) : undefined;
+    const denied = command.startsWith("limits explain ") ? await exhaust(quickstart) : undefined;
     if (command.includes("--log")) await writeFile(join(directory, "access.jsonl"), logOf(proxy));
-    const typed = refused === undefined ? command : `limits explain ${refused}`;
+    const typed = denied === undefined ? command : `limits explain ${denied}`;
     const run = await runProxyctl(typed, quickstart);
     expect({ command, exitCode: run.exitCode }).toEqual({ command, exitCode: exitCodes[command] ?? 0 });
-    // Some are shown without what they write.
+    // Some commands are shown without their output.
     if (output.trim() !== "") expect(withoutFigures(run.output), command).toBe(withoutFigures(output));
   }
 });

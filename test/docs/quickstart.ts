@@ -1,4 +1,4 @@
-/** The quickstart as pages show it, and what their commands write, in a form that can be compared. */
+/** The quickstart as pages show it, and the output of commands in a form that can be compared. */
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -8,12 +8,12 @@ import { Captured, proxyctl } from "../../proxyctl/src/testing/run.ts";
 import { freePort, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
 import { repository } from "./markdown.ts";
 
-/** The quickstart as it runs for one test. */
+/** A running quickstart for one test. */
 export interface Quickstart {
   readonly proxy: ProxyProcess;
-  /** Of its listener. */
+  /** The port of its listener. */
   readonly port: number;
-  /** Where the files are that pages name. */
+  /** The folder of the files that pages name. */
   readonly directory: string;
 }
 
@@ -30,34 +30,34 @@ export async function startQuickstart(): Promise<Quickstart> {
       return [name, text.replace("port: 8080", `port: ${port}`).replace("port: 8089", `port: ${llmPort}`)] as const;
     }),
   );
-  // Of one worker the log is in order: the line of the last request is the last.
+  // The log of one worker is in order: the line of the last request is the last.
   const proxy = await startProxy(Object.fromEntries(files), ["--workers", "1"]);
   const directory = await mkdtemp(join(tmpdir(), "page-"));
   onTestFinished(() => rm(directory, { recursive: true }));
   return { proxy, port, directory };
 }
 
-/** Sends until some are refused, for want of tokens; resolves with the id of the last when the log tells of it. */
+/** Sends requests until some are denied by the token limit; resolves with the id of the last when it is logged. */
 export async function exhaust({ proxy, port }: Quickstart): Promise<string> {
   const body = JSON.stringify({ model: "mock", messages: [{ role: "user", content: "Why?" }] });
-  for (let refused = 0, sent = 0; sent < 30; sent++) {
+  for (let denied = 0, sent = 0; sent < 30; sent++) {
     const headers = { "content-type": "application/json" };
     const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
     await response.text();
-    if (response.status !== 429 || ++refused < 5) continue;
+    if (response.status !== 429 || ++denied < 5) continue;
     const id = response.headers.get("x-request-id") ?? "";
     await proxy.logged((line) => line["requestId"] === id);
     return id;
   }
-  throw new Error("thirty requests have not used up the quickstart's budget");
+  throw new Error("thirty requests have not used up the quickstart's limit");
 }
 
-/** Words of a command line; single quotes hold some together. */
+/** Words of a command line; single quotes keep several together. */
 function wordsOf(command: string): readonly string[] {
   return [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 }
 
-/** Dates, figures, ids and the widths of columns are of the moment. */
+/** Replaces dates, numbers, ids and the widths of columns, which differ between runs. */
 export function withoutFigures(text: string): string {
   return text
     .replaceAll(/[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} GMT/g, "DATE")
@@ -67,10 +67,10 @@ export function withoutFigures(text: string): string {
     .trim();
 }
 
-/** Those that are in its folder. */
+/** Files of the pages that are in its folder. */
 const pageFiles = ["dump.json", "access.jsonl", "policy.yaml", "cpu.pb.gz", "heap.pb.gz"];
 
-/** Runs what stands on a page behind `proxyctl `, against the quickstart. */
+/** Runs the text after `proxyctl ` of a page, against the quickstart. */
 export async function runProxyctl(
   command: string,
   { proxy, port, directory }: Quickstart,
@@ -81,7 +81,7 @@ export async function runProxyctl(
   const end = words.includes("--") ? words.indexOf("--") : words.length;
   const isAsked = !/^(limits test|validate|completion)|--file/.test(line);
   const reach = isAsked ? ["--address", proxy.admin.slice("http://".length)] : [];
-  // Both streams of a terminal are one.
+  // A terminal shows both streams together.
   const terminal = new Captured();
   const file = new Captured();
   const { exitCode } = await proxyctl([...words.slice(0, end), ...reach, ...words.slice(end)], {

@@ -1,4 +1,4 @@
-/** What docs/ratelimit-service.md says of metrics and debug endpoints, against what there is. */
+/** The metrics and debug endpoints of docs/ratelimit-service.md, against those of the service. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OverLimitCache } from "../../ratelimit-service/src/limiter/over-limit-cache.ts";

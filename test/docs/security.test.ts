@@ -27,7 +27,7 @@ describe("the page on security", () => {
     expect([...new Set(rows.map(({ id }) => id))].sort()).toEqual([...expected].sort());
   });
 
-  test.each(rows)("$id ($attack) names the rule and tests that exist", ({ attack, now, paths }) => {
+  test.each(rows)("$id ($attack) names the rule, and tests that exist", ({ attack, now, paths }) => {
     expect(attack).not.toBe("");
     expect(now).not.toBe("");
     expect(paths.length).toBeGreaterThan(0);

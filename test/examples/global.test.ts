@@ -1,4 +1,6 @@
-/** `examples/global` as `npm run demo:global` runs it, on free ports: two proxies, one service that counts for both. */
+/**
+ * `examples/global` as `npm run demo:global` runs it, on free ports: two proxies, and one service that counts for both.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -9,10 +11,10 @@ import { startRateLimitService } from "../support/ratelimit-process.ts";
 const folder = join(import.meta.dirname, "../../examples/global");
 const question = { model: "mock-1", messages: [{ role: "user", content: "Hi" }] };
 
-/** The service's windows of a minute begin with the minute. */
+/** The service's windows of a minute follow the clock. */
 const minuteNow = () => Math.floor(Date.now() / 60_000);
 
-test("two proxies share six requests a minute; without the service each admits three of a user by its fallback", async () => {
+test("two proxies share six requests a minute; without the service each allows three per user by its fallback", async () => {
   const service = await startRateLimitService(join(folder, "service"));
   onTestFinished(() => service.kill());
   const model = await startBackend((request, response) => {
@@ -27,7 +29,7 @@ test("two proxies share six requests a minute; without the service each admits t
       .replace("port: 8080", `port: ${port}`)
       .replace("port: 8089", `port: ${model.port}, tls: null`)
       .replace("127.0.0.1:8081", `127.0.0.1:${service.grpcPort}`)
-      // The demo is at its own pace; a busy machine must not be taken for a service that is away.
+      // The service must not count as unavailable on a slow machine.
       .replace("domain: global-demo", "domain: global-demo\n        timeout: 10s");
   }
   const hosts = ["127.0.0.1", "127.0.0.2"];
@@ -42,25 +44,21 @@ test("two proxies share six requests a minute; without the service each admits t
     await response.body?.cancel();
     return [response.status, response.headers.has("x-envoy-ratelimited")];
   };
-  const respond = async (count: number, user: string) => {
+  const send = async (count: number, user: string) => {
     const all = [];
     for (let turn = 0; turn < count; turn++) all.push(await ask(turn, user));
     return all;
   };
-  /** Of requests in one window: where a minute ended between them, of the same requests by another user. */
-  const answersOfOneMinute = async (count: number, user: string): Promise<unknown[]> => {
+  /** Sends the requests in one window: if a minute ends between them, repeats them for another user. */
+  const sendInOneMinute = async (count: number, user: string): Promise<unknown[]> => {
     const startedMinute = minuteNow();
-    const all = await respond(count, user);
-    return minuteNow() === startedMinute ? all : await answersOfOneMinute(count, `${user}-again`);
+    const all = await send(count, user);
+    return minuteNow() === startedMinute ? all : await sendInOneMinute(count, `${user}-again`);
   };
   const passed = [200, false];
-  expect(await answersOfOneMinute(7, "ann")).toEqual([...new Array<unknown>(6).fill(passed), [429, true]]);
+  expect(await sendInOneMinute(7, "ann")).toEqual([...new Array<unknown>(6).fill(passed), [429, true]]);
   await service.kill();
   for (const user of ["bob", "cal"]) {
-    expect(await answersOfOneMinute(8, user)).toEqual([
-      ...new Array<unknown>(6).fill(passed),
-      [429, false],
-      [429, false],
-    ]);
+    expect(await sendInOneMinute(8, user)).toEqual([...new Array<unknown>(6).fill(passed), [429, false], [429, false]]);
   }
 }, 60_000);

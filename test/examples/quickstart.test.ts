@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 const folder = join(import.meta.dirname, "../../examples/quickstart");
 const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
 
-test("the quickstart's manifests are accepted without a complaint, and mean what its page says", () => {
+test("the quickstart's manifests are accepted without a problem, and configure what its page says", () => {
   const parsed = parseManifests(files.map((path) => ({ path, text: readFileSync(join(folder, path), "utf8") })));
   expect(parsed.problems).toEqual([]);
   const { binds, backends, problems } = translate(parsed.resources);

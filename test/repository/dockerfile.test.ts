@@ -12,7 +12,7 @@ interface Manifest {
   readonly workspaces: readonly string[];
 }
 
-// Written by npm and held by its own checks.
+// Written by npm, and validated by its own checks.
 const manifest = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as Manifest;
 
 /** The lines of a stage, from `FROM … AS name` to the next one. */
@@ -34,17 +34,17 @@ function importsOf(workspace: string): readonly string[] {
   return [...new Set(names)];
 }
 
-test("npm finds the manifest of every workspace where the dependencies are installed", () => {
+test("the stage of the dependencies has the manifest of every workspace", () => {
   const copied = stage("dependencies").flatMap((line) => /^COPY (\S+)\/package\.json /.exec(line)?.[1] ?? []);
   expect(copied.sort()).toEqual([...manifest.workspaces].sort());
 });
 
-test("the context holds every workspace", () => {
+test("the context contains every workspace", () => {
   const folders = new Set(manifest.workspaces.map((path) => path.split("/")[0] ?? ""));
   expect([...folders].filter((folder) => !ignored.includes(`!${folder}`))).toEqual([]);
 });
 
-/** A workspace and every one that it imports, and those theirs. */
+/** A workspace and all that it imports, directly and indirectly. */
 function closureOf(workspace: string): readonly string[] {
   const needed = new Set<string>([workspace]);
   for (const each of needed) for (const name of importsOf(each)) needed.add(name);
@@ -52,7 +52,7 @@ function closureOf(workspace: string): readonly string[] {
 }
 
 describe.each(["proxy", "ratelimit-service"] as const)("the bundles of the image %s", (image) => {
-  test("are made where all that they import is copied and installed", () => {
+  test("are built in a stage with all their imports", () => {
     const lines = stage("bundles").join("\n");
     const copied = Array.from(lines.matchAll(/^COPY (\S+)\/ \1\/$/gm), ([, name]) => name);
     const installed = Array.from(lines.matchAll(/--workspace (\S+)/g), ([, name]) => name);
@@ -62,19 +62,19 @@ describe.each(["proxy", "ratelimit-service"] as const)("the bundles of the image
     expect(lines).toContain("RUN node scripts/bundle.ts --out /images");
   });
 
-  test("are the image's programs, one of which it starts by itself", () => {
+  test("are the image's programs, of which it starts one by default", () => {
     expect(stage(image)).toContain(`COPY --from=bundles /images/${image}/ ./`);
     const [, started = ""] = /^CMD \["(.*)\.js"\]$/m.exec(stage(image).join("\n")) ?? [];
     expect(Object.keys(bundledPrograms[image])).toContain(started);
   });
 
   test("are covered by its bill of materials", () => {
-    // The proxy serves the page, whose bundle is a file to it.
+    // The proxy serves the page, whose bundle is a file of it.
     const page = image === "proxy" ? ["admin-ui"] : [];
     expect([...imageWorkspaces[image]].sort()).toEqual([...closureOf(image), ...page].sort());
   });
 
-  test("are made of scripts that the context holds", () => {
+  test("are built by scripts that the context contains", () => {
     const scripts = stage("bundles").flatMap(
       (line) => /^COPY (scripts\/.*) scripts\/$/.exec(line)?.[1]?.split(" ") ?? [],
     );
@@ -90,7 +90,7 @@ describe.each(["proxy", "ratelimit-service"] as const)("the bundles of the image
   });
 });
 
-test("the image mock-llm holds its sources", () => {
+test("the image mock-llm contains its sources", () => {
   expect(stage("mock-llm")).toContain("COPY examples/mock-llm/ examples/mock-llm/");
   expect(imageWorkspaces["mock-llm"]).toEqual(["examples/mock-llm"]);
 });
@@ -100,7 +100,7 @@ describe.each(["proxy", "ratelimit-service", "mock-llm"] as const)("the image %s
     expect(stage(image)).toContain(`COPY --from=sbom /sbom/${image}.cdx.json /usr/share/sbom/`);
   });
 
-  test("is made of the image without a shell, and runs as nobody", () => {
+  test("is built on the image without a shell, and runs as an unprivileged user", () => {
     expect(stage(image)[0]).toBe(`FROM base AS ${image}`);
     expect(stage("base")[0]).toBe("FROM scratch AS base");
     expect(stage("base")).toContain("USER 65532:65532");

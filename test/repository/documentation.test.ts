@@ -1,6 +1,6 @@
 /**
- * Every symbol that product source exports has a documentation comment. A file that exports one symbol and starts with a
- * comment counts as documented: that comment is about the symbol.
+ * Every symbol that product source exports has a documentation comment. In a file that exports one symbol and starts
+ * with a comment, that comment counts as the symbol's.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const files = execFileSync("git", ["ls-files", ...workspaces.map((folder) => `${
   .split("\n")
   .filter((path) => /\.tsx?$/.test(path) && !/\.test\.tsx?$|\/testing\/|\/testdata\//.test(path));
 
-/** Of each exported symbol, as "file name". */
+/** Each exported symbol, as "file name". */
 const symbols = files.flatMap((file) => {
   const source = ts.createSourceFile(file, readFileSync(join(repository, file), "utf8"), ts.ScriptTarget.Latest, true);
   const exported = source.statements.filter(isExported);

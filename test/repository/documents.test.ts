@@ -1,4 +1,4 @@
-/** What a public repository consists of beside its code, and that it agrees with the rest. */
+/** The parts of a public repository beside its code, and that they agree with the rest. */
 import { execFileSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -18,7 +18,7 @@ interface Manifest {
   readonly workspaces?: readonly string[];
 }
 
-// Written by npm and held by its own checks.
+// Written by npm, and validated by its own checks.
 const manifestOf = (folder: string): Manifest => JSON.parse(read(join(folder, "package.json"))) as Manifest;
 const manifest = manifestOf(".");
 
@@ -39,7 +39,7 @@ test("docs/README.md links to every page", () => {
   expect(pages.filter((page) => !index.includes(page))).toEqual([]);
 });
 
-test.each(tracked.filter((path) => path.endsWith(".md")))("links of %s lead to files", (page) => {
+test.each(tracked.filter((path) => path.endsWith(".md")))("the files of links in %s exist", (page) => {
   expect(links(page).filter((target) => !existsSync(join(repository, target)))).toEqual([]);
 });
 
@@ -56,13 +56,13 @@ describe("the workflows", () => {
   const workflows = globSync(".github/workflows/*.yml", { cwd: repository });
   const lines = workflows.flatMap((path) => read(path).split("\n"));
 
-  test("use actions by commit, with the version beside it", () => {
+  test("refer to actions by commit, with the version beside it", () => {
     const uses = lines.filter((line) => line.includes("uses:"));
     expect(uses.length).toBeGreaterThan(0);
     expect(uses.filter((line) => !/uses: [\w.-]+\/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
   });
 
-  test("grant no token more than reading unless a job says so", () => {
+  test("grant tokens read access only, unless a job needs more", () => {
     const granted = workflows.map((path) => (parse(read(path)) as { permissions?: object }).permissions);
     for (const permissions of granted) expect([{}, { contents: "read" }]).toContainEqual(permissions);
   });
@@ -72,7 +72,7 @@ describe("the workflows", () => {
       ...read(".ci/run").matchAll(/^ *step (?:env \S*=?.*? )?((?:npm (?:run|exec)|scripts\/|test\/)[^\n]*)/gm),
     ]
       .map(([, command = ""]) => command.replace(/^(?:-u \S+ |\w+=\S+ )*/, ""))
-      // Preparations and figures for a machine without registries.
+      // Preparations and measurements for a machine without registries.
       .filter((command) => !/rig\.sh|npm run bench|build\.sh/.test(command));
     expect(commands.length).toBeGreaterThan(5);
     expect(commands.filter((each) => !lines.some((line) => line.endsWith(`run: ${each}`)))).toEqual([]);
@@ -90,7 +90,7 @@ describe("the workflows", () => {
 });
 
 describeWith(["actionlint"], "the workflows", ({ actionlint }) => {
-  test("have no fault that actionlint finds", () => {
+  test("pass actionlint", () => {
     execFileSync(actionlint, globSync(".github/workflows/*.yml", { cwd: repository }), { cwd: repository });
   });
 });
@@ -107,7 +107,7 @@ describe("scripts/release.sh", () => {
     }
   });
 
-  test("publishes what the chart installs", () => {
+  test("publishes the images that the chart installs", () => {
     const { image } = parse(read("deploy/helm/gateway-proxy/values.yaml")) as { image: { registry: string } };
     expect(release("--dry-run", manifest.version)).toContain(
       `--tag ${image.registry}/gateway-proxy:${manifest.version} `,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { foreignImages, imagesIn, parsePinned } from "../../scripts/pin-images.ts";
 
-test("every image of others has a tag and a digest, and stands in one place", () => {
+test("every third-party image has a tag and a digest, and is defined in one place", () => {
   const pinned = foreignImages().map(({ file, reference }) => ({ file, ...parsePinned(reference) }));
   expect(pinned.map(({ file, repository }) => ({ file, repository }))).toEqual([
     { file: "Dockerfile", repository: "library/node" },
@@ -9,12 +9,12 @@ test("every image of others has a tag and a digest, and stands in one place", ()
   ]);
 });
 
-test("the tag of Node's image is the version that the tools and tests run on", () => {
+test("the tag of Node's image is the version of the tools and tests", () => {
   const node = foreignImages().find(({ file }) => file === "Dockerfile");
   expect(parsePinned(node?.reference ?? "").tag).toMatch(new RegExp(`^${process.versions.node}-`));
 });
 
-test("images of others are found in Dockerfiles and manifests, stages and images of ours are not", () => {
+test("third-party images are found in Dockerfiles and manifests, and stages and our own images are not", () => {
   const dockerfile = [
     "ARG NODE_IMAGE=docker.io/library/node:26",
     "FROM ${NODE_IMAGE} AS base",
@@ -43,6 +43,6 @@ test.each([
   { why: "no digest", reference: "docker.io/valkey/valkey:8" },
   { why: "a short digest", reference: `docker.io/valkey/valkey:8@${digest.slice(0, -1)}` },
   { why: "a digest in capitals", reference: `docker.io/valkey/valkey:8@sha256:${"A".repeat(64)}` },
-])("a reference with $why is refused", ({ reference }) => {
+])("a reference with $why is rejected", ({ reference }) => {
   expect(() => parsePinned(reference)).toThrow("is not of the form registry/repository:tag@sha256:");
 });

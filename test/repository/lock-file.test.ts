@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
-/** What this test reads of an npm lock file, version 3. */
+/** The parts of an npm lock file, version 3, that this test reads. */
 interface LockFile {
   readonly packages: Readonly<Record<string, LockedPackage>>;
 }
@@ -18,7 +18,7 @@ interface LockedPackage {
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 // Written by npm.
 const { packages } = JSON.parse(read("package-lock.json")) as LockFile;
-/** Everything that npm fetches: neither the workspaces nor the links to them. */
+/** Every package that npm downloads: neither the workspaces nor the links to them. */
 const fetched = Object.entries(packages).filter(([path, each]) => path.includes("node_modules/") && each.link !== true);
 
 function pathsWhere(isWrong: (each: LockedPackage) => boolean): readonly string[] {
@@ -27,14 +27,14 @@ function pathsWhere(isWrong: (each: LockedPackage) => boolean): readonly string[
 
 describe("the lock file", () => {
   test("lists every platform of a package that ships one binary per platform", () => {
-    // A lock written where the registry could not serve some of them lacks their entries, and `npm ci` then refuses it
-    // on every machine.
+    // A lock that was written while the registry could not serve some of them lacks their entries, and `npm ci` then
+    // rejects it on every machine.
     const listed = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13)));
     const wanted = Object.values(packages).flatMap((each) => Object.keys(each.optionalDependencies ?? {}));
     expect(wanted.filter((name) => !listed.has(name))).toEqual([]);
   });
 
-  test("has the SHA-512 of every package, so that npm takes no other bytes", () => {
+  test("has the SHA-512 of every package, so that npm accepts no other bytes", () => {
     expect(fetched.length).toBeGreaterThan(100);
     expect(pathsWhere(({ integrity = "" }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))).toEqual([]);
   });
@@ -50,22 +50,22 @@ describe("the lock file", () => {
     expect(providers.map(([path]) => path)).toEqual(["node"]);
   });
 
-  test("names no place but the public registry", () => {
-    // Without an address npm asks the registry that it is configured for, and the digest holds there as well.
+  test("names no address but that of the public registry", () => {
+    // Without an address npm uses the configured registry, and the digest is validated there too.
     const isElsewhere = ({ resolved = "https://registry.npmjs.org/" }: LockedPackage): boolean =>
       !resolved.startsWith("https://registry.npmjs.org/");
     expect(pathsWhere(isElsewhere)).toEqual([]);
   });
 });
 
-test("no dependency runs a script of its own while it is installed", () => {
+test("no dependency runs an install script", () => {
   expect(read(".npmrc").split("\n")).toContain("ignore-scripts=true");
 });
 
-test("the project's manifests ask for exact versions", () => {
+test("the project's manifests require exact versions", () => {
   const manifests = Object.keys(packages).filter((path) => !path.includes("node_modules/"));
   const inexact = manifests.flatMap((path) => {
-    // Written by us and by npm.
+    // Written by this project and by npm.
     const manifest = JSON.parse(read(path === "" ? "package.json" : `${path}/package.json`)) as Record<string, unknown>;
     const asked = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
       Object.entries((manifest[kind] ?? {}) as Record<string, string>),

@@ -1,4 +1,4 @@
-/** What every statement of a log must be: a constant phrase with fields; and that every module has something to say. */
+/** The form of every log statement: a constant phrase with fields; and every module has a debug statement. */
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
@@ -13,7 +13,7 @@ interface Statement {
   readonly file: string;
   readonly line: number;
   readonly level: string;
-  /** What it is called on: `this.#log`, `lines.upstream`. */
+  /** The expression before the call: `this.#log`, `lines.upstream`. */
   readonly receiver: string;
   readonly message: ts.Expression | undefined;
 }
@@ -43,11 +43,11 @@ function statementsOf(file: string): readonly Statement[] {
 const files = globSync(["proxy/src/**/*.ts", "ratelimit-service/src/**/*.ts"], { cwd: root }).filter(
   (file) => !file.endsWith(".test.ts") && !file.includes("/testing/"),
 );
-/** The one that adds the fields of a request and passes the rest on. */
-const passingOn = "proxy/src/telemetry/request-log.ts";
+/** The file that adds the fields of a request and passes the rest through. */
+const requestLogFile = "proxy/src/telemetry/request-log.ts";
 const statements = files.flatMap(statementsOf);
 
-/** A text, or one of some texts that a condition or a table of texts chooses. */
+/** A text, or one of several texts that a condition or a table chooses. */
 function isConstant(message: ts.Expression | undefined): boolean {
   if (message === undefined) return false;
   if (ts.isStringLiteral(message) || ts.isNoSubstitutionTemplateLiteral(message)) return true;
@@ -55,29 +55,29 @@ function isConstant(message: ts.Expression | undefined): boolean {
   return ts.isElementAccessExpression(message) && message.expression.getText().endsWith("Phrases");
 }
 
-test("the message of every statement is a constant phrase; what differs is in its fields", () => {
+test("the message of every statement is a constant phrase; values are in its fields", () => {
   expect(statements.length).toBeGreaterThan(100);
   const others = statements.filter(({ file, receiver, message }) => {
-    return !isConstant(message) && !(file === passingOn && receiver === "this.#logger");
+    return !isConstant(message) && !(file === requestLogFile && receiver === "this.#logger");
   });
   expect(others.map(({ file, line, message }) => `${file}:${line}: ${message?.getText() ?? ""}`)).toEqual([]);
 });
 
-/** Where a module has its statements: a file, and what they are called on there, where other modules log there too. */
-type Place = readonly [file: string, receiver?: string];
+/** Where a module has its statements: a file, and the receiver, in files where other modules log too. */
+type Location = readonly [file: string, receiver?: string];
 
-const places = {
+const locations = {
   "proxy::lifecycle": [["proxy/src/app/proxy.ts"]],
   "proxy::config": [["proxy/src/app/configuration.ts"]],
   "proxy::kubernetes": [["proxy/src/kube/watch.ts"]],
-  "proxy::routing": [[passingOn, "lines.routing"]],
+  "proxy::routing": [[requestLogFile, "lines.routing"]],
   "proxy::ratelimit": [
-    [passingOn, "lines.ratelimit"],
+    [requestLogFile, "lines.ratelimit"],
     ["proxy/src/server/limit-call-lines.ts"],
     ["proxy/src/telemetry/global-limit-metrics.ts"],
   ],
   "proxy::upstream": [
-    [passingOn, "lines.upstream"],
+    [requestLogFile, "lines.upstream"],
     ["proxy/src/server/forwarding.ts"],
     ["proxy/src/upstream/backend-handle.ts"],
     ["proxy/src/upstream/health-checks.ts"],
@@ -85,12 +85,12 @@ const places = {
   ],
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
   "proxy::server": [
-    [passingOn, "lines.server"],
+    [requestLogFile, "lines.server"],
     ["proxy/src/server/logged-downstream.ts"],
     ["proxy/src/server/connection-log.ts"],
   ],
   "proxy::admin": [["proxy/src/admin/server.ts"]],
-  "proxy::access": [[passingOn, "lines.access"]],
+  "proxy::access": [[requestLogFile, "lines.access"]],
   "controller::lifecycle": [["proxy/src/controller-command.ts"]],
   "controller::leader": [["proxy/src/controller/lease.ts"]],
   "controller::source": [["proxy/src/kube/watch.ts"]],
@@ -111,24 +111,24 @@ const places = {
   "ratelimit::workers": [["ratelimit-service/src/app/worker-pool.ts"]],
 } satisfies Record<
   keyof typeof proxyLogModules | keyof typeof controllerLogModules | keyof typeof serviceLogModules,
-  readonly Place[]
+  readonly Location[]
 >;
 
 describe("the module", () => {
-  const each: readonly (readonly [string, readonly Place[]])[] = Object.entries(places);
+  const each: readonly (readonly [string, readonly Location[]])[] = Object.entries(locations);
 
-  test.each(each)("%s has a debug statement in each of its places", (_, own) => {
-    for (const [file, wanted] of own) {
+  test.each(each)("%s has a debug statement in each of its files", (_, own) => {
+    for (const [file, expected] of own) {
       const found = statements.filter(
-        ({ file: at, level, receiver }) => at === file && level === "debug" && (wanted ?? receiver) === receiver,
+        ({ file: at, level, receiver }) => at === file && level === "debug" && (expected ?? receiver) === receiver,
       );
-      expect(found.length, `${file} ${wanted ?? ""}`).toBeGreaterThan(0);
+      expect(found.length, `${file} ${expected ?? ""}`).toBeGreaterThan(0);
     }
   });
 });
 
-test("every file with a statement below info is a place of some module", () => {
-  const known = new Set(Object.values(places).flatMap((own) => own.map(([file]) => file)));
+test("every file with a statement below info belongs to a module", () => {
+  const known = new Set(Object.values(locations).flatMap((own) => own.map(([file]) => file)));
   const below = statements.filter(({ level }) => level === "debug" || level === "trace").map(({ file }) => file);
   expect(below.filter((file) => !known.has(file))).toEqual([]);
 });

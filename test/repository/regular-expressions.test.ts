@@ -1,6 +1,6 @@
 /**
- * The regular expressions of the product take a time that is linear in the text: clients, backends and tenants choose what
- * most of them read. Those that a setting or a resource brings run in RE2 and are not meant here.
+ * The regular expressions of the product take a time that is linear in the text, since clients, backends and tenants
+ * choose most of the texts. Expressions in settings and resources run in RE2 and are not checked here.
  */
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -12,27 +12,31 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 
 interface Exception {
   readonly file: string;
-  /** Of its source; absent for all of the file. */
+  /** A part of its source; absent for the whole file. */
   readonly part?: string;
   readonly reason: string;
 }
 
-/** Those that are not linear, or that `recheck` cannot decide. */
+/** Expressions that are not linear, or that `recheck` cannot analyse. */
 const exceptions: readonly Exception[] = [
   { file: "proxy/src/api/backend-tls-policy.ts", part: "^(System|", reason: "reads 253 characters at most" },
   { file: "proxy/src/offline/check-manifests.ts", part: "no listener", reason: "reads messages of the gateway" },
-  { file: "proxy/src/llm/charging.ts", part: "count_tokens", reason: "undecided; each of its alternatives is linear" },
+  {
+    file: "proxy/src/llm/charging.ts",
+    part: "count_tokens",
+    reason: "not analysed by recheck; each of its alternatives is linear",
+  },
   {
     file: "proxy/src/llm/deferred-work.ts",
     part: "tun(?:es?",
-    reason: "undecided; each of its alternatives is linear",
+    reason: "not analysed by recheck; each of its alternatives is linear",
   },
   { file: "ratelimit-service/src/settings/kinds.ts", reason: "reads settings of an operator" },
   { file: "ratelimit-service/src/transport/http/rate-limit-json.ts", part: "{}[", reason: "reads a text that is JSON" },
   {
     file: "runtime/src/profiling/pprof.ts",
     part: "functionName",
-    reason: "reads what V8 writes of the gateway's own functions",
+    reason: "reads texts of V8 about the gateway's own functions",
   },
   { file: "runtime/src/log/redaction.ts", reason: "reads `maxShownLength` characters at most" },
 ];
@@ -61,7 +65,7 @@ function literalsOf(file: string): readonly Pattern[] {
   return found;
 }
 
-/** Those that a module puts together when it is loaded. */
+/** The expressions that a module assembles when it is loaded. */
 async function assembledIn(file: string): Promise<readonly Pattern[]> {
   const found: Pattern[] = [];
   const recording = new Proxy(RegExp, {
@@ -84,7 +88,7 @@ function isExcepted({ file, source }: Pattern): boolean {
   return exceptions.some((each) => each.file === file && source.includes(each.part ?? ""));
 }
 
-/** Those that are not linear, each with a text that shows it. */
+/** The expressions that are not linear, each with a text that shows it. */
 function slowOf(patterns: readonly Pattern[]): readonly string[] {
   return patterns.flatMap((pattern) => {
     const { file, source, flags } = pattern;
@@ -102,8 +106,8 @@ test("every literal is linear", { timeout: 120_000 }, () => {
   expect(slowOf(literals)).toEqual([]);
 });
 
-test("every one that a module assembles is linear", { timeout: 120_000 }, async () => {
-  // `log-filter.ts` has one that an operator writes.
+test("every expression that a module assembles is linear", { timeout: 120_000 }, async () => {
+  // `log-filter.ts` has one from a setting of an operator.
   const assembling = files.filter(
     (file) => !file.endsWith("/log-filter.ts") && readFileSync(`${root}/${file}`, "utf8").includes("new RegExp("),
   );

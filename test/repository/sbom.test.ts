@@ -12,10 +12,12 @@ const lock = JSON.parse(readFileSync(join(repository, "package-lock.json"), "utf
 const libc = ["Package: libc6", "Status: install ok installed", "Architecture: amd64", "Version: 2.36-9+deb12u14"];
 const platform = { node: "26.10.0", debianPackages: [libc.join("\n")] };
 const images = Object.keys(imageWorkspaces) as Image[];
-/** As of 11, which the images have, a dry run of npm leaves out what the real one leaves out. */
+/** From npm 11, which the images have, a dry run leaves out the same packages as an installation. */
 const npmMajor = Number.parseInt(execFileSync("npm", ["--version"], { encoding: "utf8" }), 10);
 
-/** What npm would install for some workspaces into an empty folder, as `name@version`. Asks no registry. */
+/**
+ * The packages that npm would install for some workspaces into an empty folder, as `name@version`. Uses no registry.
+ */
 function installedBy(workspaces: readonly string[]): readonly string[] {
   const folder = mkdtempSync(join(tmpdir(), "sbom-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -62,7 +64,7 @@ describe.each(images)("the bill of materials of %s", (image) => {
     const known = new Set([...refs, bom.metadata.component["bom-ref"]]);
     const named = bom.dependencies.flatMap(({ ref, dependsOn }) => [ref, ...dependsOn]);
     expect(named.filter((ref) => !known.has(ref))).toEqual([]);
-    // Everything but Debian's packages says what it depends on, if only that it is nothing.
+    // Every component except Debian's packages lists its dependencies, even if it has none.
     const subjects = new Set(bom.dependencies.map(({ ref }) => ref));
     expect([...known].filter((ref) => !subjects.has(ref))).toEqual([
       "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64",
@@ -74,7 +76,7 @@ describe.each(images)("the bill of materials of %s", (image) => {
     expect(bom.components).toContainEqual(expect.objectContaining({ name: "libc6", version: "2.36-9+deb12u14" }));
   });
 
-  test("is the same for the same input, and another one for another", () => {
+  test("is the same for the same input, and differs for another", () => {
     expect(bomOf(image, lock, platform)).toEqual(bom);
     expect(bom.serialNumber).toMatch(/^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(bomOf(image, lock, { ...platform, node: "26.10.1" }).serialNumber).not.toBe(bom.serialNumber);

@@ -1,4 +1,7 @@
-/** The borders of the workspaces: each exports what others use and no more, and depends on what it imports and no more. */
+/**
+ * The boundaries of the workspaces: each exports only modules that others use, and depends only on packages that it
+ * imports.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -54,7 +57,7 @@ test.each(folders)("%s imports each of its dependencies", (folder) => {
   const isOwn = (path: string): boolean => path.startsWith(`${folder}/`) && isProduct(path);
   expect({
     dependencies: Object.keys(dependencies).filter((each) => !isImported(each, isOwn)),
-    // Those of a workspace are what its image is built with, which scripts/ may import.
+    // Development dependencies of a workspace build its image; scripts/ may import them.
     devDependencies: Object.keys(devDependencies).filter((each) => !isImported(each, () => true)),
   }).toEqual({ dependencies: [], devDependencies: [] });
 });

@@ -19,7 +19,9 @@ interface Advisory {
   readonly vulnerable_versions: string;
 }
 
-/** Runs the check against a registry that answers audits with `answer` of the versions that are asked for. */
+/**
+ * Runs the check against a registry that responds to audits with the result of `respond` for the requested versions.
+ */
 async function auditWith(
   respond: (
     versions: Readonly<Record<string, readonly string[]>>,
@@ -32,7 +34,7 @@ async function auditWith(
         response.writeHead(404).end();
         return;
       }
-      // npm's own form.
+      // The form of npm's request.
       const result = respond(JSON.parse(gunzipSync(body).toString()) as Record<string, readonly string[]>);
       if (typeof result === "number") response.writeHead(result).end();
       else response.end(JSON.stringify(result));
@@ -51,7 +53,7 @@ async function auditWith(
       ...process.env,
       NOT_RUN: notRun,
       npm_config_cache: folder,
-      // A server that listens on a port has an address.
+      // A listening TCP server has an address with a port.
       npm_config_registry: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     },
   });
@@ -68,7 +70,7 @@ const advisory: Advisory = {
   vulnerable_versions: "<=999.0.0",
 };
 
-test("a high finding in a package of production fails", async () => {
+test("a high finding in a production package fails", async () => {
   const { status, output } = await auditWith((versions) =>
     versions["undici"] === undefined ? {} : { undici: [advisory] },
   );
@@ -78,7 +80,7 @@ test("a high finding in a package of production fails", async () => {
   expect(status).toBe(1);
 });
 
-test("development dependencies are not asked for, and a moderate finding does not fail", async () => {
+test("development dependencies are not audited, and a moderate finding does not fail", async () => {
   const { status, output } = await auditWith((versions) => {
     expect(Object.keys(versions)).not.toContain("vitest");
     return { undici: [{ ...advisory, severity: "moderate" }] };
@@ -87,13 +89,13 @@ test("development dependencies are not asked for, and a moderate finding does no
   expect(status).toBe(0);
 });
 
-test("a registry without audits leaves the check out, and the run says so at its end", async () => {
+test("with a registry without audits the check is skipped, and the run reports it at its end", async () => {
   const { status, output, notRun } = await auditWith(() => 405);
   expect(output).toMatch(/^-- not run: npm audit: 405 Method Not Allowed - POST http:/);
   expect(readFileSync(notRun, "utf8")).toMatch(/^npm audit: 405 Method Not Allowed - POST \S+\n$/);
   expect(status).toBe(0);
 });
 
-test.each(["", "npm error code EAI_AGAIN", "{}"])("an output without a report is no clean bill: %j", (output) => {
+test.each(["", "npm error code EAI_AGAIN", "{}"])("an output without a report is a failure: %j", (output) => {
   expect(verdictOf(output).kind).toBe("unavailable");
 });

@@ -1,4 +1,4 @@
-/** `.ci/run` in a repository whose commands only write down that they were called. */
+/** `.ci/run` in a repository whose commands only record that they were called. */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
   chmodSync,
@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 const repository = join(import.meta.dirname, "../..");
-/** What the run uses of any machine. Neither docker nor kind: no image can be pulled. */
+/** The programs that the run needs on any machine. Neither docker nor kind: no image can be pulled. */
 const basics = ["bash", "dirname", "env", "rm", "cat"];
 const own = ["scripts/install-test-programs.sh", "scripts/check-production-install.sh", "test/rig/build.sh"];
 const green = JSON.stringify({
@@ -45,7 +45,7 @@ beforeEach(() => {
   }
   symlinkSync(process.execPath, join(folder, "bin/node"));
   for (const path of own) program(path, "exit 0");
-  // The programs of tests write reports; of scripts the one that is looked at runs.
+  // The programs of tests write reports; of the scripts only the tested one runs.
   program(
     "bin/npm",
     `case "$*" in
@@ -80,7 +80,7 @@ function run() {
 }
 
 describe("a run", () => {
-  test("without what a cluster takes ends with saying so", () => {
+  test("without the programs of a cluster reports the skipped tests at its end", () => {
     program("test/rig/kind/rig.sh", "echo 'docker is not installed'; echo 'ip is not installed'; exit 1");
     const { status, end } = run();
     expect(end).toEqual([
@@ -92,7 +92,7 @@ describe("a run", () => {
     expect(readFileSync(join(folder, "calls"), "utf8")).not.toContain("test:e2e");
   });
 
-  test("with it runs everything, and says that nothing was left out", () => {
+  test("with them runs everything, and reports that nothing was left out", () => {
     program("test/rig/kind/rig.sh", "exit 0");
     const { status, end } = run();
     expect(end).toEqual(["== nothing was left out", "4 passed, 0 failed"]);
@@ -103,7 +103,7 @@ describe("a run", () => {
     }
   });
 
-  test("goes on after a step that fails, names it, and fails", () => {
+  test("continues after a step that fails, names it, and fails", () => {
     program("test/rig/kind/rig.sh", "exit 0");
     program("scripts/check-production-install.sh", "exit 3");
     const { status, stdout, end } = run();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { customResourceDefinition, customResources } from "../../scripts/crds/custom-resources.ts";
 
-/** As JSON Schema has them, as far as this looks at them. */
+/** The parts of JSON Schema that this test reads. */
 interface Schema {
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -12,7 +12,7 @@ interface Definition {
   readonly spec: { readonly versions: readonly [{ readonly schema: { readonly openAPIV3Schema: Schema } }] };
 }
 
-/** Paths of fields that `kubectl explain` would have nothing to say about. */
+/** Paths of fields for which `kubectl explain` would have no description. */
 function undescribed({ properties = {}, items }: Schema, path: string): readonly string[] {
   const own = Object.entries(properties).flatMap(([name, field]) => {
     const place = `${path}.${name}`;
@@ -22,7 +22,7 @@ function undescribed({ properties = {}, items }: Schema, path: string): readonly
 }
 
 describe.each(customResources)("the definition of $kind", (resource) => {
-  // The generator made it of plain objects.
+  // The generator built it from plain objects.
   const { spec } = customResourceDefinition(resource) as Definition;
   const { properties = {} } = spec.versions[0].schema.openAPIV3Schema;
 

@@ -1,4 +1,4 @@
-/** `npm run demo:global` as a newcomer meets it: what it prints is typed, and Ctrl-C ends it. */
+/** `npm run demo:global` as a new user runs it: the printed commands are run, and Ctrl-C ends it. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { isFree } from "../../scripts/demo/ports.ts";
 
 const run = promisify(execFile);
 
-/** So many ports above the usual ones those of the demo are free, and below those that connections take. */
+/** An offset at which the ports of the demo are free, and below those that the kernel assigns to connections. */
 async function freeOffset(): Promise<number> {
   const offset = randomInt(5_000, 16_000);
   const ports = [8_080, 8_081, 8_089, 15_000, 15_001, 15_020, 15_021].map((port) => port + offset);
@@ -21,9 +21,9 @@ async function freeOffset(): Promise<number> {
 
 interface Group {
   readonly process: ChildProcess;
-  /** Everything that it has printed. */
+  /** The output so far. */
   readonly output: () => string;
-  /** As a terminal does it: every process of the group is told. */
+  /** Signals every process of the group, as a terminal does. */
   readonly interrupt: () => void;
 }
 
@@ -39,8 +39,8 @@ function startGroup(command: string, args: readonly string[]): Group {
   return { process: child, output: () => text, interrupt: () => signal("SIGINT") };
 }
 
-/** The status of each answer that the printed loop gets, with a mark on those that the service refused. */
-async function typeLoop(text: string, user: string): Promise<readonly string[]> {
+/** The status of each response in the printed loop, with a mark on those that the service denied. */
+async function runLoop(text: string, user: string): Promise<readonly string[]> {
   const [loop = ""] = /^ +for address in [^]*?^ +done$/m.exec(text) ?? [];
   const { stdout } = await run("sh", ["-c", loop.replace("x-user: ann", `x-user: ${user}`)]);
   return stdout
@@ -49,14 +49,14 @@ async function typeLoop(text: string, user: string): Promise<readonly string[]> 
     .map((response) => response.slice(0, 3) + (/^x-envoy-ratelimited: true/m.test(response) ? " by the service" : ""));
 }
 
-test("what demo:global prints happens: two proxies share a limit, with and without their service", async () => {
+test("the commands that demo:global prints show a shared limit, with and without the service", async () => {
   const offset = await freeOffset();
   const demo = startGroup("npm", ["run", "demo:global", "--", "--port-offset", String(offset)]);
-  // The end of its output: npm goes at once, and the script when all that it started has gone.
+  // The end of its output: npm ends at once, and the script when all its programs have ended.
   const ended = once(demo.process, "close");
   await expect.poll(demo.output, { timeout: 40_000 }).toContain("Ctrl-C ends the demo");
 
-  // The demo is at its own pace; a busy machine must not be taken for a service that is away.
+  // The service must not count as unavailable on a slow machine.
   const [, copy = ""] = /(\S+)\/manifests\/limits\.yaml/.exec(demo.output()) ?? [];
   const limits = await readFile(join(copy, "manifests/limits.yaml"), "utf8");
   await writeFile(join(copy, "manifests/limits.yaml"), limits.replace("domain:", "timeout: 10s\n        domain:"));
@@ -64,20 +64,20 @@ test("what demo:global prints happens: two proxies share a limit, with and witho
   await expect.poll(edited, { timeout: 20_000 }).toBe(2);
 
   const passed = new Array<string>(6).fill("200");
-  expect(await typeLoop(demo.output(), "ann")).toEqual([...passed, "429 by the service"]);
+  expect(await runLoop(demo.output(), "ann")).toEqual([...passed, "429 by the service"]);
 
   const [, kill = ""] = /^ +(kill \d+)$/m.exec(demo.output()) ?? [];
   await run("sh", ["-c", kill]);
   await expect.poll(() => isFree(8_081 + offset), { timeout: 20_000 }).toBe(true);
-  // Four of the seven are asked of the first proxy, which admits three by its fallback.
-  expect(await typeLoop(demo.output(), "bob")).toEqual([...passed, "429"]);
+  // Four of the seven go to the first proxy, which allows three by its fallback.
+  expect(await runLoop(demo.output(), "bob")).toEqual([...passed, "429"]);
 
   const [, again = ""] = /^ +(GRPC_HOST=.*)$/m.exec(demo.output()) ?? [];
   const service = startGroup("sh", ["-c", again]);
   await expect.poll(() => isFree(8_081 + offset), { timeout: 20_000 }).toBe(false);
   const users = ["cal", "dot", "eve", "fay"].values();
   await expect
-    .poll(() => typeLoop(demo.output(), users.next().value ?? ""), { interval: 700, timeout: 20_000 })
+    .poll(() => runLoop(demo.output(), users.next().value ?? ""), { interval: 700, timeout: 20_000 })
     .toEqual([...passed, "429 by the service"]);
   service.interrupt();
 
@@ -90,7 +90,7 @@ test("what demo:global prints happens: two proxies share a limit, with and witho
   expect([copy, existsSync(copy)]).toEqual([expect.stringContaining("gateway-proxy-demo-"), false]);
 }, 150_000);
 
-test("an offset that is no number is refused, and says what is accepted", async () => {
+test("an offset that is no number is rejected, and the error says what is accepted", async () => {
   const asked = run("npm", ["run", "demo:global", "--", "--port-offset", "high"]);
   await expect(asked).rejects.toThrow("accepted are --port-offset N, a whole number from 0 to 40000");
 });

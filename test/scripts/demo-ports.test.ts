@@ -1,11 +1,11 @@
-/** Who holds a port that a demo needs. */
+/** Finds the process that uses a port that a demo needs. */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { takenPlaces } from "../../scripts/demo/ports.ts";
 
 test.runIf(process.platform === "linux")(
-  "names the process that listens, or has a connection from the port",
+  "names the process that listens on the port, or has a connection from it",
   async () => {
     const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
     onTestFinished(() => void server.close());

@@ -1,4 +1,4 @@
-/** What an editor says to a manifest by the schemas in deploy/schemas, as the parser would. */
+/** Validation of manifests in an editor by the schemas in deploy/schemas, in comparison with the parser. */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ const repository = join(import.meta.dirname, "..", "..");
 const examples = globSync("examples/{kind,quickstart,global}/*.yaml", { cwd: repository }).flatMap((path) =>
   parseAllDocuments(readFileSync(join(repository, path), "utf8")).map((document) => ({
     path,
-    // Anything that YAML can say; judged below.
+    // Any YAML; validated below.
     manifest: document.toJS() as { readonly kind: string; readonly spec: object } | null,
   })),
 );
@@ -21,19 +21,19 @@ describe.each(["ProxyPolicy", "Backend"])("the editor's schema of %s", (kind) =>
   const schema = z.fromJSONSchema(JSON.parse(text) as z.core.JSONSchema.BaseSchema);
   const own = examples.flatMap(({ path, manifest }) => (manifest?.kind === kind ? [{ path, manifest }] : []));
 
-  test("has examples to be held against", () => {
+  test("has examples to validate", () => {
     expect(own.length).toBeGreaterThan(1);
   });
 
-  test.each(own)("takes the manifest in $path", ({ manifest }) => {
+  test.each(own)("accepts the manifest in $path", ({ manifest }) => {
     expect(schema.safeParse(manifest).error).toBeUndefined();
   });
 
   test.each([
     ["a field that does not exist", { novelty: 1 }],
     ["a part of the wrong type", { targetRefs: "all", static: "somewhere" }],
-  ])("refuses %s, as the parser does", (_, fault) => {
-    const manifest = { ...own[0]?.manifest, spec: { ...own[0]?.manifest.spec, ...fault } };
+  ])("rejects %s, like the parser", (_, invalidFields) => {
+    const manifest = { ...own[0]?.manifest, spec: { ...own[0]?.manifest.spec, ...invalidFields } };
     expect(schema.safeParse(manifest).success).toBe(false);
     expect(parseResource(manifest).kind).toBe("rejected");
   });

@@ -1,4 +1,4 @@
-/** The scripts around kind, as far as they go without a cluster: what they say where something is missing. */
+/** The scripts around kind, as far as they run without a cluster: their messages if something is missing. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,10 +8,10 @@ import { describeWith } from "../support/describe-with.ts";
 
 const repository = join(import.meta.dirname, "../..");
 
-/** What the scripts use of any machine. */
+/** The programs that the scripts need on any machine. */
 const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "id", "mkdir", "sed"];
 
-/** A folder that is the whole PATH: the basics, and `programs` that do what their text says. */
+/** A folder that is the whole PATH: the basics, and `programs` with the given texts. */
 function pathWith(programs: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), "kind-scripts-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -48,7 +48,7 @@ describe("kind-up.sh", () => {
     { missing: "kind", where: "https://kind.sigs.k8s.io/" },
     { missing: "kubectl", where: "https://kubernetes.io/docs/tasks/tools/" },
     { missing: "helm", where: "https://helm.sh/docs/intro/install/" },
-  ])("says that $missing is missing and where it comes from, before it does anything", ({ missing, where }) => {
+  ])("reports that $missing is missing and where to get it, before any step", ({ missing, where }) => {
     const programs = Object.fromEntries(Object.entries(all).filter(([name]) => name !== missing));
     const { status, stdout, stderr } = run("kind-up.sh", programs);
     expect(status).toBe(1);
@@ -56,19 +56,19 @@ describe("kind-up.sh", () => {
     expect(stdout).toBe("");
   });
 
-  test("tells a docker that does not answer from one that is missing", () => {
+  test("distinguishes a docker that does not respond from a missing one", () => {
     const { status, stderr } = run("kind-up.sh", { ...all, docker: "exit 1" });
     expect(status).toBe(1);
     expect(stderr).toContain("error: docker does not respond; start it");
   });
 
-  test("shows what a program said that failed, and which it was", () => {
+  test("shows the output of a failed program, and its name", () => {
     const { status, stderr } = run("kind-up.sh", { ...all, kind: '[ "$1" = get ] || { echo "no room"; exit 1; }' });
     expect(status).toBe(1);
     expect(stderr).toMatch(/^no room\nerror: failed: kind create cluster --name gateway-proxy /);
   });
 
-  test("says of a cluster whose API server does not respond how to replace it", () => {
+  test("says how to replace a cluster whose API server does not respond", () => {
     const { status, stdout, stderr } = run("kind-up.sh", {
       ...all,
       kind: '[ "$1" != get ] || echo gateway-proxy',
@@ -89,15 +89,15 @@ describe("kind-up.sh", () => {
     expect(stderr).toMatch(/^delete\ncreate\nerror: failed: kind create cluster --name gateway-proxy /);
   });
 
-  test("makes kubectl's context that of a cluster that is there", () => {
+  test("sets the context of kubectl to that of an existing cluster", () => {
     const kind = 'case $1 in get) echo gateway-proxy ;; export) echo "exports $*" >&2; exit 1 ;; esac';
     const { stderr } = run("kind-up.sh", { ...all, kind });
     expect(stderr).toContain("exports export kubeconfig --name gateway-proxy\n");
   });
 
-  test("leaves no half a cluster behind where it is interrupted", () => {
+  test("leaves no partial cluster behind if it is interrupted", () => {
     const kind = 'case $1 in create) kill -INT 0 ;; delete) echo "$*" >&2 ;; esac';
-    // In a process group of its own, as in a terminal.
+    // In its own process group, as in a terminal.
     const { status, stderr } = run("kind-up.sh", { ...all, kind }, [], ["/usr/bin/setsid", "--wait"]);
     expect(status).not.toBe(0);
     expect(stderr).toContain("delete cluster --name gateway-proxy\n");
@@ -105,13 +105,13 @@ describe("kind-up.sh", () => {
 });
 
 describe("kind-load.sh", () => {
-  test("says that there is no cluster, and what makes one", () => {
+  test("reports that there is no cluster, and the command that creates one", () => {
     const { status, stderr } = run("kind-load.sh", all);
     expect(status).toBe(1);
     expect(stderr).toBe("error: there is no cluster gateway-proxy; run scripts/kind-up.sh\n");
   });
 
-  test("names the images that there are", () => {
+  test("lists the existing images", () => {
     const { status, stderr } = run("kind-load.sh", { ...all, kind: "echo gateway-proxy" }, ["proxy"]);
     expect(status).toBe(1);
     expect(stderr).toBe("error: there is no image proxy, but these: gateway-proxy ratelimit-service mock-llm\n");
@@ -119,7 +119,7 @@ describe("kind-load.sh", () => {
 });
 
 describe("kind-down.sh", () => {
-  test("has nothing to remove where there is no cluster", () => {
+  test("removes nothing if there is no cluster", () => {
     const { status, stdout } = run("kind-down.sh", all);
     expect(status).toBe(0);
     expect(stdout).toContain("there is no cluster gateway-proxy\n");
@@ -127,7 +127,7 @@ describe("kind-down.sh", () => {
 });
 
 describe("rig.sh check", () => {
-  test("says that no docker can be had, so that nobody takes tests that did not run for tests that passed", () => {
+  test("reports that docker is not available, so that skipped tests are not mistaken for passed ones", () => {
     const { status, stdout } = run("../test/rig/kind/rig.sh", {}, ["check"]);
     expect(status).toBe(1);
     expect(stdout).toContain("docker is not installed\n");
@@ -152,17 +152,17 @@ test.each([
     args: ["envoyproxy"],
     says: "there is no cluster gateway-proxy; run scripts/kind-up.sh",
   },
-])("$script $args ends with what is accepted", ({ script, args, says }) => {
+])("$script $args fails and says what is accepted", ({ script, args, says }) => {
   expect(run(script, all, args)).toEqual({ status: 1, stdout: "", stderr: `error: ${says}\n` });
 });
 
-test.each(["kind-up.sh", "kind-limit-service.sh"])("%s --help tells its rate limit services", (script) => {
+test.each(["kind-up.sh", "kind-limit-service.sh"])("%s --help lists its rate limit services", (script) => {
   const { status, stdout } = run(script, all, ["--help"]);
   expect(status).toBe(0);
   for (const name of ["ours", "envoyproxy", "envoy-gateway", "limitador"]) expect(stdout).toContain(name);
 });
 
-test("kind-up.sh says offline that the image of Limitador cannot be pulled", () => {
+test("kind-up.sh reports offline that the image of Limitador cannot be pulled", () => {
   const programs = { ...all, docker: '[ "$1" != image ]' };
   const { status, stderr } = run("kind-limit-service.sh", { ...programs, kind: "echo gateway-proxy" }, [
     "--offline",
@@ -175,9 +175,9 @@ test("kind-up.sh says offline that the image of Limitador cannot be pulled", () 
 });
 
 describeWith(["shellcheck"], "shell scripts", ({ shellcheck }) => {
-  test("have no fault that shellcheck knows of", () => {
+  test("pass shellcheck", () => {
     const tracked = execFileSync("git", ["ls-files", "-s", "*.sh", ".ci/run"], { cwd: repository, encoding: "utf8" });
-    // Those that can be run; what they source is checked with them.
+    // The executable ones; files that they source are checked with them.
     const scripts = [...tracked.matchAll(/^100755 .*\t(.+)$/gm)].flatMap((match) => match[1] ?? []);
     expect(scripts.length).toBeGreaterThan(5);
     const { stdout, stderr } = spawnSync(shellcheck, ["--external-sources", "--check-sourced", ...scripts], {

@@ -12,7 +12,7 @@ async function startRegistry(respond: (request: IncomingMessage, response: Serve
     server.closeAllConnections();
     server.close();
   });
-  // A server that listens on a port has an address.
+  // A listening TCP server has an address with a port.
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
@@ -21,7 +21,7 @@ const indexOf = (...platforms: readonly (readonly [string, string])[]): string =
 const index = indexOf(["linux", "amd64"], ["unknown", "unknown"], ["linux", "arm64"]);
 const image = { repository: "valkey/valkey", tag: "8.1.10-alpine" };
 
-test("the digest is that of the bytes that the registry sends, whatever it calls them", async () => {
+test("the digest is that of the bytes that the registry sends, whatever its digest header says", async () => {
   const registry = await startRegistry((request, response) => {
     expect(request.url).toBe("/v2/valkey/valkey/manifests/8.1.10-alpine");
     response.setHeader("docker-content-digest", `sha256:${"0".repeat(64)}`).end(index);
@@ -30,7 +30,7 @@ test("the digest is that of the bytes that the registry sends, whatever it calls
   expect(await resolveDigest({ registry, ...image })).toBe(`sha256:${digest}`);
 });
 
-test("a registry that asks for a token gets the one of its token server", async () => {
+test("a registry that requires a token gets the one of its token server", async () => {
   const registry = await startRegistry((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "", "http://registry");
     if (pathname === "/token") {
@@ -46,12 +46,12 @@ test("a registry that asks for a token gets the one of its token server", async 
   expect(await resolveDigest({ registry, ...image })).toMatch(/^sha256:/);
 });
 
-test("an image for one platform is refused", async () => {
+test("an image for only one platform is rejected", async () => {
   const registry = await startRegistry((_request, response) => response.end(indexOf(["linux", "amd64"])));
   await expect(resolveDigest({ registry, ...image })).rejects.toThrow("has no image for linux/arm64");
 });
 
-test("a tag that does not exist is told with its address", async () => {
+test("a tag that does not exist is reported with its address", async () => {
   const registry = await startRegistry((_request, response) => response.writeHead(404).end());
   await expect(resolveDigest({ registry, ...image })).rejects.toThrow(
     `GET http://${registry}/v2/valkey/valkey/manifests/8.1.10-alpine failed with status 404`,

@@ -1,4 +1,4 @@
-/** How long a demo lasts, by a clock that runs faster. */
+/** The duration of a demo, by a clock that runs faster. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const speed = 15;
 const demoFolder = new URL("../../scripts/demo/", import.meta.url);
 
-/** A demo of one program, which says that it is ready, or never does. */
+/** A demo of one program, which reports that it is ready, or never does. */
 function startDemo(isReady: boolean) {
   const folder = mkdtempSync(join(tmpdir(), "demo-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -44,7 +44,7 @@ await runDemo({
 }
 
 describeWith(["faketime"], "a demo", () => {
-  test("lasts until somebody ends it", async () => {
+  test("runs until it is stopped", async () => {
     const { child, exited, output } = startDemo(true);
     await expect.poll(output).toContain("Ask it something.");
     // A minute by its clock.

@@ -45,7 +45,7 @@ test("skipped tests are counted", () => {
   expect(totalsOf({ ...green, numPendingTests: 2, numTodoTests: 1 }).line).toBe("12 passed, 0 failed, 3 skipped");
 });
 
-test("each skipped test is named, those that lack a program by its name and their number", () => {
+test("each skipped test is named; those without a program are counted by the program", () => {
   const skip = (fullName: string, missingPrograms?: readonly string[]) => ({
     fullName,
     status: "skipped",
@@ -98,7 +98,7 @@ describe("the end of a run", () => {
     ]);
   });
 
-  test("says so where everything ran", () => {
+  test("reports that everything ran", () => {
     expect(endOf(green, "").slice(-2)).toEqual(["== nothing was left out", "12 passed, 0 failed"]);
   });
 });
@@ -118,7 +118,7 @@ test("a failed test fails the run, and is named with its reason", () => {
   });
 });
 
-test("a test that passed only when it was tried again does not fail the run, and is named", () => {
+test("a test that passed only when it was retried does not fail the run, and is named", () => {
   const testResults = [fileWith({ status: "passed", failureMessages: ["Error: timed out"] })];
   expect(totalsOf({ ...green, testResults })).toEqual({
     line: "12 passed, 0 failed",
