@@ -1,9 +1,9 @@
 /** Entry of the proxy. Loads everything else after V8's memory settings and compile cache are set. */
-import { allocateYoung } from "@gatewayproxy/runtime/allocation";
+import { disablePretenuring } from "@gatewayproxy/runtime/allocation";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 
-allocateYoung();
+disablePretenuring();
 startHeapSampling();
 reuseCompiledCode(process.env);
 await import("./command.ts");

@@ -9,7 +9,7 @@ import { createLogs } from "./app/logs.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
 import { type DefaultSet, settingsExitCode } from "./settings/defaults.ts";
-import { asksForHelp } from "@gatewayproxy/runtime/settings";
+import { hasHelpFlag } from "@gatewayproxy/runtime/settings";
 import { readServiceSettings, type ServiceSettings, serviceSettings } from "./settings.ts";
 
 const summary =
@@ -23,7 +23,7 @@ export async function runCommand(defaults: DefaultSet): Promise<void> {
     process.stdout.write(`${readVersion(new URL("../package.json", import.meta.url))}\n`);
     return;
   }
-  if (asksForHelp(argv)) {
+  if (hasHelpFlag(argv)) {
     process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
     return;
   }

@@ -2,14 +2,14 @@
  * The first module of every command that starts the service. It sets up memory allocation and the compile cache before
  * everything else is loaded.
  */
-import { allocateYoung } from "@gatewayproxy/runtime/allocation";
+import { disablePretenuring } from "@gatewayproxy/runtime/allocation";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import type { DefaultSet } from "./settings/defaults.ts";
 
 /** Runs the command line of this process with the given set of defaults. */
 export async function start(defaults: DefaultSet): Promise<void> {
-  allocateYoung();
+  disablePretenuring();
   startHeapSampling();
   reuseCompiledCode(process.env);
   const { runCommand } = await import("./command.ts");

@@ -26,7 +26,7 @@ const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(methods.length, methods);
-  readonly #models = new ModelLabel(maxModels, (model) => this.#families.tokens.forget("model", model));
+  readonly #models = new ModelLabel(maxModels, (model) => this.#families.tokens.removeSeries("model", model));
   /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
 

@@ -8,7 +8,7 @@ import { ConnectionError, ErrorCode } from "./frame.ts";
 
 /** A token bucket for one kind of frames of one connection. */
 export class FloodLimit {
-  readonly #what: string;
+  readonly #subject: string;
   readonly #clock: Clock;
   readonly #capacity: number;
   readonly #perSecond: number;
@@ -18,10 +18,10 @@ export class FloodLimit {
   /**
    * Allows bursts of `capacity`, and `perSecond` in the long run.
    *
-   * @param what is counted, for the message: "frames that do not advance a request".
+   * @param subject the counted frames, for the message: "frames that do not advance a request".
    */
-  constructor(what: string, clock: Clock, capacity: number, perSecond: number) {
-    this.#what = what;
+  constructor(subject: string, clock: Clock, capacity: number, perSecond: number) {
+    this.#subject = subject;
     this.#clock = clock;
     this.#capacity = capacity;
     this.#perSecond = perSecond;
@@ -31,7 +31,7 @@ export class FloodLimit {
 
   /** Takes a token. Throws `ConnectionError` if the bucket is empty. */
   count(): void {
-    if (!this.tryCount()) throw new ConnectionError(ErrorCode.EnhanceYourCalm, `too many ${this.#what}`);
+    if (!this.tryCount()) throw new ConnectionError(ErrorCode.EnhanceYourCalm, `too many ${this.#subject}`);
   }
 
   /** Takes a token. Returns false if the bucket is empty. */

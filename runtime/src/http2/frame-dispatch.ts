@@ -41,14 +41,14 @@ const pingBytes = 8;
 /** Dispatches the frames of one connection. */
 export class FrameDispatch {
   readonly #options: FrameDispatchOptions;
-  #isSettled = false;
+  #hasSettings = false;
 
   constructor(options: FrameDispatchOptions) {
     this.#options = options;
   }
 
   /** Processes one frame, as a `FrameSink`. Throws `ConnectionError` for a violation of the protocol. */
-  take(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+  dispatch(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
     const { handler, blocks } = this.#options;
     this.#assertOrder(type, flags, id);
     switch (type) {
@@ -71,15 +71,15 @@ export class FrameDispatch {
         handler.rstStream(id, buffer.readUInt32BE(start));
         break;
       default:
-        this.#takeIdle(type, flags, id, buffer, start, end);
+        this.#processIdle(type, flags, id, buffer, start, end);
     }
   }
 
   /** The first frame must be SETTINGS (§3.4), and only CONTINUATION may follow an incomplete header block (§4.3). */
   #assertOrder(type: number, flags: number, id: number): void {
-    if (!this.#isSettled) {
+    if (!this.#hasSettings) {
       assertProtocol(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
-      this.#isSettled = true;
+      this.#hasSettings = true;
     }
     const open = this.#options.blocks.openStreamId;
     assertProtocol(
@@ -88,8 +88,8 @@ export class FrameDispatch {
     );
   }
 
-  /** Processes frames that move no stream; their number is bounded. */
-  #takeIdle(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+  /** Processes frames that do not advance a stream. Their number is bounded. */
+  #processIdle(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
     const { handler, idleFrames } = this.#options;
     idleFrames.count();
     const isAck = (flags & Flag.Ack) !== 0;

@@ -1,14 +1,14 @@
 /**
- * Collects the frames of a connection and writes them to its socket at once. Frames written while a chunk is read are sent
- * after it; the owner decides when other frames are sent.
+ * Collects the frames of a connection and writes them to its socket in one write. Frames written while a chunk is read
+ * are sent after it; the owner decides when other frames are sent.
  */
 import type { Socket } from "node:net";
 import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
 import { emptyTableUpdate } from "./hpack-encoder.ts";
 
 const initialBytes = 8_192;
-/** A buffer that a large response made larger than this is not reused. */
-const keptBytes = 65_536;
+/** A buffer that a large response made longer than this is not reused. */
+const maxReusedBytes = 65_536;
 
 /** Writes the frames of one connection. */
 export class FrameWriter {
@@ -17,7 +17,7 @@ export class FrameWriter {
   readonly #canReuse: boolean;
   #buffer: Buffer = Buffer.allocUnsafeSlow(initialBytes);
   #length = 0;
-  #isHeld = false;
+  #isCorked = false;
   #isScheduled = false;
   #isFirstBlock = true;
   readonly #defer: (flush: () => void) => void;
@@ -37,13 +37,13 @@ export class FrameWriter {
     return this.#length + this.#socket.writableLength;
   }
 
-  /** Holds frames back until `release`, while one chunk of input is processed. */
-  hold(): void {
-    this.#isHeld = true;
+  /** Collects frames without sending them until `uncork`, while one chunk of input is processed. */
+  cork(): void {
+    this.#isCorked = true;
   }
 
-  release(): void {
-    this.#isHeld = false;
+  uncork(): void {
+    this.#isCorked = false;
     this.flush();
   }
 
@@ -56,7 +56,7 @@ export class FrameWriter {
     const bytes = this.#buffer.subarray(0, this.#length);
     this.#length = 0;
     this.#socket.write(bytes);
-    if (!this.#canReuse || this.#socket.writableLength > 0 || this.#buffer.length > keptBytes) {
+    if (!this.#canReuse || this.#socket.writableLength > 0 || this.#buffer.length > maxReusedBytes) {
       this.#buffer = Buffer.allocUnsafeSlow(initialBytes);
     }
   }
@@ -147,14 +147,14 @@ export class FrameWriter {
   }
 
   #schedule(): void {
-    if (this.#isHeld || this.#isScheduled) return;
+    if (this.#isCorked || this.#isScheduled) return;
     this.#isScheduled = true;
     this.#defer(this.#flushLater);
   }
 
   readonly #flushLater = (): void => {
     this.#isScheduled = false;
-    if (!this.#isHeld) this.flush();
+    if (!this.#isCorked) this.flush();
   };
 
   #reserve(bytes: number): void {

@@ -1,6 +1,6 @@
 /**
  * HTTP/2 framing (RFC 9113 §4 and §6): the constants of the protocol, the parser of frames, and the connection error.
- * `connection.ts` gives frames their meaning.
+ * `frame-dispatch.ts` processes the frames.
  *
  *     +-----------------------------------------------+
  *     |                 Length (24)                   |

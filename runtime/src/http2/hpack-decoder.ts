@@ -18,7 +18,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** Where Huffman codes are decoded before they become text. All decoders share it, one string at a time. */
+/** Receives decoded Huffman codes before they become text. All decoders share it, one string at a time. */
 const scratch = Buffer.allocUnsafeSlow(65_536);
 
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => entryOf(name, value));
@@ -27,8 +27,8 @@ function entryOf(name: string, value: string): Entry {
   return { name, value, bytes: name.length + value.length + entryOverheadBytes };
 }
 
-function broken(what: string): ConnectionError {
-  return new ConnectionError(ErrorCode.CompressionError, `header block: ${what}`);
+function compressionError(problem: string): ConnectionError {
+  return new ConnectionError(ErrorCode.CompressionError, `header block: ${problem}`);
 }
 
 /** The HPACK decoder of one connection. */
@@ -91,7 +91,7 @@ export class HpackDecoder {
     }
     if (byte >= 0x20) {
       if (!isFirst) {
-        throw broken("table size update after a field");
+        throw compressionError("table size update after a field");
       }
       this.#resize(this.#readInteger(5));
       return undefined;
@@ -111,7 +111,7 @@ export class HpackDecoder {
         ? staticEntries[index - 1]
         : this.#entries[this.#entries.length - (index - staticEntries.length)];
     if (entry === undefined) {
-      throw broken(`no entry ${index} in the tables`);
+      throw compressionError(`no entry ${index} in the tables`);
     }
     return entry;
   }
@@ -130,12 +130,12 @@ export class HpackDecoder {
         return value;
       }
     }
-    throw broken("integer too large");
+    throw compressionError("integer too large");
   }
 
   #readByte(): number {
     if (this.#position >= this.#end) {
-      throw broken("ends within a field");
+      throw compressionError("ends within a field");
     }
     return this.#source[this.#position++] ?? 0;
   }
@@ -146,14 +146,14 @@ export class HpackDecoder {
     const start = this.#position;
     const end = start + length;
     if (end > this.#end) {
-      throw broken("ends within a string");
+      throw compressionError("ends within a string");
     }
     this.#position = end;
     if (!isHuffman) {
       return this.#source.toString("latin1", start, end);
     }
     const written = decodeHuffman(this.#source, start, end, scratch);
-    if (written < 0) throw broken("string with a wrong Huffman code, or of more than 64 KiB");
+    if (written < 0) throw compressionError("string with a wrong Huffman code, or of more than 64 KiB");
     return scratch.toString("latin1", 0, written);
   }
 
@@ -168,7 +168,7 @@ export class HpackDecoder {
 
   #resize(bytes: number): void {
     if (bytes > this.#tableBytesLimit) {
-      throw broken(`table size ${bytes}, at most ${this.#tableBytesLimit} is allowed`);
+      throw compressionError(`table size ${bytes}, at most ${this.#tableBytesLimit} is allowed`);
     }
     this.#insertions++;
     this.#tableBytesMax = bytes;

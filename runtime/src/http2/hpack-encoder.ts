@@ -9,8 +9,8 @@ const indexOfField = new Map(staticTable.map(([name, value], index) => [`${name}
 const indexOfName = new Map(staticTable.map(([name], index) => [name, index + 1] as const).reverse());
 
 /**
- * Sets the size of our dynamic table to 0 for good (§6.3). It starts the first block on a connection, so the encoder need
- * not follow the table size that the peer allows.
+ * Sets the size of the encoder's dynamic table to 0 for good (§6.3). It begins the first block on a connection, so the
+ * encoder need not observe the table size that the peer allows.
  */
 export const emptyTableUpdate: Buffer = Buffer.from([0x20]);
 

@@ -40,10 +40,10 @@ interface Machine {
   readonly mayEnd: Uint8Array;
 }
 
-const machine: Machine = compileMachine(growTree());
+const machine: Machine = compileMachine(buildTree());
 
 /** Children of each inner node: [on bit 0, on bit 1]; a leaf is `~symbol`, so negative. */
-function growTree(): [number, number][] {
+function buildTree(): [number, number][] {
   const symbols = wordLengths
     .flatMap(([first = 0, ...lengths]) => lengths.map((length, index) => ({ symbol: first + index, length })))
     .sort((a, b) => a.length - b.length || a.symbol - b.symbol);
@@ -53,13 +53,13 @@ function growTree(): [number, number][] {
   for (const { symbol, length } of symbols) {
     word *= 2 ** (length - wordLength);
     wordLength = length;
-    plant(nodes, word, length, symbol);
+    insertWord(nodes, word, length, symbol);
     word += 1;
   }
   return nodes;
 }
 
-function plant(nodes: [number, number][], word: number, length: number, symbol: number): void {
+function insertWord(nodes: [number, number][], word: number, length: number, symbol: number): void {
   let node: [number, number] = nodes[0] ?? [0, 0];
   for (let bitIndex = length - 1; bitIndex > 0; bitIndex--) {
     const bit = ((word >>> bitIndex) & 1) as 0 | 1;
@@ -77,7 +77,7 @@ function compileMachine(nodes: readonly [number, number][]): Machine {
   const mayEnd = new Uint8Array(nodes.length);
   for (let state = 0; state < nodes.length; state++) {
     for (let nibble = 0; nibble < 16; nibble++) {
-      const step = walk(nodes, state, nibble);
+      const step = readNibble(nodes, state, nibble);
       next[state * 16 + nibble] = step.next;
       symbol[state * 16 + nibble] = step.symbol;
     }
@@ -90,7 +90,11 @@ function compileMachine(nodes: readonly [number, number][]): Machine {
   return { next, symbol, mayEnd };
 }
 
-function walk(nodes: readonly [number, number][], state: number, nibble: number): { next: number; symbol: number } {
+function readNibble(
+  nodes: readonly [number, number][],
+  state: number,
+  nibble: number,
+): { next: number; symbol: number } {
   let node = state;
   let symbol = noSymbol;
   for (let bitIndex = 3; bitIndex >= 0; bitIndex--) {

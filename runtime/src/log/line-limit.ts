@@ -6,7 +6,7 @@ export class LineLimit {
   readonly #clock: Clock;
   readonly #perSecond: number;
   /** Start of the second that is counted; monotonic. */
-  #sinceMs = Number.NEGATIVE_INFINITY;
+  #secondStartMs = Number.NEGATIVE_INFINITY;
   #written = 0;
   #omitted = 0;
 
@@ -18,8 +18,8 @@ export class LineLimit {
   /** Calls `write` unless the limit of this second is reached. `write` gets the number of lines omitted before. */
   log(write: (omitted: number) => void): void {
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#sinceMs >= 1_000) {
-      this.#sinceMs = nowMs;
+    if (nowMs - this.#secondStartMs >= 1_000) {
+      this.#secondStartMs = nowMs;
       this.#written = 0;
     }
     if (this.#written >= this.#perSecond) {

@@ -1,7 +1,7 @@
 /**
- * The destination of log lines: standard output, through `process.stdout` in every thread. Node passes what a worker
- * writes to the main thread, which alone writes to the file descriptor. So no line of one thread splits a line of another
- * (a pipe accepts at most 4 KiB in one piece when its reader is slow).
+ * The destination of log lines: standard output, through `process.stdout` in every thread. Node passes the writes of a
+ * worker to the main thread, and only the main thread writes to the file descriptor. So no line of one thread splits a
+ * line of another (a pipe accepts at most 4 KiB in one piece when its reader is slow).
  */
 import type { Writable } from "node:stream";
 import type { Clock } from "../timing/clock.ts";
@@ -44,32 +44,32 @@ export class BatchedDestination implements LogDestination {
       return;
     }
     this.#pending += line;
-    if (this.#pending.length >= batchChars) this.#handIfTaken();
+    if (this.#pending.length >= batchChars) this.#writeIfAccepted();
     if (!this.#isTimerSet) this.#setTimer();
   };
 
   /** Writes the waiting lines and resolves when the output has accepted them. Call it at the end of a thread. */
   flush(): Promise<void> {
-    return new Promise((resolve) => this.#hand(resolve));
+    return new Promise((resolve) => this.#writeBatch(resolve));
   }
 
   #setTimer(): void {
     this.#isTimerSet = true;
     this.#options.clock.setTimer(batchMs, () => {
       this.#isTimerSet = false;
-      this.#handIfTaken();
+      this.#writeIfAccepted();
       if (this.#pending !== "") this.#setTimer();
     });
   }
 
-  #handIfTaken(): void {
-    if (this.#pending !== "" && !this.#options.output.writableNeedDrain) this.#hand(() => undefined);
+  #writeIfAccepted(): void {
+    if (this.#pending !== "" && !this.#options.output.writableNeedDrain) this.#writeBatch(() => undefined);
   }
 
-  #hand(onTaken: () => void): void {
+  #writeBatch(onWritten: () => void): void {
     const batch = this.#pending;
     this.#pending = "";
-    this.#options.output.write(batch, () => onTaken());
+    this.#options.output.write(batch, () => onWritten());
   }
 }
 

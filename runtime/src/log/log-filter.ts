@@ -114,14 +114,14 @@ function readDirective(directive: string, known: readonly string[] | undefined):
   const module = (parts["module"] ?? "").trim();
   const levelText = (parts["level"] ?? "").trim();
   const level = levelText === "" ? "trace" : asLevel(levelText);
-  const isOfRequests = parts["span"] !== undefined;
-  if (level === undefined || (module === "" ? !isOfRequests : !modulePattern.test(module))) {
+  const hasSpan = parts["span"] !== undefined;
+  if (level === undefined || (module === "" ? !hasSpan : !modulePattern.test(module))) {
     return problem(`"${directive}" is not a log directive; ${accepted}`);
   }
-  if (module !== "" && known !== undefined && !known.some((each) => covers(module, each))) {
+  if (module !== "" && known !== undefined && !known.some((name) => covers(module, name))) {
     return problem(unknownModule(module, known));
   }
-  if (!isOfRequests) return { kind: "module", module, level };
+  if (!hasSpan) return { kind: "module", module, level };
   if (!["", "request"].includes(parts["span"] ?? "")) {
     return problem(`"${directive}" names the span "${parts["span"] ?? ""}"; the only accepted span is request`);
   }
@@ -136,7 +136,7 @@ function readDirective(directive: string, known: readonly string[] | undefined):
 
 function readFields(text: string): RequestDirective["fields"] | undefined {
   const fields = new Map<string, string | undefined>();
-  for (const part of text.split(",").map((each) => each.trim())) {
+  for (const part of text.split(",").map((item) => item.trim())) {
     if (part === "") continue;
     const [, name, quoted, plain] = fieldPattern.exec(part) ?? [];
     if (name === undefined) return undefined;
@@ -160,17 +160,17 @@ function unknownModule(module: string, known: readonly string[]): string {
   const names = [...known, ...new Set(known.map(parentOf))].filter((name) => name !== "");
   const isPath = module.includes("::");
   const candidates = isPath ? names : [...logLevels, ...names];
-  const meant = suggest(module, candidates);
+  const suggestion = suggest(module, candidates);
   const hint =
-    meant === undefined
+    suggestion === undefined
       ? `accepted are ${(isPath ? known : [...logLevels, ...known]).join(", ")}`
-      : `did you mean ${meant}?`;
+      : `did you mean ${suggestion}?`;
   return isPath ? `there is no module "${module}"; ${hint}` : `"${module}" is neither a level nor a module; ${hint}`;
 }
 
 function asLevel(text: string): LogLevel | undefined {
   const lower = text.toLowerCase();
-  return logLevels.find((level, place) => level === lower || String(place) === text);
+  return logLevels.find((level, index) => level === lower || String(index) === text);
 }
 
 /** Renders the directives in effect, in a form that `parseLogFilter` accepts. */
@@ -184,8 +184,8 @@ export function renderLogFilter({ level, modules, requests = [], pattern }: LogF
 }
 
 function renderRequestDirective({ module, fields, level }: RequestDirective): string {
-  const shown = Array.from(fields, ([name, value]) => (value === undefined ? name : `${name}=${value}`));
-  return `${module}[request${shown.length === 0 ? "" : `{${shown.join(",")}}`}]=${level}`;
+  const fieldTexts = Array.from(fields, ([name, value]) => (value === undefined ? name : `${name}=${value}`));
+  return `${module}[request${fieldTexts.length === 0 ? "" : `{${fieldTexts.join(",")}}`}]=${level}`;
 }
 
 /** Returns the level of a module: that of the longest directive that names it or a module above it. */
@@ -199,7 +199,9 @@ export function levelOf({ level, modules }: LogFilter, module: string): LogLevel
 
 /** Returns the most detailed level at which a module may log: its own, or that of a directive for some requests. */
 export function mostDetailedLevelOf(filter: LogFilter, module: string): LogLevel {
-  const levels = (filter.requests ?? []).flatMap((each) => (covers(each.module, module) ? [each.level] : []));
+  const levels = (filter.requests ?? []).flatMap((directive) =>
+    covers(directive.module, module) ? [directive.level] : [],
+  );
   return [levelOf(filter, module), ...levels].reduce((a, b) => (includes(a, b) ? a : b));
 }
 
@@ -208,11 +210,12 @@ export function passes(filter: LogFilter, module: string, level: LogLevel, messa
   if (filter.pattern?.test(message) === false) return false;
   if (includes(levelOf(filter, module), level)) return true;
   return (filter.requests ?? []).some(
-    (each) => covers(each.module, module) && includes(each.level, level) && isOfRequest(fields, each.fields),
+    (directive) =>
+      covers(directive.module, module) && includes(directive.level, level) && matchesRequest(fields, directive.fields),
   );
 }
 
-function isOfRequest(line: unknown, fields: RequestDirective["fields"]): boolean {
+function matchesRequest(line: unknown, fields: RequestDirective["fields"]): boolean {
   if (typeof line !== "object" || line === null || !("requestId" in line)) return false;
   const values: ReadonlyMap<string, unknown> = new Map(Object.entries(line));
   return Array.from(fields).every(([name, value]) =>

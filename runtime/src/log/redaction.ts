@@ -19,7 +19,7 @@ export const maxShownLength = 2_048;
  * Cuts a text to `maxShownLength`, at a separator: half of a secret no longer looks like one. No secret that is recognized
  * by its form, and no user information, contains these separators.
  */
-function bounded(text: string): string {
+function truncate(text: string): string {
   if (text.length <= maxShownLength) return text;
   return `${text.slice(0, maxShownLength).replace(lastPiece, "")}…`;
 }
@@ -54,12 +54,13 @@ const secretWords = new Set([
   ],
 ]);
 /** Harmless names that contain such parts. */
-const openName = /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
+const harmlessName =
+  /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
 
 /** Whether a value with this name may be a secret. */
 export function isSecretName(name: string): boolean {
   const lower = name.toLowerCase();
-  if (openName.test(lower)) return false;
+  if (harmlessName.test(lower)) return false;
   const words = wordsOf(name);
   const letters = lower.includes("token") ? words.filter(isNoTokenCount).join("") : lower;
   if (secretPart.test(letters) || letters.endsWith("pw") || letters.endsWith("pass")) return true;
@@ -103,12 +104,12 @@ export function isSecretExpression(source: string): boolean {
 
 /** Returns the value of a header or parameter as it may be shown, cut after `maxShownLength` characters. */
 export function redactNamed(name: string, value: string): string {
-  const text = bounded(value);
+  const text = truncate(value);
   return isSecretName(name) || isSecretValue(text) ? redacted : redactUrl(text, maxNesting);
 }
 
 /** Matches every text that `isSecretValue` or `redactPath` would change. Other texts need no full inspection. */
-const hint =
+const suspiciousText =
   /[=@%\\]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
 
 /**
@@ -116,8 +117,8 @@ const hint =
  * returned unchanged. Cut after `maxShownLength` characters.
  */
 export function redactText(whole: string): string {
-  const text = bounded(whole);
-  if (!hint.test(text) && (!text.includes(":") || hostAndPort.test(text))) return text;
+  const text = truncate(whole);
+  if (!suspiciousText.test(text) && (!text.includes(":") || hostAndPort.test(text))) return text;
   if (scheme.test(text)) return redacted;
   // Words that are not secret stay, and so do parameter names.
   const words = text.replaceAll(/[^\s/]+/g, (word) => (!/[?=#]/.test(word) && isSecretValue(word) ? redacted : word));
@@ -154,7 +155,7 @@ const parameterName = /(?<=^|[?&;#,\s/=:{"'\\])((?:\\u[\da-f]{4}|[^?&;#,\s=:/{"'
 const secretParameter =
   /\s*(?:[[{\\][^]*|"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|(?:(?:bearer|basic|digest|negotiate|dpop)\s+)?[^&#\s]*)/iy;
 /** Any other value is inspected up to the next separator, so that no part is read twice. */
-const openParameter = /[^?&;#,\s/]*/y;
+const otherParameter = /[^?&;#,\s/]*/y;
 /** Possible user information of a URL (RFC 3986 §3.2.1), with the text before it up to a separator. */
 const beforeAt = /(?<=^|[/\\?#\s"'<>])[^/\\?#\s"'<>]*@/g;
 /** Clients read `\` as `/` after these, and need neither (WHATWG URL, "special authority ignore slashes state"). */
@@ -173,7 +174,7 @@ const maxParameters = 100;
  * characters.
  */
 export function redactPath(path: string): string {
-  return redactUrl(bounded(path), maxNesting);
+  return redactUrl(truncate(path), maxNesting);
 }
 
 function redactUrl(text: string, nesting: number): string {
@@ -194,10 +195,10 @@ function withoutUserInfo(text: string): string {
 
 /** Redacts the parameters of a segment, with what follows the path. */
 function redactSegment(segment: string, nesting: number): string {
-  if (!/[?=#]/.test(segment)) return holdsSecret(segment, nesting) ? redacted : segment;
+  if (!/[?=#]/.test(segment)) return containsSecret(segment, nesting) ? redacted : segment;
   let count = 0;
   return segment.replaceAll(/[^?#;&]+/g, (piece) =>
-    !piece.includes("=") && (++count > maxParameters || holdsSecret(piece, nesting)) ? redacted : piece,
+    !piece.includes("=") && (++count > maxParameters || containsSecret(piece, nesting)) ? redacted : piece,
   );
 }
 
@@ -206,16 +207,16 @@ function withoutParameters(text: string, nesting: number): string {
   let end = 0;
   let count = 0;
   /** The end of the values of other names that are inspected. */
-  let openEnd = 0;
+  let inspectedEnd = 0;
   for (const { 0: match, 1: name = "", index } of text.matchAll(parameterName)) {
     if (index < end) continue;
     const start = index + match.length;
     if (++count > maxParameters) return `${shown}${text.slice(end, start)}${redacted}`;
     if (!namesSecret(name)) {
-      if (start < openEnd || !match.endsWith("=")) continue;
-      const value = textAt(openParameter, text, start);
-      openEnd = start + value.length;
-      if (!holdsSecret(value, nesting)) continue;
+      if (start < inspectedEnd || !match.endsWith("=")) continue;
+      const value = textAt(otherParameter, text, start);
+      inspectedEnd = start + value.length;
+      if (!containsSecret(value, nesting)) continue;
     }
     shown += text.slice(end, start) + redacted;
     end = start + textAt(secretParameter, text, start).length;
@@ -233,7 +234,7 @@ function namesSecret(name: string): boolean {
   return isTooDeep(layers) || isSecretName(layers.at(-1) ?? "");
 }
 
-function holdsSecret(value: string, nesting: number): boolean {
+function containsSecret(value: string, nesting: number): boolean {
   const layers = layersOf(value);
   if (isTooDeep(layers) || layers.some(isSecretValue)) return true;
   return nesting > 0 && layers.some((plain, layer) => layer > 0 && redactUrl(plain, nesting - 1) !== plain);
@@ -242,7 +243,7 @@ function holdsSecret(value: string, nesting: number): boolean {
 /** Returns a text and each layer of its percent-encoding and JSON escapes decoded; one layer more than are inspected. */
 function layersOf(text: string): readonly string[] {
   const layers = [text];
-  for (let inner = decoded(text); inner !== layers.at(-1) && !isTooDeep(layers); inner = decoded(inner)) {
+  for (let inner = decode(text); inner !== layers.at(-1) && !isTooDeep(layers); inner = decode(inner)) {
     layers.push(inner);
   }
   return layers;
@@ -266,7 +267,7 @@ const escapes = /(?:%[\da-f]{2})+/gi;
  * Decodes percent-encoding and JSON escapes. Invalid escapes stay, and bytes that are not UTF-8 become U+FFFD.
  * `decodeURIComponent` throws for both, and then decodes nothing of a text that a backend may decode in part.
  */
-function decoded(text: string): string {
+function decode(text: string): string {
   const plain = text.includes("\\u") ? text.replaceAll(jsonEscapes, asciiOf) : text;
   if (!plain.includes("%")) return plain;
   return plain.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
@@ -274,13 +275,13 @@ function decoded(text: string): string {
 
 const shownBytes = 64;
 /** The minimum length of a secret whose last four characters are shown: of a shorter one they would reveal too much. */
-const shortestWithEnd = 16;
+const minLengthWithEnd = 16;
 
 /** Returns a value of a client as it is, or as a fingerprint that anyone who knows the secret can compute. */
 export function redactValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
   // A character has at least one byte. What looks like a secret may begin before the cut and end after it.
   const text = trimEnd(Buffer.from(value.slice(0, shownBytes)).subarray(0, shownBytes).toString(), /\ufffd/);
   if (!isSecret && !isSecretValue(value.slice(0, maxShownLength))) return { text, isSecret };
-  const end = text.length >= shortestWithEnd ? text.slice(-4) : "";
+  const end = text.length >= minLengthWithEnd ? text.slice(-4) : "";
   return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };
 }

@@ -87,11 +87,11 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     return node === undefined || node instanceof Map ? this.#add(labels) : node;
   }
 
-  /** Removes every series with this value of the label. Cells of them that are still in use count no more. */
-  forget(label: L[number], value: string): void {
+  /** Removes every series with this value of the label. Counts in a removed cell have no effect. */
+  removeSeries(label: L[number], value: string): void {
     const at = this.declaration.labels.indexOf(label);
-    const isForgotten = ({ labels }: { readonly labels: readonly string[] }): boolean => labels[at] === value;
-    this.#series = this.#series.filter((series) => !isForgotten(series));
+    const isRemoved = ({ labels }: { readonly labels: readonly string[] }): boolean => labels[at] === value;
+    this.#series = this.#series.filter((series) => !isRemoved(series));
     prune(this.#tree, at, value);
   }
 
@@ -171,7 +171,7 @@ export function takeSnapshot(families: Families<MetricTable>): MetricsSnapshot {
   return Object.values(families).map((family) => family.snapshot());
 }
 
-/** Removes gauges, which mean nothing once their thread has ended. */
+/** Removes gauges. The gauge of a thread that has ended has no meaning. */
 export function withoutGauges(snapshot: MetricsSnapshot, table: MetricTable): MetricsSnapshot {
   const isGauge = new Map(Object.values(table).map(({ name, type }) => [name, type === "gauge"]));
   return snapshot.filter(({ name }) => isGauge.get(name) !== true);

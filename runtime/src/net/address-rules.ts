@@ -41,14 +41,14 @@ export class AddressGuard {
    */
   denialReason(address: string, port: number): string | undefined {
     const { own, deniesSpecial, allowed } = this.#rules;
-    if (own.some((each) => each.port === port && this.#reaches(address, each.host))) {
+    if (own.some((listening) => listening.port === port && this.#reaches(address, listening.host))) {
       return "is an address at which the proxy serves its operator";
     }
     if (!deniesSpecial) return undefined;
     const kind = specialKind(address);
     if (kind === undefined) return undefined;
     const canonical = canonicalAddress(address);
-    if (allowed.some((each) => each.port === port && canonicalAddress(each.host) === canonical)) return undefined;
+    if (allowed.some((entry) => entry.port === port && canonicalAddress(entry.host) === canonical)) return undefined;
     return `is ${kind} address, which only the operator can allow (${allowFlag})`;
   }
 
@@ -68,5 +68,5 @@ export class AddressGuard {
 }
 
 function interfaceAddresses(): readonly string[] {
-  return Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address));
+  return Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map(({ address }) => address));
 }

@@ -1,8 +1,9 @@
 /**
  * Resolves host names to addresses: by the hosts file, then by DNS with the search domains of `resolv.conf`.
  *
- * `dns.lookup` does the same by `getaddrinfo`, which occupies a thread of the process for as long as a name server takes.
- * There are four of them, and decompression of responses waits for the same threads. A DNS query occupies none.
+ * `dns.lookup` does the same by `getaddrinfo`, which occupies a thread of the process for as long as a name server
+ * takes. The process has four such threads, and the decompression of responses needs the same ones. A DNS query
+ * occupies none.
  */
 import { readFileSync, statSync } from "node:fs";
 import { Resolver } from "node:dns/promises";
@@ -36,8 +37,8 @@ const unknownTtlMs = 30_000;
 export function createNameResolver({ servers, hostsFile, resolverFile }: NameResolverOptions = {}): ResolveName {
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   if (servers !== undefined) resolver.setServers(servers);
-  const hosts = parsedFile(hostsFile ?? "/etc/hosts", parseHosts);
-  const searchDomains = parsedFile(resolverFile ?? "/etc/resolv.conf", parseSearchDomains);
+  const hosts = cachedFile(hostsFile ?? "/etc/hosts", parseHosts);
+  const searchDomains = cachedFile(resolverFile ?? "/etc/resolv.conf", parseSearchDomains);
   return async (host) => {
     const name = host.replace(/\.$/, "").toLowerCase();
     if (isIP(name) !== 0) return { addresses: [name], ttlMs: unknownTtlMs };
@@ -93,8 +94,8 @@ function reachable(addresses: readonly string[]): readonly string[] {
   const families = new Set(own.filter(({ internal, scopeid }) => !internal && !scopeid).map(({ family }) => family));
   const isReachable = (address: string): boolean =>
     families.has(address.includes(":") ? "IPv6" : "IPv4") || isLoopback(address);
-  const kept = addresses.filter(isReachable);
-  return kept.length === 0 ? addresses : kept;
+  const reachableAddresses = addresses.filter(isReachable);
+  return reachableAddresses.length === 0 ? addresses : reachableAddresses;
 }
 
 function isLoopback(address: string): boolean {
@@ -102,7 +103,7 @@ function isLoopback(address: string): boolean {
 }
 
 /** Returns a function that reads a file, again after each change of it. A file that cannot be read is empty. */
-function parsedFile<Content>(path: string, parse: (text: string) => Content): () => Content {
+function cachedFile<Content>(path: string, parse: (text: string) => Content): () => Content {
   let changedMs = -1;
   let content = parse("");
   return () => {

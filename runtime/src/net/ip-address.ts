@@ -174,7 +174,7 @@ function locallyTranslated(groups: readonly number[]): readonly string[] {
     [9, 10, 11, 12],
     [12, 13, 14, 15],
   ];
-  const read = layouts.map((places) => places.map((place) => octets[place] ?? 0).join("."));
+  const read = layouts.map((positions) => positions.map((position) => octets[position] ?? 0).join("."));
   const possible = read.filter((address) => !address.startsWith("0."));
   return possible.length === 0 ? read.slice(-1) : possible;
 }

@@ -8,8 +8,8 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 let isDone = false;
 
 /**
- * Makes TLS connections of this thread that name no authorities trust the machine's too. Reads all of them,
- * once. Call it before the first such connection; a thread that opens none need not.
+ * Makes TLS connections of this thread trust the machine's authorities too, except connections that name their own.
+ * Reads all authorities, once. Call it before the first such connection; a thread that opens none need not.
  */
 export function trustSystemAuthorities(): void {
   if (isDone) return;

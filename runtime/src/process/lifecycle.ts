@@ -43,7 +43,7 @@ export interface ShutdownStep {
   readonly run: (signal: AbortSignal) => void | Promise<void>;
 }
 
-/** How a shutdown ended. */
+/** The result of a shutdown. */
 export type ShutdownOutcome =
   | { readonly kind: "completed" }
   /** `steps` were still running at the deadline. */
@@ -63,8 +63,8 @@ export interface ShutdownOptions {
   readonly onStep?: (step: string, durationMs: number) => void;
 }
 
-/** How long a step may run on after the deadline before the next one starts. */
-const dropMs = 1_000;
+/** The time that a step has after the deadline before the next one starts, in milliseconds. */
+const stepGraceMs = 1_000;
 
 /** Runs the steps one after the other. Never rejects. Steps after the deadline still run, with their signal aborted. */
 export async function shutDown({
@@ -80,7 +80,7 @@ export async function shutDown({
   for (const { name, run } of steps) {
     const startMs = clock.monotonicMs();
     const done = (async () => run(deadline.signal))().catch((error: unknown) => onError(name, error));
-    await Promise.race([done, droppedBy(deadline.signal, clock)]);
+    await Promise.race([done, stepGrace(deadline.signal, clock)]);
     onStep?.(name, Math.round(clock.monotonicMs() - startMs));
     if (deadline.signal.aborted) late.push(name);
   }
@@ -88,21 +88,21 @@ export async function shutDown({
   return late.length === 0 ? { kind: "completed" } : { kind: "deadlineExceeded", steps: late };
 }
 
-function droppedBy(deadline: AbortSignal, clock: Clock): Promise<void> {
+function stepGrace(deadline: AbortSignal, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
-    const startTimer = () => void clock.setTimer(dropMs, resolve);
+    const startTimer = () => void clock.setTimer(stepGraceMs, resolve);
     if (deadline.aborted) startTimer();
     else deadline.addEventListener("abort", startTimer, { once: true });
   });
 }
 
-/** Where signals come from: `process`, or an event emitter in tests. */
+/** The source of signals: `process`, or an event emitter in tests. */
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown;
   off(signal: NodeJS.Signals, listener: () => void): unknown;
 }
 
-/** What to do at a signal. */
+/** The reactions to signals. */
 export interface SignalHandlers {
   /** At the first signal. */
   readonly shutDown: (signal: NodeJS.Signals) => void;

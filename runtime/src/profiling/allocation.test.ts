@@ -21,8 +21,8 @@ const startThread = `
 
 test("long-lived objects do not move later allocations to the old generation", () => {
   const script = `
-    const { allocateYoung } = await import("./allocation.ts");
-    allocateYoung();
+    const { disablePretenuring } = await import("./allocation.ts");
+    disablePretenuring();
     ${startThread}`;
   const args = ["--allow-natives-syntax", "--input-type", "module", "--eval", script];
   expect(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" })).toBe("young\n");

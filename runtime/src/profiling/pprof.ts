@@ -52,7 +52,7 @@ export function encodeCpuProfile(profiles: readonly ThreadProfile[], durationMs:
       if (stack !== undefined) builder.add(stack, thread, [1, (profile.timeDeltas[index] ?? 0) * 1_000]);
     }
   }
-  return builder.encode({ durationMs, period: cpuSamplingNanoseconds, of: ["cpu", "nanoseconds"] });
+  return builder.encode({ durationMs, period: cpuSamplingNanoseconds, periodKind: ["cpu", "nanoseconds"] });
 }
 
 /** Encodes the bytes that were allocated since sampling began and are still in use, by stack. */
@@ -73,7 +73,7 @@ export function encodeHeapChange(
   const builder = new PprofBuilder(["inuse_space", "bytes"]);
   for (const { thread, json } of after) addHeapNode(builder, { thread, sign: 1 }, headOf(json), []);
   for (const { thread, json } of before) addHeapNode(builder, { thread, sign: -1 }, headOf(json), []);
-  return builder.encode({ durationMs, period: samplingInterval, of: ["space", "bytes"] });
+  return builder.encode({ durationMs, period: samplingInterval, periodKind: ["space", "bytes"] });
 }
 
 function headOf(json: string): HeapNode {
@@ -163,13 +163,13 @@ class PprofBuilder {
 
   add(stack: readonly number[], thread: string, values: readonly number[]): void {
     const key = `${thread}\n${stack.join(",")}`;
-    const same = this.#samples.get(key);
-    if (same === undefined) this.#samples.set(key, { stack, thread, values: [...values] });
-    else same.values = same.values.map((value, at) => value + (values[at] ?? 0));
+    const existing = this.#samples.get(key);
+    if (existing === undefined) this.#samples.set(key, { stack, thread, values: [...values] });
+    else existing.values = existing.values.map((value, at) => value + (values[at] ?? 0));
   }
 
-  /** Encodes the profile. @param period between two samples on average, in the unit `of`. */
-  encode({ durationMs, period, of }: { durationMs: number; period: number; of: ValueKind }): Buffer {
+  /** Encodes the profile. @param period the average between two samples, in the unit of `periodKind`. */
+  encode({ durationMs, period, periodKind }: { durationMs: number; period: number; periodKind: ValueKind }): Buffer {
     const text = (value: string): number => this.#strings.dedup(value);
     const kindOf = ([type, unit]: ValueKind) => new ValueType({ type: text(type), unit: text(unit) });
     const kinds = this.#kinds.map(kindOf);
@@ -185,7 +185,7 @@ class PprofBuilder {
       location: this.#locations,
       stringTable: this.#strings,
       durationNanos: durationMs * 1_000_000,
-      periodType: kindOf(of),
+      periodType: kindOf(periodKind),
       period,
     });
     return gzipSync(profile.encode());

@@ -97,10 +97,10 @@ async function stopOne({ thread, stop }: RunningProfile): Promise<readonly Threa
   return json === undefined ? [] : [{ thread, json }];
 }
 
-/** Resolves as `asked` does; to undefined if the worker has ended. */
-async function unlessEnded<Value>(asked: Promise<Value>): Promise<Value | undefined> {
+/** Resolves as `operation` does; to undefined if the worker has ended. */
+async function unlessEnded<Value>(operation: Promise<Value>): Promise<Value | undefined> {
   try {
-    return await asked;
+    return await operation;
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ERR_WORKER_NOT_RUNNING") return undefined;
     throw error;

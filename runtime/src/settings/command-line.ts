@@ -1,6 +1,6 @@
 /** Reads the command line and reports errors, for all commands that start a process. */
 import { type Problem, renderProblem } from "../text/problem.ts";
-import { asksForHelp, readSettings, type Settings, type SettingSources, type SettingValues } from "./settings.ts";
+import { hasHelpFlag, readSettings, type Settings, type SettingSources, type SettingValues } from "./settings.ts";
 import { renderHelp } from "./settings-text.ts";
 
 /** Exit code of a wrong command line (sysexits.h, EX_USAGE). */
@@ -8,7 +8,7 @@ export const exitUsage = 64;
 /** Exit code of a command that failed. */
 export const exitFailure = 1;
 
-/** Writes what was attempted and its problems to standard error, and sets `process.exitCode`. Does not exit. */
+/** Writes the attempt and its problems to standard error, and sets `process.exitCode`. Does not exit. */
 export function fail(attempt: string, problems: readonly Problem[], code: number): void {
   process.stderr.write(`${attempt}:\n${problems.map((problem) => `  ${renderProblem(problem)}\n`).join("")}`);
   process.exitCode = code;
@@ -32,7 +32,7 @@ export function readCommandLine<const S extends Settings>(
     process.stdout.write(`${about.version}\n`);
     return undefined;
   }
-  if (asksForHelp(sources.argv)) {
+  if (hasHelpFlag(sources.argv)) {
     process.stdout.write(renderHelp(settings, { ...about, columns: helpColumns() }));
     return undefined;
   }

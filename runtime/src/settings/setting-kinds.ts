@@ -137,10 +137,10 @@ export const ipSocketAddresses: SettingKind<readonly SocketAddress[]> = {
   placeholder: "IP:PORT,…",
   accepted: "IP:PORT or [IPV6]:PORT, separated by commas",
   parse(value) {
-    const addresses = value.split(",").map((each) => socketAddress.parse(each.trim()));
-    const isSound = (each: SocketAddress | undefined): each is SocketAddress =>
-      each !== undefined && isIP(each.host) !== 0 && each.port > 0;
-    return addresses.every(isSound) ? addresses : undefined;
+    const addresses = value.split(",").map((item) => socketAddress.parse(item.trim()));
+    const isValid = (address: SocketAddress | undefined): address is SocketAddress =>
+      address !== undefined && isIP(address.host) !== 0 && address.port > 0;
+    return addresses.every(isValid) ? addresses : undefined;
   },
   render: (addresses) => addresses.map(renderSocketAddress).join(","),
 };

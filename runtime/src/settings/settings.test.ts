@@ -2,7 +2,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import { renderProblem } from "../text/problem.ts";
 import { integer, optional, socketAddress, text, toggle, type SocketAddress } from "./setting-kinds.ts";
 import { renderHelp, renderSettingsTable } from "./settings-text.ts";
-import { asksForHelp, readSettings, type SettingValues } from "./settings.ts";
+import { hasHelpFlag, readSettings, type SettingValues } from "./settings.ts";
 
 const declared = {
   configDir: { kind: text("DIR", "a folder"), flag: "config-dir", env: "CONFIG_DIR", help: "Where manifests are." },
@@ -103,7 +103,7 @@ describe("readSettings", () => {
   });
 
   test.each(["--help", "-h"])("reads %s as a request for help, and not as a setting", (flag) => {
-    expect(asksForHelp(["--workers", "many", flag])).toBe(true);
+    expect(hasHelpFlag(["--workers", "many", flag])).toBe(true);
     expect(read(["--config-dir", "conf", flag])).toMatchObject({ ok: true });
   });
 });

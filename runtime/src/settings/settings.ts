@@ -1,6 +1,6 @@
 /**
- * Settings of a process. Each is declared once: its flag, its environment variable, what it accepts, its default and its
- * description. The typed values, the errors, `--help` and the table in the docs are made from the declaration.
+ * Settings of a process. Each is declared once: its flag, its environment variable, the accepted values, its default
+ * and its description. The typed values, the errors, `--help` and the table in the docs are made from the declaration.
  */
 import { parseArgs } from "node:util";
 import type { Problem, Result } from "../text/problem.ts";
@@ -33,7 +33,7 @@ type ValueOf<K> = K extends SettingKind<unknown> & { readonly isOptional: true }
     ? Exclude<ReturnType<K["parse"]>, undefined>
     : never;
 
-/** Where settings are read from. */
+/** The sources of settings. */
 export interface SettingSources {
   /** The arguments without the program and its file. */
   readonly argv: readonly string[];
@@ -42,39 +42,42 @@ export interface SettingSources {
 
 const helpFlags = ["--help", "-h"];
 
-/** Whether the arguments ask for the help text. `readSettings` ignores these flags. */
-export function asksForHelp(argv: readonly string[]): boolean {
+/** Whether the arguments contain a flag for the help text. `readSettings` ignores these flags. */
+export function hasHelpFlag(argv: readonly string[]): boolean {
   return argv.some((argument) => helpFlags.includes(argument));
 }
 
-/** Reads settings. A flag overrides its environment variable, and that the default. An empty variable counts as unset. */
+/**
+ * Reads settings. A flag overrides its environment variable, which overrides the default. An empty variable counts as
+ * unset.
+ */
 export function readSettings<const S extends Settings>(
   settings: S,
   { argv, env }: SettingSources,
 ): Result<SettingValues<S>> {
   const { flags, problems } = readFlags(settings, argv);
   const entries = Object.entries(settings).map(([name, setting]) => {
-    const given = givenValue(setting, flags, env);
-    if (given !== undefined) return [name, parsed(setting, given, problems)];
+    const found = findText(setting, flags, env);
+    if (found !== undefined) return [name, parseSetting(setting, found, problems)];
     if (setting.kind.isOptional !== true) problems.push(missing(setting));
     return [name, undefined];
   });
-  if (problems.length > 0) return { ok: false, problems: [...takenByNpm(settings, env), ...problems] };
+  if (problems.length > 0) return { ok: false, problems: [...consumedByNpm(settings, env), ...problems] };
   // Without a problem every setting has a value of its own kind.
   return { ok: true, value: Object.fromEntries(entries) as SettingValues<S> };
 }
 
-interface GivenValue {
+interface SettingText {
   /** The source of the text, for messages: `--workers` or `WORKERS`. */
   readonly source: string;
   readonly text: string;
 }
 
-function givenValue(
+function findText(
   { flag, env: variable, default: defaultValue }: Setting<unknown>,
   flags: ReadonlyMap<string, string>,
   env: SettingSources["env"],
-): GivenValue | undefined {
+): SettingText | undefined {
   const fromFlag = flag === undefined ? undefined : flags.get(flag);
   if (fromFlag !== undefined) return { source: `--${flag ?? ""}`, text: fromFlag };
   const fromEnv = env[variable];
@@ -82,7 +85,7 @@ function givenValue(
   return defaultValue === undefined ? undefined : { source: `default of ${variable}`, text: defaultValue };
 }
 
-function parsed({ kind }: Setting<unknown>, { source, text }: GivenValue, problems: Problem[]): unknown {
+function parseSetting({ kind }: Setting<unknown>, { source, text }: SettingText, problems: Problem[]): unknown {
   const value = kind.parse(text);
   if (value === undefined) {
     problems.push({ path: source, message: kind.explain?.(text) ?? `${JSON.stringify(text)} is not ${kind.accepted}` });
@@ -110,10 +113,10 @@ function readFlags(settings: Settings, argv: readonly string[]): { flags: Map<st
   const flags = new Map<string, string>();
   const problems: Problem[] = [];
   // An argument after an unknown option was probably meant as its value.
-  let isBehindUnknown = false;
+  let followsUnknown = false;
   for (const token of tokens) {
-    if (token.kind === "positional" && !isBehindUnknown) problems.push(unexpected(token.value));
-    isBehindUnknown = token.kind === "option" && !declared.has(token.name);
+    if (token.kind === "positional" && !followsUnknown) problems.push(unexpected(token.value));
+    followsUnknown = token.kind === "option" && !declared.has(token.name);
     if (token.kind !== "option") continue;
     const setting = declared.get(token.name);
     if (helpFlags.includes(token.rawName)) continue;
@@ -133,20 +136,23 @@ function unexpected(argument: string): Problem {
 }
 
 function unknown(name: string, rawName: string, flags: readonly string[]): Problem {
-  const meant = suggest(name, [...flags, "help"]);
-  const hint = meant === undefined ? "--help lists all options" : `did you mean --${meant}?`;
+  const suggestion = suggest(name, [...flags, "help"]);
+  const hint = suggestion === undefined ? "--help lists all options" : `did you mean --${suggestion}?`;
   return { path: rawName, message: `unknown option; ${hint}` };
 }
 
 /** Reports options that npm consumed because no `--` came before them; only npm's own variable is left of them. */
-function takenByNpm(settings: Settings, env: SettingSources["env"]): readonly Problem[] {
-  const taken = Object.values(settings).find(
+function consumedByNpm(settings: Settings, env: SettingSources["env"]): readonly Problem[] {
+  const consumed = Object.values(settings).find(
     ({ flag }) => flag !== undefined && env[`npm_config_${flag.replaceAll("-", "_")}`] !== undefined,
   );
-  if (taken?.flag === undefined) return [];
-  const given = `--${taken.flag}${taken.kind.placeholder === "" ? "" : ` ${taken.kind.placeholder}`}`;
+  if (consumed?.flag === undefined) return [];
+  const option = `--${consumed.flag}${consumed.kind.placeholder === "" ? "" : ` ${consumed.kind.placeholder}`}`;
   const script = env["npm_lifecycle_event"] ?? "NAME";
   return [
-    { path: `--${taken.flag}`, message: `npm consumed this option; write -- before it: npm run ${script} -- ${given}` },
+    {
+      path: `--${consumed.flag}`,
+      message: `npm consumed this option; write -- before it: npm run ${script} -- ${option}`,
+    },
   ];
 }

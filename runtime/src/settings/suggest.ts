@@ -33,9 +33,9 @@ const maxNames = 1_000;
  *   to see them.
  */
 export function suggestName(found: string, names: Iterable<string>): string {
-  let looked = 0;
+  let compared = 0;
   for (const name of names) {
-    if (looked++ === maxNames) break;
+    if (compared++ === maxNames) break;
     if (isOneEdit(found, name) && namespaceOf(found) === namespaceOf(name)) return ` (did you mean ${name}?)`;
   }
   return "";

@@ -44,14 +44,14 @@ export class BucketLocks {
   releaseAll(owner: number): number {
     let released = 0;
     for (let index = 0; index < this.#words.length; index++) {
-      let held = Atomics.load(this.#words, index);
-      while (Math.abs(held) === owner) {
+      let word = Atomics.load(this.#words, index);
+      while (Math.abs(word) === owner) {
         // A thread that starts to wait may change the sign between these two lines.
-        if (Atomics.compareExchange(this.#words, index, held, 0) === held) {
+        if (Atomics.compareExchange(this.#words, index, word, 0) === word) {
           Atomics.notify(this.#words, index);
           released++;
         }
-        held = Atomics.load(this.#words, index);
+        word = Atomics.load(this.#words, index);
       }
     }
     return released;
@@ -70,11 +70,11 @@ export class BucketLocks {
   /** Marks the word as "a thread sleeps" from here on, since this thread cannot know whether others sleep too. */
   #sleep(index: number): void {
     for (;;) {
-      const held = Atomics.compareExchange(this.#words, index, 0, -this.#owner);
-      if (held === 0) return;
-      const awaited = -Math.abs(held);
-      if (held < 0 || Atomics.compareExchange(this.#words, index, held, awaited) === held) {
-        Atomics.wait(this.#words, index, awaited, sleepMs);
+      const word = Atomics.compareExchange(this.#words, index, 0, -this.#owner);
+      if (word === 0) return;
+      const sleepingWord = -Math.abs(word);
+      if (word < 0 || Atomics.compareExchange(this.#words, index, word, sleepingWord) === word) {
+        Atomics.wait(this.#words, index, sleepingWord, sleepMs);
       }
     }
   }

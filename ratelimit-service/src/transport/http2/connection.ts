@@ -95,7 +95,7 @@ export class ServerConnection<Head> implements ChargedConnection {
     );
     const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
     this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
-      if (this.#phase !== "failed") frames.take(type, flags, id, buffer, start, end);
+      if (this.#phase !== "failed") frames.dispatch(type, flags, id, buffer, start, end);
     });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
@@ -173,14 +173,14 @@ export class ServerConnection<Head> implements ChargedConnection {
       return;
     }
     this.#liveness.sawInput = true;
-    this.#writer.hold();
+    this.#writer.cork();
     try {
       this.#read(chunk);
       this.#boundWaiting();
     } catch (error) {
       this.#fail(error);
     }
-    this.#writer.release();
+    this.#writer.uncork();
     this.#updateMemory();
     const { socket } = this.#options;
     if (socket.writableNeedDrain) {

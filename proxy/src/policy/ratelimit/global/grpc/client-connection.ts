@@ -95,7 +95,7 @@ export class ClientConnection {
     const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
     this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
       // The receiver of a response in this same chunk may have closed the connection.
-      if (this.#phase !== "closed") frames.take(type, flags, id, buffer, start, end);
+      if (this.#phase !== "closed") frames.dispatch(type, flags, id, buffer, start, end);
     });
     socket.on("error", (error) => this.destroy(error.message));
     socket.on("end", () => this.destroy("the service has closed the connection"));
@@ -149,14 +149,14 @@ export class ClientConnection {
     if (this.#phase === "closed") return;
     this.#pingTimer?.cancel();
     this.#pingTimer = undefined;
-    this.#writer.hold();
+    this.#writer.cork();
     try {
       this.#reader.read(chunk);
     } catch (error) {
       if (error instanceof ConnectionError) this.#fail(error);
       else this.#internalError(error);
     } finally {
-      this.#writer.release();
+      this.#writer.uncork();
     }
   }
 
