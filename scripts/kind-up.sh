@@ -78,8 +78,15 @@ create_cluster() {
 install_gateway_api() {
   progress "install the Gateway API"
   run_quietly kube apply --server-side --force-conflicts -f "$gateway_api_crds"
-  run_quietly kube wait --for=condition=Established --timeout=60s crd/gateways.gateway.networking.k8s.io \
-    crd/httproutes.gateway.networking.k8s.io crd/gatewayclasses.gateway.networking.k8s.io
+  # `kubectl wait --for=condition` fails for a CRD that has no conditions yet.
+  local name last=$((SECONDS + 60))
+  for name in gateways httproutes gatewayclasses; do
+    until kube get "crd/$name.gateway.networking.k8s.io" --output jsonpath='{.status.conditions[*].type}' |
+      grep --quiet Established; do
+      ((SECONDS < last)) || die "the API server does not serve $name after 60 s; see: kubectl get crd"
+      sleep 0.2
+    done
+  done
 }
 
 install_images() {

@@ -5,7 +5,7 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { applyDefinitions } from "../kube/support/global-setup.ts";
+import { defineKinds } from "../kube/support/global-setup.ts";
 import { apiPrograms, findRigProgram } from "../rig/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { faketimeLibrary, fastClock } from "../support/fast-clock.ts";
@@ -64,7 +64,7 @@ test.for([
   const clock = speed === 1 ? {} : fastClock(speed);
   const plane: ControlPlane = await startControlPlane();
   onTestFinished(() => plane.stop());
-  await applyDefinitions(plane.kubeconfig);
+  await defineKinds(plane.kubeconfig);
   const backend = await startBackendProcess();
   const port = await freePort();
   const apply = (state: string) =>

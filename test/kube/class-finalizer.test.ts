@@ -62,13 +62,15 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     await eventually(
       () => cluster.kubectl(["get", "deployment", "-n", namespace, "-o", "name"]),
       (names) => names.trim() === "deployment.apps/two-held",
+      // The garbage collector of Kubernetes finds new kinds of owners twice a minute.
+      60_000,
     );
     await cluster.kubectl(["delete", "deployment", "two-held", "-n", namespace]);
     await cluster.becomes("deployment/two-held", namespace, {});
     expect(await finalizersOf("held")).toEqual([finalizer]);
     await cluster.kubectl(["delete", "gateway", "two", "-n", namespace]);
     await isGone("held");
-  });
+  }, 120_000);
 
   test("loses the finalizer when its Gateway takes another class, and keeps other finalizers", async () => {
     const namespace = await cluster.namespace();

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
-import { applyDefinitions } from "./support/global-setup.ts";
+import { defineKinds } from "./support/global-setup.ts";
 
 const running: ControllerProcess[] = [];
 
@@ -139,7 +139,7 @@ describeCluster("an API server that becomes unavailable", () => {
     const plane = await startControlPlane();
     try {
       const cluster = clusterOf(plane.kubeconfig);
-      await applyDefinitions(plane.kubeconfig);
+      await defineKinds(plane.kubeconfig);
       await cluster.kubectl(["create", "namespace", "tenant"]);
       await cluster.apply(`${gatewayClass}---${gateway("tenant")}---${route("tenant", "before")}`);
       const controller = await start({ kubeconfig: plane.kubeconfig, namespace: "tenant" });
@@ -171,7 +171,7 @@ describeCluster("a cluster without the CRDs", () => {
         () => Promise.resolve(JSON.stringify(controller.log)),
         (log) => log.includes(message),
       );
-      await applyDefinitions(plane.kubeconfig);
+      await defineKinds(plane.kubeconfig);
       await cluster.apply(`${gatewayClass}---${gateway("default")}---${route("default", "late")}`);
       await isAccepted(cluster, "default", "late", 60_000);
     } finally {

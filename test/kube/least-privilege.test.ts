@@ -13,7 +13,7 @@ import { kubeconfigOf, type Permission, permissionsOf, type Rule, usedPermission
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
-import { applyDefinitions } from "./support/global-setup.ts";
+import { defineKinds } from "./support/global-setup.ts";
 
 const system = "gateway-proxy-system";
 const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
@@ -29,7 +29,7 @@ describeCluster("least privilege", () => {
   beforeAll(async () => {
     plane = await startControlPlane({ controllers: true, audits: true });
     cluster = clusterOf(plane.kubeconfig);
-    await applyDefinitions(plane.kubeconfig);
+    await defineKinds(plane.kubeconfig);
     port = await freePort();
     httpsPort = await freePort();
     await cluster.apply(setting(port, httpsPort, await certificate(plane)));

@@ -11,7 +11,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { freePort, type ProxyProcess, spawnClusterProxy } from "../support/proxy-process.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
-import { applyDefinitions } from "./support/global-setup.ts";
+import { defineKinds } from "./support/global-setup.ts";
 
 const endpoint = "10.77.0.1";
 const isRoot = process.getuid?.() === 0;
@@ -27,7 +27,7 @@ describeCluster("a proxy with its own cluster", () => {
     }, async () => {
       const plane = await startControlPlane();
       onTestFinished(() => plane.stop());
-      await applyDefinitions(plane.kubeconfig);
+      await defineKinds(plane.kubeconfig);
       const [http, https] = [await freePort(), await freePort()];
       await createCertificate(plane, "first");
       await apply(plane, manifests(http, https, await openBackend()));
@@ -61,7 +61,7 @@ describeCluster("a proxy with its own cluster", () => {
       // Its cluster does not have the CRDs.
       await proxy.logged(({ problem }) => String(problem).includes("the API server does not know the kind Gateway"));
       expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(503);
-      await applyDefinitions(plane.kubeconfig);
+      await defineKinds(plane.kubeconfig);
       await createCertificate(plane, "first");
       await apply(plane, manifests(http, https, await openBackend()));
       await proxy.logged(({ msg }) => msg === "ready");

@@ -8,7 +8,7 @@ import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { kubeconfigOf } from "./support/accounts.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
-import { applyDefinitions } from "./support/global-setup.ts";
+import { defineKinds } from "./support/global-setup.ts";
 
 const system = "gateway-proxy-system";
 const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
@@ -24,7 +24,7 @@ describeCluster("a tenant", () => {
   beforeAll(async () => {
     plane = await startControlPlane({ controllers: true });
     cluster = clusterOf(plane.kubeconfig);
-    await applyDefinitions(plane.kubeconfig);
+    await defineKinds(plane.kubeconfig);
     await cluster.apply(setting + certificate(plane));
     await plane.kubectl(["apply", "-f", rbacFolder]);
     controller = await startController({

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { type Cluster, clusterOf, describeCluster, eventually, type KubeObject } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
-import { applyDefinitions } from "./support/global-setup.ts";
+import { defineKinds } from "./support/global-setup.ts";
 
 const group = "gateway.networking.k8s.io";
 
@@ -113,7 +113,7 @@ describeCluster("under definitions of another version", () => {
   beforeAll(async () => {
     plane = await startControlPlane();
     cluster = clusterOf(plane.kubeconfig);
-    await applyDefinitions(plane.kubeconfig);
+    await defineKinds(plane.kubeconfig);
     await allowAnySpec(cluster);
     await cluster.kubectl(["create", "namespace", "tenant"]);
     await cluster.apply(

@@ -18,6 +18,7 @@ import { experimentalFeatures, supportedFeatures } from "../../proxy/src/control
 import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
+import { applyDefinitions } from "./definitions.ts";
 import { nodeAddress, startFakeNode } from "./fake-node.ts";
 import { startLoadBalancer } from "./load-balancer.ts";
 
@@ -93,8 +94,7 @@ function suiteImages(): Readonly<Record<string, string>> {
 
 async function install(plane: ControlPlane): Promise<void> {
   const files = [gatewayApiCrds(channel), join(repository, "deploy", "crds")];
-  await plane.kubectl(["apply", "--server-side", ...files.flatMap((file) => ["-f", file])]);
-  await plane.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+  await applyDefinitions((args) => plane.kubectl(args), files);
   await plane.kubectl(["apply", "--server-side", "-f", "-"], installation);
   await plane.kubectl(["apply", "--server-side", "-f", join(repository, "deploy", "rbac")]);
 }

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { apiPrograms, controllerPrograms, findRigProgram, requireRigProgram, rigHome } from "../../rig/binaries.ts";
 import { startControlPlane } from "../../rig/control-plane.ts";
+import { applyDefinitions } from "../../rig/definitions.ts";
 import { run } from "../../rig/daemon.ts";
 
 declare module "vitest" {
@@ -25,7 +26,7 @@ const repository = join(import.meta.dirname, "..", "..", "..");
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const given = process.env["KUBECONFIG"];
   if (given !== undefined && given !== "") {
-    await applyDefinitions(given);
+    await defineKinds(given);
     project.provide("kubeconfig", given);
     project.provide("missingPrograms", []);
     return undefined;
@@ -34,20 +35,19 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   project.provide("missingPrograms", missing);
   if (missing.length > 0) return undefined;
   const plane = await startControlPlane({ controllers: true });
-  await applyDefinitions(plane.kubeconfig);
+  await defineKinds(plane.kubeconfig);
   project.provide("kubeconfig", plane.kubeconfig);
   return () => plane.stop();
 }
 
 /** Applies the CRDs of the Gateway API and of this project. */
-export async function applyDefinitions(kubeconfig: string): Promise<void> {
-  const kubectl = (...args: string[]) => run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args]);
+export async function defineKinds(kubeconfig: string): Promise<void> {
+  const kubectl = (args: readonly string[]) => run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args]);
   const folders = [join(rigHome(), "gateway-api-crds"), join(repository, "deploy", "crds")];
   const files = folders.flatMap((folder) =>
     (existsSync(folder) ? readdirSync(folder) : [])
       .filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml")
       .map((name) => join(folder, name)),
   );
-  await kubectl("apply", "--server-side", ...files.flatMap((file) => ["-f", file]));
-  await kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all");
+  await applyDefinitions(kubectl, files);
 }
