@@ -41,7 +41,10 @@ export class CommandError extends Error {
   }
 }
 
-/** Renders `error: …` for standard error, with the advice below. Line breaks in texts are indented, so that none looks like ours. */
+/**
+ * Renders `error: …` for standard error, with the advice below. Lines after a line break are indented, so that no such
+ * line looks like output of proxyctl.
+ */
 export function renderFailure({ message, advice }: Pick<Failure, "message" | "advice">): string {
   const lines = [`error: ${message}`, ...advice.map((line) => `  ${line}`)];
   return lines.map((line) => `${line.replaceAll(/\n\s*/g, "\n  ")}\n`).join("");

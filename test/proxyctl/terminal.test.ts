@@ -151,7 +151,7 @@ describeWith(["tmux"], "limits top on a terminal", ({ tmux }) => {
     isAway = true;
     await expect
       .poll(() => screen()[1], polling)
-      .toMatch(/^\d s old: ask 127\.0\.0\.1:\d+ for \/limits: socket hang up$/);
+      .toMatch(/^\d s old: request \/limits from 127\.0\.0\.1:\d+: socket hang up$/);
     expect(screen().join("\n")).toMatch(/requests\/minute +100/);
     isAway = false;
     await expect.poll(() => screen()[1], polling).toBe("");

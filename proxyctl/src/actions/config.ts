@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { parseConfigDump } from "../admin/admin-client.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 import { withJsonEscapes, withoutControls } from "../output/controls.ts";
@@ -18,13 +18,13 @@ import { narrowToGateway } from "../views/narrow.ts";
 import { policyColumns, policyNotes, policyRows } from "../views/policies.ts";
 import { routeColumns, routeNotes, routeRows } from "../views/routes.ts";
 import { summarize } from "../views/summary.ts";
-import { askedAdmins, gatewayNameOf, requireNoPod } from "./find-admins.ts";
+import { adminClients, gatewayNameOf, requireNoPod } from "./find-admins.ts";
 
 /** Options of `proxyctl config …`. */
-export interface ConfigOptions extends ReachOptions {
+export interface ConfigOptions extends ConnectOptions {
   /** `-o`; `wide` adds columns to the table. */
   readonly output: OutputFormat;
-  /** `--file`: a saved dump, `-` for standard input; absent: asks a proxy. */
+  /** `--file`: a saved dump, `-` for standard input; absent: the dump of a proxy. */
   readonly file?: string;
 }
 
@@ -35,7 +35,7 @@ interface Loaded {
   readonly dump: ConfigDump;
 }
 
-/** How tables are printed. */
+/** The layout of tables. */
 interface Layout {
   readonly isWide: boolean;
   /** The width of the terminal in columns; undefined if there is none. */
@@ -89,13 +89,13 @@ export async function showConfig(
 }
 
 /** Prints the dump as the admin server returns it. */
-export async function printDump(resource: string | undefined, options: ReachOptions, io: Io): Promise<void> {
-  const [admin] = await askedAdmins(resource, options);
+export async function printDump(resource: string | undefined, options: ConnectOptions, io: Io): Promise<void> {
+  const [admin] = await adminClients(resource, options);
   const text = await admin.configDumpText();
   const gateway = gatewayNameOf(resource, options);
   // The whole dump is printed whatever the name. A Gateway that the proxy does not serve is an error.
   if (options.address !== undefined && gateway !== undefined) {
-    narrowToGateway(parseConfigDump(`read /config_dump of ${admin.reach.name}`, text), gateway);
+    narrowToGateway(parseConfigDump(`read /config_dump of ${admin.connector.name}`, text), gateway);
   }
   io.stdout.write(withJsonEscapes(text));
 }
@@ -108,8 +108,8 @@ async function load(resource: string | undefined, options: ConfigOptions, io: Io
     const dump = parseConfigDump(`read the dump ${options.file}`, await readFileOrStdin(options.file, io));
     return [{ from: options.file, dump: narrow(dump) }];
   }
-  const admins = await askedAdmins(resource, options);
-  const loaded = admins.map(async (admin) => ({ from: admin.reach.label, dump: await admin.configDump() }));
+  const admins = await adminClients(resource, options);
+  const loaded = admins.map(async (admin) => ({ from: admin.connector.label, dump: await admin.configDump() }));
   // A pod serves only the Gateway by which it was found; a proxy at an address may serve several.
   const isShared = options.address !== undefined;
   return (await Promise.all(loaded)).map(({ from, dump }) => ({ from, dump: isShared ? narrow(dump) : dump }));
@@ -140,13 +140,13 @@ function renderView(view: View, loaded: readonly Loaded[], output: OutputFormat,
 }
 
 function tableOrNone<Row>(
-  what: string,
+  subject: string,
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   { isWide, width }: Layout,
   notes?: (row: Row) => readonly string[],
 ): string {
-  if (rows.length === 0) return `No ${what} are loaded.\n`;
+  if (rows.length === 0) return `No ${subject} are loaded.\n`;
   return renderTable(columns, rows, { isWide, ...(width !== undefined && { width }), ...(notes && { notes }) });
 }
 
@@ -171,7 +171,7 @@ function renderAll(dump: ConfigDump, layout: Layout): string {
 }
 
 function renderDumpedProblem({ message, resource, path, location }: ConfigDump["config"]["problems"][number]): string {
-  const place = location === undefined ? undefined : `${location.file}:${location.line}:${location.column}`;
-  const head = [place, resource, path].filter((part) => part !== undefined);
+  const position = location === undefined ? undefined : `${location.file}:${location.line}:${location.column}`;
+  const head = [position, resource, path].filter((part) => part !== undefined);
   return head.length === 0 ? message : `${head.join(" ")}: ${message}`;
 }

@@ -3,10 +3,10 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits } from "@gatewayproxy/admin-api/limits";
 import { AdminClient } from "../admin/admin-client.ts";
-import type { Reach } from "../admin/reach.ts";
+import type { ProxyConnector } from "../admin/proxy-connector.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { PlainFormat } from "../options/output-option.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
@@ -14,14 +14,14 @@ import { withoutControls } from "../output/controls.ts";
 import { examineDump, examineLimits, type Finding } from "../views/health.ts";
 import { type GatewayName, narrowToGateway } from "../views/narrow.ts";
 import { clientVersion } from "../version.ts";
-import { addressReach, gatewayNameOf, parseTargetOption, requireAddressTarget, withToken } from "./find-admins.ts";
+import { addressConnector, gatewayNameOf, parseTargetOption, requireAddressTarget, withToken } from "./find-admins.ts";
 
-/** How often the limits are read while rate limit services are not identified yet. */
-const maxLooks = 5;
+/** Maximum number of further reads of the limits while a rate limit service is not identified yet. */
+const maxFurtherReads = 5;
 const pauseMs = 200;
 
 /** Options of `proxyctl doctor`. */
-export interface DoctorOptions extends ReachOptions {
+export interface DoctorOptions extends ConnectOptions {
   /** `-o`: the format of the results. */
   readonly output: PlainFormat;
 }
@@ -37,12 +37,12 @@ export async function examineAll(resource: string | undefined, options: DoctorOp
   if (options.address !== undefined) requireAddressTarget(resource, options);
   const styles = stylesFor(io.stdout, io.env);
   const findings: Finding[] = [];
-  const tell = (finding: Finding): void => {
+  const report = (finding: Finding): void => {
     findings.push(finding);
     // Findings are printed one by one, since some checks wait for the network.
     if (options.output === "table") io.stdout.write(renderFinding(finding, styles));
   };
-  await examine(resource, options, io, tell);
+  await examine(resource, options, io, report);
   if (options.output !== "table") io.stdout.write(renderData(options.output, findings));
   if (findings.some(({ level }) => level === "fail")) io.setExitCode(exitCodes.no);
 }
@@ -51,35 +51,36 @@ async function examine(
   resource: string | undefined,
   options: DoctorOptions,
   io: Io,
-  tell: (finding: Finding) => void,
+  report: (finding: Finding) => void,
 ): Promise<void> {
   const check: Check = async (name, attempt) => {
     try {
       const { value, found } = await attempt();
-      tell({ level: "ok", check: name, found });
+      report({ level: "ok", check: name, found });
       return value;
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      tell({ level: "fail", check: name, found: error.message, advice: error.advice.join("; ") });
+      report({ level: "fail", check: name, found: error.message, advice: error.advice.join("; ") });
       return undefined;
     }
   };
   const { address } = options;
-  const reach = address === undefined ? await examineCluster(resource, options, check) : addressReach(address, options);
-  if (reach === undefined) return;
+  const connector =
+    address === undefined ? await examineCluster(resource, options, check) : addressConnector(address, options);
+  if (connector === undefined) return;
   // A pod serves only the Gateway by which it was found; a proxy at an address may serve several.
   const gateway = address === undefined ? undefined : gatewayNameOf(resource, options);
-  await examineProxy({ admin: new AdminClient(reach), gateway }, io, check, tell);
+  await examineProxy({ admin: new AdminClient(connector), gateway }, io, check, report);
 }
 
-/** Checks the cluster and returns a pod to ask; undefined if there is none. */
+/** Checks the cluster and returns a connector to a pod; undefined if there is none. */
 async function examineCluster(
   resource: string | undefined,
   options: DoctorOptions,
   check: Check,
-): Promise<Reach | undefined> {
+): Promise<ProxyConnector | undefined> {
   const { openCluster } = await import("../kube/cluster.ts");
-  const { podReach } = await import("../kube/pod-reach.ts");
+  const { podConnector } = await import("../kube/pod-connector.ts");
   const { resolvePods } = await import("../kube/resolve-pods.ts");
   const cluster = await check("kubeconfig", () => {
     const value = openCluster(options);
@@ -91,7 +92,7 @@ async function examineCluster(
     return { value, found: value };
   });
   if (version === undefined) return undefined;
-  const reach = await check("proxy pods", async () => {
+  const connector = await check("proxy pods", async () => {
     const target = parseTargetOption(resource);
     const [first, ...others] = await resolvePods(cluster, {
       ...(target === undefined ? {} : { target }),
@@ -99,15 +100,15 @@ async function examineCluster(
       all: true,
     });
     if (first === undefined) throw new Error("no pod was found, and no error was reported");
-    const found = `${others.length + 1} ready; asking ${first.name}`;
-    return { value: withToken(podReach(cluster, first, options.adminPort), options), found };
+    const found = `${others.length + 1} ready; using ${first.name}`;
+    return { value: withToken(podConnector(cluster, first, options.adminPort), options), found };
   });
-  if (reach === undefined) return undefined;
+  if (connector === undefined) return undefined;
   const gateway = gatewayNameOf(resource, options);
   await check("Gateway", async () => {
     const all = await cluster.listGateways();
-    const ours = all.filter(({ name }) => gateway === undefined || name === gateway.name);
-    const unmet = ours.flatMap(({ name, conditions }) =>
+    const matching = all.filter(({ name }) => gateway === undefined || name === gateway.name);
+    const unmet = matching.flatMap(({ name, conditions }) =>
       conditions
         .filter(({ status }) => status !== "True")
         .map(({ type, reason, message }) => `${name}: ${type} is not True (${reason}): ${message}`),
@@ -117,22 +118,22 @@ async function examineCluster(
       throw new CommandError({ message: first, advice: ["check that the controller of its class runs"] });
     }
     return {
-      value: ours,
-      found: ours.map(({ namespace, name }) => objectKey({ namespace, name })).join(", ") || "none",
+      value: matching,
+      found: matching.map(({ namespace, name }) => objectKey({ namespace, name })).join(", ") || "none",
     };
   });
-  return reach;
+  return connector;
 }
 
 async function examineProxy(
   { admin, gateway }: { readonly admin: AdminClient; readonly gateway: GatewayName | undefined },
   io: Io,
   check: Check,
-  tell: (finding: Finding) => void,
+  report: (finding: Finding) => void,
 ): Promise<void> {
   const whole = await check("admin server", async () => {
     const value = await admin.configDump();
-    return { value, found: `responds at ${admin.reach.name}` };
+    return { value, found: `responds at ${admin.connector.name}` };
   });
   if (whole === undefined) return;
   let dump: ConfigDump | undefined = whole;
@@ -143,28 +144,28 @@ async function examineProxy(
     });
   }
   if (dump === undefined) return;
-  tell(compareVersions(clientVersion, dump.version.version));
-  for (const finding of examineDump(dump, io.clock.nowMs())) tell(finding);
+  report(compareVersions(clientVersion, dump.version.version));
+  for (const finding of examineDump(dump, io.clock.nowMs())) report(finding);
   const limits = await check("limits", async () => {
     const value = await identifiedLimits(admin, io);
     return { value, found: `read at ${value.at}` };
   });
-  if (limits !== undefined) for (const finding of examineLimits(limits)) tell(finding);
+  if (limits !== undefined) for (const finding of examineLimits(limits)) report(finding);
 }
 
 /** Reads the limits. The first read makes the proxy identify its services; the next ones wait for that, at most a second. */
 async function identifiedLimits(admin: AdminClient, io: Io): Promise<Limits> {
   // Timers of the clock do not keep a process alive.
-  const waiting = setInterval(() => undefined, 60_000);
+  const keepAlive = setInterval(() => undefined, 60_000);
   try {
-    for (let look = 0; ; look++) {
+    for (let reads = 0; ; reads++) {
       const limits = await admin.limits();
       const isKnown = limits.services.every(({ breaker, identity }) => breaker === "open" || identity !== undefined);
-      if (isKnown || look === maxLooks) return limits;
+      if (isKnown || reads === maxFurtherReads) return limits;
       await new Promise<void>((resolve) => io.clock.setTimer(pauseMs, resolve));
     }
   } finally {
-    clearInterval(waiting);
+    clearInterval(keepAlive);
   }
 }
 

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { AdminClient } from "../admin/admin-client.ts";
-import { directReach, type Reach, socketReach } from "../admin/reach.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import { tcpConnector, type ProxyConnector, unixConnector } from "../admin/proxy-connector.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { parseTarget, type Target } from "../kube/target.ts";
 import { type GatewayName, requireGateway } from "../views/narrow.ts";
@@ -11,29 +11,35 @@ import { type GatewayName, requireGateway } from "../views/narrow.ts";
 type Admins = readonly [AdminClient, ...AdminClient[]];
 
 /** Returns the admin servers. A Gateway that is named must be one that they serve. */
-export async function findAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
-  const admins = await askedAdmins(resource, options);
+export async function findAdmins(resource: string | undefined, options: ConnectOptions): Promise<Admins> {
+  const admins = await adminClients(resource, options);
   const gateway = gatewayNameOf(resource, options);
   // In a cluster the pods were found by the name. At an address, the Gateway is looked up in the dump.
   if (options.address !== undefined && gateway !== undefined) requireGateway(await admins[0].configDump(), gateway);
   return admins;
 }
 
-/** As `findAdmins`, for a caller that looks up the Gateway in a dump that it reads anyway. */
-export async function askedAdmins(resource: string | undefined, options: ReachOptions): Promise<Admins> {
-  const [first, ...others] = (await findReaches(resource, options)).map((reach) => new AdminClient(reach));
+/**
+ * As `findAdmins`, but does not check at an address that the Gateway is served. For callers that read the dump and
+ * check it there.
+ */
+export async function adminClients(resource: string | undefined, options: ConnectOptions): Promise<Admins> {
+  const [first, ...others] = (await findConnectors(resource, options)).map((connector) => new AdminClient(connector));
   if (first === undefined) throw new Error("no proxy was found, and no error was reported");
   return [first, ...others];
 }
 
-async function findReaches(resource: string | undefined, options: ReachOptions): Promise<readonly Reach[]> {
+async function findConnectors(
+  resource: string | undefined,
+  options: ConnectOptions,
+): Promise<readonly ProxyConnector[]> {
   const target = parseTargetOption(resource);
   if (options.address !== undefined) {
     requireAddressTarget(resource, options);
-    return [addressReach(options.address, options)];
+    return [addressConnector(options.address, options)];
   }
   const { openCluster } = await import("../kube/cluster.ts");
-  const { podReach } = await import("../kube/pod-reach.ts");
+  const { podConnector } = await import("../kube/pod-connector.ts");
   const { resolvePods } = await import("../kube/resolve-pods.ts");
   const cluster = openCluster(options);
   const pods = await resolvePods(cluster, {
@@ -41,19 +47,19 @@ async function findReaches(resource: string | undefined, options: ReachOptions):
     ...(options.pod === undefined ? {} : { pod: options.pod }),
     all: options.allPods === true,
   });
-  return pods.map((pod) => withToken(podReach(cluster, pod, options.adminPort), options));
+  return pods.map((pod) => withToken(podConnector(cluster, pod, options.adminPort), options));
 }
 
-/** Returns the reach of the admin server at `--address`. */
-export function addressReach(address: SocketAddress | UnixAddress, options: ReachOptions): Reach {
-  const reach = "path" in address ? socketReach(address.path) : directReach(address.host, address.port);
-  return withToken(reach, options);
+/** Returns the connector of the admin server at `--address`. */
+export function addressConnector(address: SocketAddress | UnixAddress, options: ConnectOptions): ProxyConnector {
+  const connector = "path" in address ? unixConnector(address.path) : tcpConnector(address.host, address.port);
+  return withToken(connector, options);
 }
 
-/** Adds the token of the options to a reach; a token file overrides a token. */
-export function withToken(reach: Reach, { adminToken, adminTokenFile }: ReachOptions): Reach {
+/** Adds the token of the options to a connector; a token file overrides a token. */
+export function withToken(connector: ProxyConnector, { adminToken, adminTokenFile }: ConnectOptions): ProxyConnector {
   const token = adminTokenFile === undefined ? adminToken : readToken(adminTokenFile);
-  return token === undefined ? reach : { ...reach, adminToken: token };
+  return token === undefined ? connector : { ...connector, adminToken: token };
 }
 
 function readToken(file: string): string {
@@ -75,13 +81,13 @@ export function parseTargetOption(resource: string | undefined): Target | undefi
 }
 
 /** Returns the Gateway of `gateway/NAME`; without a cluster the default namespace is `default`. */
-export function gatewayNameOf(resource: string | undefined, { namespace }: ReachOptions): GatewayName | undefined {
+export function gatewayNameOf(resource: string | undefined, { namespace }: ConnectOptions): GatewayName | undefined {
   const target = parseTargetOption(resource);
   return target?.kind === "gateway" ? { namespace: namespace ?? "default", name: target.name } : undefined;
 }
 
 /** Rejects flags that have no effect with `--address`, since a user who types one expects an effect. */
-export function requireAddressTarget(resource: string | undefined, { namespace }: ReachOptions): void {
+export function requireAddressTarget(resource: string | undefined, { namespace }: ConnectOptions): void {
   requireNoPod(resource, "--address");
   if (namespace === undefined || resource !== undefined) return;
   throw new CommandError({
@@ -95,7 +101,7 @@ export function requireAddressTarget(resource: string | undefined, { namespace }
 export function requireNoPod(resource: string | undefined, flag: "--address" | "--file"): void {
   if (parseTargetOption(resource)?.kind !== "pod") return;
   throw new CommandError({
-    message: `${resource ?? ""} cannot be asked with ${flag}`,
+    message: `${resource ?? ""} cannot be used with ${flag}`,
     advice: [`leave out ${flag}, or the pod`],
     exitCode: exitCodes.usage,
   });

@@ -56,7 +56,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
     });
   }
   for (const problem of replay.value.problems) io.stderr.write(`note: ${withoutControls(renderProblem(problem))}\n`);
-  for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${whyLeftOut(limit)}\n`);
+  for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${leftOutReason(limit)}\n`);
   const outcome = replayRequests(replay.value, requests);
   for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
   if (options.output === "table") {
@@ -120,10 +120,10 @@ function expressionsOf({ kind, limit }: ReplayedLimit): string {
   return limit.descriptors.flatMap(({ entries }) => entries.map(({ expression }) => expression)).join(" ");
 }
 
-function whyLeftOut({ policy, domain, hitsMode }: GlobalLimit): string {
-  const left = `the global limit of ${policy} is left out`;
-  if (hitsMode === "Kuadrant") return `${left}: with hitsMode Kuadrant its limits are Limitador's`;
-  return `${left}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
+function leftOutReason({ policy, domain, hitsMode }: GlobalLimit): string {
+  const prefix = `the global limit of ${policy} is left out`;
+  if (hitsMode === "Kuadrant") return `${prefix}: with hitsMode Kuadrant its limits are Limitador's`;
+  return `${prefix}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
 }
 
 function parseHeader(text: string): readonly [string, string] {

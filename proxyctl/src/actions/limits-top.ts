@@ -3,7 +3,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError } from "../command-error.ts";
 import type { PlainFormat } from "../options/output-option.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import type { Io } from "../io.ts";
 import { renderData } from "../output/format.ts";
 import { clip, stylesFor } from "../output/style.ts";
@@ -13,7 +13,7 @@ import { type LiveLimits, renderLiveLimits } from "../views/live-limits.ts";
 import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl limits top`. */
-export interface TopOptions extends ReachOptions {
+export interface TopOptions extends ConnectOptions {
   /** `-o`: the format; formats other than `table` are printed once. */
   readonly output: PlainFormat;
   /** `--interval`: seconds between updates, from 1 to 60; 1 by default. */
@@ -41,13 +41,15 @@ export async function showTop(resource: string | undefined, options: TopOptions,
 }
 
 async function readAll(admins: readonly AdminClient[]): Promise<readonly LiveLimits[]> {
-  return await Promise.all(admins.map(async (admin) => ({ from: admin.reach.label, limits: await admin.limits() })));
+  return await Promise.all(
+    admins.map(async (admin) => ({ from: admin.connector.label, limits: await admin.limits() })),
+  );
 }
 
 /**
- * Shows counters until the user quits. A proxy that does not respond for a while, such as one that restarts, is no reason
- * to end: the last counters stay, with their age, and the pods are looked up again, since those of a Deployment return
- * with other names.
+ * Shows counters until the user quits. If a proxy does not respond, such as during a restart, the command continues: it
+ * shows the last counters with their age, and looks up the pods again, since the pods of a Deployment return with other
+ * names.
  */
 async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: number, io: Io): Promise<void> {
   const styles = stylesFor(io.stdout, io.env);
@@ -55,24 +57,24 @@ async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: nu
   const stop = AbortSignal.any([quit.signal, io.signal]);
   let admins = await find();
   // A proxy that cannot be reached at all is reported on the user's own screen.
-  let read: Reading = { limits: await readAll(admins), atMs: io.clock.nowMs(), fault: undefined };
+  let read: Reading = { limits: await readAll(admins), atMs: io.clock.nowMs(), error: undefined };
   const draw = (): void => {
     const { columns, rows } = screen.size();
-    const title = `limits of ${admins.map(({ reach }) => reach.name).join(", ")}   q quit`;
-    const fault = read.fault === undefined ? "" : renderFault(read, io.clock.nowMs());
+    const title = `limits of ${admins.map(({ connector }) => connector.name).join(", ")}   q quit`;
+    const error = read.error === undefined ? "" : renderError(read, io.clock.nowMs());
     const table = renderLiveLimits(read.limits, styles, { columns, rows: rows - 2 })
       .trimEnd()
       .split("\n")
       .map((line) => clip(line, columns));
-    screen.draw([styles.strong(fit(title, columns)), styles.bad(fit(fault, columns)), ...table]);
+    screen.draw([styles.strong(fit(title, columns)), styles.bad(fit(error, columns)), ...table]);
   };
-  const look = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     try {
-      if (read.fault !== undefined) admins = await find();
-      read = { limits: await readAll(admins), atMs: io.clock.nowMs(), fault: undefined };
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
-      read = { ...read, fault: error.message };
+      if (read.error !== undefined) admins = await find();
+      read = { limits: await readAll(admins), atMs: io.clock.nowMs(), error: undefined };
+    } catch (cause) {
+      if (!(cause instanceof CommandError)) throw cause;
+      read = { ...read, error: cause.message };
     }
   };
   const screen = openScreen(io, { onKey: (key) => key === "quit" && quit.abort(), onResize: () => draw() });
@@ -82,7 +84,7 @@ async function watch(find: () => Promise<readonly AdminClient[]>, intervalMs: nu
       draw();
       await pause(io.clock, intervalMs, stop);
       // A user who quits does not wait for a response.
-      await Promise.race([look(), stopped]);
+      await Promise.race([refresh(), stopped]);
     }
     // Ctrl-C is reported by the exit code, as in all commands.
     io.signal.throwIfAborted();
@@ -96,11 +98,11 @@ interface Reading {
   readonly limits: readonly LiveLimits[];
   /** Wall time in ms since the epoch. */
   readonly atMs: number;
-  readonly fault: string | undefined;
+  readonly error: string | undefined;
 }
 
-function renderFault({ atMs, fault = "" }: Reading, nowMs: number): string {
-  return `${Math.round((nowMs - atMs) / 1_000)} s old: ${fault}`;
+function renderError({ atMs, error = "" }: Reading, nowMs: number): string {
+  return `${Math.round((nowMs - atMs) / 1_000)} s old: ${error}`;
 }
 
 /** Resolves after the time, or when `stop` aborts. The keyboard keeps the process alive meanwhile. */

@@ -1,13 +1,13 @@
 /** Runs `proxyctl logging`. */
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import type { Io } from "../io.ts";
 import { isTarget } from "../kube/target.ts";
 import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl logging`. */
-export interface LoggingOptions extends ReachOptions {
+export interface LoggingOptions extends ConnectOptions {
   /** `--reset`: returns to the filter that the proxy was started with. */
   readonly reset?: true;
   /** `--list`: shows the modules with their levels. */
@@ -30,7 +30,7 @@ export async function logging(
   const admins = await findAdmins(resource, options);
   for (const admin of admins) {
     const lines = options.list === true ? await admin.logModules() : [await readOrSet(admin, level, reset)];
-    for (const line of lines) io.stdout.write(admins.length > 1 ? `${admin.reach.label}   ${line}\n` : `${line}\n`);
+    for (const line of lines) io.stdout.write(admins.length > 1 ? `${admin.connector.label}   ${line}\n` : `${line}\n`);
   }
 }
 

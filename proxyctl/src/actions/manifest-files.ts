@@ -1,4 +1,4 @@
-/** Reads the manifests that a command is given: files, folders, or standard input. */
+/** Reads the manifests of a command line: files, folders, or standard input. */
 import { readFile, stat } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { ManifestFile } from "@gatewayproxy/proxy/parse-manifests";
@@ -7,15 +7,15 @@ import { CommandError, textOf } from "../command-error.ts";
 import type { Io } from "../io.ts";
 
 /** The manifests below the given paths. */
-export interface GivenManifests {
+export interface ManifestSet {
   readonly files: readonly ManifestFile[];
-  /** Paths of files that were given themselves, not found in a folder. */
+  /** Paths of files that the command line names, without those found in a folder. */
   readonly named: ReadonlySet<string>;
   readonly hasFolder: boolean;
 }
 
 /** Reads all manifests below the paths. Throws a `CommandError` for a file that cannot be read. */
-export async function readManifests(paths: readonly string[], io: Io): Promise<GivenManifests> {
+export async function readManifests(paths: readonly string[], io: Io): Promise<ManifestSet> {
   const read = await Promise.all(paths.map((path) => readPath(path, io)));
   return {
     files: read.flatMap(({ files }) => files),

@@ -1,12 +1,12 @@
 /** Runs `proxyctl profile`. */
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import type { Io } from "../io.ts";
 import { openOutputFile, type OutputFile } from "./output-file.ts";
 import { findAdmins } from "./find-admins.ts";
 
 /** Options of `proxyctl profile`. */
-export interface ProfileOptions extends ReachOptions {
+export interface ProfileOptions extends ConnectOptions {
   /** For `cpu` only. */
   readonly seconds?: number;
   /** `-o`: the file to write, `-` for standard output; absent: a name made of kind and time. */
@@ -32,7 +32,7 @@ export async function takeProfile(
   // The file is opened first, so that a wrong path is reported before minutes of recording.
   const file = output === "-" ? undefined : await openFile(output);
   try {
-    if (kind === "cpu") io.stderr.write(`recording ${admin.reach.name} for ${seconds} s\n`);
+    if (kind === "cpu") io.stderr.write(`recording ${admin.connector.name} for ${seconds} s\n`);
     const bytes = await admin.profile(kind, seconds, io.signal);
     if (file === undefined) {
       io.stdout.writeFile(bytes);

@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
-import type { ReachOptions } from "../options/reach-options.ts";
+import type { ConnectOptions } from "../options/connect-options.ts";
 import type { Io } from "../io.ts";
 import { isInteractive } from "../terminal/screen.ts";
 import { followTrace } from "../trace/follow.ts";
@@ -16,7 +16,7 @@ import { narrowToGateway } from "../views/narrow.ts";
 import { findAdmins, gatewayNameOf } from "./find-admins.ts";
 
 /** Options of `proxyctl trace`. */
-export interface TraceOptions extends ReachOptions {
+export interface TraceOptions extends ConnectOptions {
   /** `--port` of the listener that gets the request, from 1 to 65535; absent: that of the URL. */
   readonly port?: number;
   /** `--expression`: a CEL condition; the next request that meets it is traced. */
@@ -55,17 +55,18 @@ async function traceLive(
   requestArgs: readonly string[] | undefined,
   io: Io,
 ): Promise<void> {
-  const given = await givenRequest(options, requestArgs);
+  const request = await parseRequestArgs(options, requestArgs);
   const [admin] = await findAdmins(resource, options);
-  const own = given === undefined ? undefined : await addressed(given, resource, options, admin);
-  const { name } = admin.reach;
+  const ownRequest = request === undefined ? undefined : await withPort(request, resource, options, admin);
+  const { name } = admin.connector;
   const stop = new AbortController();
-  const what = own === undefined ? "the next request" : `${own.request.method} ${own.request.url.href}`;
+  const subject =
+    ownRequest === undefined ? "the next request" : `${ownRequest.request.method} ${ownRequest.request.url.href}`;
   const sink = withExitCode(
-    sinkFor(options, io, `${resource ?? name}   ${what}`, () => stop.abort()),
+    sinkFor(options, io, `${resource ?? name}   ${subject}`, () => stop.abort()),
     io,
   );
-  if (own === undefined) io.stderr.write(`watching ${name} for ${what}\n`);
+  if (ownRequest === undefined) io.stderr.write(`watching ${name} for ${subject}\n`);
   try {
     await followTrace({
       admin,
@@ -73,7 +74,7 @@ async function traceLive(
       clock: io.clock,
       expression: options.expression,
       signal: AbortSignal.any([io.signal, stop.signal]),
-      ...(own === undefined ? {} : { own }),
+      ...(ownRequest === undefined ? {} : { ownRequest }),
     });
     await sink.end();
   } catch (error) {
@@ -95,7 +96,7 @@ function withExitCode(sink: TraceSink, { setExitCode }: Io): TraceSink {
   };
 }
 
-async function givenRequest(
+async function parseRequestArgs(
   { port }: TraceOptions,
   args: readonly string[] | undefined,
 ): Promise<TraceRequest | undefined> {
@@ -111,14 +112,14 @@ async function givenRequest(
 }
 
 /** Adds the port to the request: by default that of the only listener for plain HTTP. */
-async function addressed(
+async function withPort(
   request: TraceRequest,
   resource: string | undefined,
   options: TraceOptions,
   admin: AdminClient,
 ): Promise<{ readonly request: TraceRequest; readonly port: number }> {
-  const named = options.port ?? request.port;
-  if (named !== undefined) return { request, port: named };
+  const knownPort = options.port ?? request.port;
+  if (knownPort !== undefined) return { request, port: knownPort };
   const gateway = gatewayNameOf(resource, options);
   const whole = await admin.configDump();
   const { binds } = gateway === undefined || options.address === undefined ? whole : narrowToGateway(whole, gateway);

@@ -6,7 +6,7 @@ import type { PlainFormat } from "../options/output-option.ts";
 import type { Io } from "../io.ts";
 import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
-import { type GivenManifests, readManifests } from "./manifest-files.ts";
+import { type ManifestSet, readManifests } from "./manifest-files.ts";
 
 /** Options of `proxyctl validate`. */
 export interface ValidateOptions {
@@ -22,11 +22,13 @@ export interface ValidateOptions {
 
 /** Validates manifests and prints their problems. Sets the exit code for "no" if there are any. */
 export async function validate({ file, references, strict, output }: ValidateOptions, io: Io): Promise<void> {
-  const given = await readManifests(file, io);
-  const { resources, unseen, conflicts, conflictsLeftOut, ...checked } = checkManifests(given.files, { references });
-  requireManifests(given, checked.problems);
+  const manifests = await readManifests(file, io);
+  const { resources, unseen, conflicts, conflictsLeftOut, ...checked } = checkManifests(manifests.files, {
+    references,
+  });
+  requireManifests(manifests, checked.problems);
   // A folder has everything that a proxy reads. A single file may refer to objects in other files or in the cluster.
-  const isWhole = strict === true || given.hasFolder;
+  const isWhole = strict === true || manifests.hasFolder;
   const problems = [
     ...checked.problems,
     ...(isWhole ? unseen : []),
@@ -35,7 +37,7 @@ export async function validate({ file, references, strict, output }: ValidateOpt
   ];
   const warnings = [...(isWhole ? [] : unseen), ...(strict === true ? [] : conflicts)];
   if (problems.length > 0) io.setExitCode(exitCodes.no);
-  else if (resources === 0) throw nothingIn(file);
+  else if (resources === 0) throw noResourcesError(file);
   if (output !== "table") {
     io.stdout.write(renderData(output, { resources, problems, warnings }));
     return;
@@ -58,12 +60,12 @@ export async function validate({ file, references, strict, output }: ValidateOpt
 }
 
 /** A file without any manifest, and not named like one, is the wrong file: the problems in it would not help. */
-function requireManifests({ files, named }: GivenManifests, problems: readonly Problem[]): void {
+function requireManifests({ files, named }: ManifestSet, problems: readonly Problem[]): void {
   for (const { path } of files) {
     if (!named.has(path) || /\.(ya?ml|json)$/.test(path)) continue;
-    const ours = problems.filter(({ location }) => location?.file === path);
-    const [first] = ours;
-    if (first === undefined || ours.some(({ resource }) => resource !== undefined)) continue;
+    const problemsInFile = problems.filter(({ location }) => location?.file === path);
+    const [first] = problemsInFile;
+    if (first === undefined || problemsInFile.some(({ resource }) => resource !== undefined)) continue;
     throw new CommandError({
       message: `validate ${path}: it is not a manifest: ${renderProblem(first)}`,
       advice: ["name a file or a folder of manifests (*.yaml, *.yml, *.json)"],
@@ -71,14 +73,14 @@ function requireManifests({ files, named }: GivenManifests, problems: readonly P
   }
 }
 
-/** A check of nothing must not pass: the folder is the wrong one, or the program that made the text failed. */
-function nothingIn(paths: readonly string[]): CommandError {
+/** A check of no resources must not succeed: the folder is the wrong one, or the program that made the text failed. */
+function noResourcesError(paths: readonly string[]): CommandError {
   return new CommandError({
     message: `validate ${paths.join(", ")}: it has no resource of a kind that the proxy reads`,
     advice: ["name the folder of the manifests (*.yaml, *.yml, *.json), or a file"],
   });
 }
 
-function count(number: number, what: string): string {
-  return `${number === 0 ? "no" : number} ${what}${number === 1 ? "" : "s"}`;
+function count(number: number, noun: string): string {
+  return `${number === 0 ? "no" : number} ${noun}${number === 1 ? "" : "s"}`;
 }

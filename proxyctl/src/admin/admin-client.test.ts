@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import { startAdmin, startMute } from "../testing/admin.ts";
 import { proxyctl } from "../testing/run.ts";
 import { AdminClient } from "./admin-client.ts";
-import { directReach } from "./reach.ts";
+import { tcpConnector } from "./proxy-connector.ts";
 
 test("an admin server that does not respond is reported", async () => {
   const address = await startMute();
-  const admin = new AdminClient(directReach("127.0.0.1", Number(address.split(":")[1])), 50);
+  const admin = new AdminClient(tcpConnector("127.0.0.1", Number(address.split(":")[1])), 50);
   await expect(admin.limits()).rejects.toMatchObject({
-    message: `ask ${address} for /limits: no response within 0.05 s`,
+    message: `request /limits from ${address}: no response within 0.05 s`,
     exitCode: 2,
   });
 });
@@ -36,5 +36,7 @@ test.each([
   const { address } = await startAdmin({ [`GET ${path}`]: endless(status) });
   const run = await proxyctl([...line.split(" "), "--address", address]);
   expect(run).toMatchObject({ exitCode: 2, stdout: "" });
-  expect(run.stderr).toContain(`error: ask ${address} for ${path}: the response is longer than ${mebibytes} MiB\n`);
+  expect(run.stderr).toContain(
+    `error: request ${path} from ${address}: the response is longer than ${mebibytes} MiB\n`,
+  );
 });

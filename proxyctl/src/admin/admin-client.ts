@@ -10,7 +10,7 @@ import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import type * as z from "zod";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { boundedBody, exchange, mebibyte, readBody } from "./exchange.ts";
-import type { Reach } from "./reach.ts";
+import type { ProxyConnector } from "./proxy-connector.ts";
 
 /** A request to an endpoint. */
 interface Call {
@@ -22,8 +22,8 @@ interface Call {
 }
 
 /**
- * The maximum sizes of responses in bytes: far above those of a proxy, and below the memory of this machine. Another
- * server at the address could send without end.
+ * The maximum sizes of responses in bytes: far above the sizes that a proxy sends, and below the memory of this
+ * machine. Another server at the address could send without end.
  */
 const maxBytes = {
   /** About 2 KiB for each route. */
@@ -43,12 +43,12 @@ const defaultTimeoutMs = 20_000;
 
 /** Client of one admin server. */
 export class AdminClient {
-  readonly reach: Reach;
+  readonly connector: ProxyConnector;
   readonly #timeoutMs: number;
 
   /** @param timeoutMs the longest wait for a connection or a response, in milliseconds. */
-  constructor(reach: Reach, timeoutMs = defaultTimeoutMs) {
-    this.reach = reach;
+  constructor(connector: ProxyConnector, timeoutMs = defaultTimeoutMs) {
+    this.connector = connector;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -116,9 +116,9 @@ export class AdminClient {
   }
 
   async #text(call: Call, limit: number): Promise<string> {
-    const overdue = AbortSignal.timeout(this.#timeoutMs);
-    const response = this.#body({ ...call, signal: overdue }, limit);
-    return (await Promise.race([response, this.#missing(call.path, overdue)])).toString("utf8");
+    const timeoutSignal = AbortSignal.timeout(this.#timeoutMs);
+    const response = this.#body({ ...call, signal: timeoutSignal }, limit);
+    return (await Promise.race([response, this.#timeoutError(call.path, timeoutSignal)])).toString("utf8");
   }
 
   async #body(call: Call, limit: number): Promise<Buffer> {
@@ -132,39 +132,39 @@ export class AdminClient {
 
   #failure(path: string, error: unknown): CommandError {
     return new CommandError({
-      message: `ask ${this.reach.name} for ${path}: ${textOf(error)}`,
+      message: `request ${path} from ${this.connector.name}: ${textOf(error)}`,
       advice: ["check that the address is of an admin server, and that the proxy has not just ended"],
       cause: error,
     });
   }
 
-  #missing(path: string, overdue: AbortSignal): Promise<never> {
+  #timeoutError(path: string, timeoutSignal: AbortSignal): Promise<never> {
     return new Promise((_, reject) => {
-      const give = (): void => {
+      const onTimeout = (): void => {
         const seconds = this.#timeoutMs / 1_000;
-        const message = `ask ${this.reach.name} for ${path}: no response within ${seconds} s`;
+        const message = `request ${path} from ${this.connector.name}: no response within ${seconds} s`;
         const advice = [
           "the proxy's main thread is busy, or the network drops the connection: see its log, and try again",
         ];
         reject(new CommandError({ message, advice }));
       };
-      overdue.addEventListener("abort", give, { once: true });
+      timeoutSignal.addEventListener("abort", onTimeout, { once: true });
     });
   }
 
   async #call({ method = "GET", path, query = {}, signal }: Call): Promise<IncomingMessage> {
-    const { reach } = this;
-    const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const search = given.length === 0 ? "" : `?${new URLSearchParams(given).toString()}`;
-    const attempt = `ask ${reach.name} for ${path}`;
+    const { connector } = this;
+    const parameters = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const search = parameters.length === 0 ? "" : `?${new URLSearchParams(parameters).toString()}`;
+    const attempt = `request ${path} from ${connector.name}`;
     try {
-      const connection = await reach.connect(reach.adminPort);
+      const connection = await connector.connect(connector.adminPort);
       const response = await exchange(connection, {
         method,
         path: `${path}${search}`,
         headers: [
-          ["host", reach.adminHost],
-          ...(reach.adminToken === undefined ? [] : [["authorization", `Bearer ${reach.adminToken}`] as const]),
+          ["host", connector.adminHost],
+          ...(connector.adminToken === undefined ? [] : [["authorization", `Bearer ${connector.adminToken}`] as const]),
         ],
         signal,
       });
@@ -182,7 +182,7 @@ export class AdminClient {
   }
 
   #parse<T>(path: string, text: string, schema: z.ZodType<T>): T {
-    return parseResponse(`read ${path} of ${this.reach.name}`, text, schema);
+    return parseResponse(`read ${path} of ${this.connector.name}`, text, schema);
   }
 }
 
@@ -223,7 +223,7 @@ function responseError(attempt: string, path: string, status: number, body: stri
   return new CommandError({
     message: `${attempt}: ${error?.error ?? `it responded with ${status}`}`,
     advice: error === undefined ? [] : [error.hint],
-    // A 400 response is about what the user has typed.
+    // A 400 response reports an error in the user's arguments.
     exitCode: error !== undefined && status === 400 ? exitCodes.usage : exitCodes.failed,
   });
 }
@@ -232,7 +232,7 @@ function errorIn(body: string): { readonly error: string; readonly hint: string 
   try {
     return adminErrorSchema.parse(JSON.parse(body));
   } catch {
-    // The response does not come from our admin server: only the status is known.
+    // The response does not come from an admin server of this project: only the status is known.
     return undefined;
   }
 }

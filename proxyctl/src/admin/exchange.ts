@@ -1,4 +1,4 @@
-/** One HTTP/1.1 request on its own connection of a `Reach`. */
+/** One HTTP/1.1 request on its own connection of a `ProxyConnector`. */
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";

@@ -18,9 +18,11 @@ export function leavesOf(command: Command, path: readonly string[]): readonly Le
   return command
     .createHelp()
     .visibleCommands(command)
-    .flatMap((each): readonly Leaf[] => {
-      if (each.name() === "help") return [];
-      const below = [...path, each.name()];
-      return each.commands.length === 0 ? [{ path: below, command: each }] : leavesOf(each, below);
+    .flatMap((subcommand): readonly Leaf[] => {
+      if (subcommand.name() === "help") return [];
+      const subcommandPath = [...path, subcommand.name()];
+      return subcommand.commands.length === 0
+        ? [{ path: subcommandPath, command: subcommand }]
+        : leavesOf(subcommand, subcommandPath);
     });
 }

@@ -23,9 +23,9 @@ Exit codes: 0 done, 1 negative result (a problem was found, a request was denied
 `;
 
 /** Creates all commands. @param behindDashes the arguments after the first `--`; undefined if there is none. */
-export function createProgram(io: Io, behindDashes?: readonly string[]): Command {
+export function createProgram(io: Io, requestArgs?: readonly string[]): Command {
   const program = new Command("proxyctl")
-    .description("Looks into gateway proxies: what they have loaded, what becomes of a request, what limits count.")
+    .description("Inspects gateway proxies: their configuration, the path of a request, the counters of limits.")
     .version(clientVersion, "-V, --version", "print the version of proxyctl")
     .helpOption("-h, --help", "show this text")
     .helpCommand("help [command]", "show the text of a command")
@@ -48,7 +48,7 @@ export function createProgram(io: Io, behindDashes?: readonly string[]): Command
     "proxyctl config all --address :15000",
   );
   addConfigCommand(program, io);
-  addTraceCommand(program, io, behindDashes);
+  addTraceCommand(program, io, requestArgs);
   addLimitsCommand(program, io);
   addDoctorCommand(program, io);
   addValidateCommand(program, io);
@@ -70,19 +70,22 @@ export async function runProxyctl(argv: readonly string[], world: World): Promis
   let exitCode: ExitCode = exitCodes.done;
   const io = ioOf(world, (code) => (exitCode = code));
   try {
-    const { own, behindDashes } = splitAtDashes(argv);
-    await Promise.race([createProgram(io, behindDashes).parseAsync(own, { from: "user" }), interruption(io)]);
+    const { args, requestArgs } = splitAtDashes(argv);
+    await Promise.race([createProgram(io, requestArgs).parseAsync(args, { from: "user" }), rejectOnInterrupt(io)]);
     return exitCode;
   } catch (error) {
-    return tell(error, io);
+    return reportError(error, io);
   }
 }
 
-/** How long a command that handles the signal itself has to clean up. */
+/** The time that a command which handles the signal itself has to clean up, in ms. */
 const interruptGraceMs = 500;
 
-/** Rejects when the user interrupts a command that does not end by itself: what it waits for may never come. */
-function interruption({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<never> {
+/**
+ * Rejects when the user interrupts a command that does not end by itself, because the event that it waits for may never
+ * occur.
+ */
+function rejectOnInterrupt({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<never> {
   return new Promise((_, reject) => {
     const onAbort = (): void => void clock.setTimer(interruptGraceMs, () => reject(new Error("interrupted")));
     if (signal.aborted) onAbort();
@@ -93,11 +96,11 @@ function interruption({ signal, clock }: Pick<Io, "signal" | "clock">): Promise<
 /** Splits at `--`: the request after it uses curl's syntax. Only `trace` takes one. */
 function splitAtDashes(argv: readonly string[]) {
   const dashes = argv[0] === "trace" ? argv.indexOf("--") : -1;
-  if (dashes === -1) return { own: argv, behindDashes: undefined };
-  return { own: argv.slice(0, dashes), behindDashes: argv.slice(dashes + 1) };
+  if (dashes === -1) return { args: argv, requestArgs: undefined };
+  return { args: argv.slice(0, dashes), requestArgs: argv.slice(dashes + 1) };
 }
 
-function tell(error: unknown, io: Io): ExitCode {
+function reportError(error: unknown, io: Io): ExitCode {
   // Commander has written its own message by now. Help that the user asked for is not an error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   if (io.signal.aborted) return exitCodes.interrupted;

@@ -61,8 +61,8 @@ export function complete(program: Command, words: readonly string[]): readonly s
   const before = words.slice(0, -1);
   const { command, rest } = descend(program, before);
   const option = command.options.find(({ short, long }) => before.length > 0 && [short, long].includes(before.at(-1)));
-  const wantsValue = option !== undefined && (option.required || option.optional);
-  const candidates = wantsValue
+  const needsValue = option !== undefined && (option.required || option.optional);
+  const candidates = needsValue
     ? (option.argChoices ?? [])
     : last.startsWith("-")
       ? command.options.flatMap(({ long }) => long ?? [])
@@ -75,7 +75,7 @@ function descend(program: Command, words: readonly string[]) {
   let command = program;
   const rest: string[] = [];
   for (const word of words) {
-    const next = rest.length === 0 ? command.commands.find((each) => each.name() === word) : undefined;
+    const next = rest.length === 0 ? command.commands.find((subcommand) => subcommand.name() === word) : undefined;
     if (next !== undefined) command = next;
     else if (!word.startsWith("-")) rest.push(word);
   }
@@ -83,7 +83,7 @@ function descend(program: Command, words: readonly string[]) {
 }
 
 function wordsFor(command: Command, rest: readonly string[]): readonly string[] {
-  if (command.commands.length > 0) return command.commands.map((each) => each.name());
+  if (command.commands.length > 0) return command.commands.map((subcommand) => subcommand.name());
   const choices = command.registeredArguments[rest.length]?.argChoices;
   if (choices !== undefined) return choices;
   return command.registeredArguments.some((argument) => argument.name() === "resource") ? ["gateway/", "pod/"] : [];

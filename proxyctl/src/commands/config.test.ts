@@ -125,7 +125,7 @@ describe("an admin server that", () => {
         response.writeHead(403).end(JSON.stringify({ error: "host x is not allowed", hint: "use localhost" })),
     });
     const { stderr } = await proxyctl(["config", "all", "--address", admin.address]);
-    expect(stderr).toBe(`error: ask ${admin.address} for /config_dump: host x is not allowed\n  use localhost\n`);
+    expect(stderr).toBe(`error: request /config_dump from ${admin.address}: host x is not allowed\n  use localhost\n`);
   });
 });
 

@@ -4,15 +4,15 @@ import type { ConfigOptions, ViewName } from "../actions/config.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions, clusterFlags, type ReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions, clusterFlags, type ConnectOptions } from "../options/connect-options.ts";
 
-interface Declared {
+interface ViewCommand {
   readonly name: ViewName;
   readonly summary: string;
   readonly examples: readonly string[];
 }
 
-const views: readonly Declared[] = [
+const views: readonly ViewCommand[] = [
   {
     name: "all",
     summary: "Show listeners, routes, backends and policies; with -o yaml as one summary",
@@ -54,15 +54,15 @@ export function addConfigCommand(program: Command, io: Io): void {
       });
   }
   const dump = config.command("dump [resource]").description("Print the whole dump of the admin server");
-  withExamples(addReachOptions(dump, { allPods: false }), "proxyctl config dump gateway/web > dump.json").action(
-    async (resource: string | undefined, options: ReachOptions) => {
+  withExamples(addConnectOptions(dump, { allPods: false }), "proxyctl config dump gateway/web > dump.json").action(
+    async (resource: string | undefined, options: ConnectOptions) => {
       await (await actions.config()).printDump(resource, options, io);
     },
   );
 }
 
 function addSourceOptions(command: Command): Command {
-  return addReachOptions(command, { allPods: true }).addOption(
+  return addConnectOptions(command, { allPods: true }).addOption(
     new Option("-f, --file <file>", "read a saved dump instead, - for standard input").conflicts([
       "address",
       ...clusterFlags,

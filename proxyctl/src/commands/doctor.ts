@@ -5,7 +5,7 @@ import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { plainOutput } from "../options/output-option.ts";
-import { addReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions } from "../options/connect-options.ts";
 
 /** Adds `doctor`. */
 export function addDoctorCommand(program: Command, io: Io): void {
@@ -13,7 +13,7 @@ export function addDoctorCommand(program: Command, io: Io): void {
     .command("doctor [resource]")
     .description("Check everything from the kubeconfig to the counters");
   withExamples(
-    addReachOptions(doctor, { allPods: false }),
+    addConnectOptions(doctor, { allPods: false }),
     "proxyctl doctor gateway/web",
     "proxyctl doctor --address :15000",
   )

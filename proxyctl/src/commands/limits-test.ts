@@ -8,7 +8,7 @@ import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { plainOutput } from "../options/output-option.ts";
 
-const length = duration(1, 7 * 24 * 3_600_000);
+const durationKind = duration(1, 7 * 24 * 3_600_000);
 
 /** Adds `test`. */
 export function addLimitsTestCommand(limits: Command, io: Io): void {
@@ -60,7 +60,7 @@ function parseRate(text: string): number {
 }
 
 function parseDuration(text: string): number {
-  const ms = length.parse(text);
+  const ms = durationKind.parse(text);
   if (ms !== undefined) return ms;
   throw new InvalidArgumentError("It must be a duration such as 500ms, 10s, 5m or 1h, at most 7 days.");
 }

@@ -7,7 +7,7 @@ import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { addLimitsTestCommand } from "./limits-test.ts";
 import { plainOutput } from "../options/output-option.ts";
-import { addReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions } from "../options/connect-options.ts";
 
 /** Adds `limits` and its subcommands. */
 export function addLimitsCommand(program: Command, io: Io): void {
@@ -24,7 +24,7 @@ export function addLimitsCommand(program: Command, io: Io): void {
 function addTopCommand(limits: Command, io: Io): void {
   const top = limits.command("top [resource]").description("Show the most used counters, live on a terminal");
   withExamples(
-    addReachOptions(top, { allPods: true }),
+    addConnectOptions(top, { allPods: true }),
     "proxyctl limits top gateway/web --all-pods",
     "proxyctl limits top gateway/web --once -o json",
   )
@@ -43,7 +43,7 @@ function addExplainCommand(limits: Command, io: Io): void {
     .command("explain <request-id> [resource]")
     .description("Show which policy, entry and key denied a request, by the x-request-id of its 429 response");
   withExamples(
-    addReachOptions(explain, { allPods: false }),
+    addConnectOptions(explain, { allPods: false }),
     "proxyctl limits explain 4fd75733-ad3b-4c1e-8a3c-fc4a78a16b32 gateway/web",
   )
     .addOption(plainOutput())

@@ -4,7 +4,7 @@ import type { LoggingOptions } from "../actions/logging.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions } from "../options/connect-options.ts";
 
 /** Adds `logging`. */
 export function addLoggingCommand(program: Command, io: Io): void {
@@ -12,7 +12,7 @@ export function addLoggingCommand(program: Command, io: Io): void {
     .command("logging [resource] [level]")
     .description("Show the log level of a proxy, or set it: info, off, info,proxy::config=debug");
   withExamples(
-    addReachOptions(logging, { allPods: true }),
+    addConnectOptions(logging, { allPods: true }),
     "proxyctl logging gateway/web",
     "proxyctl logging gateway/web info,proxy::config=debug --all-pods",
     "proxyctl logging gateway/web --reset",

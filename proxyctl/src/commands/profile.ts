@@ -4,7 +4,7 @@ import type { ProfileOptions } from "../actions/profile.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions } from "../options/connect-options.ts";
 
 /** The bounds of the admin server. */
 const seconds = { min: 1, max: 300, default: 10 };
@@ -17,7 +17,7 @@ export function addProfileCommand(program: Command, io: Io): void {
   );
   const add = (kind: "cpu" | "heap", summary: string, ...examples: readonly string[]): Command => {
     const command = profile.command(`${kind} [resource]`).description(summary);
-    return withExamples(addReachOptions(command, { allPods: false }), ...examples)
+    return withExamples(addConnectOptions(command, { allPods: false }), ...examples)
       .option("-o, --output <file>", "where to write it (default: a name made of kind and time), - for standard output")
       .action(async (resource: string | undefined, options: ProfileOptions) => {
         await (await actions.profile()).takeProfile(kind, resource, options, io);

@@ -4,7 +4,7 @@ import type { TraceOptions } from "../actions/trace.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
-import { addReachOptions, clusterFlags, parsePort } from "../options/reach-options.ts";
+import { addConnectOptions, clusterFlags, parsePort } from "../options/connect-options.ts";
 
 /** Adds `trace`. @param requestArgs the arguments after `--`. */
 export function addTraceCommand(program: Command, io: Io, requestArgs: readonly string[] | undefined): void {
@@ -13,7 +13,7 @@ export function addTraceCommand(program: Command, io: Io, requestArgs: readonly 
     .usage("[options] [resource] [-- [-X METHOD] [-H 'NAME: VALUE'] [-d BODY] URL]")
     .description("Trace a request through a proxy: the one after --, or the next that arrives");
   withExamples(
-    addReachOptions(trace, { allPods: false }),
+    addConnectOptions(trace, { allPods: false }),
     "proxyctl trace gateway/web --port 8080 -- http://chat.example.com/v1/models",
     "proxyctl trace --address :15000 -- -H 'x-user: ada' /v1/models",
     "proxyctl trace gateway/web --expression 'request.method == \"POST\"'",

@@ -5,13 +5,13 @@ import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { plainOutput } from "../options/output-option.ts";
-import { addReachOptions } from "../options/reach-options.ts";
+import { addConnectOptions } from "../options/connect-options.ts";
 
 /** Adds `version`. */
 export function addVersionCommand(program: Command, io: Io): void {
   const version = program.command("version [resource]").description("Print the versions of proxyctl and of a proxy");
   withExamples(
-    addReachOptions(version, { allPods: true }),
+    addConnectOptions(version, { allPods: true }),
     "proxyctl version gateway/web --all-pods",
     "proxyctl version --client",
   )

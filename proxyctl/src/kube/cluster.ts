@@ -83,12 +83,12 @@ function withPlainHttpAllowed(cluster: KubeConfig["clusters"][number]): KubeConf
   return cluster.server.startsWith("http://") ? { ...cluster, skipTLSVerify: true } : cluster;
 }
 
-/** The context that the library makes up if it finds no kubeconfig. */
-const madeUpContext = "loaded-context";
+/** The name of the context that the library creates if it finds no kubeconfig. */
+const fallbackContext = "loaded-context";
 
 function chooseContext(config: KubeConfig, from: string, context: string | undefined): void {
   const names = config.getContexts().map(({ name }) => name);
-  if (config.getCurrentContext() === madeUpContext || names.length === 0) {
+  if (config.getCurrentContext() === fallbackContext || names.length === 0) {
     throw new CommandError({
       message: "find a cluster: there is no kubeconfig, and this does not run in a pod",
       advice: [
@@ -99,10 +99,10 @@ function chooseContext(config: KubeConfig, from: string, context: string | undef
   }
   if (context !== undefined) config.setCurrentContext(context);
   if (config.getCurrentCluster() !== null) return;
-  const wanted = config.getCurrentContext();
-  const found = names.includes(wanted) ? "names a cluster that is not in it" : "is not in it";
+  const contextName = config.getCurrentContext();
+  const found = names.includes(contextName) ? "names a cluster that is not in it" : "is not in it";
   throw new CommandError({
-    message: `read ${from}: the context ${JSON.stringify(wanted)} ${found}`,
+    message: `read ${from}: the context ${JSON.stringify(contextName)} ${found}`,
     advice: [`its contexts are ${names.join(", ")}; choose one with --context NAME`],
   });
 }
@@ -129,7 +129,7 @@ export class Cluster {
 
   /** Returns the version of the API server, such as `v1.34.0`. */
   async serverVersion(): Promise<string> {
-    const { gitVersion } = await this.#ask("read the version of the cluster", async () => {
+    const { gitVersion } = await this.#call("read the version of the cluster", async () => {
       const { VersionApi } = await import("@kubernetes/client-node");
       return await this.#config.makeApiClient(VersionApi).getCode();
     });
@@ -139,7 +139,7 @@ export class Cluster {
   /** Returns the pods with the label, sorted by name. */
   async listPods(label: string): Promise<readonly Pod[]> {
     const { namespace } = this;
-    const list = await this.#ask(`list the pods of namespace ${JSON.stringify(namespace)}`, () =>
+    const list = await this.#call(`list the pods of namespace ${JSON.stringify(namespace)}`, () =>
       this.#core.listNamespacedPod({ namespace, labelSelector: label }),
     );
     return list.items.map((pod) => describePod(pod, namespace)).sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -148,7 +148,7 @@ export class Cluster {
   /** Returns the pod; undefined if there is none of this name. */
   async findPod(name: string): Promise<Pod | undefined> {
     const { namespace } = this;
-    const pod = await this.#ask(
+    const pod = await this.#call(
       `read the pod ${JSON.stringify(name)}`,
       async () => await this.#core.readNamespacedPod({ namespace, name }).catch(undefinedIfMissing),
     );
@@ -158,7 +158,7 @@ export class Cluster {
   /** Returns the Gateways of the namespace, or of all, sorted by namespace and name. */
   async listGateways(scope: "namespace" | "cluster" = "namespace"): Promise<readonly GatewayObject[]> {
     const where = scope === "namespace" ? `namespace ${JSON.stringify(this.namespace)}` : "all namespaces";
-    const found: unknown = await this.#ask(`list the Gateways of ${where}`, async (): Promise<unknown> => {
+    const found: unknown = await this.#call(`list the Gateways of ${where}`, async (): Promise<unknown> => {
       if (scope === "cluster") return await this.#objects.listClusterCustomObject(gatewayApi);
       return await this.#objects.listNamespacedCustomObject({ ...gatewayApi, namespace: this.namespace });
     });
@@ -179,17 +179,17 @@ export class Cluster {
   async connect(pod: string, port: number): Promise<Duplex> {
     const [near, far] = duplexPair();
     const attempt = `connect to port ${port} of pod ${this.namespace}/${pod}`;
-    const faults = new Writable({
+    const errorChannel = new Writable({
       write(chunk: Buffer, _encoding, done) {
         if (chunk.length > 0) near.destroy(describeForwardError(attempt, chunk.toString("utf8").trim()));
         done();
       },
     });
-    // It may fail before it is used; the user then sees that it is destroyed.
+    // It may fail before it is used; the caller then finds it destroyed.
     near.on("error", () => undefined);
     const forward = new PortForward(this.#config);
     try {
-      const socket = await forward.portForward(this.namespace, pod, [port], far, faults, far);
+      const socket = await forward.portForward(this.namespace, pod, [port], far, errorChannel, far);
       // The library returns a function only if asked to reconnect.
       if (typeof socket === "function") throw new TypeError("a reconnecting forward");
       socket.onclose = () => far.end();
@@ -200,7 +200,7 @@ export class Cluster {
     return near;
   }
 
-  async #ask<T>(attempt: string, call: () => Promise<T>): Promise<T> {
+  async #call<T>(attempt: string, call: () => Promise<T>): Promise<T> {
     try {
       return await call();
     } catch (error) {
@@ -217,17 +217,19 @@ function undefinedIfMissing(error: unknown): undefined {
 function describePod(pod: V1Pod, namespace: string): Pod {
   const { metadata, status } = pod;
   const phase = status?.phase ?? "Unknown";
-  const isLeaving = metadata?.deletionTimestamp !== undefined;
+  const isTerminating = metadata?.deletionTimestamp !== undefined;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
-  const isReady = phase === "Running" && ready?.status === "True" && !isLeaving;
-  const waiting = status?.containerStatuses?.map(({ state }) => state?.waiting?.reason).find((each) => each);
-  const because = waiting === undefined ? "" : ` (${waiting})`;
-  const state = isLeaving
+  const isReady = phase === "Running" && ready?.status === "True" && !isTerminating;
+  const waiting = status?.containerStatuses
+    ?.map(({ state }) => state?.waiting?.reason)
+    .find((waitingReason) => waitingReason);
+  const reason = waiting === undefined ? "" : ` (${waiting})`;
+  const state = isTerminating
     ? "terminating"
     : isReady
       ? "ready"
       : phase === "Running"
-        ? `not ready${because}`
-        : `${phase}${because}`;
+        ? `not ready${reason}`
+        : `${phase}${reason}`;
   return { namespace, name: metadata?.name ?? "", labels: metadata?.labels ?? {}, isReady, state };
 }

@@ -10,16 +10,16 @@ export interface ApiServer {
 /** Returns the error of a call to the API server. */
 export function describeApiError(attempt: string, api: ApiServer, error: unknown): CommandError {
   if (error instanceof CommandError) return error;
-  const { message, advice } = factsOf(api, error);
+  const { message, advice } = describeFailure(api, error);
   return new CommandError({ message: `${attempt}: ${message}`, advice, cause: error });
 }
 
-function factsOf({ server, context }: ApiServer, error: unknown): Failure {
+function describeFailure({ server, context }: ApiServer, error: unknown): Failure {
   const status = codeOf(error);
   switch (status) {
     case 401:
       return {
-        message: "the API server does not know you (401)",
+        message: "the API server does not accept your credentials (401)",
         advice: ["log in again, or choose another --context"],
       };
     case 403:

@@ -59,7 +59,7 @@ describe("the pod that is asked", () => {
     const run = await ask({ gateways: [web], pods }, "gateway/other", "--pod", "web-a");
     expect(run).toMatchObject({ exitCode: 2, stdout: "" });
     expect(run.stderr).toContain(
-      'find the pod "web-a" of gateway/other: it serves gateway/web\n  ask it as pod/web-a\n',
+      'find the pod "web-a" of gateway/other: it serves gateway/web\n  name it as pod/web-a\n',
     );
     expect(await ask({ gateways: [web], pods }, "pod/web-b", "--pod", "web-a")).toMatchObject({ exitCode: 64 });
   });

@@ -8,7 +8,7 @@ import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
 import type { Target } from "./target.ts";
 
 /** Selects the pods of a command. */
-export interface PodChoice {
+export interface PodSelection {
   /** Absent: the only Gateway of the namespace. */
   readonly target?: Target;
   /** A pod by name, ready or not. */
@@ -18,16 +18,16 @@ export interface PodChoice {
 }
 
 /** Returns at least one pod, sorted by name. Throws a `CommandError` that lists what exists instead. */
-export async function resolvePods(cluster: Cluster, choice: PodChoice): Promise<readonly Pod[]> {
+export async function resolvePods(cluster: Cluster, choice: PodSelection): Promise<readonly Pod[]> {
   const { target } = choice;
   const podName = choice.pod ?? (target?.kind === "pod" ? target.name : undefined);
   if (podName !== undefined) return [await namedPod(cluster, podName, target)];
   const gateway = target?.name ?? (await onlyGateway(cluster));
   const pods = await cluster.listPods(labelOf(gateway));
-  if (pods.length === 0) throw await whyNoPods(cluster, gateway);
+  if (pods.length === 0) throw await noPodsError(cluster, gateway);
   const ready = pods.filter(({ isReady }) => isReady);
   const [first] = ready;
-  if (first === undefined) throw noneReady(cluster, gateway, pods);
+  if (first === undefined) throw noneReadyError(cluster, gateway, pods);
   return choice.all ? ready : [first];
 }
 
@@ -51,7 +51,7 @@ async function namedPod(cluster: Cluster, name: string, target: Target | undefin
     throw new CommandError({
       message: `find the pod ${JSON.stringify(name)} of gateway/${target.name}: it ${gateway === undefined ? "serves no Gateway" : `serves gateway/${gateway}`}`,
       advice: [
-        `ask it as pod/${name}`,
+        `name it as pod/${name}`,
         `list the pods of the Gateway: kubectl get pods -n ${pod.namespace} -l ${labelOf(target.name)}`,
       ],
     });
@@ -70,7 +70,7 @@ async function onlyGateway(cluster: Cluster): Promise<string> {
   if (first === undefined) {
     throw new CommandError({
       message: `find a Gateway: there is none in namespace ${namespace}`,
-      advice: [await elsewhere(cluster), "choose another namespace with -n"],
+      advice: [await listOtherNamespaces(cluster), "choose another namespace with -n"],
     });
   }
   throw new CommandError({
@@ -79,18 +79,21 @@ async function onlyGateway(cluster: Cluster): Promise<string> {
   });
 }
 
-async function whyNoPods(cluster: Cluster, name: string): Promise<CommandError> {
+async function noPodsError(cluster: Cluster, name: string): Promise<CommandError> {
   const gateways = await cluster.listGateways();
-  const gateway = gateways.find((each) => each.name === name);
-  if (gateway !== undefined) return withoutPods(gateway);
-  const names = gateways.map((each) => `gateway/${each.name}`).join(", ");
+  const gateway = gateways.find((candidate) => candidate.name === name);
+  if (gateway !== undefined) return missingPodsError(gateway);
+  const names = gateways.map((candidate) => `gateway/${candidate.name}`).join(", ");
   return new CommandError({
     message: `find the Gateway ${JSON.stringify(name)}: there is none in namespace ${JSON.stringify(cluster.namespace)}`,
-    advice: [names === "" ? await elsewhere(cluster, name) : `there are: ${names}`, "choose another namespace with -n"],
+    advice: [
+      names === "" ? await listOtherNamespaces(cluster, name) : `there are: ${names}`,
+      "choose another namespace with -n",
+    ],
   });
 }
 
-function withoutPods({ namespace, name, gatewayClass, conditions }: GatewayObject): CommandError {
+function missingPodsError({ namespace, name, gatewayClass, conditions }: GatewayObject): CommandError {
   const unmet = conditions.filter(({ status }) => status !== "True");
   const reasons = unmet.map(
     ({ type, status, reason, message }) => `its condition ${type} is ${status} (${reason}): ${message}`,
@@ -101,22 +104,22 @@ function withoutPods({ namespace, name, gatewayClass, conditions }: GatewayObjec
   });
 }
 
-function noneReady(cluster: Cluster, gateway: string, pods: readonly Pod[]): CommandError {
+function noneReadyError(cluster: Cluster, gateway: string, pods: readonly Pod[]): CommandError {
   return new CommandError({
     message: `find the proxy of gateway/${gateway}: none of its pods is ready: ${pods.map(({ name, state }) => `${name} is ${state}`).join(", ")}`,
     advice: [
       `see why: kubectl describe pods -n ${cluster.namespace} -l ${labelOf(gateway)}`,
-      `ask one anyway: --pod ${pods[0]?.name ?? "NAME"}`,
+      `use one anyway: --pod ${pods[0]?.name ?? "NAME"}`,
     ],
   });
 }
 
 /** Lists the Gateways of other namespaces, as far as the user may see them. */
-async function elsewhere(cluster: Cluster, name?: string): Promise<string> {
+async function listOtherNamespaces(cluster: Cluster, name?: string): Promise<string> {
   const all = await cluster.listGateways("cluster").catch(() => []);
-  const named = all.filter((each) => name === undefined || each.name === name);
+  const named = all.filter((candidate) => name === undefined || candidate.name === name);
   if (named.length === 0) {
     return all.length === 0 ? "no other namespace has a visible Gateway either" : "no namespace has one of that name";
   }
-  return `there are: ${named.map((each) => `gateway/${each.name} -n ${each.namespace}`).join(", ")}`;
+  return `there are: ${named.map((candidate) => `gateway/${candidate.name} -n ${candidate.namespace}`).join(", ")}`;
 }

@@ -50,10 +50,10 @@ export function terminalText(text: string): string {
   let shown = "";
   let end = 0;
   for (const { 0: sequence, index } of text.matchAll(markedSequences)) {
-    shown += inLines(text.slice(end, index)) + ownText(sequence);
+    shown += escapeControls(text.slice(end, index)) + ownText(sequence);
     end = index + sequence.length;
   }
-  return shown + inLines(text.slice(end));
+  return shown + escapeControls(text.slice(end));
 }
 
 function ownText(sequence: string): string {
@@ -61,7 +61,7 @@ function ownText(sequence: string): string {
   return own.startsWith("[") ? `\u001b${own}` : own;
 }
 
-function inLines(text: string): string {
+function escapeControls(text: string): string {
   return text.replaceAll(controls, (character) => {
     return character === "\n" || character === "\t" ? character : visible(character);
   });

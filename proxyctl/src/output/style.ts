@@ -12,13 +12,20 @@ export interface Styles {
   readonly warning: Style;
   readonly bad: Style;
   /** The selected row. */
-  readonly chosen: Style;
+  readonly selected: Style;
 }
 
 const plain: Style = (text) => text;
 
 /** Styles that change nothing. */
-export const noStyles: Styles = { strong: plain, faint: plain, good: plain, warning: plain, bad: plain, chosen: plain };
+export const noStyles: Styles = {
+  strong: plain,
+  faint: plain,
+  good: plain,
+  warning: plain,
+  bad: plain,
+  selected: plain,
+};
 
 function sgr(on: number, off: number): Style {
   return (text) => `${ownSequence(`\u001b[${on}m`)}${text}${ownSequence(`\u001b[${off}m`)}`;
@@ -31,13 +38,13 @@ export const ansiStyles: Styles = {
   good: sgr(32, 39),
   warning: sgr(33, 39),
   bad: sgr(31, 39),
-  chosen: sgr(7, 27),
+  selected: sgr(7, 27),
 };
 
 /** Returns the styles for a stream. `NO_COLOR` with any value but an empty one disables them (no-color.org). */
 export function stylesFor(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): Styles {
-  const isUnwanted = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
-  return stream.isTTY === true && !isUnwanted ? ansiStyles : noStyles;
+  const isDisabled = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
+  return stream.isTTY === true && !isDisabled ? ansiStyles : noStyles;
 }
 
 /** Returns the width on the screen of a text with styles. */
@@ -48,11 +55,11 @@ export function visibleLength(text: string): number {
 /** Cuts a text with styles to `width` columns, with an ellipsis at the end. All styles stay. */
 export function clip(text: string, width: number): string {
   if (visibleLength(text) <= width) return text;
-  let left = width;
+  let remaining = width;
   return text.replaceAll(sequenceOrCharacter, (part) => {
     if (isOwnSequence(part)) return part;
-    left -= 1;
-    return left > 0 ? part : left === 0 ? "…" : "";
+    remaining -= 1;
+    return remaining > 0 ? part : remaining === 0 ? "…" : "";
   });
 }
 

@@ -11,9 +11,9 @@ export interface Column<Row> {
   /** Shown with `-o wide` only. */
   readonly isWide?: boolean;
   /**
-   * What happens to the column on a screen that is too narrow. First, columns with `leftOut` are left out, from the left.
-   * Then columns with `below` move below their row, the widest first. Then the widest of the others become narrower: their
-   * cells lose their end (`cut`) or their middle (`squeeze`), or continue in the next line (`wrap`).
+   * The behavior of the column on a screen that is too narrow. First, columns with `leftOut` are left out, from the
+   * left. Then columns with `below` move below their row, the widest first. Then the widest of the others become
+   * narrower: their cells lose their end (`cut`) or their middle (`squeeze`), or continue in the next line (`wrap`).
    */
   readonly whenNarrow?: "leftOut" | "below" | "cut" | "squeeze" | "wrap";
 }
@@ -21,7 +21,7 @@ export interface Column<Row> {
 const gap = "   ";
 
 /** A column with its cells, head first. */
-interface Filled<Row> {
+interface MeasuredColumn<Row> {
   readonly column: Column<Row>;
   readonly cells: readonly string[];
   readonly width: number;
@@ -44,13 +44,13 @@ export function renderTable<Row>(
   { isWide = false, width = Number.POSITIVE_INFINITY, notes = () => [] }: TableOptions<Row> = {},
 ): string {
   const shown = columns.filter((column) => isWide || column.isWide !== true);
-  const filled = shown.map((column): Filled<Row> => {
+  const measured = shown.map((column): MeasuredColumn<Row> => {
     const cells = [column.head, ...rows.map((row) => printable(column.cell(row)))];
     return { column, cells, width: cells.reduce((widest, cell) => Math.max(widest, visibleLength(cell)), 0) };
   });
-  const inRow = withoutLists(width, withoutSpare(width, filled));
-  const below = filled.filter((each) => each.column.whenNarrow === "below" && !inRow.includes(each));
-  const fitting = narrowed(width, inRow);
+  const inRow = withoutBelow(width, withoutLeftOut(width, measured));
+  const below = measured.filter((item) => item.column.whenNarrow === "below" && !inRow.includes(item));
+  const fitting = narrow(width, inRow);
   return [undefined, ...rows]
     .flatMap((row, at) => {
       if (row === undefined) return renderRow(fitting, at);
@@ -62,7 +62,7 @@ export function renderTable<Row>(
     .join("");
 }
 
-function renderRow<Row>(columns: readonly Filled<Row>[], at: number): readonly string[] {
+function renderRow<Row>(columns: readonly MeasuredColumn<Row>[], at: number): readonly string[] {
   const cells = columns.map(({ column, cells: all, width }) => {
     const text = all[at] ?? "";
     if (column.whenNarrow === "wrap") return wrapText(text, width);
@@ -70,7 +70,7 @@ function renderRow<Row>(columns: readonly Filled<Row>[], at: number): readonly s
   });
   const height = Math.max(1, ...cells.map(({ length }) => length));
   return Array.from({ length: height }, (_, line) =>
-    columns.map(({ column, width }, place) => pad(cells[place]?.[line] ?? "", width, column.align)).join(gap),
+    columns.map(({ column, width }, index) => pad(cells[index]?.[line] ?? "", width, column.align)).join(gap),
   );
 }
 
@@ -91,31 +91,31 @@ export function wrapText(text: string, width: number, indent = ""): readonly str
   return [characters.slice(0, end).join(""), ...(rest === "" ? [] : wrapText(indent + rest, width, indent))];
 }
 
-/** Returns how much wider the columns are than the screen; 0 or less if they fit. */
-function excess<Row>(width: number, columns: readonly Filled<Row>[]): number {
-  return columns.reduce((all, each) => all + each.width, gap.length * (columns.length - 1)) - width;
+/** Returns the width of the columns minus the width of the screen; 0 or less if they fit. */
+function excess<Row>(width: number, columns: readonly MeasuredColumn<Row>[]): number {
+  return columns.reduce((sum, { width: own }) => sum + own, gap.length * (columns.length - 1)) - width;
 }
 
-function withoutSpare<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
-  const spare = columns.findIndex(({ column }) => column.whenNarrow === "leftOut");
-  if (spare === -1 || excess(width, columns) <= 0) return columns;
-  return withoutSpare(width, columns.toSpliced(spare, 1));
+function withoutLeftOut<Row>(width: number, columns: readonly MeasuredColumn<Row>[]): readonly MeasuredColumn<Row>[] {
+  const index = columns.findIndex(({ column }) => column.whenNarrow === "leftOut");
+  if (index === -1 || excess(width, columns) <= 0) return columns;
+  return withoutLeftOut(width, columns.toSpliced(index, 1));
 }
 
-function withoutLists<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
+function withoutBelow<Row>(width: number, columns: readonly MeasuredColumn<Row>[]): readonly MeasuredColumn<Row>[] {
   const lists = columns.filter(({ column }) => column.whenNarrow === "below");
   const [widest] = lists.toSorted((a, b) => b.width - a.width);
   if (widest === undefined || excess(width, columns) <= 0) return columns;
-  return withoutLists(
+  return withoutBelow(
     width,
-    columns.filter((each) => each !== widest),
+    columns.filter((item) => item !== widest),
   );
 }
 
 const narrowing: ReadonlySet<string> = new Set(["cut", "squeeze", "wrap"]);
 
 /** Narrows the widest columns first, but none below the width of its head. */
-function narrowed<Row>(width: number, columns: readonly Filled<Row>[]): readonly Filled<Row>[] {
+function narrow<Row>(width: number, columns: readonly MeasuredColumn<Row>[]): readonly MeasuredColumn<Row>[] {
   const fitting = [...columns];
   for (let over = excess(width, fitting); over > 0; over--) {
     const candidates = fitting.filter(

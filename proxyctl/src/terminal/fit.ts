@@ -20,13 +20,13 @@ export function squeeze(text: string, width: number): string {
     if (over <= 0) break;
     const [at, length] = longest(words);
     // A shorter name could not be recognized.
-    if (length <= shortestName) break;
-    words[at] = withoutMiddle(words[at] ?? "", Math.max(shortestName, length - over));
+    if (length <= minNameLength) break;
+    words[at] = withoutMiddle(words[at] ?? "", Math.max(minNameLength, length - over));
   }
   return words.join(" ");
 }
 
-const shortestName = 12;
+const minNameLength = 12;
 
 function longest(words: readonly string[]): readonly [at: number, length: number] {
   const lengths = words.map((word) => Array.from(word).length);

@@ -16,20 +16,20 @@ export interface FollowOptions {
   /** Times the 5 s that the trace may continue after the response. */
   readonly clock: Clock;
   /** The request to send, and the port of the listener; absent: waits for a request of another client. */
-  readonly own?: { readonly request: TraceRequest; readonly port: number };
+  readonly ownRequest?: { readonly request: TraceRequest; readonly port: number };
   /** CEL expression of the requests to trace; absent: the own request, or the next one of any client. */
   readonly expression?: string | undefined;
   /** Ends the trace. */
   readonly signal: AbortSignal;
 }
 
-/** How long the trace may go on after the response has ended. */
+/** The time that the trace may continue after the end of the response, in ms. */
 const graceMs = 5_000;
 
 /** Resolves when the trace has ended. Throws a `CommandError` if there is none, or the request could not be sent. */
 export async function followTrace(options: FollowOptions): Promise<void> {
-  const { admin, sink, own, clock, signal } = options;
-  const expression = options.expression ?? (own === undefined ? undefined : expressionFor(own.request));
+  const { admin, sink, ownRequest, clock, signal } = options;
+  const expression = options.expression ?? (ownRequest === undefined ? undefined : expressionFor(ownRequest.request));
   const stop = new AbortController();
   const stream = await admin.trace(expression, AbortSignal.any([signal, stop.signal]));
   let sent: Promise<ClientResponse> | undefined;
@@ -39,34 +39,34 @@ export async function followTrace(options: FollowOptions): Promise<void> {
       if (item.kind === "event") {
         sink.event(item.event, item.text);
         isFinished ||= item.event.message.type === "requestFinished";
-      } else if (own !== undefined && sent === undefined) {
-        sent = sendRequest(admin.reach, own.port, own.request, signal);
-        endWith(sent, stop, clock);
+      } else if (ownRequest !== undefined && sent === undefined) {
+        sent = sendRequest(admin.connector, ownRequest.port, ownRequest.request, signal);
+        stopAfter(sent, stop, clock);
       }
     }
   } catch (error) {
-    // The error of the request says more than that its trace was aborted.
+    // The error of the request is more specific than the abort of its trace.
     if (!stop.signal.aborted || error instanceof CommandError) throw error;
   }
   const response = await sent;
   if (response !== undefined) sink.response(response);
-  if (!isFinished) throw cutShort(admin.reach.name, response);
+  if (!isFinished) throw incompleteTraceError(admin.connector.name, response);
 }
 
-/** Returns an expression for our own request, by its random request id. */
+/** Returns an expression for the request of this command, by its random request id. */
 function expressionFor(request: TraceRequest): string {
   return `request.headers["x-request-id"] == ${JSON.stringify(headerOf(request, "x-request-id"))}`;
 }
 
 /** Aborts the trace at once if the request fails, and some time after its response. */
-function endWith(sent: Promise<ClientResponse>, stop: AbortController, clock: Clock): void {
+function stopAfter(sent: Promise<ClientResponse>, stop: AbortController, clock: Clock): void {
   sent.then(
     () => clock.setTimer(graceMs, () => stop.abort()),
     () => stop.abort(),
   );
 }
 
-function cutShort(name: string, response: ClientResponse | undefined): CommandError {
+function incompleteTraceError(name: string, response: ClientResponse | undefined): CommandError {
   if (response === undefined) {
     return new CommandError({
       message: `trace a request at ${name}: the trace ended before the request did`,

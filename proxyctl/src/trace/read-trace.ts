@@ -9,7 +9,11 @@ import { readEvents } from "../admin/event-stream.ts";
 export type TraceItem =
   /** The server is ready to trace. */
   | { readonly kind: "ready" }
-  | { readonly kind: "event"; readonly event: TraceEvent /** As it came, one line of JSON. */; readonly text: string };
+  | {
+      readonly kind: "event";
+      readonly event: TraceEvent /** The event as received, one line of JSON. */;
+      readonly text: string;
+    };
 
 /** Ends with the stream. Throws a `CommandError` for an invalid event. */
 export async function* readTrace(stream: AsyncIterable<Buffer>): AsyncGenerator<TraceItem, void, undefined> {

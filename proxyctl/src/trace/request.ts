@@ -15,7 +15,7 @@ export interface TraceRequest {
   readonly trust: CertificateTrust;
 }
 
-/** Which certificates an https listener may have for the URL's host. */
+/** The certificates that are accepted from an https listener for the URL's host. */
 export type CertificateTrust =
   /** Those of the authorities that Node.js trusts. */
   | { readonly kind: "known" }
@@ -75,7 +75,7 @@ export async function parseRequest(
   const flags = command.opts<RequestFlags>();
   const { url, port } = parseUrl(command.args[0] ?? "");
   const body = await bodyOf(flags);
-  const implied: readonly (readonly [string, string])[] = [
+  const defaultFields: readonly (readonly [string, string])[] = [
     ["host", url.host],
     ["user-agent", defaults.userAgent],
     ["accept", flags.json.length > 0 ? "application/json" : "*/*"],
@@ -84,13 +84,13 @@ export async function parseRequest(
       ? []
       : [["content-type", flags.json.length > 0 ? "application/json" : "application/x-www-form-urlencoded"] as const]),
   ];
-  const given = flags.header.map(parseHeader);
-  const named = new Set(given.map(([name]) => name));
+  const explicit = flags.header.map(parseHeader);
+  const explicitNames = new Set(explicit.map(([name]) => name));
   return {
     url,
     port,
     method: flags.request ?? (body === undefined ? "GET" : "POST"),
-    headers: [...implied.filter(([name]) => !named.has(name)), ...given],
+    headers: [...defaultFields.filter(([name]) => !explicitNames.has(name)), ...explicit],
     body,
     trust: await trustOf(flags),
   };
@@ -109,7 +109,7 @@ async function trustOf({ insecure, cacert }: RequestFlags): Promise<CertificateT
 
 /** Returns the value of a field that is sent once. */
 export function headerOf({ headers }: TraceRequest, name: string): string | undefined {
-  return headers.find(([each]) => each === name)?.[1];
+  return headers.find(([fieldName]) => fieldName === name)?.[1];
 }
 
 /** Parses a URL or a path. A path alone has the host `localhost` and no port. */

@@ -4,7 +4,7 @@ import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as startTls } from "node:tls";
 import { exchange } from "../admin/exchange.ts";
-import type { Reach } from "../admin/reach.ts";
+import type { ProxyConnector } from "../admin/proxy-connector.ts";
 import { CommandError, textOf } from "../command-error.ts";
 import type { TraceRequest } from "./request.ts";
 
@@ -17,15 +17,15 @@ export interface ClientResponse {
 
 /** Resolves when the body has ended. Its bytes are counted and dropped. */
 export async function sendRequest(
-  reach: Reach,
+  connector: ProxyConnector,
   port: number,
   request: TraceRequest,
   signal: AbortSignal,
 ): Promise<ClientResponse> {
   const { url, method, headers, body } = request;
-  const attempt = `send ${method} ${url.href} to port ${port} of ${reach.name}`;
+  const attempt = `send ${method} ${url.href} to port ${port} of ${connector.name}`;
   try {
-    const plain = await reach.connect(port);
+    const plain = await connector.connect(port);
     const connection = url.protocol === "https:" ? await secure(plain, request) : plain;
     const path = `${url.pathname}${url.search}`;
     const response = await exchange(connection, {

@@ -15,7 +15,7 @@ export interface TraceViewState {
   readonly title: string;
   readonly events: readonly TraceEvent[];
   /** Index of the selected event; follows the newest one until a key moves it. */
-  readonly chosen: number;
+  readonly selected: number;
   readonly isFollowing: boolean;
   /** The number of detail lines above the first one shown. */
   readonly scroll: number;
@@ -25,7 +25,7 @@ export interface TraceViewState {
 
 /** The view before the first event. */
 export function emptyView(title: string): TraceViewState {
-  return { title, events: [], chosen: 0, isFollowing: true, scroll: 0, status: "waiting for the request" };
+  return { title, events: [], selected: 0, isFollowing: true, scroll: 0, status: "waiting for the request" };
 }
 
 /** Adds an event. */
@@ -33,7 +33,7 @@ export function withEvent(state: TraceViewState, event: TraceEvent): TraceViewSt
   const events = [...state.events, event];
   const status = `${events.length} events`;
   if (!state.isFollowing) return { ...state, events, status };
-  return { ...state, events, status, chosen: events.length - 1, scroll: 0 };
+  return { ...state, events, status, selected: events.length - 1, scroll: 0 };
 }
 
 /** Applies a key; the caller handles `quit`. */
@@ -41,33 +41,33 @@ export function withKey(state: TraceViewState, key: Exclude<Key, "interrupt">, s
   const page = layoutOf(state, size).detail.rows;
   switch (key) {
     case "up":
-      return choose(state, state.chosen - 1);
+      return select(state, state.selected - 1);
     case "down":
-      return choose(state, state.chosen + 1);
+      return select(state, state.selected + 1);
     case "home":
-      return choose(state, 0);
+      return select(state, 0);
     case "end":
-      return choose(state, state.events.length - 1);
+      return select(state, state.events.length - 1);
     case "pageUp":
       return { ...state, scroll: Math.max(0, state.scroll - page) };
     case "pageDown":
-      return { ...state, scroll: bounded(state.scroll + page, state, size) };
+      return { ...state, scroll: boundScroll(state.scroll + page, state, size) };
     case "scrollUp":
       return { ...state, scroll: Math.max(0, state.scroll - 1) };
     case "scrollDown":
-      return { ...state, scroll: bounded(state.scroll + 1, state, size) };
+      return { ...state, scroll: boundScroll(state.scroll + 1, state, size) };
     case "quit":
       return state;
   }
 }
 
-function choose(state: TraceViewState, wanted: number): TraceViewState {
+function select(state: TraceViewState, index: number): TraceViewState {
   const last = Math.max(0, state.events.length - 1);
-  return { ...state, chosen: Math.min(last, Math.max(0, wanted)), isFollowing: wanted >= last, scroll: 0 };
+  return { ...state, selected: Math.min(last, Math.max(0, index)), isFollowing: index >= last, scroll: 0 };
 }
 
 /** Bounds the scroll position, so that the detail stays visible. */
-function bounded(scroll: number, state: TraceViewState, size: Size): number {
+function boundScroll(scroll: number, state: TraceViewState, size: Size): number {
   const { detail } = layoutOf(state, size);
   return Math.min(scroll, Math.max(0, detailLines(state, detail.columns).length - detail.rows));
 }
@@ -82,24 +82,24 @@ interface Layout {
 /** The minimum width for a detail at the side of a list with uncut rows. */
 const sideBySideColumns = 140;
 /** The minimum width of a detail at the side. */
-const leastDetailColumns = 40;
+const minDetailColumns = 40;
 /** The width of mark, time and name before an event's text. */
 const prefixColumns = 20;
 
 function layoutOf({ events }: TraceViewState, { columns, rows }: Size): Layout {
   if (columns < sideBySideColumns) {
     // Without the title, two rules and the last line.
-    const room = Math.max(2, rows - 4);
-    const listRows = Math.max(1, Math.min(Math.max(events.length, 3), Math.floor((room * 3) / 5)));
+    const availableRows = Math.max(2, rows - 4);
+    const listRows = Math.max(1, Math.min(Math.max(events.length, 3), Math.floor((availableRows * 3) / 5)));
     return {
       isStacked: true,
       list: { columns, rows: listRows },
-      detail: { columns, rows: Math.max(1, room - listRows) },
+      detail: { columns, rows: Math.max(1, availableRows - listRows) },
     };
   }
   const body = Math.max(1, rows - 3);
   const widest = Math.max(prefixColumns, ...events.map((event) => Array.from(renderEvent(event)).length));
-  const listColumns = Math.min(widest, columns - leastDetailColumns - 3);
+  const listColumns = Math.min(widest, columns - minDetailColumns - 3);
   return {
     isStacked: false,
     list: { columns: listColumns, rows: body },
@@ -107,8 +107,8 @@ function layoutOf({ events }: TraceViewState, { columns, rows }: Size): Layout {
   };
 }
 
-function detailLines({ events, chosen }: TraceViewState, columns: number): readonly string[] {
-  const event = events[chosen];
+function detailLines({ events, selected }: TraceViewState, columns: number): readonly string[] {
+  const event = events[selected];
   return event === undefined ? [] : detailOf(event).flatMap((line) => wrap(line, columns));
 }
 
@@ -117,7 +117,7 @@ const help = "↑↓ choose   PgUp PgDn scroll   q quit";
 /** Returns the lines of a screen of this size, each exactly as wide as the screen. */
 export function renderTraceView(state: TraceViewState, size: Size, styles: Styles): readonly string[] {
   const { isStacked, list, detail } = layoutOf(state, size);
-  const first = Math.max(0, Math.min(state.chosen - Math.floor(list.rows / 2), state.events.length - list.rows));
+  const first = Math.max(0, Math.min(state.selected - Math.floor(list.rows / 2), state.events.length - list.rows));
   const rows = Array.from({ length: list.rows }, (_, row) => renderRow(state, first + row, list.columns, styles));
   const lines = detailLines(state, detail.columns);
   const details = Array.from({ length: detail.rows }, (_, row) => fit(lines[state.scroll + row] ?? "", detail.columns));
@@ -133,11 +133,11 @@ export function renderTraceView(state: TraceViewState, size: Size, styles: Style
 function renderRow(state: TraceViewState, at: number, width: number, styles: Styles): string {
   const event = state.events[at];
   if (event === undefined) return fit("", width);
-  const isChosen = at === state.chosen;
+  const isSelected = at === state.selected;
   const text = renderEvent(event, width);
   // The mark is for terminals without colours.
-  const styled = styleOf(event.severity, styles)(fit(isChosen ? `>${text.slice(1)}` : text, width));
-  return isChosen ? styles.chosen(styled) : styled;
+  const styled = styleOf(event.severity, styles)(fit(isSelected ? `>${text.slice(1)}` : text, width));
+  return isSelected ? styles.selected(styled) : styled;
 }
 
 /** Renders an event, with long names shortened to fit `width` columns. */

@@ -1,4 +1,4 @@
-/** `proxyctl config backends`: one row per endpoint, columns as the specification names them. */
+/** `proxyctl config backends`: one row per endpoint. */
 import type { DumpedBackend, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 

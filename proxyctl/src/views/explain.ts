@@ -40,14 +40,14 @@ function counterFacts(counter: Counter): readonly (readonly [string, string | un
 
 function globalFacts({ by, service, domain, descriptors, counter }: GlobalDenial) {
   return [
-    ["decided by", words[by]],
+    ["decided by", decidedByText[by]],
     ["service", `${service}, domain ${domain}`],
     ...descriptors.map((descriptor) => ["descriptor", describeDescriptor(descriptor)] as const),
     ...(counter === undefined ? [] : counterFacts(counter)),
   ] as const;
 }
 
-const words: Readonly<Record<GlobalDenial["by"], string>> = {
+const decidedByText: Readonly<Record<GlobalDenial["by"], string>> = {
   service: "the rate limit service",
   cache: "an earlier response of the service that is still valid",
   fallback: "the policy's fallback, while the service is unavailable",
@@ -59,6 +59,6 @@ function describeDescriptor(descriptor: GlobalDenial["descriptors"][number]): st
   const { entries, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
   const names = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
   const window = limit === undefined ? "" : `, ${limit} a window of ${windowSeconds ?? "?"} s`;
-  const left = remaining === undefined ? "" : `, ${remaining} left, reset in ${resetSeconds ?? "?"} s`;
-  return `${names}${code === undefined ? "" : ` ${code}`}${window}${left}`;
+  const remainingText = remaining === undefined ? "" : `, ${remaining} left, reset in ${resetSeconds ?? "?"} s`;
+  return `${names}${code === undefined ? "" : ` ${code}`}${window}${remainingText}`;
 }

@@ -19,7 +19,7 @@ export function gatewayRows({
 }: Pick<ConfigDump, "gateways" | "listeners">): readonly GatewayRow[] {
   return gateways.map((gateway) => {
     const { namespace, name } = gateway;
-    const own = listeners.filter((each) => each.gateway.namespace === namespace && each.gateway.name === name);
+    const own = listeners.filter(({ gateway: owner }) => owner.namespace === namespace && owner.name === name);
     return { gateway, listeners: own };
   });
 }
@@ -36,13 +36,15 @@ export const gatewayColumns: readonly Column<GatewayRow>[] = [
 export function gatewayNotes({ gateway, listeners }: GatewayRow): readonly string[] {
   return [
     ...messagesOf(gateway.conditions),
-    ...listeners.flatMap(({ name, conditions }) => messagesOf(conditions).map((each) => `listener ${name}: ${each}`)),
+    ...listeners.flatMap(({ name, conditions }) =>
+      messagesOf(conditions).map((message) => `listener ${name}: ${message}`),
+    ),
   ];
 }
 
 /** Returns `True`, or the reason of a condition that is not True. */
 function statusOf(conditions: readonly Condition[], type: string): string {
-  const condition = conditions.find((each) => each.type === type);
+  const condition = conditions.find((candidate) => candidate.type === type);
   if (condition === undefined) return none;
   return condition.status === "True" ? "True" : condition.reason;
 }

@@ -10,14 +10,14 @@ export interface Finding {
   /** The subject of the check. */
   readonly check: string;
   readonly found: string;
-  /** What to do; absent if there is no problem. */
+  /** The advice to the user; absent if there is no problem. */
   readonly advice?: string;
 }
 
 /** Below this health, attempts fail so often that the endpoint needs attention. */
 const poorHealth = 0.5;
 const dayMs = 24 * 3_600_000;
-/** How long before its end a certificate should be renewed. */
+/** The time before its expiry at which a certificate should be renewed, in ms. */
 const renewalMs = 14 * dayMs;
 
 /** Returns the findings, in the order in which a request passes through the objects. */
@@ -45,7 +45,7 @@ function configuration({ config }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${counted(config.problems.length, "problem")}; the first: ${place}${first.resource ?? ""} ${first.message}`,
+    found: `${pluralize(config.problems.length, "problem")}; the first: ${place}${first.resource ?? ""} ${first.message}`,
     advice: "see them all: proxyctl config all",
   };
 }
@@ -59,7 +59,7 @@ function workers({ config }: ConfigDump): Finding {
     return {
       level: "warn",
       check,
-      found: `${config.workers.length} run; ${counted(times, "failure")} since the start, the last of worker ${last.worker} at ${last.lastAt}: ${last.lastCause}`,
+      found: `${config.workers.length} run; ${pluralize(times, "failure")} since the start, the last of worker ${last.worker} at ${last.lastAt}: ${last.lastCause}`,
       advice: "see the log of the proxy, module proxy::workers; a worker out of memory: proxyctl profile heap",
     };
   }
@@ -77,13 +77,13 @@ function workers({ config }: ConfigDump): Finding {
 
 function gateways({ gateways: all }: ConfigDump): Finding {
   const check = "gateways";
-  const ill = all.filter(({ conditions }) => messagesOf(conditions).length > 0);
-  const [first] = ill;
+  const affected = all.filter(({ conditions }) => messagesOf(conditions).length > 0);
+  const [first] = affected;
   if (first === undefined) return { level: "ok", check, found: `${all.length}, all programmed` };
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${all.length} are not fully served; ${objectKey(first)}: ${messagesOf(first.conditions)[0] ?? ""}`,
+    found: `${affected.length} of ${all.length} are not fully served; ${objectKey(first)}: ${messagesOf(first.conditions)[0] ?? ""}`,
     advice: "see them all: proxyctl config all",
   };
 }
@@ -113,7 +113,7 @@ function listeners({ binds }: ConfigDump): Finding {
 
 function certificates({ binds }: ConfigDump, nowMs: number): Finding {
   const check = "certificates";
-  const all = binds.flatMap(({ listeners: each }) => each.flatMap(({ tls }) => tls?.certificates ?? []));
+  const all = binds.flatMap(({ listeners: onBind }) => onBind.flatMap(({ tls }) => tls?.certificates ?? []));
   const ending = all.filter(({ notAfter }) => notAfter !== undefined && Date.parse(notAfter) - nowMs < renewalMs);
   const [first] = ending;
   if (first === undefined) {
@@ -130,14 +130,14 @@ function certificates({ binds }: ConfigDump, nowMs: number): Finding {
 
 function routes({ routes: all }: ConfigDump): Finding {
   const check = "routes";
-  const ill = all.filter((route) => messagesOf(route.parents.flatMap(({ conditions }) => conditions)).length > 0);
-  const [first] = ill;
+  const affected = all.filter((route) => messagesOf(route.parents.flatMap(({ conditions }) => conditions)).length > 0);
+  const [first] = affected;
   if (first !== undefined) {
     const [message = ""] = messagesOf(first.parents.flatMap(({ conditions }) => conditions));
     return {
       level: "warn",
       check,
-      found: `${ill.length} of ${all.length} are not fully served; ${first.key}: ${message}`,
+      found: `${affected.length} of ${all.length} are not fully served; ${first.key}: ${message}`,
       advice: "see them all: proxyctl config routes",
     };
   }
@@ -161,7 +161,7 @@ function conflicts({ conflicts: { rules, leftOut } }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${counted(all, "rule")}; HTTPRoute ${first.route}: ${first.message}`,
+    found: `${pluralize(all, "rule")}; HTTPRoute ${first.route}: ${first.message}`,
     advice: "give one of them another hostname, path or condition; see them all: proxyctl config all",
   };
 }
@@ -169,8 +169,8 @@ function conflicts({ conflicts: { rules, leftOut } }: ConfigDump): Finding {
 function policies({ policies: all }: ConfigDump): Finding {
   const check = "policies";
   const targets = all.flatMap((policy) => policy.targets.map((target) => ({ policy, target })));
-  const ill = targets.filter(({ target }) => !target.isAttached || messagesOf(target.conditions).length > 0);
-  const [first] = ill;
+  const affected = targets.filter(({ target }) => !target.isAttached || messagesOf(target.conditions).length > 0);
+  const [first] = affected;
   if (first === undefined) {
     return { level: "ok", check, found: all.length === 0 ? "none" : `${all.length}, all attached` };
   }
@@ -194,15 +194,15 @@ function backends({ backends: all }: ConfigDump): Finding {
       advice: "check that their pods run and are ready; requests get 503",
     };
   }
-  const ill = all
+  const affected = all
     .flatMap(({ endpoints }) => endpoints)
     .filter(({ health, failsHealthChecks }) => health < poorHealth || failsHealthChecks);
-  const [first] = ill;
+  const [first] = affected;
   if (first === undefined) return { level: "ok", check, found: `${all.length}, every endpoint is healthy` };
   return {
     level: "warn",
     check,
-    found: `${ill.length} of ${counted(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${ill.length === 1 ? "is" : "are"} unhealthy; ${first.endpoint} (${first.address}) of ${objectKey(first)} has health ${first.health.toFixed(2)}`,
+    found: `${affected.length} of ${pluralize(all.flatMap(({ endpoints }) => endpoints).length, "endpoint")} ${affected.length === 1 ? "is" : "are"} unhealthy; ${first.endpoint} (${first.address}) of ${objectKey(first)} has health ${first.health.toFixed(2)}`,
     advice: "see them all: proxyctl config backends -o wide",
   };
 }
@@ -243,7 +243,7 @@ function rateLimitServices(services: Limits["services"]): Finding {
       check,
       found: failing
         .map(({ service, failuresInARow: calls, lastError }) => {
-          return `${service}: ${counted(calls, "call")} failed in a row: ${lastError?.message ?? "no response"}`;
+          return `${service}: ${pluralize(calls, "call")} failed in a row: ${lastError?.message ?? "no response"}`;
         })
         .join("; "),
       advice: "check that the service runs and knows the policy's domain; failureMode decides while it does not",
@@ -251,8 +251,8 @@ function rateLimitServices(services: Limits["services"]): Finding {
   }
   if (services.length === 0) return { level: "ok", check, found: "none are used" };
   const found = `${services.length}, all available: ${services.map((service) => `${service.service} is ${programOf(service)}`).join(", ")}`;
-  const lacking = [...new Set(services.flatMap(lacksOf))];
-  return { level: "ok", check, found, ...(lacking.length > 0 && { advice: lacking.join("; ") }) };
+  const missing = [...new Set(services.flatMap(missingFeaturesOf))];
+  return { level: "ok", check, found, ...(missing.length > 0 && { advice: missing.join("; ") }) };
 }
 
 const programNames = {
@@ -268,7 +268,7 @@ function programOf({ identity }: RateLimitService): string {
 }
 
 /** The missing features of each program. docs/global-limits.md, "Bring your service", has the whole table. */
-const lacks = {
+const missingFeatures = {
   GatewayProxy: [],
   EnvoyRatelimit: [
     "envoyproxy/ratelimit counts a refund as one more hit: leave refundOn out",
@@ -284,11 +284,11 @@ const lacks = {
   Unknown: ["try zero-hit checks, refunds, limitOverride and headers with an unknown service"],
 } as const;
 
-function lacksOf({ identity }: RateLimitService): readonly string[] {
-  return identity === undefined ? [] : lacks[identity.program];
+function missingFeaturesOf({ identity }: RateLimitService): readonly string[] {
+  return identity === undefined ? [] : missingFeatures[identity.program];
 }
 
 /** Formats `1 problem`, `2 problems`. */
-function counted(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? "" : "s"}`;
+function pluralize(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

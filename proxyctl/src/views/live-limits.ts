@@ -42,16 +42,16 @@ const unbounded = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INF
 export function renderLiveLimits(proxies: readonly LiveLimits[], styles: Styles, size = unbounded): string {
   const services = renderServices(proxies, size.columns);
   // A head above the counters, and below them a line for those left out and an empty one.
-  const room = Math.max(1, size.rows - 3 - services.split("\n").length);
-  return [renderCounters(proxies, styles, size.columns, room), services].filter((part) => part !== "").join("\n");
+  const maxRows = Math.max(1, size.rows - 3 - services.split("\n").length);
+  return [renderCounters(proxies, styles, size.columns, maxRows), services].filter((part) => part !== "").join("\n");
 }
 
-function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: number, room: number): string {
+function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: number, maxRows: number): string {
   const all = proxies
     .flatMap(({ from, limits }) => limits.counters.map((counter) => ({ from, counter })))
-    .sort((a, b) => shareLeft(a.counter) - shareLeft(b.counter));
+    .sort((a, b) => remainingShare(a.counter) - remainingShare(b.counter));
   if (all.length === 0) return "No window of a limit is open.\n";
-  const rows = all.slice(0, room);
+  const rows = all.slice(0, maxRows);
   const columns = proxies.length === 1 ? counterColumns : [podColumn, ...counterColumns];
   const [head = "", ...lines] = renderTable(columns, rows, { width }).trimEnd().split("\n");
   const styled = lines.map((line, at) => styleRow(line, rows[at]?.counter, styles));
@@ -94,13 +94,13 @@ function describeLastError({ lastError }: RateLimitService): string {
   return lastError === undefined ? none : `${lastError.message}, at ${lastError.at}`;
 }
 
-function shareLeft({ remaining, limit }: LimitCounter): number {
+function remainingShare({ remaining, limit }: LimitCounter): number {
   return limit === 0 ? 0 : remaining / limit;
 }
 
 function styleRow(line: string, counter: LimitCounter | undefined, styles: Styles): string {
   if (counter?.remaining === 0) return styles.bad(line);
-  return counter !== undefined && shareLeft(counter) < 0.2 ? styles.warning(line) : line;
+  return counter !== undefined && remainingShare(counter) < 0.2 ? styles.warning(line) : line;
 }
 
 /** Renders the text of a client, or the fingerprint of a secret one. */

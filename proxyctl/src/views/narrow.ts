@@ -15,21 +15,24 @@ export interface GatewayName {
  */
 export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigDump {
   requireGateway(dump, gateway);
-  const isOurs = (each: GatewayName): boolean => each.namespace === gateway.namespace && each.name === gateway.name;
-  const listeners = dump.listeners.filter((listener) => isOurs(listener.gateway));
+  const isSelected = (candidate: GatewayName): boolean =>
+    candidate.namespace === gateway.namespace && candidate.name === gateway.name;
+  const listeners = dump.listeners.filter((listener) => isSelected(listener.gateway));
   const binds = dump.binds
-    .map((bind) => ({ ...bind, listeners: bind.listeners.filter((listener) => isOurs(listener.gateway)) }))
+    .map((bind) => ({ ...bind, listeners: bind.listeners.filter((listener) => isSelected(listener.gateway)) }))
     .filter((bind) => bind.listeners.length > 0);
   const prefix = `${objectKey(gateway)}/`;
-  const routes = dump.routes.filter((route) => concerns(route, gateway, prefix));
+  const routes = dump.routes.filter((route) => isAttachedTo(route, gateway, prefix));
   const policies = dump.policies.filter((policy) => applies(policy, gateway, routes));
   const used = new Set([
     ...routes.flatMap(({ rules }) => rules.flatMap(({ backendRefs }) => backendRefs.map(({ backend }) => backend))),
     ...policies.map(({ global }) => global?.service),
   ]);
   const backends = dump.backends.filter(({ key }) => used.has(key));
-  const gateways = dump.gateways.filter(isOurs);
-  const rules = dump.conflicts.rules.filter(({ winners }) => winners.some((each) => each.listener.startsWith(prefix)));
+  const gateways = dump.gateways.filter(isSelected);
+  const rules = dump.conflicts.rules.filter(({ winners }) =>
+    winners.some((candidate) => candidate.listener.startsWith(prefix)),
+  );
   const conflicts = { ...dump.conflicts, rules };
   return { ...dump, gateways, listeners, binds, routes, conflicts, policies, backends };
 }
@@ -37,12 +40,12 @@ export function narrowToGateway(dump: ConfigDump, gateway: GatewayName): ConfigD
 /** Throws a `CommandError` that lists the existing Gateways if the dump has no such Gateway. */
 export function requireGateway(dump: ConfigDump, gateway: GatewayName): void {
   const isServed = dump.listeners.some(
-    ({ gateway: each }) => each.namespace === gateway.namespace && each.name === gateway.name,
+    ({ gateway: candidate }) => candidate.namespace === gateway.namespace && candidate.name === gateway.name,
   );
   if (!isServed) throw unknownGateway(dump, gateway);
 }
 
-function concerns(route: DumpedRoute, { namespace, name }: GatewayName, listenerPrefix: string): boolean {
+function isAttachedTo(route: DumpedRoute, { namespace, name }: GatewayName, listenerPrefix: string): boolean {
   const isParent = ({ parent }: DumpedRoute["parents"][number]): boolean => {
     return parent.split(/[#:]/)[0] === `Gateway ${namespace}/${name}`;
   };

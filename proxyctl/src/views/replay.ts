@@ -8,13 +8,13 @@ import { describeLocal } from "./limit-words.ts";
 
 /** The columns of `proxyctl limits test`. */
 export const replayColumns: readonly Column<EntryOutcome>[] = [
-  { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${placeOf(entry)}` },
+  { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${entryIndex(entry)}` },
   { head: "TARGET", cell: ({ entry }) => entry.limit.target },
   { head: "LIMIT", cell: ({ entry }) => describeLimit(entry) },
   { head: "ALLOWED", cell: ({ allowed }) => String(allowed) },
   { head: "DENIED", cell: ({ denied }) => String(denied) },
   { head: "TOKENS", cell: ({ countsTokens, tokens }) => (countsTokens ? String(tokens) : none) },
-  { head: "FIRST-DENIED", cell: ({ firstDeniedMs }) => stampOf(firstDeniedMs) },
+  { head: "FIRST-DENIED", cell: ({ firstDeniedMs }) => formatTime(firstDeniedMs) },
 ];
 
 /** Describes `100 requests in 60.0s: 15 allowed, 85 denied`. */
@@ -29,20 +29,20 @@ export function replayData({ entries, ...sums }: ReplayOutcome): object {
     ...sums,
     entries: entries.map(({ entry, allowed, denied, tokens, firstDeniedMs }) => ({
       policy: entry.limit.policy,
-      entry: placeOf(entry),
+      entry: entryIndex(entry),
       target: entry.limit.target,
       limit: describeLimit(entry),
       mode: entry.limit.mode,
       allowed,
       denied,
       tokens,
-      firstDenied: firstDeniedMs === undefined ? undefined : stampOf(firstDeniedMs),
+      firstDenied: firstDeniedMs === undefined ? undefined : formatTime(firstDeniedMs),
     })),
   };
 }
 
 /** Returns its index in the list, or `global`. */
-function placeOf(entry: ReplayedLimit): number | "global" {
+function entryIndex(entry: ReplayedLimit): number | "global" {
   return entry.kind === "local" ? entry.limit.entry : "global";
 }
 
@@ -61,7 +61,7 @@ function asEntry({ counts, amount, burst, unit, key, mode }: LocalLimit): Parame
 }
 
 /** Formats a time. Synthetic requests begin at 0, and their times are in seconds. */
-function stampOf(ms: number | undefined): string {
+function formatTime(ms: number | undefined): string {
   if (ms === undefined) return none;
   return ms < 1e9 ? `${(ms / 1_000).toFixed(3)}s` : new Date(ms).toISOString();
 }

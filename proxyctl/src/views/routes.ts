@@ -89,10 +89,10 @@ function withWeight({ weight }: BackendRef, name: string): string {
 
 /** Returns `Accepted`, or the reasons of unmet conditions. */
 export function statusOf({ parents, listeners }: DumpedRoute): string {
-  const fine = listeners.length === 0 ? "NotServed" : "Accepted";
+  const textIfMet = listeners.length === 0 ? "NotServed" : "Accepted";
   return describeConditions(
     parents.flatMap(({ conditions }) => conditions),
-    fine,
+    textIfMet,
   );
 }
 

@@ -3,14 +3,14 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { listenAddress, type SocketAddress, type UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 
 /** The flags as commander parses them. Absent flags of the cluster have kubectl's defaults. */
-export interface ReachOptions {
+export interface ConnectOptions {
   /** `--kubeconfig`: a path. */
   readonly kubeconfig?: string;
   /** `--context` of the kubeconfig. */
   readonly context?: string;
   /** `-n`: the namespace of the Gateway. */
   readonly namespace?: string;
-  /** `--address` of an admin server, which is asked without a cluster; excludes the flags of the cluster. */
+  /** `--address` of an admin server, which is used without a cluster; excludes the flags of the cluster. */
   readonly address?: SocketAddress | UnixAddress;
   /** `--admin-port`: the port of the admin server in the pod; 15000 by default. */
   readonly adminPort: number;
@@ -31,13 +31,13 @@ const defaultAdminPort = 15_000;
 export const clusterFlags: readonly string[] = ["context", "kubeconfig", "pod", "allPods", "adminPort"];
 
 /** Adds the flags; `--all-pods` only for commands that can show several proxies. */
-export function addReachOptions(command: Command, { allPods }: { readonly allPods: boolean }): Command {
+export function addConnectOptions(command: Command, { allPods }: { readonly allPods: boolean }): Command {
   command
     .option("-n, --namespace <name>", "namespace of the Gateway (default: that of the context)")
     .option("--context <name>", "context of the kubeconfig")
     .option("--kubeconfig <file>", "kubeconfig to use instead of $KUBECONFIG and ~/.kube/config")
-    .option("--pod <name>", "ask this pod, ready or not, instead of the first ready one by name");
-  if (allPods) command.addOption(new Option("--all-pods", "ask every ready pod of the Gateway").conflicts("pod"));
+    .option("--pod <name>", "use this pod, ready or not, instead of the first ready one by name");
+  if (allPods) command.addOption(new Option("--all-pods", "use every ready pod of the Gateway").conflicts("pod"));
   return command
     .addOption(
       new Option("--admin-port <port>", "port of the admin server in the pod")
@@ -47,7 +47,7 @@ export function addReachOptions(command: Command, { allPods }: { readonly allPod
     .addOption(new Option("--admin-token <token>", "token for the admin server").env("PROXYCTL_ADMIN_TOKEN"))
     .option("--admin-token-file <file>", "file with that token")
     .addOption(
-      new Option("--address <address>", "ask the admin server at HOST:PORT or unix:PATH, without a cluster")
+      new Option("--address <address>", "use the admin server at HOST:PORT or unix:PATH, without a cluster")
         .argParser(parseAddress)
         .conflicts([...clusterFlags]),
     );

@@ -1,11 +1,11 @@
-/** A way to connect to the ports of a process, wherever it runs. */
+/** Connects to the ports of a running proxy: over TCP, over a Unix socket, or through the Kubernetes API. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { CommandError, textOf } from "../command-error.ts";
 
 /** One running proxy. */
-export interface Reach {
+export interface ProxyConnector {
   /** The name for messages: `pod default/web-7d9f`, `127.0.0.1:15000`. */
   readonly name: string;
   /** The short name for a column: the pod's name, or the address. */
@@ -20,9 +20,9 @@ export interface Reach {
 }
 
 /** A proxy whose ports are reachable directly. */
-export function directReach(host: string, adminPort: number): Reach {
-  const shownHost = host.includes(":") ? `[${host}]` : host;
-  const name = `${shownHost}:${adminPort}`;
+export function tcpConnector(host: string, adminPort: number): ProxyConnector {
+  const bracketedHost = host.includes(":") ? `[${host}]` : host;
+  const name = `${bracketedHost}:${adminPort}`;
   return {
     name,
     label: name,
@@ -33,7 +33,7 @@ export function directReach(host: string, adminPort: number): Reach {
       try {
         await once(socket, "connect");
       } catch (error) {
-        throw connectError(`${shownHost}:${port}`, port === adminPort, error);
+        throw connectError(`${bracketedHost}:${port}`, port === adminPort, error);
       }
       // The user of the connection handles later errors.
       return socket;
@@ -42,7 +42,7 @@ export function directReach(host: string, adminPort: number): Reach {
 }
 
 /** A proxy on this machine whose admin server listens on a Unix socket; its other ports are on loopback. */
-export function socketReach(path: string): Reach {
+export function unixConnector(path: string): ProxyConnector {
   const name = `unix:${path}`;
   const adminPort = 0;
   return {
