@@ -22,7 +22,7 @@ export interface BenchCase {
   readonly connections: number;
   /** Concurrent requests on one connection; 1 on HTTP/1.1. */
   readonly streams: number;
-  /** A response header that proves that the peer does what the case measures. */
+  /** A response header that shows that the peer does the work of the case. */
   readonly expectHeader: string | undefined;
 }
 

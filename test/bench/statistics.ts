@@ -15,9 +15,9 @@ export function spread(values: readonly number[]): Spread {
 /** The `percent`th percentile of `values` in any order, between neighbours by proportion. Throws on no values. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  const place = ((sorted.length - 1) * percent) / 100;
-  const lower = sorted[Math.floor(place)];
-  const upper = sorted[Math.ceil(place)];
+  const position = ((sorted.length - 1) * percent) / 100;
+  const lower = sorted[Math.floor(position)];
+  const upper = sorted[Math.ceil(position)];
   if (lower === undefined || upper === undefined) throw new Error("no values to take a percentile of");
-  return lower + (upper - lower) * (place - Math.floor(place));
+  return lower + (upper - lower) * (position - Math.floor(position));
 }

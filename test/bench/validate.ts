@@ -27,8 +27,8 @@ export async function validate(benchCase: BenchCase, port: number, backendPort: 
     await applyLoad({ ...benchCase, connections: 1 }, port, 0, "");
     return;
   }
-  const expected = await ask({ ...benchCase, load: "wrk", listener: "plain" }, backendPort);
-  const response = await ask(benchCase, port);
+  const expected = await send({ ...benchCase, load: "wrk", listener: "plain" }, backendPort);
+  const response = await send(benchCase, port);
   const where = `${benchCase.method} ${benchCase.path} on port ${port}`;
   if (response.status !== "200") throw new Error(`${where}: status ${response.status}, expected 200: ${response.body}`);
   if (response.body !== expected.body) {
@@ -39,7 +39,7 @@ export async function validate(benchCase: BenchCase, port: number, backendPort: 
   }
 }
 
-async function ask({ method, path, headers, body, load, listener }: BenchCase, port: number): Promise<TestResponse> {
+async function send({ method, path, headers, body, load, listener }: BenchCase, port: number): Promise<TestResponse> {
   const args = [
     ...["--silent", "--show-error", "--include", "--max-time", "5", "--request", method],
     ...(listener === "tls" ? ["--insecure"] : []),

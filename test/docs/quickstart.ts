@@ -79,8 +79,8 @@ export async function runProxyctl(
   const [line = "", redirected] = command.split(" > ");
   const words = wordsOf(line).map((word) => inFolder(word.replaceAll("8080", String(port))));
   const end = words.includes("--") ? words.indexOf("--") : words.length;
-  const isAsked = !/^(limits test|validate|completion)|--file/.test(line);
-  const reach = isAsked ? ["--address", proxy.admin.slice("http://".length)] : [];
+  const usesProxy = !/^(limits test|validate|completion)|--file/.test(line);
+  const reach = usesProxy ? ["--address", proxy.admin.slice("http://".length)] : [];
   // A terminal shows both streams together.
   const terminal = new Captured();
   const file = new Captured();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask, askMany, failuresOf, startLoad } from "./support/client.ts";
+import { failuresOf, send, sendMany, startLoad } from "./support/client.ts";
 import {
   apply,
   context,
@@ -37,7 +37,7 @@ async function twoServe(): Promise<void> {
     (await readyProxies(namespace, "edge")).length === 2 ? true : undefined,
   );
   await eventually("both proxies respond", async () => {
-    const responses = await askMany(16, models);
+    const responses = await sendMany(16, models);
     return responses.every(({ status }) => status === 200) ? true : undefined;
   });
 }
@@ -93,7 +93,7 @@ describe("the proxies of a Gateway", () => {
     try {
       const [line] = (await once(forward.stdout, "data")) as [Buffer];
       const local = Number(/127\.0\.0\.1:(\d+)/.exec(line.toString())?.[1]);
-      const { status } = await ask({ port: local, path: "/config_dump", host: `localhost:${local}` });
+      const { status } = await send({ port: local, path: "/config_dump", host: `localhost:${local}` });
       expect(status).toBe(200);
     } finally {
       forward.kill();

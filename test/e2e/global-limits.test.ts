@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask, askMany, askUntilDenied, failuresOf, type Question, startLoad, tally } from "./support/client.ts";
+import { failuresOf, send, sendMany, sendUntilDenied, startLoad, tally, type TestRequest } from "./support/client.ts";
 import {
   apply,
   createNamespace,
@@ -56,7 +56,7 @@ afterAll(async () => {
 });
 
 /** A user without requests so far. */
-function newUser(): Question {
+function newUser(): TestRequest {
   users += 1;
   return { path: "/v1/models", headers: { "x-user": `${namespace}-${process.pid}-${users}` } };
 }
@@ -64,7 +64,7 @@ function newUser(): Question {
 /** Waits until the service decides for all threads of both replicas: every response has its limit. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
-    const responses = await askMany(enoughForAllThreads, newUser());
+    const responses = await sendMany(enoughForAllThreads, newUser());
     return responses.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${sharedLimit}`))
       ? true
       : undefined;
@@ -79,7 +79,7 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const responses = await askUntilDenied(newUser(), { denials: 20 });
+  const responses = await sendUntilDenied(newUser(), { denials: 20 });
   expect(tally(responses)).toEqual({ 200: sharedLimit, 429: responses.length - sharedLimit });
   const denied = responses.find(({ status }) => status === 429);
   expect(denied?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
@@ -108,13 +108,13 @@ describe("a global limit over two replicas of the proxy and two of the service",
     const half = { ...user, "x-mock-total-tokens": `${sharedTokens / 2}` };
     const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
     const streamed = { path: "/v1/chat/completions", headers: half, body };
-    const responses = [await ask(streamed), await ask(streamed)];
+    const responses = [await send(streamed), await send(streamed)];
     for (const { status, body: text } of responses) {
       expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
     }
     // The proxies charge a response after its end, and no request waits for it.
     const denied = await eventually("the limit is used up", async () => {
-      const response = await ask({ path: "/v1/models", headers: { ...user } });
+      const response = await send({ path: "/v1/models", headers: { ...user } });
       responses.push(response);
       return response.status === 429 ? response : undefined;
     });
@@ -127,10 +127,10 @@ describe("a global limit over two replicas of the proxy and two of the service",
     await scale(service.name, 0);
     // Breakers open after the first failures.
     await eventually("the proxies decide", async () => {
-      const responses = await askMany(8, newUser());
+      const responses = await sendMany(8, newUser());
       return responses.every(({ headers }) => headers["x-ratelimit-limit"] === `${fallback}`) ? true : undefined;
     });
-    const responses = await askMany(20, newUser());
+    const responses = await sendMany(20, newUser());
     for (const { headers } of responses) expect(headers).not.toHaveProperty("x-envoy-ratelimited");
     await scale(service.name, 2);
     await untilShared();

@@ -8,14 +8,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { leaveOut } from "../../scripts/not-run.ts";
 import {
-  ask,
-  askMany,
-  askUntilDenied,
   examplePort,
   failuresOf,
-  type Question,
+  send,
+  sendMany,
+  sendUntilDenied,
   startLoad,
   tally,
+  type TestRequest,
 } from "./support/client.ts";
 import { attempt, eventually, kubectl, list, release, systemNamespace, tryKubectl } from "./support/cluster.ts";
 
@@ -37,7 +37,7 @@ const polling = { timeoutMs: 120_000 };
 let users = 0;
 
 /** A user without requests so far, for the example whose limit a service counts. */
-function newUser(): Question & { readonly headers: Readonly<Record<string, string>> } {
+function newUser(): TestRequest & { readonly headers: Readonly<Record<string, string>> } {
   users += 1;
   return { path: "/team/v1/models", port: examplePort, headers: { "x-user": `${process.pid}-${users}` } };
 }
@@ -59,7 +59,7 @@ function patchOf(global: object): readonly string[] {
 /** Waits until the service decides for all threads of both replicas: every response has its limit. */
 async function untilShared(): Promise<void> {
   await eventually("the service decides", async () => {
-    const responses = await askMany(enoughForAllThreads, newUser());
+    const responses = await sendMany(enoughForAllThreads, newUser());
     return responses.every(({ headers }) => String(headers["x-ratelimit-limit"]).startsWith(`${limit}`))
       ? true
       : undefined;
@@ -74,7 +74,7 @@ async function enoughOfTheMinute(): Promise<void> {
 
 async function expectShared(): Promise<void> {
   await enoughOfTheMinute();
-  const responses = await askUntilDenied(newUser(), { denials: 20 });
+  const responses = await sendUntilDenied(newUser(), { denials: 20 });
   expect(tally(responses)).toEqual({ 200: limit, 429: responses.length - limit });
   expect(responses.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
 }
@@ -85,17 +85,17 @@ async function expectTokensShared(): Promise<void> {
   const { headers } = newUser();
   const more = { ...headers, "x-mock-total-tokens": `${tokens / 2 + 1}` };
   const body = { model: "mock-1", stream: true, messages: [{ role: "user", content: "Hi" }] };
-  const question = { path: "/team/v1/chat/completions", port: examplePort, headers: more, body };
-  for (const { status, body: text } of [await ask(question), await ask(question)]) {
+  const request = { path: "/team/v1/chat/completions", port: examplePort, headers: more, body };
+  for (const { status, body: text } of [await send(request), await send(request)]) {
     expect([status, text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
   }
-  let asked = 2;
+  let sent = 2;
   await eventually("the limit is used up", async () => {
-    asked += 1;
-    const { status } = await ask({ path: "/team/v1/models", port: examplePort, headers });
+    sent += 1;
+    const { status } = await send({ path: "/team/v1/models", port: examplePort, headers });
     return status === 429 ? true : undefined;
   });
-  expect(asked, "denied by the tokens, not by the requests").toBeLessThanOrEqual(limit);
+  expect(sent, "denied by the tokens, not by the requests").toBeLessThanOrEqual(limit);
 }
 
 async function scale(namespace: string, deployment: string, replicas: number): Promise<void> {
@@ -115,7 +115,7 @@ async function expectOutageUnnoticed(namespace: string, deployment: string): Pro
   await using load = startLoad(newUser());
   await kubectl(["-n", namespace, "scale", `deployment/${deployment}`, "--replicas=0"]);
   await eventually("the proxies decide", async () => {
-    const responses = await askMany(8, newUser());
+    const responses = await sendMany(8, newUser());
     return responses.every(({ headers }) => headers["x-ratelimit-limit"] === `${share}`) ? true : undefined;
   });
   await scale(namespace, deployment, 1);
@@ -204,10 +204,10 @@ test("our image enforces limits that Envoy Gateway sends by xDS, and has the ref
   ];
   await kubectl(patchOf({ descriptors: [{ entries }] }));
   await eventually("the limit of Envoy Gateway is in the responses", async () => {
-    const responses = await askMany(enoughForAllThreads, newUser());
+    const responses = await sendMany(enoughForAllThreads, newUser());
     return responses.every(({ headers }) => headers["x-ratelimit-limit"] === "3, 3;w=3600") ? true : undefined;
   });
-  const responses = await askUntilDenied(newUser(), { denials: 8 });
+  const responses = await sendUntilDenied(newUser(), { denials: 8 });
   expect(tally(responses)).toEqual({ 200: 3, 429: responses.length - 3 });
   const metrics = await viaApi(namespace, "envoy-ratelimit:19001/proxy/metrics");
   for (const metric of ["total_hits", "within_limit", "over_limit"]) {

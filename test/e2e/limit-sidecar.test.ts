@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { changeChartValues } from "./support/chart-values.ts";
-import { type TestResponse, askMany, askUntilDenied, type Question, startLoad, tally } from "./support/client.ts";
+import { sendMany, sendUntilDenied, startLoad, tally, type TestRequest, type TestResponse } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, list, readyProxies } from "./support/cluster.ts";
 import { gateway, llm, policy, route } from "./support/manifests.ts";
 
@@ -18,7 +18,7 @@ const sidecar = ["rateLimitService.mode=Sidecar", "rateLimitService.resources.re
 let users = 0;
 
 /** A user without requests so far. */
-function newUser(): Question & { readonly path: string } {
+function newUser(): TestRequest & { readonly path: string } {
   users += 1;
   return { path: "/v1/models", headers: { "x-user": `${namespace}-${process.pid}-${users}` } };
 }
@@ -32,7 +32,7 @@ async function untilEnforced(): Promise<void> {
     "the sidecars of both proxies decide",
     async () => {
       const user = newUser();
-      const responses = await askMany(40, user);
+      const responses = await sendMany(40, user);
       const pods = await readyProxies(namespace, "sidecar");
       const logs = await Promise.all(pods.map(({ metadata }) => kubectl(["-n", namespace, "logs", metadata.name])));
       const isLimited = responses.every(({ headers }) => hasLimit(headers));
@@ -85,7 +85,7 @@ describe.each([
 
   test(`allows each user ${allowed} requests`, async () => {
     await enoughOfTheMinute();
-    const responses = await askUntilDenied(newUser());
+    const responses = await sendUntilDenied(newUser());
     expect(tally(responses)).toEqual({ 200: allowed, 429: responses.length - allowed });
   });
 

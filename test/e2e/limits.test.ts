@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ask, askMany, askUntilDenied, startLoad, tally } from "./support/client.ts";
+import { send, sendMany, sendUntilDenied, startLoad, tally } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, readyProxies } from "./support/cluster.ts";
 import { gateway, llm, policy, route } from "./support/manifests.ts";
 
 const namespace = "e2e-limits";
 const chat = { path: "/chat/v1/models" } as const;
-const question = {
+const request = {
   path: "/chat/v1/chat/completions",
   body: { model: "mock-1", messages: [{ role: "user", content: "Hi" }] },
 };
@@ -21,7 +21,7 @@ beforeAll(async () => {
   );
   // A pod is ready before the node sends it a share of the requests.
   await eventually("both get requests", async () => {
-    const responses = await askMany(16, chat);
+    const responses = await sendMany(16, chat);
     const pods = await readyProxies(namespace, "limits");
     const logs = await Promise.all(pods.map(({ metadata }) => kubectl(["-n", namespace, "logs", metadata.name])));
     return responses.every(({ status }) => status === 200) && logs.every((log) => log.includes(chat.path))
@@ -38,7 +38,7 @@ afterAll(async () => {
 async function limit(...policies: readonly object[]): Promise<void> {
   await kubectl(["-n", namespace, "delete", "proxypolicies", "--all", "--wait"]);
   await eventually("no limit applies", async () => {
-    const responses = await askMany(16, chat);
+    const responses = await sendMany(16, chat);
     return responses.every(({ headers }) => !("x-ratelimit-limit" in headers)) ? true : undefined;
   });
   await apply(namespace, ...policies);
@@ -52,17 +52,17 @@ async function expectAttached(name: string): Promise<void> {
 describe("local limits over two replicas", () => {
   test("allow on a route the limit of each replica, and no more", async () => {
     await limit(policy("route", { kind: "HTTPRoute", name: "chat" }, { local: [{ requests: 5, unit: "Hours" }] }));
-    const responses = await askUntilDenied(chat);
+    const responses = await sendUntilDenied(chat);
     expect(tally(responses)).toEqual({ 200: 10, 429: responses.length - 10 });
-    expect((await ask({ path: "/free/v1/models" })).status).toBe(200);
+    expect((await send({ path: "/free/v1/models" })).status).toBe(200);
     await expectAttached("route");
   });
 
   test("on a Gateway apply to all its routes together", async () => {
     await limit(policy("ceiling", { kind: "Gateway", name: "limits" }, { local: [{ requests: 6, unit: "Hours" }] }));
-    const responses = await askUntilDenied(chat);
+    const responses = await sendUntilDenied(chat);
     expect(tally(responses)).toEqual({ 200: 12, 429: responses.length - 12 });
-    const others = await askMany(20, { path: "/free/v1/models" });
+    const others = await sendMany(20, { path: "/free/v1/models" });
     expect(tally(others)).toEqual({ 429: 20 });
     await expectAttached("ceiling");
   });
@@ -70,11 +70,11 @@ describe("local limits over two replicas", () => {
   test("of tokens count streamed responses, which are never ended early", async () => {
     await limit(policy("tokens", { kind: "HTTPRoute", name: "chat" }, { local: [{ tokens: 100, unit: "Hours" }] }));
     const streamed = {
-      ...question,
-      body: { ...question.body, stream: true },
+      ...request,
+      body: { ...request.body, stream: true },
       headers: { "x-mock-total-tokens": "150" },
     };
-    const responses = await askUntilDenied(streamed, { denials: 20, width: 1 });
+    const responses = await sendUntilDenied(streamed, { denials: 20, width: 1 });
     expect(tally(responses)).toEqual({ 200: 2, 429: responses.length - 2 });
     for (const { body } of responses.filter(({ status }) => status === 200)) expect(body).toMatch(/data: \[DONE\]\s*$/);
     const denied = responses.find(({ status }) => status === 429);
@@ -97,6 +97,6 @@ describe("local limits over two replicas", () => {
 });
 
 async function limitEverywhere(value: string): Promise<true | undefined> {
-  const responses = await askMany(12, chat);
+  const responses = await sendMany(12, chat);
   return responses.every(({ headers }) => headers["x-ratelimit-limit"] === value) ? true : undefined;
 }

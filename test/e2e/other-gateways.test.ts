@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { askMany, tally, testPort } from "./support/client.ts";
+import { sendMany, tally, testPort } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
 
 /**
@@ -166,12 +166,12 @@ test("a real Envoy calls the bundled service", async () => {
     ...program({ name: "envoy", image: envoyImage, port: 8080, args, files, nodePort: testPort.node }),
   );
   await rolledOut("envoy");
-  const question = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
+  const request = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
   await eventually("Envoy responds", async () => {
-    const [response] = await askMany(1, { path: "/v1/models" });
+    const [response] = await sendMany(1, { path: "/v1/models" });
     return response?.status === 200 ? true : undefined;
   });
-  const responses = await askMany(20, question);
+  const responses = await sendMany(20, request);
   expect(tally(responses)).toEqual({ 200: limit, 429: 20 - limit });
   expect(responses.find(({ status }) => status === 429)?.headers).toMatchObject({ "x-envoy-ratelimited": "true" });
   await kubectl(["-n", namespace, "delete", "deployment,service,configmap", "envoy", "--wait"]);

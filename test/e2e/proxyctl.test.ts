@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { describeWith } from "../support/describe-with.ts";
 import { openTerminal, type TestTerminal } from "../support/terminal.ts";
-import { askMany, examplePort } from "./support/client.ts";
+import { examplePort, sendMany } from "./support/client.ts";
 import { attempt, context, eventually } from "./support/cluster.ts";
 
 const program = join(import.meta.dirname, "../../proxyctl/src/main.ts");
@@ -18,13 +18,13 @@ async function proxyctl(...args: readonly string[]): Promise<string> {
 const onCluster = ["gateway/quickstart", "-n", "default", "--context", context] as const;
 
 /** Makes requests, so that counters exist, and calls the rate limit service, which closes an open breaker. */
-async function ask(): Promise<void> {
+async function send(): Promise<void> {
   const headers = { "x-user": `proxyctl-${Date.now()}` };
-  await askMany(8, { path: "/team/v1/models", port: examplePort, headers });
-  await askMany(4, { path: "/v1/models", port: examplePort });
+  await sendMany(8, { path: "/team/v1/models", port: examplePort, headers });
+  await sendMany(4, { path: "/v1/models", port: examplePort });
 }
 
-beforeAll(ask);
+beforeAll(send);
 
 describe("proxyctl in a cluster", () => {
   test("shows the whole configuration of the proxies of a Gateway", async () => {
@@ -74,7 +74,7 @@ describe("proxyctl in a cluster", () => {
 
   test("examines a proxy and its dependencies", async () => {
     const stdout = await eventually("the rate limit service responds", async () => {
-      await ask();
+      await send();
       const outcome = await attempt(process.execPath, [program, "doctor", ...onCluster]);
       return /^ok +rate limit services/m.test(outcome.stdout) ? outcome.stdout : undefined;
     });
@@ -132,7 +132,7 @@ describeWith(["tmux"], "proxyctl on a terminal, in a cluster", ({ tmux }) => {
     const url = "/v1/models";
     await expect
       .poll(async () => {
-        await askMany(2, { path: url, port: examplePort });
+        await sendMany(2, { path: url, port: examplePort });
         return shown();
       }, polling)
       .toMatch(/^.*default\/chat-limits#0 +HTTPRoute\/default\/chat .*requests\/minute +15 +[1-9]/m);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { ask, failuresOf, startLoad, tally } from "./support/client.ts";
+import { failuresOf, send, startLoad, tally } from "./support/client.ts";
 import {
   apply,
   createNamespace,
@@ -17,7 +17,7 @@ import {
   systemNamespace,
 } from "./support/cluster.ts";
 import { gateway, grantService, llm, policy, route, service } from "./support/manifests.ts";
-import { findPreviousRelease, type PreviousRelease, preparePreviousRelease } from "./support/previous-release.ts";
+import { findPreviousRelease, preparePreviousRelease, type PreviousRelease } from "./support/previous-release.ts";
 
 const repository = join(import.meta.dirname, "../..");
 const chart = join(repository, "deploy/helm/gateway-proxy");
@@ -87,7 +87,7 @@ async function allServe(tag: string): Promise<true | undefined> {
   const ready = await readyProxies(namespace, "web");
   const areThese = pods.every((pod) => JSON.stringify(pod.spec).includes(`gateway-proxy:${tag}"`));
   if (pods.length !== 2 || ready.length !== 2 || !areThese) return undefined;
-  const { status, headers } = await ask({ path: "/own/v1/models" });
+  const { status, headers } = await send({ path: "/own/v1/models" });
   return status === 200 && headers["x-ratelimit-limit"] === "1000000" ? true : undefined;
 }
 

@@ -35,7 +35,7 @@ test("two proxies share six requests a minute; without the service each allows t
   const hosts = ["127.0.0.1", "127.0.0.2"];
   for (const host of hosts) await startProxy(files, ["--listen-address", host, "--workers", "1"]);
 
-  const ask = async (turn: number, user: string) => {
+  const sendRequest = async (turn: number, user: string) => {
     const response = await fetch(`http://${hosts[turn % 2] ?? ""}:${port}/v1/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json", "x-user": user },
@@ -46,7 +46,7 @@ test("two proxies share six requests a minute; without the service each allows t
   };
   const send = async (count: number, user: string) => {
     const all = [];
-    for (let turn = 0; turn < count; turn++) all.push(await ask(turn, user));
+    for (let turn = 0; turn < count; turn++) all.push(await sendRequest(turn, user));
     return all;
   };
   /** Sends the requests in one window: if a minute ends between them, repeats them for another user. */

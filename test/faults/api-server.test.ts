@@ -79,13 +79,13 @@ test.for([
   const args = ["--workers", "2", "--listen-address", "127.0.0.1", "--access-log", "off"];
   const allowed = ["--allow-backend-address", `127.0.0.1:${backend.port}`];
   await spawnClusterProxy(plane.kubeconfig, "default/web", [...args, ...allowed], clock);
-  const ask = () => fetch(`http://127.0.0.1:${port}/`);
-  const state = () => ask().then(({ headers }) => headers.get("x-state"));
+  const send = () => fetch(`http://127.0.0.1:${port}/`);
+  const state = () => send().then(({ headers }) => headers.get("x-state"));
   await expect.poll(() => state().catch(() => undefined), { timeout: 60_000 }).toBe("new");
-  const remaining = async () => Number((await ask()).headers.get("x-ratelimit-remaining"));
+  const remaining = async () => Number((await send()).headers.get("x-ratelimit-remaining"));
 
   let knownAgainMs = 0;
-  let asked = 0;
+  let polls = 0;
   const before = await remaining();
   const seen = await under({
     port: () => port,
@@ -96,11 +96,11 @@ test.for([
       await cp(backup, data, { recursive: true });
       await plane.startApi();
       const servesMs = performance.now();
-      await expect.poll(() => (asked++, state()), { timeout: 120_000 }).toBe("old");
+      await expect.poll(() => (polls++, state()), { timeout: 120_000 }).toBe("old");
       knownAgainMs = performance.now() - servesMs;
     },
   });
-  const counted = before - (await remaining()) - 1 - asked;
+  const counted = before - (await remaining()) - 1 - polls;
   const follows = `the older state takes effect ${(knownAgainMs / 1_000).toFixed(1)} s after it is available`;
   expect(others(seen.outcomes, "200")).toEqual([]);
   if (speed > 1) {

@@ -4,7 +4,7 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { expect, test } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
-import { policyManifest, onLoopback } from "../support/gateway.ts";
+import { onLoopback, policyManifest } from "../support/gateway.ts";
 import { freePort, type ProxyProcess } from "../support/proxy-process.ts";
 import { packed, startWorkerPool } from "../support/worker-pool.ts";
 import { figuresOf, others, under } from "./support/fault.ts";
@@ -50,7 +50,7 @@ test("1,000 edits of the configuration at 50 a second", async ({ task }) => {
   const options = (edit: number) => ({ backend: backend.port, policies: [policy], rule: header(edit) });
   const { proxy, port } = await startWorld(options(0));
   let inForceMs = 0;
-  const ask = () => fetch(`http://127.0.0.1:${port}/`);
+  const send = () => fetch(`http://127.0.0.1:${port}/`);
   const seen = await under({
     port: () => port,
     async inject() {
@@ -60,13 +60,13 @@ test("1,000 edits of the configuration at 50 a second", async ({ task }) => {
         await sleep(Math.max(0, beganMs + edit * 20 - performance.now()));
       }
       const writtenMs = performance.now();
-      await expect.poll(async () => (await ask()).headers.get("x-edit"), { timeout: 30_000 }).toBe("1000");
+      await expect.poll(async () => (await send()).headers.get("x-edit"), { timeout: 30_000 }).toBe("1000");
       inForceMs = performance.now() - writtenMs;
     },
     lastsMs: 0,
   });
   // The requests of the test itself count too.
-  const before = Number((await ask()).headers.get("x-ratelimit-remaining"));
+  const before = Number((await send()).headers.get("x-ratelimit-remaining"));
   const reload = `the last edit takes effect after ${(inForceMs / 1_000).toFixed(1)} s`;
   task.meta.figures = seen.figures(`${limit - before} counted; ${reload}`);
   expect(others(seen.outcomes, "200")).toEqual([]);

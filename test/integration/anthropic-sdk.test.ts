@@ -10,8 +10,8 @@ const question = {
   messages: [{ role: "user" as const, content: "What is a token?" }],
 };
 
-function clientOf({ gateway }: LlmGateway, wishes: Readonly<Record<string, string>> = {}): Anthropic {
-  const defaultHeaders = { "x-mock-delay-ms": "0", ...wishes };
+function clientOf({ gateway }: LlmGateway, headers: Readonly<Record<string, string>> = {}): Anthropic {
+  const defaultHeaders = { "x-mock-delay-ms": "0", ...headers };
   return new Anthropic({ baseURL: gateway.url(), apiKey: "none", maxRetries: 0, defaultHeaders });
 }
 
@@ -62,8 +62,8 @@ describe.each(ways)("%s", (_name, send) => {
 
 test("a stream that the client leaves is charged its reported input and an estimate of its output", async () => {
   const served = await startLlmGateway("anthropic", thousandTokens);
-  const wishes = { "x-mock-prompt-tokens": "90", "x-mock-words": "100000", "x-mock-delay-ms": "1" };
-  const stream = await clientOf(served, wishes).messages.create({ ...question, max_tokens: 100_000, stream: true });
+  const headers = { "x-mock-prompt-tokens": "90", "x-mock-words": "100000", "x-mock-delay-ms": "1" };
+  const stream = await clientOf(served, headers).messages.create({ ...question, max_tokens: 100_000, stream: true });
   const ended = served.gateway.nextRecord();
   let received = 0;
   for await (const event of stream) {

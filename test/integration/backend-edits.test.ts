@@ -68,15 +68,15 @@ test("a request from two edits ago sends its key to its server, even if the Back
 test("a new key for the same server uses the open connections", async () => {
   const server = await startBackend(respondWith(200, "{}"));
   const gateway = await startGateway(configuration("openai", server, "sk-before"));
-  const ask = async () => {
+  const send = async () => {
     const request = await beginRequest(gateway);
     const received = once(request.socket, "data");
     request.finish();
     await received;
   };
-  await ask();
+  await send();
   await gateway.apply(configuration("openai", server, "sk-after"));
-  await ask();
+  await send();
   expect(keysOf(server)).toEqual(["Bearer sk-before", "Bearer sk-after"]);
   expect(new Set(server.requests.map(({ socket }) => socket.remotePort)).size).toBe(1);
 });

@@ -22,10 +22,10 @@ const setBackend = (value: string): string =>
   `{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: Backend, value: ${value} }] } }`;
 
 test("the requests to each backend have the header of that backendRef", async () => {
-  const ask = await serve(`{ backendRefs: [${ref(setBackend("v1"), 10)}, ${ref(setBackend("v2"), 10)}] }`);
+  const send = await serve(`{ backendRefs: [${ref(setBackend("v1"), 10)}, ${ref(setBackend("v2"), 10)}] }`);
   const seen: Record<string, number> = {};
   for (let n = 0; n < 20; n++) {
-    const name = (await ask()).echo.headers["backend"] ?? "none";
+    const name = (await send()).echo.headers["backend"] ?? "none";
     seen[name] = (seen[name] ?? 0) + 1;
   }
   expect(seen).toEqual({ v1: 10, v2: 10 });
@@ -34,10 +34,10 @@ test("the requests to each backend have the header of that backendRef", async ()
 test("they apply after the filters of the rule, and override them", async () => {
   const ruleFilters = `${setBackend("rule")}, { type: URLRewrite, urlRewrite: { hostname: rule.example, path: { type: ReplacePrefixMatch, replacePrefixMatch: /rule } } }`;
   const refFilters = `${setBackend("ref")}, { type: URLRewrite, urlRewrite: { hostname: ref.example } }`;
-  const ask = await serve(
+  const send = await serve(
     `{ matches: [{ path: { value: /api } }], filters: [${ruleFilters}], backendRefs: [${ref(refFilters)}] }`,
   );
-  const { echo } = await ask("/api/x");
+  const { echo } = await send("/api/x");
   expect(echo.url).toBe("/rule/x");
   expect(echo.headers).toMatchObject({ backend: "ref", host: "ref.example" });
 });
@@ -45,7 +45,7 @@ test("they apply after the filters of the rule, and override them", async () => 
 test("response headers are edited by the rule and by the backendRef", async () => {
   const edit = (name: string): string =>
     `{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: ${name}, value: "yes" }] } }`;
-  const ask = await serve(`{ filters: [${edit("X-Rule")}], backendRefs: [${ref(edit("X-Ref"))}] }`);
-  const { headers } = await ask();
+  const send = await serve(`{ filters: [${edit("X-Rule")}], backendRefs: [${ref(edit("X-Ref"))}] }`);
+  const { headers } = await send();
   expect([headers.get("x-rule"), headers.get("x-ref")]).toEqual(["yes", "yes"]);
 });

@@ -33,7 +33,7 @@ function manifestsFor(backends: readonly TestBackend[], rule = ""): string {
 }
 
 /** Sends a request and waits until the proxy has it in progress or has responded. */
-async function ask(gateway: TestGateway, init?: RequestInit): Promise<{ readonly response: Promise<Response> }> {
+async function send(gateway: TestGateway, init?: RequestInit): Promise<{ readonly response: Promise<Response> }> {
   const before = pending(gateway);
   const done = gateway.records.length;
   const response = fetch(gateway.url(), init);
@@ -51,12 +51,12 @@ const overloaded = { status: 503, reason: "BackendOverloaded" };
 describe("connections to an endpoint", () => {
   test("are bounded by the setting; further requests wait and are served in order", async () => {
     const { backend, gateway, held, sockets } = await start({ maxConnections: 2 });
-    const asked = [await ask(gateway), await ask(gateway), await ask(gateway), await ask(gateway)];
+    const pendingRequests = [await send(gateway), await send(gateway), await send(gateway), await send(gateway)];
     await expect.poll(() => backend.requests.length).toBe(2);
-    for (let i = 0; i < asked.length; i++) {
+    for (let i = 0; i < pendingRequests.length; i++) {
       await expect.poll(() => held.length).toBeGreaterThan(i);
       held[i]?.end(String(i));
-      expect(await (await asked[i]?.response)?.text()).toBe(String(i));
+      expect(await (await pendingRequests[i]?.response)?.text()).toBe(String(i));
     }
     expect(sockets.size).toBe(2);
   });
@@ -64,8 +64,8 @@ describe("connections to an endpoint", () => {
   test("are closed when the endpoint is removed, each after its last request", async () => {
     const { backend, gateway, held } = await start({ maxConnections: 1 });
     const other = await startBackend((_request, response) => response.end("other"));
-    const first = await ask(gateway);
-    const waiting = await ask(gateway);
+    const first = await send(gateway);
+    const waiting = await send(gateway);
     await expect.poll(() => held.length).toBe(1);
     const closed = new Promise((resolve) => backend.requests[0]?.socket.once("close", resolve));
     await gateway.apply(manifestsFor([other]));
@@ -82,15 +82,15 @@ describe("connections to an endpoint", () => {
 describe("requests to a backend", () => {
   test("beyond the bound get a 503 with a reason, until one has ended", async () => {
     const { gateway, held } = await start({ maxRequests: 2 });
-    const asked = [await ask(gateway), await ask(gateway)];
-    const third = await (await ask(gateway)).response;
+    const pendingRequests = [await send(gateway), await send(gateway)];
+    const third = await (await send(gateway)).response;
     expect(third.status).toBe(503);
     expect(await third.text()).toBe("backend overloaded");
     expect(gateway.records[0]).toMatchObject({ ...overloaded, backend: "Service/default/svc:80", calls: 0 });
     await expect.poll(() => held.length).toBe(2);
     held[0]?.end();
-    await (await asked[0]?.response)?.text();
-    const fourth = await ask(gateway);
+    await (await pendingRequests[0]?.response)?.text();
+    const fourth = await send(gateway);
     await expect.poll(() => held.length).toBe(3);
     held[2]?.end();
     expect((await fourth.response).status).toBe(200);
@@ -98,21 +98,21 @@ describe("requests to a backend", () => {
 
   test("that exceed the bound of the pending queue get a 503", async () => {
     const { gateway } = await start({ maxConnections: 1, maxWaiting: 1 });
-    await ask(gateway);
-    await ask(gateway);
-    expect((await (await ask(gateway)).response).status).toBe(503);
+    await send(gateway);
+    await send(gateway);
+    expect((await (await send(gateway)).response).status).toBe(503);
     expect(gateway.records[0]).toMatchObject(overloaded);
   });
 
   test("that are pending leave the queue when the client disconnects", async () => {
     const { gateway, held } = await start({ maxConnections: 1, maxWaiting: 1 });
-    await ask(gateway);
+    await send(gateway);
     const abort = new AbortController();
-    await ask(gateway, { signal: abort.signal });
+    await send(gateway, { signal: abort.signal });
     const left = gateway.nextRecord();
     abort.abort();
     expect(await left).toMatchObject({ reason: "ClientDisconnect", status: 0 });
-    const third = await ask(gateway);
+    const third = await send(gateway);
     await expect.poll(() => held.length).toBe(1);
     held[0]?.end();
     await expect.poll(() => held.length).toBe(2);
@@ -123,10 +123,10 @@ describe("requests to a backend", () => {
   describe("that are pending", () => {
     test("get a 503 with a reason at their deadline, each at its own", async () => {
       const { gateway, held } = await start({ maxConnections: 1 });
-      const served = await ask(gateway);
-      const early = await ask(gateway);
+      const served = await send(gateway);
+      const early = await send(gateway);
       gateway.clock.advance(400);
-      const late = await ask(gateway);
+      const late = await send(gateway);
       gateway.clock.advance(600);
       expect((await early.response).status).toBe(503);
       expect(gateway.records).toMatchObject([{ ...overloaded, durationMs: 1_000 }]);
@@ -140,8 +140,8 @@ describe("requests to a backend", () => {
 
     test("do not become pending again, whatever the retries of the rule", async () => {
       const { gateway } = await start({ maxConnections: 1 }, "retry: { attempts: 3, codes: [503] },");
-      await ask(gateway);
-      const waiting = await ask(gateway);
+      await send(gateway);
+      const waiting = await send(gateway);
       gateway.clock.advance(1_000);
       expect((await waiting.response).status).toBe(503);
       expect(gateway.records[0]).toMatchObject({ ...overloaded, calls: 1 });
@@ -149,9 +149,9 @@ describe("requests to a backend", () => {
 
     test("do not count as failures of an endpoint", async () => {
       const { gateway } = await start({ maxConnections: 1 });
-      await ask(gateway);
+      await send(gateway);
       for (let i = 0; i < 6; i++) {
-        const waiting = await ask(gateway);
+        const waiting = await send(gateway);
         gateway.clock.advance(1_000);
         expect((await waiting.response).status).toBe(503);
       }
@@ -163,9 +163,9 @@ describe("requests to a backend", () => {
       ["backendRequest", "UpstreamTimeout"],
     ])("are ended earlier by timeouts.%s", async (timeout, reason) => {
       const { gateway } = await start({ maxConnections: 1 }, `timeouts: { ${timeout}: 300ms },`);
-      await ask(gateway);
+      await send(gateway);
       gateway.clock.advance(100);
-      const waiting = await ask(gateway);
+      const waiting = await send(gateway);
       gateway.clock.advance(300);
       expect((await waiting.response).status).toBe(504);
       expect(gateway.records.map((record) => record.reason)).toEqual([reason, reason]);

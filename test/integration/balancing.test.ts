@@ -25,7 +25,7 @@ function alternately(): () => number {
   return () => (draws++ % 4 < 2 ? 0 : 0.5);
 }
 
-async function ask(gateway: TestGateway, times: number): Promise<readonly number[]> {
+async function send(gateway: TestGateway, times: number): Promise<readonly number[]> {
   const statuses: number[] = [];
   for (let i = 0; i < times; i++) {
     const response = await fetch(gateway.url());
@@ -55,7 +55,7 @@ async function startPair() {
 /** Sends requests until the failing endpoint is ejected. */
 async function untilEjected(gateway: TestGateway, failing: TestBackend): Promise<void> {
   for (let i = 0; i < 200 && stateOf(gateway, failing)?.ejectedForMs === 0; i++) {
-    await ask(gateway, 1);
+    await send(gateway, 1);
     // After this time old measurements have no weight: the endpoint is drawn again.
     gateway.clock.advance(10_000);
   }
@@ -69,7 +69,7 @@ describe("an endpoint that fails five times in a row", () => {
     expect(failing.requests).toHaveLength(5);
 
     const served = healthy.requests.length;
-    expect(await ask(gateway, 4)).toEqual([200, 200, 200, 200]);
+    expect(await send(gateway, 4)).toEqual([200, 200, 200, 200]);
     expect(healthy.requests).toHaveLength(served + 4);
 
     gateway.clock.advance(15_000);
@@ -85,7 +85,7 @@ describe("an endpoint that fails five times in a row", () => {
     heal();
     gateway.clock.advance(15_000);
     for (let i = 0; i < 120; i++) {
-      await ask(gateway, 1);
+      await send(gateway, 1);
       gateway.clock.advance(10_000);
     }
     expect(stateOf(gateway, failing)).toMatchObject({ timesEjected: 0, consecutiveFailures: 0 });
@@ -95,7 +95,7 @@ describe("an endpoint that fails five times in a row", () => {
   test("is not ejected if it is the only one", async () => {
     const only = await startBackend(respondWith(500));
     const gateway = await startGateway(serviceOn(only));
-    expect(await ask(gateway, 12)).toEqual(Array<number>(12).fill(500));
+    expect(await send(gateway, 12)).toEqual(Array<number>(12).fill(500));
     expect(stateOf(gateway, only)).toMatchObject({ ejectedForMs: 0, consecutiveFailures: 12, requests: 12 });
   });
 });
@@ -104,14 +104,14 @@ test("at most half of the endpoints are ejected, even if all fail", async () => 
   const all = await Promise.all([1, 2, 3, 4].map(() => startBackend(respondWith(500))));
   let draw = 0;
   const gateway = await startGateway(serviceOn(...all), { random: () => (draw = (draw + 0.37) % 1) });
-  for (let i = 0; i < 60; i++) await ask(gateway, 1);
+  for (let i = 0; i < 60; i++) await send(gateway, 1);
   const out = gateway.dataPlane.endpoints().filter(({ ejectedForMs }) => ejectedForMs > 0);
   expect(out).toHaveLength(2);
 });
 
 test("the state of each endpoint can be read", async () => {
   const { failing, healthy, gateway } = await startPair();
-  await ask(gateway, 1);
+  await send(gateway, 1);
   expect(stateOf(gateway, failing)).toEqual({
     backend: { key: "Service/default/svc:80", kind: "Service", namespace: "default", name: "svc" },
     endpoint: "svc-0",
@@ -131,7 +131,7 @@ test("the state of each endpoint can be read", async () => {
 test("a request with a retry counts as one request of the endpoint, and each attempt as a failure", async () => {
   const dead = await startBackend((request) => request.socket.destroy());
   const gateway = await startGateway(serviceOn(dead));
-  const statuses = await ask(gateway, 7);
+  const statuses = await send(gateway, 7);
   expect(statuses.every((status) => status >= 500)).toBe(true);
   expect(gateway.records.map(({ calls }) => calls)).toEqual(Array<number>(7).fill(2));
   expect(stateOf(gateway, dead)).toMatchObject({ requests: 7, consecutiveFailures: 14 });
@@ -139,7 +139,7 @@ test("a request with a retry counts as one request of the endpoint, and each att
 
 test("an edit of other objects keeps the state of endpoints", async () => {
   const { failing, healthy, gateway } = await startPair();
-  await ask(gateway, 1);
+  await send(gateway, 1);
   await gateway.apply(manifests(serviceOn(failing, healthy), routeManifest("other", ["backendRefs: []"])));
   expect(stateOf(gateway, failing)).toMatchObject({ requests: 1, consecutiveFailures: 1 });
 });

@@ -315,10 +315,10 @@ const noWindow = frame(frameType.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0])
 /** Sends 100 requests for `path` and reads none of the responses. */
 function openWithoutReading(gateway: TestGateway, address: string, path: string): ProxiedClient {
   const client = openFrom(gateway, address, clientPreface);
-  const asked = Array.from({ length: 100 }, (_, i) =>
+  const requests = Array.from({ length: 100 }, (_, i) =>
     frame(frameType.headers, endHeaders | endStream, 2 * i + 1, block(path)),
   );
-  client.socket.write(Buffer.concat([noWindow, ...asked]));
+  client.socket.write(Buffer.concat([noWindow, ...requests]));
   return client;
 }
 
@@ -491,11 +491,11 @@ test("idle connections of one address are closed before requests of others are d
   // 60 idle connections leave 192 KiB to requests, of which 40 take 340 KiB.
   const { gateway, held, respond } = await start(64, 128 * kib);
   await Promise.all(Array.from({ length: 60 }, () => openIdle(gateway, "10.0.0.1")));
-  const asked = Array.from({ length: 10 }, (_, i) =>
+  const requests = Array.from({ length: 10 }, (_, i) =>
     frame(frameType.headers, endHeaders | endStream, 2 * i + 1, block("/held")),
   );
   const clients = others(4).map((address) => openFrom(gateway, address, clientPreface));
-  for (const { socket } of clients) socket.write(Buffer.concat([settings, ...asked]));
+  for (const { socket } of clients) socket.write(Buffer.concat([settings, ...requests]));
   await expect.poll(() => held.length).toBe(40);
   await countHeads(gateway, () => gateway.shed.length > 0);
   for (let i = 0; i < 3; i++) gateway.clock.advance(100);

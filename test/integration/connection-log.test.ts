@@ -14,7 +14,7 @@ import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { askOn, openTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
+import { openTls, sendOn, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
 
 interface LoggedLine {
   readonly msg: string;
@@ -148,7 +148,7 @@ describeWith(["openssl"], "over TLS", ({ openssl }) => {
     const gateway = await startTls(logged);
     const options = { ca: authority.authority.cert, servername: "a.example", ALPNProtocols: ["http/1.1"] };
     const socket = await openTls(gateway, options);
-    await askOn(socket, "a.example");
+    await sendOn(socket, "a.example");
     socket.end();
     expect(await logged.closed()).toEqual([
       "connection opened",

@@ -102,15 +102,15 @@ describe("preflights", () => {
     const { preflight } = await serve(
       "allowOrigins: ['*'], allowMethods: ['*'], allowHeaders: ['*'], exposeHeaders: ['*'], allowCredentials: true",
     );
-    const asked = { origin: "https://any.example:81", "access-control-request-method": "PUT" };
-    expect(corsOf(await preflight({ ...asked, "access-control-request-headers": "x-a, x-b" }))).toEqual({
+    const headers = { origin: "https://any.example:81", "access-control-request-method": "PUT" };
+    expect(corsOf(await preflight({ ...headers, "access-control-request-headers": "x-a, x-b" }))).toEqual({
       "access-control-allow-origin": "https://any.example:81",
       "access-control-allow-credentials": "true",
       "access-control-allow-methods": "PUT",
       "access-control-allow-headers": "x-a, x-b",
       "access-control-max-age": "5",
     });
-    expect(corsOf(await preflight(asked))).not.toHaveProperty("access-control-allow-headers");
+    expect(corsOf(await preflight(headers))).not.toHaveProperty("access-control-allow-headers");
   });
 
   test("with wildcards and without credentials, the response is the same for every origin", async () => {
@@ -126,18 +126,18 @@ describe("preflights", () => {
 
   test("get their response before the limits, and do not count", async () => {
     const { preflight, request } = await serve(listed, { limits: "{ requests: 1, unit: Hours }" });
-    const asked = { origin: "https://www.foo.com", "access-control-request-method": "GET" };
-    for (let n = 0; n < 3; n++) expect((await preflight(asked)).status).toBe(204);
+    const headers = { origin: "https://www.foo.com", "access-control-request-method": "GET" };
+    for (let n = 0; n < 3; n++) expect((await preflight(headers)).status).toBe(204);
     expect((await request("https://www.foo.com")).status).toBe(200);
     expect((await request("https://www.foo.com")).status).toBe(429);
-    expect((await preflight(asked)).status).toBe(204);
+    expect((await preflight(headers)).status).toBe(204);
   });
 
   test("match the rule of the method that they announce", async () => {
     const { preflight } = await serve(listed, { match: "{ method: PUT }" });
-    const asked = { origin: "https://www.foo.com" };
-    expect((await preflight({ ...asked, "access-control-request-method": "PUT" })).status).toBe(204);
-    expect((await preflight({ ...asked, "access-control-request-method": "POST" })).status).toBe(404);
+    const headers = { origin: "https://www.foo.com" };
+    expect((await preflight({ ...headers, "access-control-request-method": "PUT" })).status).toBe(204);
+    expect((await preflight({ ...headers, "access-control-request-method": "POST" })).status).toBe(404);
   });
 
   test("an OPTIONS request that is no preflight goes to the backend", async () => {

@@ -33,7 +33,7 @@ import { openTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../
 const fault = new Error("injected by the test");
 
 /** Throws at every call while `isOn`. */
-class Faulty {
+class Injector {
   isOn = false;
 
   throwIfOn(): void {
@@ -61,16 +61,16 @@ test.each([
   ["with a switch of protocols", get.replace("\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")],
   ["that awaits 100", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"],
 ])("an HTTP/1 request that fails at its start, %s, ends its connection", async (_, request) => {
-  const faulty = new Faulty();
+  const injector = new Injector();
   const createRequestId = (): string => {
-    faulty.throwIfOn();
+    injector.throwIfOn();
     return randomUUID();
   };
   const gateway = await start({ createRequestId });
-  faulty.isOn = true;
+  injector.isOn = true;
   expect((await rawHttp(gateway.url(), request)).status).toBe(0);
   expect(gateway.faults).toEqual([fault]);
-  faulty.isOn = false;
+  injector.isOn = false;
   await isServed(gateway);
 });
 
@@ -87,20 +87,20 @@ test("a pipelined HTTP/1 request that fails at its start ends its connection", a
 });
 
 test("an HTTP/2 request that fails at its start ends its stream, and others of the connection continue", async () => {
-  const faulty = new Faulty();
+  const injector = new Injector();
   const createRequestId = (): string => {
-    faulty.throwIfOn();
+    injector.throwIfOn();
     return randomUUID();
   };
   const gateway = await start({ createRequestId });
   const session = connectHttp2(gateway.url());
   onTestFinished(() => session.destroy());
-  faulty.isOn = true;
+  injector.isOn = true;
   const first = session.request({ ":path": "/" });
   first.on("error", () => undefined);
   await once(first, "close");
   expect(gateway.faults).toEqual([fault]);
-  faulty.isOn = false;
+  injector.isOn = false;
   const second = session.request({ ":path": "/" });
   const [headers] = (await once(second, "response")) as [{ ":status": number }];
   expect(headers[":status"]).toBe(200);
@@ -109,21 +109,21 @@ test("an HTTP/2 request that fails at its start ends its stream, and others of t
 });
 
 test("a connection that fails when it is accepted is closed", async () => {
-  const faulty = new Faulty();
-  const gateway = await start({ observer: { connectionOpened: () => faulty.throwIfOn() } });
-  faulty.isOn = true;
+  const injector = new Injector();
+  const gateway = await start({ observer: { connectionOpened: () => injector.throwIfOn() } });
+  injector.isOn = true;
   expect((await rawHttp(gateway.url(), get)).status).toBe(0);
   expect(gateway.faults).toEqual([fault]);
-  faulty.isOn = false;
+  injector.isOn = false;
   await isServed(gateway);
 });
 
 test("an error while a local reply is recorded ends only its request", async () => {
-  const faulty = new Faulty();
+  const injector = new Injector();
   const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]);
-  const gateway = await start({ observer: { denied: () => faulty.throwIfOn() } }, policy);
+  const gateway = await start({ observer: { denied: () => injector.throwIfOn() } }, policy);
   await isServed(gateway);
-  faulty.isOn = true;
+  injector.isOn = true;
   expect((await rawHttp(gateway.url(), last)).status).toBe(500);
   expect(gateway.faults).toEqual([fault]);
 });
@@ -131,7 +131,7 @@ test("an error while a local reply is recorded ends only its request", async () 
 test("a timer that fails is reported, and others fire", () => {
   const clock = new FakeClock();
   const faults: unknown[] = [];
-  const guarded = guardedClock(clock, (error, place) => faults.push([error, place]));
+  const guarded = guardedClock(clock, (error, origin) => faults.push([error, origin]));
   let fired = 0;
   guarded.setTimer(1, () => {
     throw fault;
@@ -145,15 +145,15 @@ test("a timer that fails is reported, and others fire", () => {
 test("an error while a response of a rate limit service is read ends that call, and the failure mode decides", async () => {
   const { port } = await startRawService((stream) => respondGrpc(stream, Buffer.from([8, 1])));
   const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Open, ${byAddress}`);
-  const faulty = new Faulty();
+  const injector = new Injector();
   const backend = await startBackend(respondWith(200, "ok"));
-  const globalLimits = { ...silentObserver, called: () => faulty.throwIfOn() };
+  const globalLimits = { ...silentObserver, called: () => injector.throwIfOn() };
   const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, expectsFaults: true });
   await isServed(gateway);
-  faulty.isOn = true;
+  injector.isOn = true;
   await isServed(gateway);
   expect(gateway.faults).toContain(fault);
-  faulty.isOn = false;
+  injector.isOn = false;
   await isServed(gateway);
 });
 

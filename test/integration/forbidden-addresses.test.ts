@@ -15,7 +15,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
-import { ask, byAddress, globalPolicy, manifestsUnder } from "../support/global-policy.ts";
+import { byAddress, globalPolicy, manifestsUnder, send } from "../support/global-policy.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 
 /** The rules in a cluster. */
@@ -160,14 +160,14 @@ endpoints: [{ addresses: [127.0.0.1] }]
     const forbidden = await startGateway(manifestsUnder(backend, closed), {
       addresses: new AddressGuard({ own: [], deniesSpecial: true, allowed: allowed.slice(0, 1) }),
     });
-    expect((await ask(forbidden)).status).toBe(503);
+    expect((await send(forbidden)).status).toBe(503);
     expect(forbidden.dataPlane.rateLimitServices()[0]?.lastError?.message).toMatch(/is a loopback address/);
     expect(service.calls).toHaveLength(0);
 
     const sidecar = await startGateway(manifestsUnder(backend, closed), {
       addresses: new AddressGuard({ own: [], deniesSpecial: true, allowed }),
     });
-    expect((await ask(sidecar)).status).toBe(200);
+    expect((await send(sidecar)).status).toBe(200);
     expect(service.calls).toHaveLength(1);
   });
 });

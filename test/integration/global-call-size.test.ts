@@ -10,7 +10,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { ask, globalPolicy, manifestsUnder, serveUnder } from "../support/global-policy.ts";
+import { globalPolicy, manifestsUnder, send, serveUnder } from "../support/global-policy.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
@@ -23,7 +23,7 @@ const threeTimes = (unit: string): string =>
   `descriptors: [${["request.path", "request.method", '"all"'].map((expression) => `{ unit: ${unit}, entries: [${user}, { name: other, expression: '${expression}' }] }`).join(", ")}]`;
 
 /** The status and the body for a request whose header is sent in Latin-1. */
-async function askAs(gateway: TestGateway, header: string) {
+async function sendHeader(gateway: TestGateway, header: string) {
   const head = `GET / HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n${header}\r\n\r\n`;
   const response = await rawHttp(gateway.url(), head);
   return { status: response.status, body: response.body };
@@ -49,7 +49,7 @@ describe("a value of a descriptor", () => {
       backend,
       globalPolicy(`address: '127.0.0.1:${service.port}', ${threeTimes("Requests")}`),
     );
-    expect((await askAs(gateway, `x-user: ${value}`)).status).toBe(expected);
+    expect((await sendHeader(gateway, `x-user: ${value}`)).status).toBe(expected);
     expect([service.calls.length, backend.requests.length]).toEqual(expected === 200 ? [1, 1] : [0, 0]);
     expect(gateway.records[0]?.reason).toBe(expected === 200 ? undefined : "LimitValueTooLong");
   });
@@ -61,7 +61,7 @@ describe("a value of a descriptor", () => {
       backend,
       globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: ${failureMode}, ${threeTimes("Requests")}`),
     );
-    expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(58_000)}`)).toEqual({
+    expect(await sendHeader(gateway, `x-user: ${"\u00e9".repeat(58_000)}`)).toEqual({
       status: 431,
       body: "a rate limit uses values of the request that are too long, accepted are 8192 bytes, 131072 together",
     });
@@ -74,8 +74,8 @@ describe("a value of a descriptor", () => {
     const descriptors = Array.from({ length: 16 }, () => `{ entries: [${user}, ${user}] }`).join(", ");
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', descriptors: [${descriptors}]`);
     const gateway = await serveUnder(backend, policy);
-    expect((await askAs(gateway, `x-user: ${"x".repeat(4_096)}`)).status).toBe(200);
-    expect((await askAs(gateway, `x-user: ${"x".repeat(4_097)}`)).status).toBe(431);
+    expect((await sendHeader(gateway, `x-user: ${"x".repeat(4_096)}`)).status).toBe(200);
+    expect((await sendHeader(gateway, `x-user: ${"x".repeat(4_097)}`)).status).toBe(431);
     expect(service.calls).toHaveLength(1);
   });
 
@@ -84,7 +84,7 @@ describe("a value of a descriptor", () => {
     const service = await startScriptedService(allow);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${threeTimes("Requests")}`);
     const gateway = await serveUnder(backend, policy);
-    expect((await askAs(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(200);
+    expect((await sendHeader(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(200);
     expect(service.calls).toHaveLength(0);
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "allowed", by: "none" }]);
   });
@@ -101,7 +101,7 @@ describe("a value of a descriptor", () => {
         "name: long, n",
       ),
     );
-    expect((await askAs(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(431);
+    expect((await sendHeader(gateway, `x-user: ${"x".repeat(9_000)}`)).status).toBe(431);
     expect(service.calls).toHaveLength(0);
   });
 });
@@ -115,9 +115,11 @@ describe("a service that rejects calls because of their size", () => {
     const service = await startScriptedService(isLong);
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Requests")}`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
-    const long = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, `x-user: ${"x".repeat(2_000)}`)));
+    const long = await Promise.all(
+      Array.from({ length: 45 }, () => sendHeader(gateway, `x-user: ${"x".repeat(2_000)}`)),
+    );
     expect(new Set(long.map((response) => response.status))).toEqual(new Set([503]));
-    expect((await ask(gateway)).status).toBe(200);
+    expect((await send(gateway)).status).toBe(200);
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([{ breaker: "closed", failuresInARow: 0 }]);
   });
 
@@ -129,7 +131,7 @@ describe("a service that rejects calls because of their size", () => {
     );
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Tokens")}`);
     const gateway = await serveUnder(await startBackend(costing), policy);
-    const post = (name: string) => ask(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
+    const post = (name: string) => send(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
     const state = () => gateway.dataPlane.rateLimitServices()[0];
     const long = await Promise.all(Array.from({ length: 45 }, () => post("x".repeat(2_000))));
     expect(new Set(long.map((response) => response.status))).toEqual(new Set([200]));
@@ -158,7 +160,7 @@ describe("a service that fails", () => {
     const globalLimits = { ...silentObserver, chargeDropped: (_: string, reason: string) => void dropped.push(reason) };
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Closed, ${threeTimes("Tokens")}`);
     const gateway = await startGateway(manifestsUnder(await startBackend(costing), policy), { globalLimits });
-    const post = (name: string) => ask(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
+    const post = (name: string) => send(gateway, { method: "POST", body: "{}", headers: { "x-user": name } });
     const charges = (name: string) => service.calls.filter((call) => isCharge(call) && isOf(name, call)).length;
     await post("bob");
     await expect.poll(() => charges("bob")).toBe(1);
@@ -175,9 +177,9 @@ describe("a service that fails", () => {
     const service = await startScriptedService(() => (hasRoom ? { overallCode: "OK" } : full));
     const policy = globalPolicy(`address: '127.0.0.1:${service.port}', failureMode: Open, ${threeTimes("Requests")}`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
-    for (let at = 0; at < 20; at++) expect((await ask(gateway)).status).toBe(200);
+    for (let at = 0; at < 20; at++) expect((await send(gateway)).status).toBe(200);
     gateway.clock.advance(1_000);
-    for (let at = 0; at < 50; at++) expect((await ask(gateway)).status).toBe(200);
+    for (let at = 0; at < 50; at++) expect((await send(gateway)).status).toBe(200);
     expect(gateway.dataPlane.rateLimitServices()).toMatchObject([
       { breaker: "open", cause: expect.any(String) as string },
     ]);
@@ -186,7 +188,7 @@ describe("a service that fails", () => {
     await expect
       .poll(async () => {
         gateway.clock.advance(500);
-        await ask(gateway);
+        await send(gateway);
         return gateway.dataPlane.rateLimitServices()[0]?.breaker;
       })
       .toBe("closed");
@@ -221,8 +223,8 @@ describe("the service of this project with its defaults", () => {
     ).replace("domain: chat", `domain: '${domain}'`);
     const gateway = await serveUnder(await startBackend(respondWith(200)), policy);
     // 256 values of 512 bytes are the maximum of a call.
-    expect(await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}`)).toMatchObject({ status: 200 });
-    expect((await askAs(gateway, `x-user: ${"\u00e9".repeat(256)}x`)).status).toBe(431);
+    expect(await sendHeader(gateway, `x-user: ${"\u00e9".repeat(256)}`)).toMatchObject({ status: 200 });
+    expect((await sendHeader(gateway, `x-user: ${"\u00e9".repeat(256)}x`)).status).toBe(431);
     expect(gateway.dataPlane.rateLimitServices()[0]).toMatchObject({ breaker: "closed", failuresInARow: 0 });
     expect(gateway.records.map(({ globalDecisions }) => globalDecisions[0]?.by)).toEqual(["service", undefined]);
   });
@@ -240,9 +242,9 @@ describe("the service of this project with its defaults", () => {
       );
     const gateway = await serveUnder(backend, policy("Open"));
     const state = () => gateway.dataPlane.rateLimitServices()[0];
-    const post = () => ask(gateway, { method: "POST", body: "{}" });
+    const post = () => send(gateway, { method: "POST", body: "{}" });
     const huge = `x-user: ${"\u00e9".repeat(58_000)}`;
-    const burst = await Promise.all(Array.from({ length: 45 }, () => askAs(gateway, huge)));
+    const burst = await Promise.all(Array.from({ length: 45 }, () => sendHeader(gateway, huge)));
     expect(new Set(burst.map((response) => response.status))).toEqual(new Set([431]));
     // 300 tokens: charges arrive after the response, so it takes a while until the last is counted.
     await expect.poll(async () => (await post()).status, { timeout: 10_000 }).toBe(429);
@@ -250,7 +252,7 @@ describe("the service of this project with its defaults", () => {
     const served = backend.requests.length;
     for (const failureMode of ["Open", "Local", "Closed"]) {
       await gateway.apply(manifestsUnder(backend, policy(failureMode)));
-      expect((await askAs(gateway, huge)).status).toBe(431);
+      expect((await sendHeader(gateway, huge)).status).toBe(431);
       expect((await post()).status).toBe(429);
     }
     expect(backend.requests).toHaveLength(served);

@@ -1,8 +1,8 @@
 /** Global limits, end to end, with a scripted rate limit service. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { respondWith, echo, startBackend, type Echo } from "../support/backend.ts";
-import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import { type Echo, echo, respondWith, startBackend } from "../support/backend.ts";
+import { byAddress, globalPolicy, manifestsUnder, send, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 
@@ -40,7 +40,7 @@ describe("the service decides", () => {
     const service = await startScriptedService(allow);
     const backend = await startBackend(respondWith(200, "hello"));
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
-    const response = await ask(gateway);
+    const response = await send(gateway);
     expect([response.status, response.body]).toEqual([200, "hello"]);
     expect(response.limit).toEqual(["10, 10;w=60", "7", "42"]);
     expect(service.calls[0]?.request).toMatchObject({
@@ -55,7 +55,7 @@ describe("the service decides", () => {
     const service = await startScriptedService(deny);
     const backend = await startBackend();
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
-    const response = await ask(gateway);
+    const response = await send(gateway);
     expect([response.status, response.body]).toEqual([429, "rate limit exceeded"]);
     expect(response.limit).toEqual(["10, 10;w=60", "0", "42"]);
     expect(response.headers.get("retry-after")).toBe("42");
@@ -74,7 +74,7 @@ describe("the service decides", () => {
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: FromService, ${byAddress}`),
     );
-    expect((await ask(gateway)).headers.has("x-envoy-ratelimited")).toBe(false);
+    expect((await send(gateway)).headers.has("x-envoy-ratelimited")).toBe(false);
   });
 
   test("x-envoy-ratelimited of a backend or of the service is removed from responses to allowed requests", async () => {
@@ -124,12 +124,12 @@ describe("the service decides", () => {
       await startBackend(echo),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
-    const passed = await ask(gateway);
+    const passed = await send(gateway);
     expect(passed.headers.get("x-tier")).toBe("gold");
     const { headers } = JSON.parse(passed.body) as Echo;
     expect(headers["x-quota"]).toBe("left");
     expect(headers["host"]).not.toContain("evil");
-    const denied = await ask(gateway);
+    const denied = await send(gateway);
     expect([denied.status, denied.body]).toEqual([429, '{"error":"slow down"}']);
     expect(denied.headers.get("content-type")).toBe("application/json");
     expect(denied.headers.get("x-envoy-ratelimited")).toBe("true");
@@ -141,7 +141,7 @@ describe("the service decides", () => {
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', mode: Shadow, ${byAddress}`),
     );
-    const response = await ask(gateway);
+    const response = await send(gateway);
     expect([response.status, response.limit]).toEqual([200, [null, null, null]]);
     expect(gateway.records[0]?.globalDecisions).toMatchObject([{ outcome: "shadowDenied" }]);
   });
@@ -152,15 +152,15 @@ describe("the service decides", () => {
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
-    await ask(gateway);
+    await send(gateway);
     gateway.clock.advance(2_000);
-    const again = await ask(gateway);
+    const again = await send(gateway);
     expect([again.status, ...again.limit]).toEqual([429, "10, 10;w=60", "0", "40"]);
     expect(again.headers.get("retry-after")).toBe("40");
     expect(gateway.records[1]?.globalDecisions).toMatchObject([{ outcome: "denied", by: "cache" }]);
     expect(service.calls).toHaveLength(1);
     gateway.clock.advance(40_000);
-    await ask(gateway);
+    await send(gateway);
     expect(service.calls).toHaveLength(2);
   });
 
@@ -175,11 +175,11 @@ describe("the service decides", () => {
       );
     const backend = await startBackend();
     const gateway = await serveUnder(backend, policy("{ requestsPerUnit: 10, unit: Minute }"));
-    await ask(gateway);
-    await ask(gateway);
+    await send(gateway);
+    await send(gateway);
     expect(service.calls).toHaveLength(1);
     await gateway.apply(manifestsUnder(backend, policy(limitOverride).replace("domain: chat", `domain: ${domain}`)));
-    await ask(gateway);
+    await send(gateway);
     expect(service.calls).toHaveLength(2);
   });
 
@@ -196,7 +196,7 @@ describe("the service decides", () => {
     );
     const callsAfter = async (ms: number): Promise<number> => {
       gateway.clock.advance(ms);
-      await ask(gateway);
+      await send(gateway);
       return service.calls.length;
     };
     expect(await callsAfter(0)).toBe(1);
@@ -217,9 +217,9 @@ describe("the service decides", () => {
       await startBackend(),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`),
     );
-    expect((await ask(gateway)).headers.get("retry-after")).toBe("42");
+    expect((await send(gateway)).headers.get("retry-after")).toBe("42");
     gateway.clock.advance(30_000);
-    expect((await ask(gateway)).headers.get("retry-after")).toBe("12");
+    expect((await send(gateway)).headers.get("retry-after")).toBe("12");
     expect(service.calls).toHaveLength(1);
   });
 });
@@ -233,9 +233,9 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: user, expression: 'request.headers["x-user"]', ifAbsent: Skip }] }]`,
       ),
     );
-    expect((await ask(gateway)).status).toBe(200);
+    expect((await send(gateway)).status).toBe(200);
     expect(service.calls).toHaveLength(0);
-    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
+    expect((await send(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
     expect(service.calls).toHaveLength(1);
   });
 
@@ -259,7 +259,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: n, expression: '${expression}' }] }]`,
       ),
     );
-    expect((await ask(gateway, request)).status).toBe(429);
+    expect((await send(gateway, request)).status).toBe(429);
     expect(service.calls[0]?.request.descriptors[0]?.entries).toEqual([{ key: "n", value: "-" }]);
     expect(backend.requests).toHaveLength(0);
   });
@@ -277,7 +277,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: m, expression: llm.requestModel }] }]`,
       ),
     );
-    expect((await ask(gateway, { method: "POST", headers, body })).status).toBe(status);
+    expect((await send(gateway, { method: "POST", headers, body })).status).toBe(status);
     expect([service.calls.length, backend.requests.length]).toEqual([0, 0]);
   });
 
@@ -289,7 +289,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: n, expression: 'request.path' }] }]`,
       ),
     );
-    const response = await ask(gateway);
+    const response = await send(gateway);
     expect([response.status, response.body]).toEqual([503, "the rate limit service is unavailable"]);
     expect(gateway.records[0]?.reason).toBe("RateLimitServiceFailure");
   });
@@ -302,7 +302,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'int(request.query.n)', limitOverride: { requestsPerUnit: 5, unit: Hour } }, { entries: [{ name: b, expression: gateway }] }]`,
       ),
     );
-    await ask(gateway, {}, "/?n=3");
+    await send(gateway, {}, "/?n=3");
     expect(service.calls[0]?.request).toMatchObject({
       hitsAddend: 0,
       descriptors: [
@@ -328,7 +328,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'double(request.query.n)' }]`,
       ),
     );
-    expect((await ask(gateway, {}, `/?n=${n}`)).status).toBe(status);
+    expect((await send(gateway, {}, `/?n=${n}`)).status).toBe(status);
     expect(service.calls.map(({ request }) => request.hitsAddend)).toEqual([hits]);
   });
 
@@ -340,7 +340,7 @@ describe("descriptors", () => {
         `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: '"x"' }], cost: 'request.path == "/free" ? 0 : 1' }]`,
       ),
     );
-    await ask(gateway, {}, "/free");
+    await send(gateway, {}, "/free");
     expect(service.calls[0]?.request.descriptors).toMatchObject([{ hitsAddend: { value: "0" } }]);
   });
 
@@ -353,7 +353,7 @@ describe("descriptors", () => {
       ),
     );
     const body = JSON.stringify({ model: "gpt-5", messages: ["x".repeat(200_000)] });
-    const response = await ask(gateway, { method: "POST", body });
+    const response = await send(gateway, { method: "POST", body });
     expect((JSON.parse(response.body) as Echo).body).toBe(body);
     expect(service.calls[0]?.request.descriptors[0]?.entries).toEqual([{ key: "model", value: "gpt-5" }]);
   });
@@ -366,7 +366,7 @@ describe("tokens", () => {
       await startBackend(costing(120)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),
     );
-    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
+    expect((await send(gateway, { headers: { "x-user": "ann" } })).status).toBe(200);
     await service.received(2);
     const [check, charge] = service.calls;
     expect(check?.request.descriptors).toMatchObject([
@@ -380,7 +380,7 @@ describe("tokens", () => {
     const service = await startScriptedService(deny);
     const backend = await startBackend(costing(120));
     const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`));
-    expect((await ask(gateway, { headers: { "x-user": "ann" } })).status).toBe(429);
+    expect((await send(gateway, { headers: { "x-user": "ann" } })).status).toBe(429);
     expect([backend.requests.length, service.calls.length]).toEqual([0, 1]);
   });
 
@@ -400,7 +400,7 @@ describe("tokens", () => {
       }),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`),
     );
-    expect((await ask(gateway, { headers: { "x-user": "ann" } })).body).toBe(chunks.join(""));
+    expect((await send(gateway, { headers: { "x-user": "ann" } })).body).toBe(chunks.join(""));
     await service.received(2);
     expect(service.calls[1]?.request.hitsAddend).toBe(77);
   });
@@ -413,7 +413,7 @@ describe("tokens", () => {
         `address: '127.0.0.1:${service.port}', descriptors: [{ unit: Tokens, entries: [{ name: m, expression: llm.requestModel }], cost: 'llm.inputTokens + llm.outputTokens * (llm.responseModel == "mock-1" ? 3 : 1)' }]`,
       ),
     );
-    await ask(gateway, { method: "POST", body: '{"model":"gpt-5"}' });
+    await send(gateway, { method: "POST", body: '{"model":"gpt-5"}' });
     await service.received(2);
     expect(service.calls[1]?.request.hitsAddend).toBe(1 + 119 * 3);
   });
@@ -424,7 +424,7 @@ describe("tokens", () => {
       await startBackend(costing(120)),
       globalPolicy(`address: '127.0.0.1:${service.port}', hitsMode: Request, ${tokensByUser}`),
     );
-    await ask(gateway, { headers: { "x-user": "ann" } });
+    await send(gateway, { headers: { "x-user": "ann" } });
     await service.received(2);
     expect(
       service.calls.map(({ method, request }) => [method, request.hitsAddend, request.descriptors[0]?.hitsAddend]),
@@ -440,7 +440,7 @@ describe("tokens", () => {
       await startBackend(costing(120)),
       globalPolicy(`address: '127.0.0.1:${service.port}', hitsMode: Kuadrant, ${tokensByUser}`),
     );
-    await ask(gateway, { headers: { "x-user": "ann" } });
+    await send(gateway, { headers: { "x-user": "ann" } });
     await service.received(2);
     expect(service.calls.map(({ method, request }) => [method, request.hitsAddend])).toEqual([
       ["CheckRateLimit", 0],
@@ -456,8 +456,8 @@ describe("local and global limits of a policy", () => {
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
     );
-    expect((await ask(gateway)).status).toBe(200);
-    const denied = await ask(gateway);
+    expect((await send(gateway)).status).toBe(200);
+    const denied = await send(gateway);
     expect([denied.status, denied.limit]).toEqual([429, ["1", "0", "60"]]);
     expect(denied.headers.has("x-envoy-ratelimited")).toBe(false);
     expect(service.calls).toHaveLength(1);
@@ -476,14 +476,14 @@ describe("local and global limits of a policy", () => {
       ),
     );
     const leaving = new AbortController();
-    const left = ask(gateway, { signal: leaving.signal });
+    const left = send(gateway, { signal: leaving.signal });
     await service.received(1);
     leaving.abort();
     await expect(left).rejects.toThrow();
     await expect.poll(() => gateway.records.length).toBe(1);
     gateway.clock.advance(100);
     service.kill();
-    expect((await ask(gateway)).status).toBe(200);
+    expect((await send(gateway)).status).toBe(200);
   });
 
   test("a denial by the service refunds the local limit", async () => {
@@ -495,7 +495,7 @@ describe("local and global limits of a policy", () => {
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, "[{ requests: 1, unit: Minutes }]"),
     );
     const statuses = [];
-    for (let at = 0; at < 5; at++) statuses.push((await ask(gateway)).status);
+    for (let at = 0; at < 5; at++) statuses.push((await send(gateway)).status);
     expect(statuses).toEqual([429, 429, 429, 200, 429]);
   });
 
@@ -508,6 +508,6 @@ describe("local and global limits of a policy", () => {
       await startBackend(respondWith(200)),
       globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`, `[{ requests: ${requests}, unit: Minutes }]`),
     );
-    expect((await ask(gateway)).limit).toEqual(headers);
+    expect((await send(gateway)).limit).toEqual(headers);
   });
 });

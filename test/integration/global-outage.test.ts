@@ -12,7 +12,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
-import { ask, byAddress, globalPolicy, manifestsUnder, serveUnder, tokensByUser } from "../support/global-policy.ts";
+import { byAddress, globalPolicy, manifestsUnder, send, serveUnder, tokensByUser } from "../support/global-policy.ts";
 import { type Script, startRawService, startScriptedService } from "../support/rate-limit-service.ts";
 
 const away = { code: status.UNAVAILABLE, details: "away" };
@@ -50,7 +50,7 @@ const failuresToOpen = 5;
 
 async function statuses(gateway: TestGateway, count: number, init: RequestInit = {}): Promise<number[]> {
   const seen: number[] = [];
-  for (let at = 0; at < count; at++) seen.push((await ask(gateway, init)).status);
+  for (let at = 0; at < count; at++) seen.push((await send(gateway, init)).status);
   return seen;
 }
 
@@ -91,7 +91,7 @@ describe("the breaker", () => {
       ),
     );
     const state = () => gateway.dataPlane.rateLimitServices()[0];
-    const waiting = Array.from({ length: 20 }, () => ask(gateway));
+    const waiting = Array.from({ length: 20 }, () => send(gateway));
     await expect.poll(() => service.calls).toBe(20);
     gateway.clock.advance(79);
     expect(state()).not.toHaveProperty("lastError");
@@ -190,9 +190,9 @@ describe("failureMode: Local", () => {
         `address: '127.0.0.1:${service.port}', envoyRatelimitedHeader: Always, ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`,
       ),
     );
-    expect((await ask(gateway)).limit).toEqual(["3", "2", "60"]);
+    expect((await send(gateway)).limit).toEqual(["3", "2", "60"]);
     expect(await statuses(gateway, 4)).toEqual([200, 200, 429, 429]);
-    const denied = await ask(gateway);
+    const denied = await send(gateway);
     expect([denied.status, denied.body, ...denied.limit]).toEqual([429, "rate limit exceeded", "3", "0", "60"]);
     expect(denied.headers.has("x-envoy-ratelimited")).toBe(false);
     expect(new Set(deciders(gateway))).toEqual(new Set(["fallback"]));
@@ -218,7 +218,7 @@ describe("failureMode: Local", () => {
   ])("a failure of the backend %s", async (_, refundOn, remaining) => {
     const limit = globalPolicy(`address: '127.0.0.1:1', ${byAddress}, fallback: [{ requests: 3, unit: Minutes }]`);
     const gateway = await serveUnder(await startBackend(respondWith(503)), `${limit.trimEnd()}${refundOn}\n`);
-    expect((await ask(gateway)).limit).toEqual(["3", remaining, "60"]);
+    expect((await send(gateway)).limit).toEqual(["3", remaining, "60"]);
   });
 
   test("without a fallback the limits that the service last reported apply, to the same values", async () => {
@@ -323,10 +323,10 @@ describe("failureMode: Local", () => {
         ...["one", "two"].flatMap((name) => [route(name), policy(name)]),
       ),
     );
-    await ask(gateway, {}, "/one");
+    await send(gateway, {}, "/one");
     isAway = true;
     const seen: number[] = [];
-    for (const path of ["/one", "/two", "/one", "/two"]) seen.push((await ask(gateway, {}, path)).status);
+    for (const path of ["/one", "/two", "/one", "/two"]) seen.push((await send(gateway, {}, path)).status);
     expect(seen).toEqual([200, 200, 429, 429]);
   });
 

@@ -9,8 +9,8 @@ import { respondWith, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { serviceManifest } from "../support/gateway.ts";
-import { ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
-import { respondGrpc, okMessage } from "../support/rate-limit-service.ts";
+import { byAddress, globalPolicy, send, serveUnder } from "../support/global-policy.ts";
+import { okMessage, respondGrpc } from "../support/rate-limit-service.ts";
 import { authorityManifest } from "../support/tls.ts";
 
 const inYaml = (text: string): string => JSON.stringify(text);
@@ -73,7 +73,7 @@ spec: { static: { host: 127.0.0.1, port: ${port}, tls: { hostname: ratelimit.int
         `backendRef: { group: gatewayproxy.dev, kind: Backend, name: ratelimit }, failureMode: Closed, ${byAddress}`,
       ),
     );
-    expect((await ask(gateway)).status).toBe(status);
+    expect((await send(gateway)).status).toBe(status);
   });
 
   test.each([
@@ -100,6 +100,6 @@ spec:
 `,
       globalPolicy(`backendRef: { name: ratelimit, port: 80 }, failureMode: Closed, ${byAddress}`),
     );
-    expect((await ask(gateway)).status).toBe(status);
+    expect((await send(gateway)).status).toBe(status);
   });
 });

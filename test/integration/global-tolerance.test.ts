@@ -6,11 +6,11 @@ import { createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
-import { type TestResponse, ask, byAddress, globalPolicy, serveUnder } from "../support/global-policy.ts";
+import { byAddress, globalPolicy, send, serveUnder, type TestResponse } from "../support/global-policy.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import {
-  respondGrpc,
   okMessage,
+  respondGrpc,
   type ScriptedResponse,
   startRawService,
   startScriptedService,
@@ -26,7 +26,7 @@ async function gatewayTo(port: number, more = ""): Promise<TestGateway> {
 /** The response to a client when the service sends `response`. */
 async function clientSees(response: ScriptedResponse, more = ""): Promise<TestResponse> {
   const service = await startScriptedService(() => response);
-  return ask(await gatewayTo(service.port, more));
+  return send(await gatewayTo(service.port, more));
 }
 
 const limit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
@@ -181,7 +181,7 @@ describe("headers", () => {
 describe("on failures the failure mode decides", () => {
   const closed = "failureMode: Closed,";
   const decided = async (gateway: TestGateway): Promise<unknown> => {
-    const { status } = await ask(gateway);
+    const { status } = await send(gateway);
     return [status, gateway.records.at(-1)?.globalDecisions[0]?.by];
   };
 
@@ -199,7 +199,7 @@ describe("on failures the failure mode decides", () => {
   test("no response: no request waits longer than the timeout", async () => {
     const service = await startScriptedService(() => undefined);
     const gateway = await gatewayTo(service.port, "timeout: 70ms, failureMode: Closed,");
-    const response = ask(gateway);
+    const response = send(gateway);
     await service.received(1);
     gateway.clock.advance(70);
     expect((await response).status).toBe(503);
@@ -265,10 +265,10 @@ describe("connections", () => {
   test("a GOAWAY fails no request: the call is made on a new connection", async () => {
     const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port, "failureMode: Closed,");
-    expect((await ask(gateway)).status).toBe(200);
+    expect((await send(gateway)).status).toBe(200);
     service.sessions[0]?.goaway(0);
     service.sessions[0]?.close();
-    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await ask(gateway)).status));
+    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await send(gateway)).status));
     expect(statuses).toEqual(new Array<number>(20).fill(200));
     expect([service.sessions.length, service.calls]).toEqual([2, 21]);
   });
@@ -278,14 +278,14 @@ describe("connections", () => {
       if (number === 1) stream.close(7);
       else respondGrpc(stream, okMessage);
     });
-    expect((await ask(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(200);
+    expect((await send(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(200);
     expect(service.calls).toBe(2);
   });
 
   test("concurrent calls share one connection", async () => {
     const service = await startRawService((stream) => respondGrpc(stream, okMessage));
     const gateway = await gatewayTo(service.port);
-    await Promise.all(Array.from({ length: 50 }, () => ask(gateway)));
+    await Promise.all(Array.from({ length: 50 }, () => send(gateway)));
     expect([service.sessions.length, service.calls]).toEqual([1, 50]);
   });
 
@@ -293,6 +293,6 @@ describe("connections", () => {
     const service = await startRawService((stream) => {
       stream.respond({ ":status": 200, "grpc-status": "14", "grpc-message": "no%20store" }, { endStream: true });
     });
-    expect((await ask(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(503);
+    expect((await send(await gatewayTo(service.port, "failureMode: Closed,"))).status).toBe(503);
   });
 });

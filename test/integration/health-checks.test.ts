@@ -91,9 +91,9 @@ test("a removed endpoint gets no more checks", async () => {
   const backend = await startBackend(serving("", () => 200));
   const gateway = await start(backend);
   await checkAll(gateway, backend);
-  const asked = checksOf(backend);
+  const before = checksOf(backend);
   await gateway.apply(gatewayManifest());
   expect(gateway.clock.pendingTimers).toBe(0);
   gateway.clock.advance(60_000);
-  expect(checksOf(backend)).toBe(asked);
+  expect(checksOf(backend)).toBe(before);
 });

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from "node:http2";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { respondWith, type Echo, startBackend } from "../support/backend.ts";
+import { type Echo, respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -12,7 +12,7 @@ import {
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
-import { endHeaders, endStream, frame, frameType, framesOf, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
+import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
 
 function open(url: string): ClientHttp2Session {
   const session = connect(url);
@@ -26,7 +26,7 @@ interface TestResponse {
   readonly body: string;
 }
 
-function ask(session: ClientHttp2Session, headers: Record<string, string> = {}, body?: string): Promise<TestResponse> {
+function send(session: ClientHttp2Session, headers: Record<string, string> = {}, body?: string): Promise<TestResponse> {
   return new Promise((resolve, reject) => {
     const stream = session.request({ ":path": "/", ...headers }, { endStream: body === undefined });
     const chunks: Buffer[] = [];
@@ -50,7 +50,7 @@ const route = (port: number): string =>
 
 test("a request and its body arrive like an HTTP/1.1 request", async () => {
   const gateway = await startGateway(route((await startBackend()).port));
-  const { headers, body } = await ask(open(gateway.url()), { ":method": "POST", "x-a": "1" }, "hello");
+  const { headers, body } = await send(open(gateway.url()), { ":method": "POST", "x-a": "1" }, "hello");
   expect(headers[":status"]).toBe(200);
   const echo = JSON.parse(body) as Echo;
   expect(echo).toMatchObject({ method: "POST", url: "/", body: "hello", headers: { "x-a": "1" } });
@@ -61,7 +61,7 @@ test("a request and its body arrive like an HTTP/1.1 request", async () => {
 test("many streams share a connection", async () => {
   const gateway = await startGateway(route((await startBackend(respondWith(200, "ok"))).port));
   const session = open(gateway.url());
-  const responses = await Promise.all(Array.from({ length: 100 }, () => ask(session)));
+  const responses = await Promise.all(Array.from({ length: 100 }, () => send(session)));
   expect(new Set(responses.map(({ body }) => body))).toEqual(new Set(["ok"]));
 });
 
@@ -73,8 +73,8 @@ test("a limit denies with the same status, headers and text", async () => {
     ),
   );
   const session = open(gateway.url());
-  await ask(session);
-  const { headers, body } = await ask(session);
+  await send(session);
+  const { headers, body } = await send(session);
   expect(headers).toMatchObject({
     ":status": 429,
     "x-ratelimit-limit": "1",
@@ -101,7 +101,7 @@ test("trailers pass", async () => {
     response.addTrailers({ "x-checksum": "abc" });
     response.end();
   });
-  const { body, trailers } = await ask(open((await startGateway(route(port))).url()));
+  const { body, trailers } = await send(open((await startGateway(route(port))).url()));
   expect([body, trailers["x-checksum"]]).toEqual(["body", "abc"]);
 });
 
@@ -139,8 +139,8 @@ test("a response that the backend resets resets the stream and not the connectio
     else response.writeHead(200, { "content-length": 9 }).write("part", () => response.destroy());
   });
   const session = open((await startGateway(route(port))).url());
-  await expect(ask(session, { ":path": "/cut" })).rejects.toThrow("INTERNAL_ERROR");
-  expect((await ask(session, { ":path": "/ok" })).body).toBe("ok");
+  await expect(send(session, { ":path": "/cut" })).rejects.toThrow("INTERNAL_ERROR");
+  expect((await send(session, { ":path": "/ok" })).body).toBe("ok");
 });
 
 test("a stream that the client resets ends the attempt", async () => {
@@ -182,7 +182,7 @@ test("a request and its reset in one read end without an error, even if the requ
   const badRequest = Buffer.concat([rootRequest.subarray(0, 1), path, rootRequest.subarray(2)]);
   const reset = frame(frameType.rstStream, 0, 1, Buffer.from([0, 0, 0, 8]));
   socket.write(Buffer.concat([frame(frameType.headers, endHeaders | endStream, 1, badRequest), reset]));
-  expect((await ask(open(gateway.url()))).body).toBe("ok");
+  expect((await send(open(gateway.url()))).body).toBe("ok");
 });
 
 test("a path with bytes that a URI cannot contain is rejected, as on HTTP/1.1", async () => {
@@ -195,12 +195,12 @@ test("a path with bytes that a URI cannot contain is rejected, as on HTTP/1.1", 
       ]),
     ),
   );
-  const response = await ask(open(gateway.url()), { ":path": Buffer.from("/café").toString("latin1") });
+  const response = await send(open(gateway.url()), { ":path": Buffer.from("/café").toString("latin1") });
   expect([response.headers[":status"], response.body]).toEqual([400, "request target is not a valid path\n"]);
 });
 
 test("Host that differs from :authority is rejected", async () => {
   const gateway = await startGateway(route((await startBackend(respondWith(200))).port));
-  const { headers } = await ask(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
+  const { headers } = await send(open(gateway.url()), { ":authority": "a.example", host: "b.example" });
   expect(headers[":status"]).toBe(400);
 });

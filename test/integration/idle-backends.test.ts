@@ -29,16 +29,16 @@ async function startLasting() {
 test("a connection without requests for ten minutes is closed, and the next request opens another", async () => {
   const { port, sockets } = await startLasting();
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route("b")));
-  const ask = async (): Promise<string> => (await fetch(`${gateway.url()}/`)).text();
-  await ask();
+  const send = async (): Promise<string> => (await fetch(`${gateway.url()}/`)).text();
+  await send();
   gateway.clock.advance(299_999);
-  await ask();
+  await send();
   gateway.clock.advance(1);
-  expect(await ask()).toBe("ok");
+  expect(await send()).toBe("ok");
   expect(sockets.size).toBe(1);
   gateway.clock.advance(600_000);
   await expect.poll(() => sockets.size).toBe(0);
-  expect(await ask()).toBe("ok");
+  expect(await send()).toBe("ok");
 });
 
 test("connections to a backend without a route are closed at once", async () => {

@@ -8,11 +8,11 @@ import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import {
-  askHttp2,
-  askTls,
   authorityManifest,
   openHttp2,
   openTls,
+  sendHttp2,
+  sendTls,
   tlsGatewayManifest,
   tlsListener,
   tlsSecretManifest,
@@ -61,9 +61,9 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
   test("by default only certificates of a trusted authority are accepted", async () => {
     const frontend = `tls: { frontend: { default: ${validation(["first"])} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
-    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
-    await expect(askTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) })).rejects.toThrow();
-    await expect(askTls(gateway, "a.example", trust())).rejects.toThrow();
+    expect((await sendTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
+    await expect(sendTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) })).rejects.toThrow();
+    await expect(sendTls(gateway, "a.example", trust())).rejects.toThrow();
     expect(gateway.records.length).toBe(1);
   });
 
@@ -72,17 +72,17 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     const frontend = `tls: { frontend: { default: ${validation(["first"])}, ${perPort} } }`;
     const open = tlsListener("open", ["server"]).replace("port: 443", "port: 9443");
     const { gateway } = await start(tlsGatewayManifest([...ports, other, open], frontend));
-    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 443)).status).toBe(200);
-    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) }, 8443)).status).toBe(200);
-    await expect(askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 8443)).rejects.toThrow();
-    expect((await askTls(gateway, "a.example", trust(), 9443)).status).toBe(200);
+    expect((await sendTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 443)).status).toBe(200);
+    expect((await sendTls(gateway, "a.example", { ...trust(), ...pick(ofSecond) }, 8443)).status).toBe(200);
+    await expect(sendTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) }, 8443)).rejects.toThrow();
+    expect((await sendTls(gateway, "a.example", trust(), 9443)).status).toBe(200);
   });
 
   test("several authorities are trusted together", async () => {
     const frontend = `tls: { frontend: { default: ${validation(["first", "second"])} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     for (const client of [ofFirst, ofSecond]) {
-      expect((await askTls(gateway, "a.example", { ...trust(), ...pick(client) })).status).toBe(200);
+      expect((await sendTls(gateway, "a.example", { ...trust(), ...pick(client) })).status).toBe(200);
     }
   });
 
@@ -90,7 +90,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     const frontend = `tls: { frontend: { default: ${validation(["first"], "AllowInsecureFallback")} } }`;
     const { gateway } = await start(tlsGatewayManifest(ports, frontend));
     for (const client of [pick(ofFirst), pick(ofSecond), {}]) {
-      expect((await askTls(gateway, "a.example", { ...trust(), ...client })).status).toBe(200);
+      expect((await sendTls(gateway, "a.example", { ...trust(), ...client })).status).toBe(200);
     }
   });
 
@@ -102,7 +102,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     const forged = pick(forger.issueByName("client", "DNS:client"));
     // A client that knows the real authority would send its certificate too.
     const client = { ...forged, rejectUnauthorized: false };
-    expect((await askTls(gateway, "a.example", client)).status).toBe(200);
+    expect((await sendTls(gateway, "a.example", client)).status).toBe(200);
   });
 
   test("no session can be resumed without a certificate: the server sends no tickets", async () => {
@@ -116,7 +116,7 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
       const resumed = await openTls(gateway, { ...trust(), ...pick(ofFirst), servername: "a.example", session });
       expect(resumed.isSessionReused()).toBe(false);
     }
-    await expect(askTls(gateway, "a.example", { ...trust(), session: socket.getSession() })).rejects.toThrow();
+    await expect(sendTls(gateway, "a.example", { ...trust(), session: socket.getSession() })).rejects.toThrow();
   });
 
   test("Gateways that share a port have their own validation, and a connection to one cannot reach the other", async () => {
@@ -127,22 +127,22 @@ describeWith(["openssl"], "client certificates", ({ openssl }) => {
     );
     const web = tlsGatewayManifest([tlsListener("a", ["server"], "hostname: a.example")]);
     const { gateway } = await start(web, strict);
-    expect((await askTls(gateway, "a.example", trust())).status).toBe(200);
-    await expect(askTls(gateway, "b.example", trust())).rejects.toThrow();
-    await expect(askTls(gateway, "b.example", { ...trust(), ...pick(ofFirst) })).rejects.toThrow();
+    expect((await sendTls(gateway, "a.example", trust())).status).toBe(200);
+    await expect(sendTls(gateway, "b.example", trust())).rejects.toThrow();
+    await expect(sendTls(gateway, "b.example", { ...trust(), ...pick(ofFirst) })).rejects.toThrow();
     // The certificate is accepted; this host has no route.
-    expect((await askTls(gateway, "b.example", { ...trust(), ...pick(ofSecond) })).status).toBe(404);
+    expect((await sendTls(gateway, "b.example", { ...trust(), ...pick(ofSecond) })).status).toBe(404);
     const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
-    expect((await askHttp2(session, "b.example")).status).toBe(421);
+    expect((await sendHttp2(session, "b.example")).status).toBe(421);
   });
 
   test("a connection that was validated before an edit of the validation gets 421", async () => {
     const { gateway, all } = await start(tlsGatewayManifest(ports));
     const session = await openHttp2(gateway, { ...trust(), servername: "a.example" });
-    expect((await askHttp2(session, "a.example")).status).toBe(200);
+    expect((await sendHttp2(session, "a.example")).status).toBe(200);
     await gateway.apply(all(tlsGatewayManifest(ports, `tls: { frontend: { default: ${validation(["first"])} } }`)));
-    expect((await askHttp2(session, "a.example")).status).toBe(421);
-    expect((await askTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
+    expect((await sendHttp2(session, "a.example")).status).toBe(421);
+    expect((await sendTls(gateway, "a.example", { ...trust(), ...pick(ofFirst) })).status).toBe(200);
   });
 });
 

@@ -16,13 +16,13 @@ import {
   endHeaders,
   endStream,
   frame,
-  frameType,
   framesOf,
+  frameType,
   openRawHttp2,
   type RawHttp2,
   rootRequest,
 } from "../support/raw-http2.ts";
-import { askHttp2 } from "../support/tls.ts";
+import { sendHttp2 } from "../support/tls.ts";
 
 async function start(): Promise<TestGateway> {
   const { port } = await startBackend(respondWith(200, "ok"));
@@ -71,7 +71,7 @@ test("a client that resets every stream that it opens is disconnected, and anoth
     ]);
   });
   const responses = [];
-  for (let i = 0; i < 20; i++) responses.push(await askHttp2(session, "a"));
+  for (let i = 0; i < 20; i++) responses.push(await sendHttp2(session, "a"));
   expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
   await flooding;
   expect([enhanceYourCalm, internalError]).toContain(goaways(attacker.received())[0]);
@@ -129,5 +129,5 @@ test("a request with too many header fields is rejected, and the connection stay
   const stream = session.request({ ":path": "/", ...fields });
   const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
   expect(headers[":status"]).toBe(431);
-  expect((await askHttp2(session, "a")).status).toBe(200);
+  expect((await sendHttp2(session, "a")).status).toBe(200);
 });

@@ -39,7 +39,7 @@ async function backends(...names: readonly string[]): Promise<string[]> {
   );
 }
 
-async function ask(on: TestGateway, host: string, port = 80): Promise<string> {
+async function send(on: TestGateway, host: string, port = 80): Promise<string> {
   const head = `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
   const { status, body } = await rawHttp(on.url(port), head);
   return status === 200 ? body : String(status);
@@ -60,10 +60,10 @@ describe("a ListenerSet that its Gateway allows", () => {
         ),
       ),
     );
-    expect(await ask(served, "own.example")).toBe("own");
-    expect(await ask(served, "set.example")).toBe("set");
-    expect(await ask(served, "set.example", 8080)).toBe("set");
-    expect(await ask(served, "other.example")).toBe("404");
+    expect(await send(served, "own.example")).toBe("own");
+    expect(await send(served, "set.example")).toBe("set");
+    expect(await send(served, "set.example", 8080)).toBe("set");
+    expect(await send(served, "other.example")).toBe("404");
   });
 
   test("is under the limits of its Gateway, with one counter for all", async () => {
@@ -77,8 +77,8 @@ describe("a ListenerSet that its Gateway allows", () => {
         policyManifest("p", "kind: Gateway, name: web", ["{ requests: 2, unit: Minutes }"]),
       ),
     );
-    expect([await ask(served, "own.example"), await ask(served, "set.example")]).toEqual(["own", "set"]);
-    expect([await ask(served, "own.example"), await ask(served, "set.example")]).toEqual(["429", "429"]);
+    expect([await send(served, "own.example"), await send(served, "set.example")]).toEqual(["own", "set"]);
+    expect([await send(served, "own.example"), await send(served, "set.example")]).toEqual(["429", "429"]);
   });
 
   test("takes no host name from the Gateway or from an older set", async () => {
@@ -96,20 +96,20 @@ describe("a ListenerSet that its Gateway allows", () => {
       "2026-02-01T00:00:00Z",
     );
     const served = await startGateway(manifests(...texts, younger));
-    expect(await ask(served, "own.example")).toBe("own");
-    expect(await ask(served, "a.example")).toBe("older");
-    expect(await ask(served, "b.example")).toBe("younger");
+    expect(await send(served, "own.example")).toBe("own");
+    expect(await send(served, "a.example")).toBe("older");
+    expect(await send(served, "b.example")).toBe("younger");
   });
 
   test("can be added and removed while a connection of the Gateway stays open", async () => {
     const texts = [gateway("Same"), ...(await backends("set")), route("set", "[{ kind: ListenerSet, name: more }]")];
     const set = setManifest("more", [http("http", "set.example")]);
     const served = await startGateway(manifests(...texts, set));
-    expect(await ask(served, "set.example")).toBe("set");
+    expect(await send(served, "set.example")).toBe("set");
     await served.apply(manifests(...texts));
-    expect(await ask(served, "set.example")).toBe("404");
+    expect(await send(served, "set.example")).toBe("404");
     await served.apply(manifests(...texts, set));
-    expect(await ask(served, "set.example")).toBe("set");
+    expect(await send(served, "set.example")).toBe("set");
   });
 });
 
@@ -124,6 +124,6 @@ test.each(["None", "Selector, selector: { matchLabels: { team: a } }"])(
         route("set", "[{ kind: ListenerSet, name: more }]"),
       ),
     );
-    expect(await ask(served, "set.example")).toBe("404");
+    expect(await send(served, "set.example")).toBe("404");
   },
 );

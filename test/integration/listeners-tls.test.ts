@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
-import { respondWith, type Echo, startBackend } from "../support/backend.ts";
+import { type Echo, respondWith, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import {
-  askHttp2,
-  askOn,
-  askTls,
   openHttp2,
   openTls,
+  sendHttp2,
+  sendOn,
+  sendTls,
   tlsGatewayManifest,
   tlsListener,
   tlsSecretManifest,
@@ -55,7 +55,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
 
   test("responds over TLS, and the backend gets X-Forwarded-Proto https", async () => {
     const { gateway } = await start([tlsListener("https", ["a"])], tlsSecretManifest("a", a));
-    const { status, body } = await askTls(gateway, "a.example", { ca });
+    const { status, body } = await sendTls(gateway, "a.example", { ca });
     expect(status).toBe(200);
     expect((JSON.parse(body) as Echo).headers).toMatchObject({
       host: "a.example",
@@ -77,7 +77,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     await expect(offering("spdy/3")).rejects.toThrow("no application protocol");
 
     const session = await openHttp2(gateway, { ca, servername: "a.example" });
-    expect((await askHttp2(session, "a.example")).status).toBe(200);
+    expect((await sendHttp2(session, "a.example")).status).toBe(200);
     expect(gateway.records.at(-1)).toMatchObject({ scheme: "https", httpVersion: "2" });
   });
 
@@ -151,7 +151,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     ])("on a connection for %j, a request for %s gets %i", async (servername, host, status) => {
       const { gateway } = await start(listeners, ...secrets());
       const session = await openHttp2(gateway, { servername, rejectUnauthorized: false });
-      expect((await askHttp2(session, host)).status).toBe(status);
+      expect((await sendHttp2(session, host)).status).toBe(status);
       expect(gateway.records[0]).toMatchObject({ status, reason: status === 421 ? "Misdirected" : undefined });
     });
   });
@@ -160,7 +160,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     const { gateway } = await start([tlsListener("b", ["b"], "hostname: b.example")], tlsSecretManifest("b", b));
     await expect(openTls(gateway, { servername: "a.example", ca })).rejects.toThrow("handshake failure");
     await expect(openTls(gateway, { ca })).rejects.toThrow("handshake failure");
-    expect((await askTls(gateway, "b.example", { ca })).status).toBe(200);
+    expect((await sendTls(gateway, "b.example", { ca })).status).toBe(200);
   });
 
   test("uses a new certificate for new connections, and closes none of the old ones", async () => {
@@ -175,8 +175,8 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     await gateway.apply(body);
     const fresh = await openTls(gateway, { servername: "a.example", ca });
     expect(commonName(fresh.getPeerCertificate())).toBe("renewed");
-    expect((await askOn(http1, "a.example")).status).toBe(200);
-    expect((await askHttp2(http2, "a.example")).status).toBe(200);
+    expect((await sendOn(http1, "a.example")).status).toBe(200);
+    expect((await sendHttp2(http2, "a.example")).status).toBe(200);
   });
 
   test("can be added and removed while others keep their connections", async () => {
@@ -187,12 +187,12 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     const kept = await openHttp2(gateway, { servername: "a.example", ca });
     const both = [tlsListener("a", ["a"], "hostname: a.example"), tlsListener("b", ["b"], "hostname: b.example")];
     await gateway.apply(withListeners(both));
-    expect((await askTls(gateway, "b.example", { ca })).status).toBe(200);
+    expect((await sendTls(gateway, "b.example", { ca })).status).toBe(200);
     const leaving = await openHttp2(gateway, { servername: "b.example", ca });
-    expect((await askHttp2(kept, "a.example")).status).toBe(200);
+    expect((await sendHttp2(kept, "a.example")).status).toBe(200);
     await gateway.apply(withListeners(both.slice(0, 1)));
-    expect((await askHttp2(kept, "a.example")).status).toBe(200);
-    expect((await askHttp2(leaving, "b.example")).status).toBe(404);
+    expect((await sendHttp2(kept, "a.example")).status).toBe(200);
+    expect((await sendHttp2(leaving, "b.example")).status).toBe(404);
     await expect(openTls(gateway, { servername: "b.example", ca })).rejects.toThrow("handshake failure");
   });
 
@@ -201,11 +201,11 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     const { gateway, withListeners } = await start([plain], tlsSecretManifest("a", a));
     const url = gateway.url(443);
     const session = (await import("node:http2")).connect(url);
-    expect((await askHttp2(session, "a.example")).status).toBe(200);
+    expect((await sendHttp2(session, "a.example")).status).toBe(200);
     await gateway.apply(withListeners([tlsListener("https", ["a"])]));
-    expect((await askHttp2(session, "a.example")).status).toBe(421);
+    expect((await sendHttp2(session, "a.example")).status).toBe(421);
     session.destroy();
-    expect((await askTls(gateway, "a.example", { ca })).status).toBe(200);
+    expect((await sendTls(gateway, "a.example", { ca })).status).toBe(200);
     expect((await rawHttp(url, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")).status).toBe(0);
   });
 
@@ -247,7 +247,7 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       expect((await openTls(gateway, { ...old, servername: "a.example" })).alpnProtocol).toBe("h2");
       const fresh = { ca, ALPNProtocols: ["h2", "http/1.1"], servername: "b.example" };
       expect((await openTls(gateway, fresh)).alpnProtocol).toBe("http/1.1");
-      await expect(askTls(gateway, "b.example", { ca, maxVersion: "TLSv1.2" })).rejects.toThrow();
+      await expect(sendTls(gateway, "b.example", { ca, maxVersion: "TLSv1.2" })).rejects.toThrow();
     });
 
     test("cipher suites restrict the negotiation of TLS 1.2", async () => {
@@ -286,9 +286,9 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
         routeManifest("second", [`backendRefs: [${backendRef("second")}]`]).replace("name: web", "name: other"),
       ),
     );
-    expect((await askTls(gateway, "a.example", { ca })).body).toBe("first");
+    expect((await sendTls(gateway, "a.example", { ca })).body).toBe("first");
     const port = gateway.dataPlane.portOf("127.0.0.2", 443) ?? 0;
-    expect((await askTls(gateway, "b.example", { ca, host: "127.0.0.2", port })).body).toBe("second");
+    expect((await sendTls(gateway, "b.example", { ca, host: "127.0.0.2", port })).body).toBe("second");
     const plain = await rawHttp(gateway.url(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     expect(plain.body).toContain("first");
   });
@@ -333,8 +333,8 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
       const socket = connect(Number(new URL(gateway.url(443)).port), "127.0.0.1");
       socket.write("PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n");
       const options = { ca, servername: "a.example", ALPNProtocols: [alpn], socket };
-      if (alpn === "h2") await askHttp2(await openHttp2(gateway, options), "a.example");
-      else await askTls(gateway, "a.example", options);
+      if (alpn === "h2") await sendHttp2(await openHttp2(gateway, options), "a.example");
+      else await sendTls(gateway, "a.example", options);
       expect(gateway.records.at(-1)?.sourceAddress).toBe("192.0.2.1");
     }
   });

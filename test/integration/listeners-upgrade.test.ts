@@ -17,7 +17,7 @@ import {
   type TestGatewayOptions,
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
-import { askToSwitch, startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
+import { requestUpgrade, startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
 
 const route = (port: number, filters = ""): string =>
   manifests(
@@ -83,9 +83,9 @@ describe("a WebSocket", () => {
     const backend = await startWebSocketBackend();
     const policy = policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes }"]);
     const gateway = await startGateway(manifests(route(backend.port), policy));
-    const { head, socket } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { head, socket } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 101 [^]*\r\nx-ratelimit-remaining: 0/);
-    const denied = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const denied = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(denied.head).toMatch(/^HTTP\/1.1 429 [^]*\r\nretry-after: 60[^]*\r\nconnection: close/i);
     expect(denied.rest).toBe("rate limit exceeded");
     expect(backend.requests.length).toBe(1);
@@ -107,17 +107,17 @@ describe("a WebSocket", () => {
   });
 
   test("whose client disconnects before it is open is closed at the backend", async () => {
-    const asked = Promise.withResolvers<undefined>();
+    const received = Promise.withResolvers<undefined>();
     const left = Promise.withResolvers<undefined>();
     const backend = await startUpgradeBackend((_request, socket) => {
       socket.resume().on("end", () => left.resolve(undefined));
-      asked.resolve(undefined);
+      received.resolve(undefined);
     });
     const gateway = await startGateway(route(backend.port));
     const record = gateway.nextRecord();
     const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
     client.write("GET / HTTP/1.1\r\nhost: example.com\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
-    await asked.promise;
+    await received.promise;
     client.end();
     await left.promise;
     expect((await record).reason).toBe("ClientDisconnect");
@@ -130,7 +130,7 @@ describe("a WebSocket", () => {
       socket.once("data", () => (socket as Duplex & { resetAndDestroy(): void }).resetAndDestroy());
     });
     const gateway = await startGateway(route(backend.port));
-    const { socket } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { socket } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     const record = gateway.nextRecord();
     socket.write("x");
     expect((await record).reason).toBe("UpstreamReset");
@@ -163,7 +163,7 @@ describe("a WebSocket", () => {
   test("that the backend rejects gets its ordinary response", async () => {
     const { port } = await startBackend(respondWith(403, "no"));
     const gateway = await startGateway(route(port));
-    const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { head, rest } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 403 /);
     expect(rest).toBe("no");
     expect(gateway.records[0]).toMatchObject({ status: 403, reason: undefined });
@@ -171,7 +171,7 @@ describe("a WebSocket", () => {
 
   test("without a backend gets the same local reply as any request", async () => {
     const gateway = await startGateway(route(1));
-    const { head } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { head } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 503 /);
   });
 
@@ -180,7 +180,7 @@ describe("a WebSocket", () => {
     const filters =
       ", filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-a, value: in }] } }, { type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: x-b, value: out }] } }]";
     const gateway = await startGateway(route(backend.port, filters));
-    const { head } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { head } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(head).toContain("\r\nx-b: out");
     expect(backend.requests[0]?.headers["x-a"]).toBe("in");
   });
@@ -200,7 +200,7 @@ describe("any other protocol", () => {
       socket.pipe(socket);
     });
     const gateway = await startGateway(route(backend.port), { upgradeProtocols: ["tunnel/1"] });
-    const { socket, head, rest } = await askToSwitch(gateway.url(), "Tunnel/1");
+    const { socket, head, rest } = await requestUpgrade(gateway.url(), "Tunnel/1");
     expect(head).toMatch(/^HTTP\/1.1 101 [^]*upgrade: tunnel\/1/);
     let text = rest;
     socket.on("data", (chunk: Buffer) => {
@@ -224,7 +224,7 @@ describe("any other protocol", () => {
   test.each(unlisted)("%s is not in the setting, and is not switched to", async (protocol) => {
     const { port, requests } = await startBackend(respondWith(200, "plain"));
     const gateway = await startGateway(route(port));
-    const { head } = await askToSwitch(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
+    const { head } = await requestUpgrade(gateway.url(), protocol, "HTTP2-Settings: AAMAAABkAAQAAP__\r\n");
     expect(head).toMatch(/^HTTP\/1.1 200 /);
     expect(requests[0]?.headers).not.toHaveProperty("upgrade");
     expect(requests[0]?.headers).not.toHaveProperty("http2-settings");
@@ -267,7 +267,7 @@ describe("any other protocol", () => {
 test("a protocol is sent as the setting spells it, however the client spells it", async () => {
   const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("WebSocket")));
   const gateway = await startGateway(route(backend.port));
-  const { head } = await askToSwitch(gateway.url(), "WEBSOCKET", webSocketFields);
+  const { head } = await requestUpgrade(gateway.url(), "WEBSOCKET", webSocketFields);
   expect(head).toMatch(/^HTTP\/1.1 101 [^]*\r\nupgrade: websocket/);
   expect(backend.requests[0]?.headers.upgrade).toBe("websocket");
 });
@@ -283,7 +283,7 @@ describe("a backend that switches", () => {
       socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n${fields}\r\nPRI * HTTP/2.0\r\n\r\n`);
     });
     const gateway = await startGateway(route(backend.port));
-    const { head, rest } = await askToSwitch(gateway.url(), "websocket", webSocketFields);
+    const { head, rest } = await requestUpgrade(gateway.url(), "websocket", webSocketFields);
     expect(head).toMatch(/^HTTP\/1.1 502 /);
     expect(rest).toBe("the backend reset the connection");
     await expect.poll(() => gateway.records).toMatchObject([{ status: 502, reason: "UpstreamReset" }]);
@@ -300,7 +300,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   }
 
   /** The status of the response, once its stream is closed by both sides. */
-  async function ask(session: ClientHttp2Session, head: OutgoingHttpHeaders): Promise<unknown> {
+  async function send(session: ClientHttp2Session, head: OutgoingHttpHeaders): Promise<unknown> {
     const stream = session.request({ ":method": "CONNECT", ":path": "/", ...head }, { endStream: false });
     const [response] = (await once(stream, "response")) as [Record<string, unknown>];
     stream.resume();
@@ -327,7 +327,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   ])("with :protocol %j gets %i, and no backend gets it", async (protocol, status) => {
     const backend = await startBackend(respondWith(200));
     const { gateway, session } = await connectTo(backend.port);
-    expect(await ask(session, { ":protocol": protocol })).toBe(status);
+    expect(await send(session, { ":protocol": protocol })).toBe(status);
     expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", calls: 0 }]);
     expect(backend.requests).toEqual([]);
     // The same connection serves other requests.
@@ -348,7 +348,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   test("with a length, which a backend would read from the tunnel, is rejected", async () => {
     const backend = await startWebSocketBackend();
     const { session } = await connectTo(backend.port);
-    expect(await ask(session, { ":protocol": "websocket", "content-length": "5" })).toBe(400);
+    expect(await send(session, { ":protocol": "websocket", "content-length": "5" })).toBe(400);
     expect(backend.requests).toEqual([]);
   });
 
@@ -356,7 +356,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("websocket")));
     const { session } = await connectTo(backend.port);
     const own = Buffer.from("the client's own").toString("base64");
-    expect(await ask(session, { ":protocol": "websocket", "sec-websocket-key": own })).toBe(200);
+    expect(await send(session, { ":protocol": "websocket", "sec-websocket-key": own })).toBe(200);
     const keys = backend.requests[0]?.rawHeaders.filter((_text, i, all) =>
       /^sec-websocket-key$/i.test(all[i - 1] ?? ""),
     );
@@ -367,8 +367,8 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
   test("serves the protocols of the setting", async () => {
     const backend = await startUpgradeBackend((_request, socket) => socket.end(switching("tunnel/1")));
     const { session } = await connectTo(backend.port, { upgradeProtocols: ["tunnel/1"] });
-    expect(await ask(session, { ":protocol": "tunnel/1" })).toBe(200);
-    expect(await ask(session, { ":protocol": "websocket" })).toBe(501);
+    expect(await send(session, { ":protocol": "tunnel/1" })).toBe(200);
+    expect(await send(session, { ":protocol": "websocket" })).toBe(501);
     expect(backend.requests.map(({ headers }) => headers.upgrade)).toEqual(["tunnel/1"]);
   });
 

@@ -49,7 +49,7 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}${fields} 
 type Kind = keyof typeof kinds;
 const everyKind = Object.keys(kinds) as Kind[];
 
-interface Wishes {
+interface ServeOptions {
   /** Entries of the policy on the route. */
   readonly local?: readonly string[];
   /** Further fields of its `rateLimit`, on separate lines. */
@@ -60,7 +60,7 @@ interface Wishes {
 
 const tokensPerHour = [`{ tokens: ${tokenLimit}, unit: Hours }`];
 
-async function serve(kind: Kind, port: number, { local = tokensPerHour, policy = "", ai = "" }: Wishes = {}) {
+async function serve(kind: Kind, port: number, { local = tokensPerHour, policy = "", ai = "" }: ServeOptions = {}) {
   const route = routeManifest("chat", [`backendRefs: [${kinds[kind].ref}]`]);
   const limits = policyManifest("limits", "kind: HTTPRoute, name: chat", local) + policy;
   const gateway = await startGateway(manifests(gatewayManifest(), kinds[kind].backend(port, ai), route, limits));
@@ -69,9 +69,9 @@ async function serve(kind: Kind, port: number, { local = tokensPerHour, policy =
     const { headers } = await fetch(`${gateway.url()}/nothing`);
     return tokenLimit - Number(headers.get("x-ratelimit-remaining"));
   };
-  const ask = (body: string, path = chat, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+  const send = (body: string, path = chat, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
     fetch(`${gateway.url()}${path}`, { method: "POST", body, headers });
-  return { gateway, charged, ask };
+  return { gateway, charged, send };
 }
 
 function bodyOf(request: IncomingMessage): Promise<string> {
@@ -95,12 +95,12 @@ async function startProvider() {
     }
     void bodyOf(request).then((body) => {
       bodies.push(body);
-      const asked = body.includes('"include_usage":true');
-      const none = asked ? ',"usage":null' : "";
+      const requestsUsage = body.includes('"include_usage":true');
+      const none = requestsUsage ? ',"usage":null' : "";
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(chunk(choice("Hello"), none));
       response.write(chunk(choice("", '"stop"'), none));
-      response.end((asked ? chunk("", `,${usage}`) : "") + done);
+      response.end((requestsUsage ? chunk("", `,${usage}`) : "") + done);
     });
   });
   return { port, bodies };
@@ -111,8 +111,8 @@ const stream = '{ "model" : "m", "stream" : true, "messages":[] }';
 describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
   test("the proxy requests the usage of a stream and charges it, and the last chunk shows it", async () => {
     const { port, bodies } = await startProvider();
-    const { ask, charged, gateway } = await serve(kind, port);
-    const response = await ask(stream);
+    const { send, charged, gateway } = await serve(kind, port);
+    const response = await send(stream);
     expect(await response.text()).toBe(chunk(choice("Hello")) + chunk(choice("", '"stop"'), `,${usage}`) + done);
     expect(bodies).toEqual([stream.replace(" }", ' ,"stream_options":{"include_usage":true}}')]);
     expect(gateway.records[0]?.usage).toMatchObject({ total: 307, estimated: false });
@@ -135,13 +135,13 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
 
   test("a client that requests the usage gets it as the API defines", async () => {
     const { port, bodies } = await startProvider();
-    const { ask, charged } = await serve(kind, port);
-    const asking = stream.replace(" }", ',"stream_options":{"include_usage":true}}');
+    const { send, charged } = await serve(kind, port);
+    const withUsage = stream.replace(" }", ',"stream_options":{"include_usage":true}}');
     const none = ',"usage":null';
-    expect(await (await ask(asking)).text()).toBe(
+    expect(await (await send(withUsage)).text()).toBe(
       chunk(choice("Hello"), none) + chunk(choice("", '"stop"'), none) + chunk("", `,${usage}`) + done,
     );
-    expect(bodies).toEqual([asking]);
+    expect(bodies).toEqual([withUsage]);
     expect(await charged()).toBe(307);
   });
 
@@ -150,8 +150,8 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     ["Hide", chunk(choice("Hello")) + chunk(choice("", '"stop"')), undefined],
   ])("usageChunk: %s of the policy applies to other clients", async (usageChunk, events, last) => {
     const { port } = await startProvider();
-    const { ask, charged } = await serve(kind, port, { policy: `      usageChunk: ${usageChunk}\n` });
-    expect(await (await ask(stream)).text()).toBe(events + (last === undefined ? "" : chunk("", last)) + done);
+    const { send, charged } = await serve(kind, port, { policy: `      usageChunk: ${usageChunk}\n` });
+    expect(await (await send(stream)).text()).toBe(events + (last === undefined ? "" : chunk("", last)) + done);
     expect(await charged()).toBe(307);
   });
 
@@ -161,8 +161,8 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
       if (request.method === "GET") response.end();
       else response.writeHead(200, { "content-type": "text/event-stream" }).end(events);
     });
-    const { ask, charged, gateway } = await serve(kind, port);
-    expect(await (await ask(stream)).text()).toBe(events);
+    const { send, charged, gateway } = await serve(kind, port);
+    expect(await (await send(stream)).text()).toBe(events);
     expect(gateway.records[0]?.usage).toMatchObject({ input: Math.ceil(stream.length / 4), estimated: true });
     expect(gateway.records[0]?.usage?.output).toBeGreaterThanOrEqual(100);
     expect(await charged()).toBe(gateway.records[0]?.usage?.total);
@@ -172,8 +172,8 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     "the proxy requests the usage of a stream at %s",
     async (path) => {
       const { port, bodies } = await startProvider();
-      const { ask, charged } = await serve(kind, port);
-      await (await ask(stream, path)).text();
+      const { send, charged } = await serve(kind, port);
+      await (await send(stream, path)).text();
       expect(bodies).toEqual([stream.replace(" }", ' ,"stream_options":{"include_usage":true}}')]);
       expect(await charged()).toBe(307);
     },
@@ -187,9 +187,9 @@ describe.each(everyKind)("in front of a backend of kind %s", (kind) => {
     ["a batch in another spelling", "/V1/%2562atches;a=b/", "{}", 400],
   ])("%s is rejected, since no response would report its tokens", async (_name, path, body, status) => {
     const { port, requests } = await startBackend();
-    const { ask } = await serve(kind, port);
+    const { send } = await serve(kind, port);
     const coding: Record<string, string> = status === 415 ? { "content-encoding": "gzip" } : {};
-    expect((await ask(body, path, coding)).status).toBe(status);
+    expect((await send(body, path, coding)).status).toBe(status);
     expect(requests).toHaveLength(0);
   });
 
@@ -213,8 +213,8 @@ describe.each(["Service", "static"] as const)("requests without a model pass to 
     ["an empty body", "/touch", ""],
   ])("%s", async (_name, path, body) => {
     const { port } = await startBackend();
-    const { ask } = await serve(kind, port);
-    const response = await ask(body, path, { prefer: "respond-async" });
+    const { send } = await serve(kind, port);
+    const response = await send(body, path, { prefer: "respond-async" });
     expect([response.status, ((await response.json()) as { body: string }).body]).toEqual([200, body]);
   });
 
@@ -229,18 +229,18 @@ describe.each(["Service", "static"] as const)("requests without a model pass to 
 
   test("every completion, unchanged, if no limit counts tokens", async () => {
     const { port } = await startBackend();
-    const { ask } = await serve(kind, port, { local: ["{ requests: 10, unit: Hours }"] });
+    const { send } = await serve(kind, port, { local: ["{ requests: 10, unit: Hours }"] });
     for (const body of [stream, "[]"]) {
-      expect(((await (await ask(body)).json()) as { body: string }).body).toBe(body);
+      expect(((await (await send(body)).json()) as { body: string }).body).toBe(body);
     }
   });
 
   test("a completion without a stream, byte for byte, with its content type and the coding of the response", async () => {
     const { port } = await startBackend();
-    const { ask } = await serve(kind, port);
+    const { send } = await serve(kind, port);
     const body = '{"model" : "m" ,"messages":[]}\n';
     const headers = { "content-type": "text/plain", "accept-encoding": "br" };
-    expect(await (await ask(body, chat, headers)).json()).toMatchObject({ body, headers });
+    expect(await (await send(body, chat, headers)).json()).toMatchObject({ body, headers });
   });
 });
 
@@ -248,21 +248,21 @@ test("the Backend's usageChunk applies if no policy has one", async () => {
   const { port } = await startProvider();
   const events = chunk(choice("Hello")) + chunk(choice("", '"stop"'));
   const hiding = await serve("ai", port, { ai: ", usageChunk: Hide" });
-  expect(await (await hiding.ask(stream)).text()).toBe(events + done);
+  expect(await (await hiding.send(stream)).text()).toBe(events + done);
   const merging = await serve("ai", port, { ai: ", usageChunk: Hide", policy: "      usageChunk: Merge\n" });
-  expect(await (await merging.ask(stream)).text()).toContain(`"finish_reason":"stop"}],${usage}}\n\n${done}`);
+  expect(await (await merging.send(stream)).text()).toContain(`"finish_reason":"stop"}],${usage}}\n\n${done}`);
 });
 
 /** Starts a stream whose chunks the test sends one by one. */
 async function streamByHand() {
-  const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>();
+  const { promise: arrived, resolve } = Promise.withResolvers<ServerResponse>();
   const { port } = await startBackend((_request, response) => resolve(response));
-  const { ask, gateway } = await serve("Service", port);
-  const asking = ask(stream);
-  const response = await asked;
+  const { send, gateway } = await serve("Service", port);
+  const fetched = send(stream);
+  const response = await arrived;
   response.writeHead(200, { "content-type": "text/event-stream" });
   response.write(chunk(choice("a"), ',"usage":null'));
-  const reader = (await asking).body?.getReader();
+  const reader = (await fetched).body?.getReader();
   const receive = async (): Promise<string> => Buffer.from((await reader?.read())?.value ?? []).toString();
   expect(await receive()).toBe(chunk(choice("a")));
   return { response, receive, gateway };

@@ -38,7 +38,7 @@ async function serve(ai: string, apiKey = "sk-ours") {
   return {
     gateway,
     useKey: (key: string) => gateway.apply(configuration(key)),
-    ask: async (
+    send: async (
       path: string,
       headers: Readonly<Record<string, string>> = {},
       body: string | Buffer = '{"model":"theirs"}',
@@ -51,13 +51,13 @@ async function serve(ai: string, apiKey = "sk-ours") {
 
 describe("a provider gets the request", () => {
   test("under the Backend's path, with the client's query", async () => {
-    const { ask } = await serve("provider: { openai: {} }, path: /proxy/openai/");
-    expect((await ask("/v1/chat/completions?x=1")).url).toBe("/proxy/openai/v1/chat/completions?x=1");
+    const { send } = await serve("provider: { openai: {} }, path: /proxy/openai/");
+    expect((await send("/v1/chat/completions?x=1")).url).toBe("/proxy/openai/v1/chat/completions?x=1");
   });
 
   test("with the Backend's model, and every other byte unchanged", async () => {
-    const { ask } = await serve("provider: { openai: { model: ours } }");
-    const { body, headers } = await ask("/v1/chat/completions", {}, '{ "model" : "theirs", "n":1.0 }');
+    const { send } = await serve("provider: { openai: { model: ours } }");
+    const { body, headers } = await send("/v1/chat/completions", {}, '{ "model" : "theirs", "n":1.0 }');
     expect(body).toBe('{ "model" : "ours", "n":1.0 }');
     expect(headers["content-length"]).toBe(String(body.length));
   });
@@ -66,32 +66,36 @@ describe("a provider gets the request", () => {
     ["openai", "authorization", "Bearer sk-ours", "x-api-key"],
     ["anthropic", "x-api-key", "sk-ours", "authorization"],
   ])("%s: with the Secret's key as %s, and without the client's credentials", async (provider, field, value, other) => {
-    const { ask } = await serve(`provider: { ${provider}: {} }, auth: { secretRef: { name: llm-key } }`);
-    const { headers } = await ask("/v1/messages", { authorization: "Bearer theirs", "x-api-key": "theirs" });
+    const { send } = await serve(`provider: { ${provider}: {} }, auth: { secretRef: { name: llm-key } }`);
+    const { headers } = await send("/v1/messages", { authorization: "Bearer theirs", "x-api-key": "theirs" });
     expect(headers[field]).toBe(value);
     expect(headers).not.toHaveProperty(other);
   });
 
   test.each(["auth: { passthrough: {} }", ""])("with the client's own credentials under { %s }", async (auth) => {
-    const { ask } = await serve(`provider: { openai: {} }${auth === "" ? "" : `, ${auth}`}`);
-    const { headers } = await ask("/v1/chat/completions", { authorization: "Bearer theirs" });
+    const { send } = await serve(`provider: { openai: {} }${auth === "" ? "" : `, ${auth}`}`);
+    const { headers } = await send("/v1/chat/completions", { authorization: "Bearer theirs" });
     expect(headers["authorization"]).toBe("Bearer theirs");
   });
 });
 
 describe("a client cannot evade a token limit or a prescribed model", () => {
   const stream = '"stream":true';
-  const asked = '"stream_options":{"include_usage":true}';
+  const usageOption = '"stream_options":{"include_usage":true}';
 
   test.each([
-    ["a byte order mark", `\ufeff{"model":"theirs",${stream}}`, `\ufeff{"model":"ours",${stream},${asked}}`],
-    ["names in capitals", '{"Model":"theirs","STREAM":true}', `{"Model":"ours","STREAM":true,"model":"ours",${asked}}`],
-    ["a number for true", '{"model":"theirs","stream":1}', `{"model":"ours","stream":1,${asked}}`],
-    ["a text for true", '{"model":"theirs","stream":"yes"}', `{"model":"ours","stream":"yes",${asked}}`],
-    ["false after true", `{${stream},"stream":false}`, `{${stream},"stream":false,"model":"ours",${asked}}`],
+    ["a byte order mark", `\ufeff{"model":"theirs",${stream}}`, `\ufeff{"model":"ours",${stream},${usageOption}}`],
+    [
+      "names in capitals",
+      '{"Model":"theirs","STREAM":true}',
+      `{"Model":"ours","STREAM":true,"model":"ours",${usageOption}}`,
+    ],
+    ["a number for true", '{"model":"theirs","stream":1}', `{"model":"ours","stream":1,${usageOption}}`],
+    ["a text for true", '{"model":"theirs","stream":"yes"}', `{"model":"ours","stream":"yes",${usageOption}}`],
+    ["false after true", `{${stream},"stream":false}`, `{${stream},"stream":false,"model":"ours",${usageOption}}`],
   ])("by %s, which some servers read", async (_how, body, expected) => {
-    const { ask } = await serve("provider: { openai: { model: ours } }");
-    expect((await ask("/v1/chat/completions", {}, body)).body).toBe(expected);
+    const { send } = await serve("provider: { openai: { model: ours } }");
+    expect((await send("/v1/chat/completions", {}, body)).body).toBe(expected);
   });
 
   test.each([
@@ -100,8 +104,8 @@ describe("a client cannot evade a token limit or a prescribed model", () => {
     ["provider: { openai: {} }", "/v1/Chat/Completions"],
     ["provider: { openai: {} }, path: /v1/chat/completions", "/"],
   ])("of { %s } by an alias of completions: %s", async (ai, path) => {
-    const { ask } = await serve(ai);
-    expect((await ask(path, {}, `{${stream}}`)).body).toBe(`{${stream},${asked}}`);
+    const { send } = await serve(ai);
+    expect((await send(path, {}, `{${stream}}`)).body).toBe(`{${stream},${usageOption}}`);
   });
 
   test.each([
@@ -128,7 +132,7 @@ describe("a client cannot evade a token limit or a prescribed model", () => {
 
 test("a new key is used from the next request on, while a stream with the old one continues", async () => {
   const seen: (string | undefined)[] = [];
-  const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+  const { promise: usageOption, resolve: arrive } = Promise.withResolvers<ServerResponse>();
   const { port } = await startBackend((request, response) => {
     seen.push(request.headers.authorization);
     if (request.url === "/stream") arrive(response);
@@ -143,7 +147,7 @@ test("a new key is used from the next request on, while a stream with the old on
     );
   const gateway = await startGateway(configuration("sk-old"));
   const streaming = fetch(`${gateway.url()}/stream`);
-  const stream = await asked;
+  const stream = await usageOption;
   stream.write("before ");
   const reply = await streaming;
   await gateway.apply(configuration("sk-new"));
@@ -158,7 +162,7 @@ describe("a stream", () => {
 
   /** Writes each piece only when the client has received all before it. */
   async function streamThrough(local: readonly string[]): Promise<string[]> {
-    const { promise: asked, resolve: arrive } = Promise.withResolvers<[IncomingMessage, ServerResponse]>();
+    const { promise: usageOption, resolve: arrive } = Promise.withResolvers<[IncomingMessage, ServerResponse]>();
     const { port } = await startBackend((request, response) => arrive([request, response]));
     const gateway = await startGateway(
       manifests(
@@ -172,7 +176,7 @@ describe("a stream", () => {
       method: "POST",
       body: '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
     });
-    const [, response] = await asked;
+    const [, response] = await usageOption;
     response.writeHead(200, { "content-type": "text/event-stream" });
     const received: string[] = [];
     const [first = "", ...rest] = events;
@@ -213,21 +217,21 @@ describe("a stream", () => {
     const limit = policyManifest("p", "kind: HTTPRoute, name: chat", ["{ tokens: 1000, unit: Minutes }"]);
     const backend = aiBackend(`port: ${port}, provider: { openai: {} }`);
     const gateway = await startGateway(manifests(gatewayManifest(), backend, chatRoute, limit));
-    const ask = () =>
+    const send = () =>
       fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: '{"model":"m","stream":true}' });
     const usage = '{"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage":{"total_tokens":1000}}';
-    expect(await (await ask()).text()).toBe(event(hello) + event(usage) + event("[DONE]"));
-    expect((await ask()).status).toBe(429);
+    expect(await (await send()).text()).toBe(event(hello) + event(usage) + event("[DONE]"));
+    expect((await send()).status).toBe(429);
   });
 
   test("may have its first byte after hours: no timeout of the proxy applies", async () => {
-    const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+    const { promise: usageOption, resolve: arrive } = Promise.withResolvers<ServerResponse>();
     const { port } = await startBackend((_request, response) => arrive(response));
     const gateway = await startGateway(
       manifests(gatewayManifest(), aiBackend(`port: ${port}, provider: { anthropic: {} }`), chatRoute),
     );
     const reply = fetch(`${gateway.url()}/v1/messages`, { method: "POST", body: "{}" });
-    const response = await asked;
+    const response = await usageOption;
     expect(gateway.clock.pendingTimers).toBe(0);
     gateway.clock.advance(4 * 3_600_000);
     response.end("{}");

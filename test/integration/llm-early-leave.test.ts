@@ -18,7 +18,7 @@ const piece = `data: ${JSON.stringify({ choices: [{ delta: { content: "x".repeat
 const lastPieces = `data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`;
 
 /** A request that the provider received. */
-interface Asked {
+interface ReceivedRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
@@ -26,16 +26,16 @@ interface Asked {
 interface Scene {
   readonly gateway: TestGateway;
   /** The next request that was received completely. */
-  readonly asked: () => Promise<Asked>;
+  readonly received: () => Promise<ReceivedRequest>;
   /** Sends a completion on a new connection. */
-  readonly ask: (body: string, announcedBytes?: number) => Socket;
+  readonly send: (body: string, announcedBytes?: number) => Socket;
   /** The tokens that were charged. */
   readonly charged: () => Promise<number>;
 }
 
 async function start(local = tokens, options: TestGatewayOptions = {}, rule = ""): Promise<Scene> {
-  const arrived: Asked[] = [];
-  const waiting: ((asked: Asked) => void)[] = [];
+  const arrived: ReceivedRequest[] = [];
+  const waiting: ((received: ReceivedRequest) => void)[] = [];
   const { port } = await startBackend((request, response) => {
     if (request.url === "/nothing") {
       response.end("{}");
@@ -60,11 +60,11 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
   const gateway = await startGateway(manifests(gatewayManifest(), backend, route, ...policies), options);
   return {
     gateway,
-    asked: () => {
+    received: () => {
       const next = arrived.shift();
       return next === undefined ? new Promise((resolve) => waiting.push(resolve)) : Promise.resolve(next);
     },
-    ask: (body, announcedBytes = body.length) => {
+    send: (body, announcedBytes = body.length) => {
       const { hostname, port } = new URL(gateway.url());
       const socket = connect(Number(port), hostname);
       onTestFinished(() => void socket.destroy());
@@ -88,8 +88,8 @@ function abandoned({ gateway }: Scene, responses: number): Promise<void> {
 
 test("a stream whose client disconnects at its last piece is charged the usage that the provider then reports", async () => {
   const scene = await start();
-  const client = scene.ask(streamed);
-  const { response } = await scene.asked();
+  const client = scene.send(streamed);
+  const { response } = await scene.received();
   response.writeHead(200, { "content-type": "text/event-stream" }).write(piece);
   await once(client, "data");
   const record = scene.gateway.nextRecord();
@@ -106,8 +106,8 @@ test("a stream whose client disconnects at its last piece is charged the usage t
 
 test("a response whose client disconnected before it began is charged the reported usage", async () => {
   const scene = await start();
-  const client = scene.ask(plain);
-  const { response } = await scene.asked();
+  const client = scene.send(plain);
+  const { response } = await scene.received();
   const record = scene.gateway.nextRecord();
   client.destroy();
   await abandoned(scene, 1);
@@ -127,7 +127,7 @@ test("so is a response whose stream was reset in HTTP/2", async () => {
   const stream = session.request({ ":method": "POST", ":path": "/v1/chat/completions" });
   stream.on("error", () => undefined);
   stream.end(plain);
-  const { response } = await scene.asked();
+  const { response } = await scene.received();
   const record = scene.gateway.nextRecord();
   stream.close(8);
   await abandoned(scene, 1);
@@ -140,8 +140,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test("the time, of a response that never begins", async () => {
     const scene = await start();
-    const client = scene.ask(plain);
-    const { request } = await scene.asked();
+    const client = scene.send(plain);
+    const { request } = await scene.received();
     const record = scene.gateway.nextRecord();
     client.destroy();
     await abandoned(scene, 1);
@@ -154,8 +154,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test.each(["request: 2s", "request: 9s, backendRequest: 2s"])("the rule's own timeouts (%s)", async (timeouts) => {
     const scene = await start(tokens, {}, `, timeouts: { ${timeouts} }`);
-    const client = scene.ask(plain);
-    await scene.asked();
+    const client = scene.send(plain);
+    await scene.received();
     scene.gateway.clock.advance(1_500);
     const record = scene.gateway.nextRecord();
     client.destroy();
@@ -171,8 +171,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test("the bytes, of a stream that does not end", async () => {
     const scene = await start(tokens, { abandonedResponses: { timeoutMs: 60_000, maxBytes: 1_000, maxResponses: 10 } });
-    const client = scene.ask(streamed);
-    const { request, response } = await scene.asked();
+    const client = scene.send(streamed);
+    const { request, response } = await scene.received();
     response.writeHead(200, { "content-type": "text/event-stream" }).write(piece);
     await once(client, "data");
     const record = scene.gateway.nextRecord();
@@ -193,8 +193,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
     ["a time of 0", { timeoutMs: 0, maxBytes: 1_000, maxResponses: 10 }],
   ])("%s, at once", async (_bound, abandonedResponses) => {
     const scene = await start(tokens, { abandonedResponses });
-    const client = scene.ask(plain);
-    const { request } = await scene.asked();
+    const client = scene.send(plain);
+    const { request } = await scene.received();
     const record = scene.gateway.nextRecord();
     const closed = once(request.socket, "close");
     client.destroy();
@@ -204,8 +204,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test("a shutdown, after a few seconds", async () => {
     const scene = await start();
-    const client = scene.ask(plain);
-    await scene.asked();
+    const client = scene.send(plain);
+    await scene.received();
     const record = scene.gateway.nextRecord();
     client.destroy();
     await abandoned(scene, 1);
@@ -223,8 +223,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test("the rule's timeout, with the 504", async () => {
     const scene = await start(tokens, {}, ", timeouts: { request: 2s }");
-    const client = scene.ask(plain);
-    await scene.asked();
+    const client = scene.send(plain);
+    await scene.received();
     scene.gateway.clock.advance(2_000);
     const [response] = (await once(client, "data")) as [Buffer];
     expect(response.toString()).toContain("504");
@@ -233,8 +233,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 
   test("the rule's timeout for one attempt", async () => {
     const scene = await start(tokens, {}, ", timeouts: { backendRequest: 2s }");
-    const client = scene.ask(plain);
-    await scene.asked();
+    const client = scene.send(plain);
+    await scene.received();
     scene.gateway.clock.advance(2_000);
     const [response] = (await once(client, "data")) as [Buffer];
     expect(response.toString()).toContain("504");
@@ -245,8 +245,8 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
 describe("nothing is charged", () => {
   test("and the attempt is closed at once if no limit counts tokens", async () => {
     const scene = await start(["{ requests: 1000, unit: Hours }"]);
-    const client = scene.ask(plain);
-    const { request } = await scene.asked();
+    const client = scene.send(plain);
+    const { request } = await scene.received();
     const closed = once(request.socket, "close");
     client.destroy();
     await closed;
@@ -255,13 +255,13 @@ describe("nothing is charged", () => {
 
   test("for a request that was not sent completely", async () => {
     const scene = await start();
-    const client = scene.ask(plain, plain.length + 1);
+    const client = scene.send(plain, plain.length + 1);
     const record = scene.gateway.nextRecord();
     await expect.poll(() => scene.gateway.dataPlane.tasks()[0]?.children[0]?.children.length).toBe(1);
     client.destroy();
     expect((await record).usage).toBeUndefined();
-    const socket = scene.ask("{}");
-    const { response } = await scene.asked();
+    const socket = scene.send("{}");
+    const { response } = await scene.received();
     response.end("{}");
     await once(socket, "data");
     // Of the second request, which is estimated.
@@ -270,8 +270,8 @@ describe("nothing is charged", () => {
 
   test("for a backend that closes the connection before its response", async () => {
     const scene = await start();
-    const client = scene.ask(plain);
-    const { request } = await scene.asked();
+    const client = scene.send(plain);
+    const { request } = await scene.received();
     const record = scene.gateway.nextRecord();
     client.destroy();
     await abandoned(scene, 1);
@@ -284,7 +284,7 @@ describe("nothing is charged", () => {
     const scene = await start();
     const { gateway } = scene;
     const reply = fetch(`${gateway.url()}/v1/messages/count_tokens`, { method: "POST", body: plain });
-    const { response } = await scene.asked();
+    const { response } = await scene.received();
     response.end('{"input_tokens":10000}');
     await (await reply).text();
     expect(gateway.records[0]).toMatchObject({ usageUnread: "absent" });
@@ -294,8 +294,8 @@ describe("nothing is charged", () => {
 
 test("a generated response that reports no usage is estimated", async () => {
   const scene = await start();
-  const client = scene.ask(streamed);
-  const { response } = await scene.asked();
+  const client = scene.send(streamed);
+  const { response } = await scene.received();
   response.writeHead(200, { "content-type": "text/event-stream" }).write(piece);
   await once(client, "data");
   const record = scene.gateway.nextRecord();

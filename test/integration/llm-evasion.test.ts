@@ -384,7 +384,7 @@ describe("work whose tokens no response reports", () => {
   ];
   const body = '{"requests":[{"params":{"model":"gpt-dear"}}]}';
 
-  interface Asked {
+  interface RequestFields {
     readonly method?: string;
     readonly content?: string;
     readonly headers?: readonly string[];
@@ -395,7 +395,7 @@ describe("work whose tokens no response reports", () => {
     const all = llmManifests(backend.port, ai);
     const gateway = await startGateway(isLimited ? all : all.replace(/---\n[^-]*kind: ProxyPolicy[^]*/, ""));
     /** The status; each request has its own connection. */
-    const ask = async (path: string, { method = "POST", content = body, headers = [] }: Asked = {}) => {
+    const send = async (path: string, { method = "POST", content = body, headers = [] }: RequestFields = {}) => {
       const head = `${method} ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n`;
       const fields = [...headers, ...(content === "" ? [] : [`content-length: ${content.length}`])];
       const response = await rawHttp(
@@ -404,18 +404,18 @@ describe("work whose tokens no response reports", () => {
       );
       return response.status;
     };
-    return { ask, backend };
+    return { send, backend };
   }
 
   test.each(paths)("is rejected at %s", async (path) => {
-    const { ask, backend } = await startDeferring("provider: { openai: {} }");
-    expect(await ask(path)).toBe(400);
+    const { send, backend } = await startDeferring("provider: { openai: {} }");
+    expect(await send(path)).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
   test("is rejected if the Backend prescribes a model, without a limit too", async () => {
-    const { ask, backend } = await startDeferring("provider: { openai: { model: gpt-cheap } }", false);
-    expect(await ask("/v1/messages/batches")).toBe(400);
+    const { send, backend } = await startDeferring("provider: { openai: { model: gpt-cheap } }", false);
+    expect(await send("/v1/messages/batches")).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
@@ -423,14 +423,14 @@ describe("work whose tokens no response reports", () => {
     ["if the Backend allows it", "provider: { openai: {} }, deferredWork: Allow", true],
     ["if nothing is counted or prescribed", "provider: { openai: {} }", false],
   ])("passes %s", async (_where, ai, isLimited) => {
-    const { ask } = await startDeferring(ai, isLimited);
-    expect(await ask("/v1/batches")).toBe(200);
+    const { send } = await startDeferring(ai, isLimited);
+    expect(await send("/v1/batches")).toBe(200);
   });
 
   test("is rejected at every endpoint of the table", async () => {
-    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    const { send, backend } = await startDeferring("provider: { openai: {} }");
     for (const path of deferringEndpoints.flatMap(({ examples }) => examples)) {
-      expect([path, await ask(path)]).toEqual([path, 400]);
+      expect([path, await send(path)]).toEqual([path, 400]);
     }
     expect(backend.requests).toHaveLength(0);
   });
@@ -456,48 +456,48 @@ describe("work whose tokens no response reports", () => {
     ["by Prefer", "/v1/messages", "{}", ["prefer: wait=1, Respond-Async"]],
     ["by a header of DashScope", "/api/v1/services/x", "{}", ["x-dashscope-async: enable"]],
   ])("is rejected %s", async (how, path, content, headers = []) => {
-    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    const { send, backend } = await startDeferring("provider: { openai: {} }");
     const method = how.includes("GET") ? "GET" : "POST";
-    expect(await ask(path, { method, content, headers })).toBe(400);
+    expect(await send(path, { method, content, headers })).toBe(400);
     expect(backend.requests).toHaveLength(0);
   });
 
   test("is rejected in a compressed body of a response", async () => {
-    const { ask } = await startDeferring("provider: { openai: {} }");
-    expect(await ask(responses, { headers: ["content-encoding: gzip"] })).toBe(415);
+    const { send } = await startDeferring("provider: { openai: {} }");
+    expect(await send(responses, { headers: ["content-encoding: gzip"] })).toBe(415);
   });
 
   test("is rejected at endpoints that are not known to respond synchronously", async () => {
-    const { ask, backend } = await startDeferring("provider: { openai: {} }");
+    const { send, backend } = await startDeferring("provider: { openai: {} }");
     for (const path of ["/v1/anything", "/v1/xbatches", "/v1/messages/batches_", "/v1/load_lora_adapter"]) {
-      expect([path, await ask(path), await ask(path, { content: "" })]).toEqual([path, 400, 400]);
+      expect([path, await send(path), await send(path, { content: "" })]).toEqual([path, 400, 400]);
     }
-    expect(await ask("/v1/agents/x/invocations", { content: '{"background":true}' })).toBe(400);
+    expect(await send("/v1/agents/x/invocations", { content: '{"background":true}' })).toBe(400);
     expect(backend.requests).toHaveLength(0);
-    expect(await ask("/v1/anything", { method: "GET", content: "" })).toBe(200);
+    expect(await send("/v1/anything", { method: "GET", content: "" })).toBe(200);
   });
 
   test.each([
     ["if the Backend allows other endpoints", "provider: { openai: { model: m } }, otherEndpoints: Allow", true],
     ["if nothing is counted or prescribed", "provider: { openai: {} }", false],
   ])("an unknown endpoint is served %s", async (_where, ai, isLimited) => {
-    const { ask } = await startDeferring(ai, isLimited);
-    expect(await ask("/v1/anything", { content: "{}" })).toBe(200);
+    const { send } = await startDeferring(ai, isLimited);
+    expect(await send("/v1/anything", { content: "{}" })).toBe(200);
   });
 
   test("does not include reads, deletions, cancellations and synchronous responses", async () => {
-    const { ask } = await startDeferring("provider: { openai: {} }");
-    expect(await ask("/v1/batches/batch_1", { method: "GET", content: "" })).toBe(200);
-    expect(await ask("/v1/videos/video_1", { method: "DELETE", content: "" })).toBe(200);
-    expect(await ask("/v1/batches/batch_1/cancel")).toBe(200);
-    expect(await ask("/v1/threads/t/runs/r/cancel")).toBe(200);
-    expect(await ask("/v1/responses/resp_1/cancel", { content: "" })).toBe(200);
-    expect(await ask("/v1beta/batches/b:cancel")).toBe(200);
-    expect(await ask("/v1beta/models/gemini-x:batchEmbedContents")).toBe(200);
-    expect(await ask("/v1beta/tunedModels/mine:generateContent")).toBe(200);
-    expect(await ask(responses, { content: '{"background":false,"background":null,"deferred":false}' })).toBe(200);
-    expect(await ask("/v1/images/generations", { content: '{"background":"transparent"}' })).toBe(200);
-    expect(await ask("/v1/messages", { content: '{"background":true}', headers: ["prefer: wait"] })).toBe(200);
+    const { send } = await startDeferring("provider: { openai: {} }");
+    expect(await send("/v1/batches/batch_1", { method: "GET", content: "" })).toBe(200);
+    expect(await send("/v1/videos/video_1", { method: "DELETE", content: "" })).toBe(200);
+    expect(await send("/v1/batches/batch_1/cancel")).toBe(200);
+    expect(await send("/v1/threads/t/runs/r/cancel")).toBe(200);
+    expect(await send("/v1/responses/resp_1/cancel", { content: "" })).toBe(200);
+    expect(await send("/v1beta/batches/b:cancel")).toBe(200);
+    expect(await send("/v1beta/models/gemini-x:batchEmbedContents")).toBe(200);
+    expect(await send("/v1beta/tunedModels/mine:generateContent")).toBe(200);
+    expect(await send(responses, { content: '{"background":false,"background":null,"deferred":false}' })).toBe(200);
+    expect(await send("/v1/images/generations", { content: '{"background":"transparent"}' })).toBe(200);
+    expect(await send("/v1/messages", { content: '{"background":true}', headers: ["prefer: wait"] })).toBe(200);
   });
 
   test("says why a response in the background is rejected, and allows it if the Backend does", async () => {
@@ -505,8 +505,8 @@ describe("work whose tokens no response reports", () => {
     const { body: message } = await send(responses, '{"background":true}');
     expect(message).toContain('"background" and "deferred" must be false or left out');
     const allowing = await startDeferring("provider: { openai: {} }, deferredWork: Allow");
-    expect(await allowing.ask(responses, { content: '{"background":true}' })).toBe(200);
-    expect(await allowing.ask("/v1/threads/t/runs")).toBe(200);
+    expect(await allowing.send(responses, { content: '{"background":true}' })).toBe(200);
+    expect(await allowing.send("/v1/threads/t/runs")).toBe(200);
   });
 });
 
@@ -529,7 +529,7 @@ test("a global limit by model uses the prescribed model, whatever the client nam
     const response = await fetch(`${gateway.url()}${chat}`, { method: "POST", body });
     expect(response.status).toBe(429);
   }
-  const asked = service.calls.map(({ request }) => request.descriptors[0]?.entries);
-  expect(asked).toEqual(asked.map(() => [{ key: "model", value: "gpt-cheap" }]));
+  const entries = service.calls.map(({ request }) => request.descriptors[0]?.entries);
+  expect(entries).toEqual(entries.map(() => [{ key: "model", value: "gpt-cheap" }]));
   expect(provider.served).toHaveLength(0);
 });

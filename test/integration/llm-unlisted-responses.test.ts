@@ -188,7 +188,7 @@ describe("without a usage, the input and output are estimated", () => {
       100 + 50,
       { type: sse, body: `event: delta\n${events({ type: "delta", delta: { text: words } })}` },
     ],
-    ["JSON behind JSON", 100 + 50, { body: `[]${JSON.stringify({ whatever: words, x: 1.5 })}` }],
+    ["JSON after JSON", 100 + 50, { body: `[]${JSON.stringify({ whatever: words, x: 1.5 })}` }],
     ["gzip of plain text", 100 + 100, { type: "text/plain", encoding: "gzip", body: gzipSync(text) }],
     [
       "gzip of plain text in two members",

@@ -336,10 +336,10 @@ test("a key by host has one counter for all spellings of a host", async () => {
       policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Minutes, key: request.host }"]),
     ),
   );
-  const ask = async (host: string): Promise<number> =>
+  const send = async (host: string): Promise<number> =>
     (await rawHttp(gateway.url(), `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).status;
-  expect(await ask("a.example")).toBe(200);
-  expect([await ask("A.example:80"), await ask("a.example."), await ask("a.example.:80")]).toEqual([429, 429, 429]);
+  expect(await send("a.example")).toBe(200);
+  expect([await send("A.example:80"), await send("a.example."), await send("a.example.:80")]).toEqual([429, 429, 429]);
 });
 
 test("Shadow counts and denies nothing", async () => {

@@ -9,7 +9,7 @@ import { respondWith, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
-import { askTls, authorityManifest, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
+import { authorityManifest, sendTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../support/tls.ts";
 
 const stays = "stays in force where it is known";
 
@@ -165,7 +165,7 @@ spec: ${spec}
       const gateway = await startGateway(all(tlsSecretManifest("server", server)));
       const after = await gateway.apply(all(tlsSecretManifest("server", { ...server, key: other.key })));
       const ca = authority.authority.cert;
-      expect(await askTls(gateway, "a.example", { ca })).toMatchObject({ status: 200, body: "ok" });
+      expect(await sendTls(gateway, "a.example", { ca })).toMatchObject({ status: 200, body: "ok" });
       expect(conditionsOf(after)).toEqual({
         Accepted: "True Accepted",
         Programmed: "True Programmed",

@@ -1,7 +1,7 @@
 /** RequestMirror, end to end: the targets and content of copies, and that mirrors do not affect the request. */
 import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
-import { respondWith, type Echo, echo, startBackend, type TestBackend } from "../support/backend.ts";
+import { type Echo, echo, respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -37,7 +37,7 @@ async function serve(filters: string, ...mirrors: readonly TestBackend[]): Promi
     manifests(
       gatewayManifest(),
       backendManifest("main", main.port),
-      ...mirrors.map(({ port }, place) => backendManifest(`copy${place}`, port)),
+      ...mirrors.map(({ port }, index) => backendManifest(`copy${index}`, port)),
       routeManifest("r", [`{ filters: [${filters}], backendRefs: [${backendRef("main")}] }`]),
     ),
   );
@@ -164,7 +164,7 @@ test("ResolvedRefs reports a mirror without a backend, and the rule is served", 
 
 describe("a client that sends CDN-Loop itself", () => {
   const name = `gateway-proxy-${hash("sha256", "default/web").slice(0, 8)}`;
-  const ask = async (gateway: TestGateway, loop: string): Promise<number> => {
+  const send = async (gateway: TestGateway, loop: string): Promise<number> => {
     const response = await fetch(gateway.url(), { headers: { "cdn-loop": loop } });
     await response.arrayBuffer();
     return response.status;
@@ -175,7 +175,7 @@ describe("a client that sends CDN-Loop itself", () => {
     async (loop) => {
       const copy = await startBackend(respondWith(200));
       const gateway = await serve(mirror("copy0"), copy);
-      expect(await ask(gateway, loop)).toBe(200);
+      expect(await send(gateway, loop)).toBe(200);
       await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
       expect(copy.requests[0]?.headers["cdn-loop"]).toBe(`${loop}, ${name}; mirrored`);
     },
@@ -187,19 +187,19 @@ describe("a client that sends CDN-Loop itself", () => {
   ])("is rejected if the field says that the request was mirrored, by a rule that mirrors %s", async (_, filter) => {
     const copy = await startBackend(respondWith(200));
     const gateway = await serve(filter, copy);
-    for (let n = 0; n < 5; n++) expect(await ask(gateway, `${name};Mirrored`)).toBe(508);
+    for (let n = 0; n < 5; n++) expect(await send(gateway, `${name};Mirrored`)).toBe(508);
     expect(gateway.records.at(-1)).toMatchObject({ reason: "LoopDetected", calls: 0 });
     expect(copy.requests).toEqual([]);
   });
 
   test("is rejected whichever target of the rule has the mirror", async () => {
     const { gateway, main } = await serveQuarterMirrored();
-    for (let n = 0; n < 4; n++) expect(await ask(gateway, `${name}; mirrored`)).toBe(508);
+    for (let n = 0; n < 4; n++) expect(await send(gateway, `${name}; mirrored`)).toBe(508);
     expect(main.requests).toEqual([]);
   });
 
   test("is served by a rule without mirrors", async () => {
     const gateway = await serve("");
-    expect(await ask(gateway, `${name}; mirrored`)).toBe(200);
+    expect(await send(gateway, `${name}; mirrored`)).toBe(200);
   });
 });

@@ -166,17 +166,17 @@ test("responses of backends", async () => {
   const port = await startRawServer((socket) => {
     socket.on("data", () => socket.end(Buffer.from(next, "latin1")));
   });
-  const { port: soundPort } = await startBackend();
+  const { port: ordinaryPort } = await startBackend();
   const rules = [
-    `{ matches: [{ path: { value: /sound } }], backendRefs: [${backendRef("sound")}] }`,
-    `{ matches: [{ path: { value: /mirror } }], filters: [{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: b } } }], backendRefs: [${backendRef("sound")}] }`,
+    `{ matches: [{ path: { value: /ordinary } }], backendRefs: [${backendRef("ordinary")}] }`,
+    `{ matches: [{ path: { value: /mirror } }], filters: [{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: b } } }], backendRefs: [${backendRef("ordinary")}] }`,
     `{ backendRefs: [${backendRef("b")}] }`,
   ];
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
       backendManifest("b", port),
-      backendManifest("sound", soundPort),
+      backendManifest("ordinary", ordinaryPort),
       routeManifest("r", rules),
     ),
   );
@@ -193,7 +193,7 @@ test("responses of backends", async () => {
         );
         await rawHttp(gateway.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\n${upgrade}\r\n`);
       }
-      expect((await fetch(`${gateway.url()}/sound`)).status).toBe(200);
+      expect((await fetch(`${gateway.url()}/ordinary`)).status).toBe(200);
       await expect.poll(pending).toBe(0);
     }),
     { numRuns },
@@ -225,10 +225,10 @@ const notHttp = fc.oneof(
 
 test("responses of backends to health checks", async () => {
   const next = { text: "", end: "close" };
-  const asked = [0, 0];
+  const checks = [0, 0];
   const start = (which: number): Promise<number> =>
     startRawServer((socket) => {
-      asked[which] = (asked[which] ?? 0) + 1;
+      checks[which] = (checks[which] ?? 0) + 1;
       socket.once("data", () => {
         socket.write(Buffer.from(next.text, "latin1"));
         if (next.end === "close") socket.end();
@@ -236,18 +236,18 @@ test("responses of backends to health checks", async () => {
       });
     });
   const [http1, http2] = [await start(0), await start(1)];
-  const sound = await startBackend();
+  const ordinary = await startBackend();
   const healthChecks = { intervalMs: 5_000, timeoutMs: 1_000, path: "/" };
   const gateway = await startGateway(
     manifests(
       gatewayManifest(),
       serviceManifest("http1", [http1]),
       serviceManifest("http2", [http2], "appProtocol: kubernetes.io/h2c"),
-      backendManifest("sound", sound.port),
+      backendManifest("ordinary", ordinary.port),
       routeManifest("r", [
         "{ matches: [{ path: { value: /http1 } }], backendRefs: [{ name: http1, port: 80 }] }",
         "{ matches: [{ path: { value: /http2 } }], backendRefs: [{ name: http2, port: 80 }] }",
-        `{ backendRefs: [${backendRef("sound")}] }`,
+        `{ backendRefs: [${backendRef("ordinary")}] }`,
       ]),
     ),
     { upstream: { ...{ maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 }, healthChecks } },
@@ -255,19 +255,19 @@ test("responses of backends to health checks", async () => {
   const failing = (): readonly boolean[] =>
     gateway.dataPlane
       .endpoints()
-      .filter(({ address }) => !address.endsWith(`:${sound.port}`))
+      .filter(({ address }) => !address.endsWith(`:${ordinary.port}`))
       .map(({ failsChecks }) => failsChecks);
   const ends = fc.constantFrom("close", "reset", "never");
   await fc.assert(
     fc.asyncProperty(fc.oneof(response, notHttp, fc.constant("")), ends, async (text, end) => {
       Object.assign(next, { text, end });
       // Each check has ended before the next one of its endpoint begins.
-      const before = asked.map((count) => count + 2);
+      const before = checks.map((count) => count + 2);
       await expect
         .poll(
           () => {
             gateway.clock.advance(1_000);
-            return asked.every((count, which) => count >= (before[which] ?? 0));
+            return checks.every((count, which) => count >= (before[which] ?? 0));
           },
           { interval: 5 },
         )

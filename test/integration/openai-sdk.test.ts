@@ -9,8 +9,8 @@ const model = "mock-1";
 const done = "data: [DONE]\n\n";
 const messages = [{ role: "user" as const, content: "What is a rate limit?" }];
 
-function clientOf({ gateway }: LlmGateway, wishes: Readonly<Record<string, string>> = {}): OpenAI {
-  const defaultHeaders = { "x-mock-delay-ms": "0", ...wishes };
+function clientOf({ gateway }: LlmGateway, headers: Readonly<Record<string, string>> = {}): OpenAI {
+  const defaultHeaders = { "x-mock-delay-ms": "0", ...headers };
   return new OpenAI({ baseURL: `${gateway.url()}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders });
 }
 
@@ -64,8 +64,8 @@ describe.each(ways)("%s", (_name, send) => {
 
   test.each(["gzip", "deflate", "br", "zstd"])("is counted when it is compressed with %s", async (encoding) => {
     const served = await startLlmGateway("openai", thousandTokens);
-    const wishes = { ...costing(300), "x-mock-encoding": encoding, "accept-encoding": "gzip, deflate, br, zstd" };
-    await send(clientOf(served, wishes));
+    const headers = { ...costing(300), "x-mock-encoding": encoding, "accept-encoding": "gzip, deflate, br, zstd" };
+    await send(clientOf(served, headers));
     expect(await remaining(served)).toBe(700);
   });
 

@@ -33,12 +33,12 @@ async function start(path: Partial<PathRules> = {}, ...more: readonly string[]) 
     { requestRules: { ...defaultRequestRules, path: { ...defaultPathRules, ...path } } },
   );
   /** The rule that matched, with the path that the backend received, or the status of a local reply. */
-  const ask = async (target: string): Promise<string> => {
+  const send = async (target: string): Promise<string> => {
     const { status } = await rawHttp(gateway.url(), `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
     const rule = gateway.records.at(-1)?.rule?.split("/").at(-1) ?? "";
     return status === 200 ? `${rule} ${backend.requests.at(-1)?.url ?? ""}` : String(status);
   };
-  return { gateway, backend, ask };
+  return { gateway, backend, send };
 }
 
 describe("by default", () => {
@@ -58,15 +58,15 @@ describe("by default", () => {
     ["/api/group%2Fproject;v=1", "open /api/group%2Fproject;v=1"],
     ["/users/ann%40example.com", "open /users/ann@example.com"],
   ])("%s: %s", async (target, outcome) => {
-    const { ask } = await start();
-    expect(await ask(target)).toBe(outcome);
+    const { send } = await start();
+    expect(await send(target)).toBe(outcome);
   });
 
   test.each(["/a%2Fb", "/a;x", "/a;y/b"])("a limit by path counts other spellings together: %s", async (target) => {
-    const { ask } = await start({}, policy);
-    expect(await ask(target)).toBe("400");
-    expect(await ask("/a%61")).toBe("open /aa");
-    expect(await ask("//aa")).toBe("429");
+    const { send } = await start({}, policy);
+    expect(await send(target)).toBe("400");
+    expect(await send("/a%61")).toBe("open /aa");
+    expect(await send("//aa")).toBe("429");
   });
 });
 
@@ -80,8 +80,8 @@ test.each<[Partial<PathRules>, string, string]>([
   [{ pathCase: "lower" }, "/ADMIN/X?Q", "guard /admin/x?Q"],
   [{ repeatedSlashes: "keep" }, "/a//b", "open /a//b"],
 ])("%j: %s is %s", async (path, target, outcome) => {
-  const { ask } = await start(path);
-  expect(await ask(target)).toBe(outcome);
+  const { send } = await start(path);
+  expect(await send(target)).toBe(outcome);
 });
 
 /** How a server may read a path, by the order of its steps. */
@@ -112,7 +112,7 @@ test.each<Partial<PathRules>>([
   { escapedSlashes: "reject", pathParameters: "reject" },
   { escapedSlashes: "decode", pathParameters: "reject", backslashes: "convert" },
 ])("for every spelling and server, the rule is that of the path that the server reads (%j)", async (path) => {
-  const { ask } = await start(path);
+  const { send } = await start(path);
   const piece = fc.constantFrom(
     "/",
     "%2f",
@@ -134,7 +134,7 @@ test.each<Partial<PathRules>>([
   let passed = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 6 }), async (pieces) => {
-      const outcome = await ask(`/${pieces.join("")}`);
+      const outcome = await send(`/${pieces.join("")}`);
       if (outcome === "400") return;
       const [rule, received = ""] = outcome.split(" ");
       passed++;

@@ -36,8 +36,8 @@ async function start(options: TestGatewayOptions = {}) {
   const { port, requests } = await startBackend(respond);
   const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), options);
-  const asked = (): readonly string[] => requests.map(({ method, url }) => `${method} ${url}`);
-  return { gateway, held, asked, maxInProgress: () => maxInProgress };
+  const received = (): readonly string[] => requests.map(({ method, url }) => `${method} ${url}`);
+  return { gateway, held, received, maxInProgress: () => maxInProgress };
 }
 
 /** A connection to the gateway that collects the received bytes. */
@@ -68,7 +68,7 @@ const statuses = (text: string): readonly string[] => [...text.matchAll(/^HTTP\/
 
 describe("pipelined requests", () => {
   test("are forwarded one at a time, and their responses have the same order", async () => {
-    const { gateway, asked, maxInProgress } = await start();
+    const { gateway, received, maxInProgress } = await start();
     const { socket, text } = openSocket(gateway);
     const sent = Array.from({ length: 60 }, (_, i) => (i % 3 === 0 ? `POST /${i}` : `GET /${i}`));
     socket.write(
@@ -80,34 +80,34 @@ describe("pipelined requests", () => {
         .join(""),
     );
     await expect.poll(() => bodies(text())).toEqual(sent);
-    expect(asked()).toEqual(sent);
+    expect(received()).toEqual(sent);
     expect(maxInProgress()).toBe(1);
   });
 
   test("do not overtake an unsafe one that is in progress", async () => {
-    const { gateway, held, asked } = await start();
+    const { gateway, held, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("POST", "/hold", "Content-Length: 2\r\n", "ab") + request("GET", "/next"));
     await expect.poll(() => held.length).toBe(1);
     // A request of another client is served at that time.
     expect(await (await fetch(`${gateway.url()}/other`)).text()).toBe("GET /other\n");
-    expect(asked()).toEqual(["POST /hold", "GET /other"]);
+    expect(received()).toEqual(["POST /hold", "GET /other"]);
     held[0]?.();
     await expect.poll(() => bodies(text())).toEqual(["POST /hold", "GET /next"]);
   });
 
   test("use one connection to the backend, however many they are", async () => {
     const upstream = { ...defaultUpstream, maxConnections: 2, maxWaiting: 0 };
-    const { gateway, held, asked } = await start({ upstream });
+    const { gateway, held, received } = await start({ upstream });
     const { socket } = openSocket(gateway);
     socket.write(request("GET", "/hold").repeat(3_000));
     await expect.poll(() => held.length).toBe(1);
     for (let i = 0; i < 5; i++) expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
-    expect(asked().filter((line) => line === "GET /hold")).toHaveLength(1);
+    expect(received().filter((line) => line === "GET /hold")).toHaveLength(1);
   });
 
   test("are dropped with their connection", async () => {
-    const { gateway, held, asked } = await start();
+    const { gateway, held, received } = await start();
     const { socket } = openSocket(gateway);
     socket.write(request("GET", "/hold") + request("GET", "/next"));
     await expect.poll(() => held.length).toBe(1);
@@ -115,11 +115,11 @@ describe("pipelined requests", () => {
     socket.destroy();
     expect(await left).toMatchObject({ path: "/hold", reason: "ClientDisconnect" });
     expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
-    expect(asked()).toEqual(["GET /hold", "GET /other"]);
+    expect(received()).toEqual(["GET /hold", "GET /other"]);
   });
 
   test("beyond a hundred end the connection, with close in the response to the last one that is served", async () => {
-    const { gateway, held, asked } = await start();
+    const { gateway, held, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + Array.from({ length: 150 }, (_, i) => request("GET", `/${i}`)).join(""));
     await expect.poll(() => held.length).toBe(1);
@@ -128,7 +128,7 @@ describe("pipelined requests", () => {
     expect(statuses(text())).toHaveLength(101);
     expect(text().match(/connection: close/gi)).toHaveLength(1);
     expect(text()).toMatch(/connection: close\r\n[^]*GET \/99\n$/i);
-    expect(asked().at(-1)).toBe("GET /99");
+    expect(received().at(-1)).toBe("GET /99");
   });
 
   test("are all served if there are never more than a hundred, even if some waited unread", async () => {
@@ -159,7 +159,7 @@ describe("after a request whose response has close", () => {
   ];
 
   test.each(rejected)("for %s, nothing is processed", async (_case, first, status) => {
-    const { gateway, asked } = await start();
+    const { gateway, received } = await start();
     // The backend connection is open before, so that a hidden request would arrive at once.
     await fetch(`${gateway.url()}/warm`);
     const own = status === "200" ? ["GET /"] : [];
@@ -171,8 +171,8 @@ describe("after a request whose response has close", () => {
       }),
     );
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
-    expect(asked().filter((line) => line === own[0])).toHaveLength(own.length * responses.length);
+    expect(received().filter((line) => line.includes("hidden"))).toEqual([]);
+    expect(received().filter((line) => line === own[0])).toHaveLength(own.length * responses.length);
     expect(gateway.records.filter(({ path }) => path === "/hidden")).toEqual([]);
     expect(responses.map((response) => String(response.status))).toEqual(responses.map(() => status));
   });
@@ -181,15 +181,15 @@ describe("after a request whose response has close", () => {
     ["close", "GET /own HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"],
     ["an older version", "GET /own HTTP/1.0\r\nHost: a\r\n\r\n"],
   ])("nothing is processed after the client's own %s", async (_case, first) => {
-    const { gateway, asked } = await start();
+    const { gateway, received } = await start();
     await rawHttp(gateway.url(), first + request("GET", "/hidden"));
     await rawHttp(gateway.url(), first);
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked().filter((line) => line !== "GET /own")).toEqual(["GET /sentinel"]);
+    expect(received().filter((line) => line !== "GET /own")).toEqual(["GET /sentinel"]);
   });
 
   test("nothing is processed that arrives while the response is pending", async () => {
-    const { gateway, held, asked } = await start();
+    const { gateway, held, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     await expect.poll(() => held.length).toBe(1);
@@ -201,7 +201,7 @@ describe("after a request whose response has close", () => {
     await ended(socket);
     expect(statuses(text())).toEqual(["200", "400"]);
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked()).toEqual(["GET /hold", "GET /sentinel"]);
+    expect(received()).toEqual(["GET /hold", "GET /sentinel"]);
   });
 
   const websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n";
@@ -233,7 +233,7 @@ describe("after a request whose response has close", () => {
       ["with its head in the same write and a request in its body", [first + hiddenHead, hiddenBody]],
       ["with the end of the first request", [first.slice(0, -2), first.slice(-2) + hiddenHead, hiddenBody]],
     ])("nothing is processed that arrives %s", async (_where, writes) => {
-      const { gateway, asked } = await start();
+      const { gateway, received } = await start();
       await fetch(`${gateway.url()}/warm`);
       const { socket, text } = openSocket(gateway);
       for (const write of writes) {
@@ -242,13 +242,13 @@ describe("after a request whose response has close", () => {
       }
       await ended(socket);
       await fetch(`${gateway.url()}/sentinel`);
-      expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
+      expect(received().filter((line) => line.includes("hidden"))).toEqual([]);
       expect(statuses(text()).filter((status) => status !== "100")).toEqual(["200"]);
       expect(text()).toMatch(/^connection: close\r$/im);
     });
 
     test("nothing is processed if it waits for an earlier request either", async () => {
-      const { gateway, held, asked } = await start();
+      const { gateway, held, received } = await start();
       const { socket, text } = openSocket(gateway);
       socket.write(request("GET", "/hold") + first + hiddenHead);
       await expect.poll(() => held.length).toBe(1);
@@ -257,13 +257,13 @@ describe("after a request whose response has close", () => {
       held[0]?.();
       await ended(socket);
       await fetch(`${gateway.url()}/sentinel`);
-      expect(asked().map((line) => line.split(" ")[1])).toEqual(["/hold", "/own", "/sentinel"]);
+      expect(received().map((line) => line.split(" ")[1])).toEqual(["/hold", "/own", "/sentinel"]);
       expect(text().match(/^connection: close\r$/gim)).toHaveLength(1);
     });
   });
 
   test("nothing is processed after a switch that waits for an earlier request and is therefore not made", async () => {
-    const { gateway, held, asked } = await start();
+    const { gateway, held, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/hold") + request("GET", "/own", websocket) + hiddenHead);
     await expect.poll(() => held.length).toBe(1);
@@ -272,42 +272,42 @@ describe("after a request whose response has close", () => {
     held[0]?.();
     await ended(socket);
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked()).toEqual(["GET /hold", "GET /own", "GET /sentinel"]);
+    expect(received()).toEqual(["GET /hold", "GET /own", "GET /sentinel"]);
     expect(statuses(text())).toEqual(["200", "200"]);
   });
 
   test("a CONNECT is the last request of its connection", async () => {
-    const { gateway, asked } = await start();
+    const { gateway, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(`CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n${hiddenHead}`);
     await new Promise((resolve) => setImmediate(resolve));
     socket.write(hiddenBody);
     await ended(socket);
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked().filter((line) => line.includes("hidden"))).toEqual([]);
+    expect(received().filter((line) => line.includes("hidden"))).toEqual([]);
     expect(text()).toMatch(/^connection: close\r$/im);
   });
 
   test("a request with Upgrade but without Connection: upgrade is an ordinary one, and others may follow", async () => {
-    const { gateway, asked } = await start();
+    const { gateway, received } = await start();
     const { socket, text } = openSocket(gateway);
     socket.write(request("GET", "/own", "Upgrade: h2c\r\n") + request("GET", "/next"));
     await expect.poll(() => bodies(text())).toEqual(["GET /own", "GET /next"]);
-    expect(asked()).toEqual(["GET /own", "GET /next"]);
+    expect(received()).toEqual(["GET /own", "GET /next"]);
   });
 
   test("no switch of protocols and no CONNECT is made", async () => {
-    const { gateway, asked } = await start();
+    const { gateway, received } = await start();
     const bad = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
     await rawHttp(gateway.url(), bad + request("GET", "/hidden", "Connection: upgrade\r\nUpgrade: websocket\r\n"));
     await rawHttp(gateway.url(), `${bad}CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n`);
     await fetch(`${gateway.url()}/sentinel`);
-    expect(asked()).toEqual(["GET /sentinel"]);
+    expect(received()).toEqual(["GET /sentinel"]);
     expect(gateway.records.filter(({ status }) => status === 400)).toHaveLength(2);
   });
 
   test("nothing is processed, for random requests and splits into writes", async () => {
-    const { gateway, asked } = await start();
+    const { gateway, received: requestLines } = await start();
     const good = fc.constantFrom(
       request("GET", "/ok"),
       request("POST", "/ok", "Content-Length: 3\r\n", "abc"),
@@ -326,13 +326,17 @@ describe("after a request whose response has close", () => {
         const hidden = request("DELETE", `/${name}/hidden`).repeat(3);
         const text = (before.join("") + bad).replaceAll("/ok", `/${name}/ok`) + hidden;
         const { socket, text: received } = openSocket(gateway);
-        const places = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length];
-        for (const [i, place] of places.slice(1).entries()) {
-          socket.write(text.slice(places[i], place));
+        const cutPositions = [
+          0,
+          ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b),
+          text.length,
+        ];
+        for (const [i, end] of cutPositions.slice(1).entries()) {
+          socket.write(text.slice(cutPositions[i], end));
           await new Promise((resolve) => setImmediate(resolve));
         }
         await ended(socket);
-        const mine = asked().filter((line) => line.includes(`/${name}/`));
+        const mine = requestLines().filter((line) => line.includes(`/${name}/`));
         expect(mine.filter((line) => line.includes("hidden"))).toEqual([]);
         expect(mine.length).toBeLessThanOrEqual(before.length);
         expect(

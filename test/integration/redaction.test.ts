@@ -128,7 +128,7 @@ const credentials = fc
   .constantFrom(...["sk-proj-", "ghp_", "hf_", "glpat-", "xoxb-", "AKIA", "AIza", "eyJhbGciOiJIUzI1NiJ9."])
   .map((prefix) => `${prefix}${marker}${marker}`);
 
-const place = fc.constantFrom(
+const positions = fc.constantFrom(
   "user-agent",
   "x-request-id",
   "path",
@@ -146,7 +146,7 @@ test("a credential in the shown parts of a request is never shown", async () => 
   const detail = detailedLog();
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", backend.port), route), detail);
   await fc.assert(
-    fc.asyncProperty(credentials, place, fc.constantFrom("200", "400"), async (credential, where, outcome) => {
+    fc.asyncProperty(credentials, positions, fc.constantFrom("200", "400"), async (credential, where, outcome) => {
       const events: TraceEvent[] = [];
       gateway.dataPlane.tracer.add({
         id: 1,

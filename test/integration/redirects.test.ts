@@ -26,7 +26,7 @@ function redirect(fields: string, match = "/"): string {
   return `{ matches: [{ path: { value: ${match} } }], filters: [{ type: RequestRedirect, requestRedirect: { ${fields} } }] }`;
 }
 
-async function ask(
+async function send(
   gateway: TestGateway,
   path: string,
   port = 80,
@@ -40,7 +40,7 @@ test.each([301, 302, 303, 307, 308])("responds with status %i", async (status) =
   const gateway = await startGateway(
     manifests(gatewayManifest(), routeManifest("r", [redirect(`hostname: new.example, statusCode: ${status}`)])),
   );
-  expect(await ask(gateway, "/a?b=c")).toEqual({ status, location: "http://new.example/a?b=c" });
+  expect(await send(gateway, "/a?b=c")).toEqual({ status, location: "http://new.example/a?b=c" });
   expect(gateway.records[0]).toMatchObject({ status, reason: undefined, backend: undefined, calls: 0 });
 });
 
@@ -51,7 +51,7 @@ test("the default status is 302, and the default host that of the request", asyn
       routeManifest("r", [redirect("path: { type: ReplaceFullPath, replaceFullPath: /x }")]),
     ),
   );
-  expect(await ask(gateway, "/a")).toEqual({ status: 302, location: "http://127.0.0.1/x" });
+  expect(await send(gateway, "/a")).toEqual({ status: 302, location: "http://127.0.0.1/x" });
 });
 
 test.each([
@@ -64,7 +64,7 @@ test.each([
   const gateway = await startGateway(
     manifests(twoListeners, routeManifest("r", [redirect(`hostname: new.example, ${fields}`)])),
   );
-  expect((await ask(gateway, "/a", port)).location).toBe(location);
+  expect((await send(gateway, "/a", port)).location).toBe(location);
 });
 
 test.each([
@@ -75,7 +75,7 @@ test.each([
 ])("the prefix %s becomes %s in %s", async (prefix, replacement, path, expected) => {
   const rule = redirect(`path: { type: ReplacePrefixMatch, replacePrefixMatch: ${replacement} }`, prefix);
   const gateway = await startGateway(manifests(gatewayManifest(), routeManifest("r", [rule])));
-  expect((await ask(gateway, path)).location).toBe(`http://127.0.0.1${expected}`);
+  expect((await send(gateway, path)).location).toBe(`http://127.0.0.1${expected}`);
 });
 
 test("other filters of the rule edit the redirect", async () => {
@@ -121,7 +121,7 @@ test("a redirect on one backendRef applies to its share, and the other requests 
     ),
   );
   const statuses: number[] = [];
-  for (let n = 0; n < 8; n++) statuses.push((await ask(gateway, "/")).status);
+  for (let n = 0; n < 8; n++) statuses.push((await send(gateway, "/")).status);
   expect(statuses.filter((status) => status === 302)).toHaveLength(2);
   expect(requests).toHaveLength(6);
 });
@@ -135,6 +135,6 @@ test("limits count redirects like other responses", async () => {
     ),
   );
   const statuses = [];
-  for (let n = 0; n < 3; n++) statuses.push((await ask(gateway, "/")).status);
+  for (let n = 0; n < 3; n++) statuses.push((await send(gateway, "/")).status);
   expect(statuses).toEqual([302, 302, 429]);
 });

@@ -33,7 +33,7 @@ async function serve(port: number, refundOn?: string, rule = ""): Promise<TestGa
   );
 }
 
-async function ask(gateway: TestGateway, init: RequestInit = {}): Promise<readonly [number, string | null]> {
+async function send(gateway: TestGateway, init: RequestInit = {}): Promise<readonly [number, string | null]> {
   const response = await fetch(gateway.url(), init);
   await response.arrayBuffer();
   return [response.status, response.headers.get("x-ratelimit-remaining")];
@@ -51,7 +51,7 @@ describe("by default", () => {
     const gateway = await serve(backend.port);
     // A POST is not retried.
     const post = { method: "POST" };
-    expect([await ask(gateway, post), await ask(gateway, post), await ask(gateway, post)]).toEqual([
+    expect([await send(gateway, post), await send(gateway, post), await send(gateway, post)]).toEqual([
       [status, "1"],
       [status, "0"],
       [429, "0"],
@@ -63,12 +63,12 @@ describe("by default", () => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, undefined, `timeouts: { ${timeout} }, `);
     for (const sent of [1, 2]) {
-      const response = ask(gateway, { method: "POST" });
+      const response = send(gateway, { method: "POST" });
       await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
       expect(await response).toEqual([504, String(2 - sent)]);
     }
-    expect((await ask(gateway))[0]).toBe(429);
+    expect((await send(gateway))[0]).toBe(429);
   });
 
   test("an upload that the client stalls is not refunded", async () => {
@@ -92,7 +92,7 @@ describe("by default", () => {
 
   test("a request without a connection to the backend is refunded", async () => {
     const gateway = await serve(closedPort);
-    for (let n = 0; n < 4; n++) expect(await ask(gateway)).toEqual([503, "2"]);
+    for (let n = 0; n < 4; n++) expect(await send(gateway)).toEqual([503, "2"]);
   });
 
   test("a request without a ready endpoint is refunded", async () => {
@@ -104,7 +104,7 @@ describe("by default", () => {
         policy(undefined),
       ),
     );
-    for (let n = 0; n < 4; n++) expect(await ask(gateway)).toEqual([503, "2"]);
+    for (let n = 0; n < 4; n++) expect(await send(gateway)).toEqual([503, "2"]);
   });
 
   test("a request that reached an endpoint is not refunded, even if the endpoint is then removed", async () => {
@@ -118,7 +118,7 @@ describe("by default", () => {
     // A listening TCP server has such an address.
     const { port } = server.address() as AddressInfo;
     const gateway = await serve(port, undefined, "retry: { codes: [503], attempts: 1 }, ");
-    const response = ask(gateway);
+    const response = send(gateway);
     await vi.waitFor(() => {
       gateway.clock.advance(100);
       expect(gateway.records).toMatchObject([{ calls: 2, reason: "UpstreamConnectFailure" }]);
@@ -133,14 +133,14 @@ describe("if the policy says so", () => {
     ["Reset", resets, 502],
   ])("%s is refunded, and the headers show it", async (cause, behave, status) => {
     const gateway = await serve((await startBackend(behave)).port, `[${cause}]`);
-    for (let n = 0; n < 4; n++) expect(await ask(gateway, { method: "POST" })).toEqual([status, "2"]);
+    for (let n = 0; n < 4; n++) expect(await send(gateway, { method: "POST" })).toEqual([status, "2"]);
   });
 
   test("Timeout is refunded", async () => {
     const backend = await startBackend(() => undefined);
     const gateway = await serve(backend.port, "[Timeout]", "timeouts: { request: 1s }, ");
     for (const sent of [1, 2, 3]) {
-      const response = ask(gateway, { method: "POST" });
+      const response = send(gateway, { method: "POST" });
       await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
       expect(await response).toEqual([504, "2"]);
@@ -161,7 +161,7 @@ describe("if the policy says so", () => {
 
   test("an empty list refunds nothing", async () => {
     const gateway = await serve(closedPort, "[]");
-    expect([await ask(gateway), await ask(gateway), await ask(gateway)]).toEqual([
+    expect([await send(gateway), await send(gateway), await send(gateway)]).toEqual([
       [503, "1"],
       [503, "0"],
       [429, "0"],

@@ -21,7 +21,7 @@ interface Rig {
   readonly gateway: TestGateway;
   readonly backend: TestBackend;
   /** Sends these header lines with GET; resolves with the status. */
-  readonly ask: (lines: readonly string[], target?: string) => Promise<number>;
+  readonly send: (lines: readonly string[], target?: string) => Promise<number>;
 }
 
 /** One route to one backend, with one request an hour for each value of `key`. */
@@ -34,11 +34,11 @@ async function start(key: string, options: TestGatewayOptions = {}, rule = ""): 
     policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: 1, unit: Hours, key: '${key}' }`]),
   ];
   const gateway = await startGateway(manifests(...texts), options);
-  const ask = async (lines: readonly string[], target = "/"): Promise<number> => {
+  const send = async (lines: readonly string[], target = "/"): Promise<number> => {
     const head = [`GET ${target} HTTP/1.1`, ...lines, "Connection: close"].join("\r\n");
     return (await rawHttp(gateway.url(), `${head}\r\n\r\n`)).status;
   };
-  return { gateway, backend, ask };
+  return { gateway, backend, send };
 }
 
 /** All values of the field in the backend's last request. */
@@ -49,11 +49,11 @@ function received({ requests }: TestBackend, name: string): readonly string[] {
 
 describe("a header that is sent twice", () => {
   test("reaches the backend as the one line whose value was counted", async () => {
-    const { ask, backend } = await start('request.headers["x-api-key"]');
-    expect(await ask(["Host: a", "X-Api-Key: real", "x-other: 1", "x-api-key: junk"])).toBe(200);
+    const { send, backend } = await start('request.headers["x-api-key"]');
+    expect(await send(["Host: a", "X-Api-Key: real", "x-other: 1", "x-api-key: junk"])).toBe(200);
     expect(received(backend, "x-api-key")).toEqual(["real,junk"]);
-    expect(await ask(["Host: a", "x-api-key: real,junk"])).toBe(429);
-    expect(await ask(["Host: a", "x-api-key: real"])).toBe(200);
+    expect(await send(["Host: a", "x-api-key: real,junk"])).toBe(429);
+    expect(await send(["Host: a", "x-api-key: real"])).toBe(200);
   });
 
   test("reaches it so over HTTP/2 too", async () => {
@@ -70,8 +70,8 @@ describe("a header that is sent twice", () => {
   test.each(["authorization", "proxy-authorization", "content-type", "user-agent", "origin"])(
     "is rejected if %s has a single value by definition",
     async (name) => {
-      const { ask, backend, gateway } = await start(`request.headers["${name}"]`);
-      expect(await ask(["Host: a", `${name}: a`, `${name}: b`])).toBe(400);
+      const { send, backend, gateway } = await start(`request.headers["${name}"]`);
+      expect(await send(["Host: a", `${name}: a`, `${name}: b`])).toBe(400);
       expect(backend.requests).toEqual([]);
       expect(gateway.records).toMatchObject([{ status: 400, reason: "BadRequest" }]);
     },
@@ -80,45 +80,45 @@ describe("a header that is sent twice", () => {
   test("is one line too if one of the two is of a filter", async () => {
     const filter =
       "filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { add: [{ name: x-user, value: eve }] } }], ";
-    const { ask, backend } = await start("source.address", {}, filter);
-    await ask(["Host: a", "X-User: ann"]);
+    const { send, backend } = await start("source.address", {}, filter);
+    await send(["Host: a", "X-User: ann"]);
     expect(received(backend, "x-user")).toEqual(["ann,eve"]);
   });
 });
 
 test("a header that Connection names is neither counted nor forwarded", async () => {
-  const { ask, backend } = await start('request.headers["x-api-key"]');
+  const { send, backend } = await start('request.headers["x-api-key"]');
   const named = (value: string): readonly string[] => ["Host: a", "Connection: x-api-key", `x-api-key: ${value}`];
-  expect(await ask(named("1"))).toBe(200);
+  expect(await send(named("1"))).toBe(200);
   expect(received(backend, "x-api-key")).toEqual([]);
   // Requests without a value share one counter.
-  expect(await ask(named("2"))).toBe(429);
+  expect(await send(named("2"))).toBe(429);
 });
 
 test.each(["bearer k", "BEARER  k", "Bearer \t k", "Bearer k  "])(
   "credentials spelled %j are Bearer k",
   async (spelled) => {
-    const { ask, backend } = await start("request.headers.authorization");
-    expect(await ask(["Host: a", `Authorization: ${spelled}`])).toBe(200);
+    const { send, backend } = await start("request.headers.authorization");
+    expect(await send(["Host: a", `Authorization: ${spelled}`])).toBe(200);
     expect(received(backend, "authorization")).toEqual(["Bearer k"]);
-    expect(await ask(["Host: a", "Authorization: Bearer k"])).toBe(429);
+    expect(await send(["Host: a", "Authorization: Bearer k"])).toBe(429);
   },
 );
 
 describe("one host has one spelling", () => {
   test.each(["request.host", "request.headers.host"])("in %s", async (key) => {
-    const { ask, backend } = await start(key);
-    expect(await ask(["Host: a.example"])).toBe(200);
-    expect(await ask(["Host: A.Example"])).toBe(429);
-    expect(await ask(["Host: a.example."])).toBe(429);
+    const { send, backend } = await start(key);
+    expect(await send(["Host: a.example"])).toBe(200);
+    expect(await send(["Host: A.Example"])).toBe(429);
+    expect(await send(["Host: a.example."])).toBe(429);
     // The authority of the target takes precedence over Host (RFC 9112 §3.2.2).
-    expect(await ask(["Host: other"], "http://A.EXAMPLE/")).toBe(429);
+    expect(await send(["Host: other"], "http://A.EXAMPLE/")).toBe(429);
     expect(received(backend, "host")).toEqual(["a.example"]);
   });
 
   test.each(["%61.example", "a,b", "a'b", "a;b"])("and %s is rejected", async (host) => {
-    const { ask } = await start("request.host");
-    expect(await ask([`Host: ${host}`])).toBe(400);
+    const { send } = await start("request.host");
+    expect(await send([`Host: ${host}`])).toBe(400);
   });
 });
 
@@ -133,8 +133,8 @@ describe("a name that a CGI-style server reads as another name", () => {
   ];
 
   test("is dropped", async () => {
-    const { ask, backend } = await start('request.headers["x_user"]');
-    expect(await ask(lines)).toBe(200);
+    const { send, backend } = await start('request.headers["x_user"]');
+    expect(await send(lines)).toBe(200);
     expect(backend.requests[0]?.headers).toMatchObject({ "x-user": "ann" });
     for (const name of ["x_user", "x.user", "content_length", "x_forwarded_for"]) {
       expect(received(backend, name)).toEqual([]);
@@ -142,18 +142,18 @@ describe("a name that a CGI-style server reads as another name", () => {
   });
 
   test("is rejected if the setting says so", async () => {
-    const { ask, backend } = await start("source.address", {
+    const { send, backend } = await start("source.address", {
       requestRules: { ...defaultRequestRules, irregularNames: "reject" },
     });
-    expect(await ask(lines)).toBe(400);
+    expect(await send(lines)).toBe(400);
     expect(backend.requests).toEqual([]);
   });
 
   test("is kept if the setting says so, and is then sent once", async () => {
-    const { ask, backend } = await start("source.address", {
+    const { send, backend } = await start("source.address", {
       requestRules: { ...defaultRequestRules, irregularNames: "keep" },
     });
-    expect(await ask([...lines, "X_USER: eva"])).toBe(200);
+    expect(await send([...lines, "X_USER: eva"])).toBe(200);
     expect(received(backend, "x_user")).toEqual(["eve,eva"]);
   });
 });
@@ -162,17 +162,17 @@ describe("a query parameter with two different values", () => {
   const conflicting = "/?id=1&key=a&id=2&key=b";
 
   test("is rejected if a limit reads it", async () => {
-    const { ask, backend } = await start('request.query["key"]');
-    expect(await ask(["Host: a"], conflicting)).toBe(400);
-    expect(await ask(["Host: a"], "/?key=a&k%65y=b")).toBe(400);
+    const { send, backend } = await start('request.query["key"]');
+    expect(await send(["Host: a"], conflicting)).toBe(400);
+    expect(await send(["Host: a"], "/?key=a&k%65y=b")).toBe(400);
     expect(backend.requests).toEqual([]);
-    expect(await ask(["Host: a"], "/?key=a&id=1&id=2&key=a")).toBe(200);
+    expect(await send(["Host: a"], "/?key=a&id=1&id=2&key=a")).toBe(200);
   });
 
   test("is rejected if a match reads it", async () => {
     const match = "matches: [{ queryParams: [{ name: key, value: a }] }, {}], ";
-    const { ask } = await start("source.address", {}, match);
-    expect(await ask(["Host: a"], conflicting)).toBe(400);
+    const { send } = await start("source.address", {}, match);
+    expect(await send(["Host: a"], conflicting)).toBe(400);
   });
 
   test("passes if only matches of other hostnames or paths read it", async () => {
@@ -187,29 +187,29 @@ describe("a query parameter with two different values", () => {
         other,
       ),
     );
-    const ask = async (host: string, target: string): Promise<number> =>
+    const send = async (host: string, target: string): Promise<number> =>
       (await rawHttp(gateway.url(), `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).status;
-    expect(await ask("shop.test", conflicting)).toBe(200);
+    expect(await send("shop.test", conflicting)).toBe(200);
     expect(backend.requests[0]?.url).toBe(conflicting);
-    expect(await ask("shop.test", `/deep${conflicting}`)).toBe(400);
-    expect(await ask("other.test", "/?key=b&key=a")).toBe(400);
+    expect(await send("shop.test", `/deep${conflicting}`)).toBe(400);
+    expect(await send("other.test", "/?key=b&key=a")).toBe(400);
   });
 
   test("passes if nothing reads it", async () => {
-    const { ask, backend } = await start('request.query["user"]');
-    expect(await ask(["Host: a"], conflicting)).toBe(200);
+    const { send, backend } = await start('request.query["user"]');
+    expect(await send(["Host: a"], conflicting)).toBe(200);
     expect(backend.requests[0]?.url).toBe(conflicting);
   });
 
   test("is rejected if an expression reads all parameters", async () => {
-    const { ask } = await start("string(size(request.query))");
-    expect(await ask(["Host: a"], conflicting)).toBe(400);
+    const { send } = await start("string(size(request.query))");
+    expect(await send(["Host: a"], conflicting)).toBe(400);
   });
 });
 
 test("for all header lines, the value that the backend receives selects the counter of the request", async () => {
   const name = "x-api-key";
-  const { ask, backend } = await start(`request.headers["${name}"]`);
+  const { send, backend } = await start(`request.headers["${name}"]`);
   const fieldName = fc.constantFrom(
     "x-api-key",
     "X-Api-Key",
@@ -227,13 +227,13 @@ test("for all header lines, the value that the backend receives selects the coun
       const own = `run${run++}`;
       const sent = backend.requests.length;
       const lines = fields.map(([field, text]) => `${field}: ${field === "connection" ? "close" : `${own}${text}`}`);
-      const status = await ask(["Host: a", ...lines]);
+      const status = await send(["Host: a", ...lines]);
       const values = received(backend, name);
       if (!fields.some(([field]) => field.toLowerCase() === name)) return;
       expect(status).toBe(200);
       expect(backend.requests.length).toBe(sent + 1);
       expect(values.length).toBe(1);
-      expect(await ask(["Host: a", `${name}: ${values[0] ?? ""}`])).toBe(429);
+      expect(await send(["Host: a", `${name}: ${values[0] ?? ""}`])).toBe(429);
     }),
     { numRuns: 60 },
   );

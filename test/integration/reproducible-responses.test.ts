@@ -42,8 +42,8 @@ async function serve(response: string, closes: boolean, local: readonly string[]
   return async (version: string, method: string, at: readonly number[]): Promise<string> => {
     cuts = at;
     const body = "content-length: 2\r\n\r\n{}";
-    const asked = `${method} /v1/embeddings HTTP/${version}\r\nhost: a\r\nconnection: close\r\n${body}`;
-    const { head: fields, body: sent } = await rawHttp(gateway.url(), asked);
+    const request = `${method} /v1/embeddings HTTP/${version}\r\nhost: a\r\nconnection: close\r\n${body}`;
+    const { head: fields, body: sent } = await rawHttp(gateway.url(), request);
     // A new window for each, so that every response has the same remaining amount.
     gateway.clock.advance(60_000);
     return `${fields.replace(/^date: .*\r\n/im, "")}\r\n\r\n${/: chunked/.test(fields) ? content(sent) : sent}`;
@@ -79,9 +79,9 @@ describe.each(responses)("a response %s", (name, response, closes) => {
     ["1.0", "without limits", []],
     ["1.1", "under a limit by tokens", ["{ tokens: 1000, unit: Minutes }"]],
   ])("is sent alike over HTTP/%s %s, wherever it is split", async (version, _limits, local) => {
-    const ask = await serve(response, closes, local);
+    const send = await serve(response, closes, local);
     const headEnd = response.indexOf("\r\n\r\n") + 4;
-    const whole = await ask(version, "POST", []);
+    const whole = await send(version, "POST", []);
     for (const cuts of [
       [headEnd],
       [headEnd + 1],
@@ -90,7 +90,7 @@ describe.each(responses)("a response %s", (name, response, closes) => {
       [response.length - 1],
     ]) {
       expect(
-        await ask(
+        await send(
           version,
           "POST",
           cuts.filter((cut) => cut < response.length),
@@ -116,12 +116,12 @@ test("a small chunked response that arrives completely is sent in one write", as
 });
 
 test("the head of a response that is no stream shows the remaining amount after its charge", async () => {
-  const ask = await serve(head(chunked) + chunks, false, [
+  const send = await serve(head(chunked) + chunks, false, [
     "{ requests: 15, unit: Minutes }",
     "{ tokens: 1000, unit: Minutes }",
   ]);
   const headEnd = head(chunked).length;
   for (const cuts of [[], [headEnd], [headEnd + 10, headEnd + 20]]) {
-    expect(await ask("1.1", "POST", cuts)).toMatch(/x-ratelimit-limit: 1000\r\nx-ratelimit-remaining: 600\r\n/);
+    expect(await send("1.1", "POST", cuts)).toMatch(/x-ratelimit-limit: 1000\r\nx-ratelimit-remaining: 600\r\n/);
   }
 });

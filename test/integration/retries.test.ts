@@ -1,7 +1,7 @@
 /** `retry` of a rule, end to end: the repeated requests, their number and waits, and that limits count once. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
-import { respondWith, type Echo, echo, startBackend } from "../support/backend.ts";
+import { type Echo, echo, respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -17,8 +17,10 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** A backend that gives these responses in turn, and then always the last one. */
 async function backendWith(...responses: readonly Handler[]) {
-  let asked = 0;
-  return startBackend((request, response) => responses[Math.min(asked++, responses.length - 1)]?.(request, response));
+  let requestCount = 0;
+  return startBackend((request, response) =>
+    responses[Math.min(requestCount++, responses.length - 1)]?.(request, response),
+  );
 }
 
 const drop: Handler = (request) => request.socket.destroy();

@@ -1,6 +1,6 @@
 /** Routing, end to end: which backend gets the request, how it arrives there, and the local replies. */
 import { describe, expect, test } from "vitest";
-import { respondWith, type Echo, startBackend } from "../support/backend.ts";
+import { type Echo, respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
   backendRef,
@@ -96,13 +96,13 @@ test("matches on headers, query and method", async () => {
       ]),
     ),
   );
-  const ask = async (path: string, init: RequestInit = {}): Promise<string> =>
+  const send = async (path: string, init: RequestInit = {}): Promise<string> =>
     (await fetch(`${gateway.url()}${path}`, init)).text();
-  expect(await ask("/")).toBe("plain");
-  expect(await ask("/", { headers: { "x-canary": "yes" } })).toBe("canary");
-  expect(await ask("/", { method: "POST" })).toBe("post");
-  expect(await ask("/?q=aaa")).toBe("asked");
-  expect(await ask("/?q=ab")).toBe("plain");
+  expect(await send("/")).toBe("plain");
+  expect(await send("/", { headers: { "x-canary": "yes" } })).toBe("canary");
+  expect(await send("/", { method: "POST" })).toBe("post");
+  expect(await send("/?q=aaa")).toBe("asked");
+  expect(await send("/?q=ab")).toBe("plain");
 });
 
 test("weights are exact over 1,000 requests", async () => {
@@ -161,29 +161,29 @@ describe("filters", () => {
   }
 
   test("RequestHeaderModifier sets, adds and removes", async () => {
-    const ask = await echoThrough(
+    const send = await echoThrough(
       "{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: X-Set, value: s }], add: [{ name: x-kept, value: more }], remove: [X-Old] } }",
     );
-    const { echo } = await ask("/");
+    const { echo } = await send("/");
     expect(echo.headers).toMatchObject({ "x-set": "s", "x-kept": "2,more" });
     expect(echo.headers).not.toHaveProperty("x-old");
   });
 
   test("ResponseHeaderModifier edits the response", async () => {
-    const ask = await echoThrough(
+    const send = await echoThrough(
       "{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: X-Served-By, value: us }], remove: [content-type] } }",
     );
-    const { headers } = await ask("/");
+    const { headers } = await send("/");
     expect(headers.get("x-served-by")).toBe("us");
     expect(headers.has("content-type")).toBe(false);
   });
 
   test("URLRewrite replaces the prefix and the host, and keeps the query", async () => {
-    const ask = await echoThrough(
+    const send = await echoThrough(
       "{ type: URLRewrite, urlRewrite: { hostname: inner.example, path: { type: ReplacePrefixMatch, replacePrefixMatch: /v2 } } }",
       "/api",
     );
-    const { echo } = await ask("/api/items?x=1");
+    const { echo } = await send("/api/items?x=1");
     expect(echo.url).toBe("/v2/items?x=1");
     expect(echo.headers["host"]).toBe("inner.example");
   });

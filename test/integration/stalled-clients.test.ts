@@ -13,7 +13,7 @@ import {
   type TestGateway,
 } from "../support/gateway.ts";
 import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
-import { askToSwitch, startUpgradeBackend } from "../support/upgrades.ts";
+import { requestUpgrade, startUpgradeBackend } from "../support/upgrades.ts";
 
 const timeoutMs = 80_000;
 /** The time after which a stall that began before is detected. */
@@ -119,7 +119,7 @@ describe("a client that stops reading its response", () => {
       pump();
     });
     const gateway = await serve(port);
-    const { socket } = await askToSwitch(gateway.url(), "flood");
+    const { socket } = await requestUpgrade(gateway.url(), "flood");
     socket.pause();
     expect(await nextEnded(gateway)).toMatchObject({ status: 101, reason: "StreamIdleTimeout" });
     await expect.poll(() => isClosed).toBe(true);
@@ -233,11 +233,11 @@ describe("does not count as a stall of the client", () => {
       socket.pipe(socket);
     });
     const gateway = await serve(port);
-    const { socket } = await askToSwitch(gateway.url(), "echo");
+    const { socket } = await requestUpgrade(gateway.url(), "echo");
     gateway.clock.advance(10 * detectedMs);
     socket.write("still here");
-    const [said] = (await socket.take(1).toArray()) as Buffer[];
-    expect(String(said)).toBe("still here");
+    const [echoed] = (await socket.take(1).toArray()) as Buffer[];
+    expect(String(echoed)).toBe("still here");
   });
 });
 

@@ -15,13 +15,13 @@ import {
 
 /** A backend that responds when the test says so, and reports when an attempt was reset. */
 async function slowBackend() {
-  const { promise: asked, resolve: arrive } = Promise.withResolvers<ServerResponse>();
+  const { promise: received, resolve: arrive } = Promise.withResolvers<ServerResponse>();
   const { promise: left, resolve: leave } = Promise.withResolvers<undefined>();
   const backend = await startBackend((_request, response) => {
     response.on("close", () => leave(undefined));
     arrive(response);
   });
-  return { ...backend, asked, left };
+  return { ...backend, received, left };
 }
 
 async function serve(port: number, timeouts: string, ...more: readonly string[]): Promise<TestGateway> {
@@ -43,7 +43,7 @@ describe.each([
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const response = fetch(gateway.url());
-    await backend.asked;
+    await backend.received;
     gateway.clock.advance(500);
     expect((await response).status).toBe(504);
     await backend.left;
@@ -55,7 +55,7 @@ describe.each([
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
     const reply = fetch(gateway.url());
-    const response = await backend.asked;
+    const response = await backend.received;
     gateway.clock.advance(499);
     response.end("made it");
     expect(await (await reply).text()).toBe("made it");
@@ -65,9 +65,9 @@ describe.each([
   test("a response that streams longer is reset, so that the client sees that it is incomplete", async () => {
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 500ms`);
-    const asked = fetch(gateway.url());
-    (await backend.asked).write("first");
-    const reader = (await asked).body?.getReader();
+    const received = fetch(gateway.url());
+    (await backend.received).write("first");
+    const reader = (await received).body?.getReader();
     expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe("first");
     gateway.clock.advance(500);
     await expect(reader?.read()).rejects.toThrow("terminated");
@@ -79,7 +79,7 @@ describe.each([
     const backend = await slowBackend();
     const gateway = await serve(backend.port, `${field}: 0s`);
     const reply = fetch(gateway.url());
-    const response = await backend.asked;
+    const response = await backend.received;
     expect(gateway.clock.pendingTimers).toBe(0);
     gateway.clock.advance(86_400_000);
     response.end("late");

@@ -32,11 +32,11 @@ interface TestResponse {
   readonly body: string;
 }
 
-async function askHttp1(url: string, path: string, method: string, version = "1.1"): Promise<TestResponse> {
+async function sendHttp1(url: string, path: string, method: string, version = "1.1"): Promise<TestResponse> {
   return rawHttp(url, `${method} ${path} HTTP/${version}\r\nHost: a\r\nConnection: close\r\n\r\n`);
 }
 
-function askHttp2(url: string, path: string, method: string): Promise<TestResponse> {
+function sendHttp2(url: string, path: string, method: string): Promise<TestResponse> {
   const session = connect(url);
   onTestFinished(() => session.destroy());
   const stream = session.request({ ":method": method, ":path": path });
@@ -48,9 +48,9 @@ function askHttp2(url: string, path: string, method: string): Promise<TestRespon
 }
 
 describe.each([
-  ["HTTP/1.1", askHttp1],
-  ["HTTP/2", askHttp2],
-])("over %s", (protocol, ask) => {
+  ["HTTP/1.1", sendHttp1],
+  ["HTTP/2", sendHttp2],
+])("over %s", (protocol, send) => {
   test.each([
     ["announces trailers and sends none", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}\r\n`, 200, "ok"],
     ["announces trailers of a body with a length", `HTTP/1.1 200 OK\r\ntrailer: x\r\n${withBody}`, 200, "ok"],
@@ -99,25 +99,25 @@ describe.each([
     ["has two framings", `HTTP/1.1 200 OK\r\ncontent-length: 1\r\n${chunked}\r\n`, 502, undefined],
   ])("a response that %s", async (_case, response, status, body) => {
     const gateway = await gatewayFor(response);
-    const got = await ask(gateway.url(), "/odd", "GET");
+    const got = await send(gateway.url(), "/odd", "GET");
     expect(got.status).toBe(status);
     if (body !== undefined) expect(got.body.replace(/^2\r\nok\r\n0\r\n\r\n$/, "ok")).toBe(body);
-    expect(await ask(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
+    expect(await send(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
   });
 
   test("a response to HEAD that announces trailers", async () => {
     const gateway = await gatewayFor("HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: 2\r\n\r\n");
-    expect(await ask(gateway.url(), "/odd", "HEAD")).toMatchObject({ status: 200, body: "" });
+    expect(await send(gateway.url(), "/odd", "HEAD")).toMatchObject({ status: 200, body: "" });
   });
 
   test.each(["__proto__", "constructor", "http2-settings"])("a trailer called %s", async (name) => {
     const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\n${chunked}${name}: 1\r\n\r\n`);
-    expect(await ask(gateway.url(), "/odd", "GET")).toMatchObject({ status: 200 });
-    expect(await ask(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
+    expect(await send(gateway.url(), "/odd", "GET")).toMatchObject({ status: 200 });
+    expect(await send(gateway.url(), "/even", "GET")).toMatchObject({ status: 200, body: "ok" });
   });
 });
 
 test("a response that announces trailers, to an HTTP/1.0 client, which supports none", async () => {
   const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}x: 1\r\n\r\n`);
-  expect(await askHttp1(gateway.url(), "/odd", "GET", "1.0")).toMatchObject({ status: 200, body: "ok" });
+  expect(await sendHttp1(gateway.url(), "/odd", "GET", "1.0")).toMatchObject({ status: 200, body: "ok" });
 });

@@ -49,8 +49,8 @@ describeCluster("a tenant", () => {
     const [namespace = "", name = ""] = gateway.split("/");
     const [place = "", object = ""] = secret.split("/");
     const account = `system:serviceaccount:${namespace}:${name}-gateway-proxy`;
-    const asked = ["auth", "can-i", "list", `secrets/${object}`, "-n", place, "--as", account];
-    return plane.kubectl(asked).then(
+    const args = ["auth", "can-i", "list", `secrets/${object}`, "-n", place, "--as", account];
+    return plane.kubectl(args).then(
       (response) => response.trim() === "yes",
       (error: unknown) => {
         // kubectl responds "no" with a failure.

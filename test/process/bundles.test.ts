@@ -50,11 +50,11 @@ describe("the rate limit service", () => {
       const { grpcPort } = await start({ WORKERS: workers });
       const client = connectRateLimit(grpcPort);
       onTestFinished(() => client.close());
-      expect(await client.ask({ domain: "d", descriptors: [descriptor("k=v")] })).toMatchObject({ overallCode: "OK" });
+      expect(await client.send({ domain: "d", descriptors: [descriptor("k=v")] })).toMatchObject({ overallCode: "OK" });
 
       const flags = ["-dial_string", `127.0.0.1:${grpcPort}`, "-domain", "d", "-descriptors", "k=v"];
-      const asked = await run(process.execPath, [programOf("ratelimit-service", "ratelimit-client"), ...flags]);
-      expect(asked.stdout).toContain('"overallCode":"OVER_LIMIT"');
+      const result = await run(process.execPath, [programOf("ratelimit-service", "ratelimit-client"), ...flags]);
+      expect(result.stdout).toContain('"overallCode":"OVER_LIMIT"');
     },
   );
 

@@ -44,16 +44,16 @@ test("an edit keeps other counters and closes no connection", async () => {
   let connections = 0;
   client.on("connect", () => connections++);
   onTestFinished(() => client.close());
-  const ask = async (): Promise<string> => {
+  const send = async (): Promise<string> => {
     const { headers, body } = await request(url, { dispatcher: client });
     await body.dump();
     return `${String(headers["x-ratelimit-remaining"])}/${String(headers["x-ratelimit-limit"])}`;
   };
-  expect(await ask()).toBe("4/5");
+  expect(await send()).toBe("4/5");
   await proxy.write("policy.yaml", manifests(limit(100), ceiling));
   await proxy.logged(inForce(2));
   // The Gateway's 9 served one request before the edit and serves its second now.
-  expect(await ask()).toBe("7/9");
+  expect(await send()).toBe("7/9");
   expect(connections).toBe(1);
 });
 

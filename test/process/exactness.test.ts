@@ -33,13 +33,13 @@ test(`of 2,000 concurrent requests, 100 and burst 5 allow exactly 105 over 2 wor
   );
   const client = new Agent({ connections: 64, pipelining: 1 });
   onTestFinished(() => client.close());
-  const ask = async (run: number): Promise<number> => {
+  const send = async (run: number): Promise<number> => {
     const { statusCode, body } = await request(`http://127.0.0.1:${port}/${run}`, { dispatcher: client });
     await body.dump();
     return statusCode;
   };
   for (let run = 0; run < runs; run++) {
-    const statuses = await Promise.all(Array.from({ length: 2_000 }, () => ask(run)));
+    const statuses = await Promise.all(Array.from({ length: 2_000 }, () => send(run)));
     const counts = {
       allowed: statuses.filter((s) => s === 200).length,
       denied: statuses.filter((s) => s === 429).length,

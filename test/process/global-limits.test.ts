@@ -173,7 +173,7 @@ interface Seen {
 const maxInProgress = 32;
 
 /** Sends `perSecond` requests a second until `signal`, as far as the machine keeps up. */
-async function askSteadily(
+async function sendSteadily(
   url: string,
   perSecond: number,
   headers: Record<string, string>,
@@ -222,7 +222,7 @@ test("killing the service during 500 requests a second causes no error for clien
   expect(await countOf(gateway, 20, { "x-plan": "paid" })).toEqual({ 200: 20 });
 
   const over = new AbortController();
-  const asking = askSteadily(gateway.url, 500, { "x-plan": "paid" }, over.signal);
+  const load = sendSteadily(gateway.url, 500, { "x-plan": "paid" }, over.signal);
   await sleep(1_000);
   await service.kill();
   const opened = await gateway.proxy.logged(({ msg }) => String(msg).startsWith("rate limit service is unavailable"));
@@ -241,7 +241,7 @@ test("killing the service during 500 requests a second causes no error for clien
   const decidedBefore = (await decisions(gateway, "service")).get("allowed") ?? 0;
   await sleep(500);
   over.abort();
-  const seen = await asking;
+  const seen = await load;
 
   expect(opened["cause"]).toBeDefined();
   expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
@@ -267,7 +267,7 @@ const probePauseMs = 500;
 async function chargedAt(grpcPort: number): Promise<number> {
   const client = connectRateLimit(grpcPort);
   const { entries } = descriptor("everyone=all");
-  const { statuses } = await client.ask({ domain: "chat", descriptors: [{ entries, hitsAddend: { value: "0" } }] });
+  const { statuses } = await client.send({ domain: "chat", descriptors: [{ entries, hitsAddend: { value: "0" } }] });
   client.close();
   return 1_000_000 - (statuses[0]?.limitRemaining ?? 1_000_000);
 }

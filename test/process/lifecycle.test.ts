@@ -99,13 +99,13 @@ test("the access log has the route, backend, tokens, and the entry that denied",
 test("SIGTERM: before the cluster has responded, exit 0", async () => {
   const cluster = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void cluster.close());
-  const asked = once(cluster, "connection");
+  const connected = once(cluster, "connection");
   await once(cluster, "listening");
   const kubeconfig = join(await mkdtemp(join(tmpdir(), "kubeconfig-")), "config");
   onTestFinished(() => rm(dirname(kubeconfig), { recursive: true }));
   await writeFile(kubeconfig, kubeconfigFor(cluster.address() as AddressInfo));
   const proxy = await spawnClusterProxy(kubeconfig, "default/gw");
-  const [connection] = (await asked) as [Socket];
+  const [connection] = (await connected) as [Socket];
   onTestFinished(() => void connection.destroy());
   proxy.kill("SIGTERM");
   expect(await proxy.exited).toBe(0);
@@ -145,28 +145,28 @@ describe("SIGTERM: during the drain delay clients get close or GOAWAY, and every
     const { hostname, port } = new URL(url);
     const kept = connect(Number(port), hostname);
     onTestFinished(() => void kept.destroy());
-    const ask = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
-    kept.write(ask);
+    const requestBytes = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    kept.write(requestBytes);
     const [first] = (await once(kept, "data")) as [Buffer];
     expect(first.toString()).not.toMatch(/^connection: close/im);
     proxy.kill("SIGTERM");
     await expect.poll(async () => (await fetch(url)).headers.get("connection")).toBe("close");
-    kept.write(ask);
+    kept.write(requestBytes);
     const [last] = (await once(kept, "data")) as [Buffer];
     expect(last.toString()).toMatch(/^HTTP\/1.1 200 [^]*^connection: close/im);
     await once(kept, "close");
     // The proxy closes, without a request to do so.
-    expect(await rawHttp(url, ask)).toMatchObject({ status: 200, body: "ok" });
+    expect(await rawHttp(url, requestBytes)).toMatchObject({ status: 200, body: "ok" });
   });
 
   test("HTTP/2: streams that begin after GOAWAY are served", async () => {
     const { proxy, url } = await start((await startBackend(respondWith(200, "ok"))).port, "", delay);
     const { socket, received } = openRawHttp2(url);
-    const ask = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest);
+    const requestBytes = (stream: number) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest);
     const hasResponse = (stream: number) =>
       framesOf(received()).some((it) => it.type === frameType.headers && it.stream === stream);
     const acknowledgement = frame(frameType.settings, 1, 0);
-    socket.write(Buffer.concat([acknowledgement, ask(1)]));
+    socket.write(Buffer.concat([acknowledgement, requestBytes(1)]));
     await expect.poll(() => hasResponse(1)).toBe(true);
     proxy.kill("SIGTERM");
     const goaway = () =>
@@ -174,12 +174,12 @@ describe("SIGTERM: during the drain delay clients get close or GOAWAY, and every
         .find(({ type }) => type === frameType.goaway)
         ?.payload.toString("hex");
     await expect.poll(goaway).toBe("7fffffff00000000");
-    socket.write(ask(3));
+    socket.write(requestBytes(3));
     await expect.poll(() => hasResponse(3)).toBe(true);
 
     const late = openRawHttp2(url);
     const lateTypes = () => framesOf(late.received()).map(({ type }) => type);
-    late.socket.write(Buffer.concat([acknowledgement, ask(1)]));
+    late.socket.write(Buffer.concat([acknowledgement, requestBytes(1)]));
     await expect.poll(lateTypes).toEqual(expect.arrayContaining([frameType.headers, frameType.goaway]));
     expect(lateTypes()[0]).toBe(frameType.settings);
   });

@@ -170,16 +170,16 @@ test("the log says why a request is denied, and why an attempt failed", async ()
     ]),
   );
   const proxy = await startProxy({ "all.yaml": text }, ["--workers", "1", "--log-level", "debug"]);
-  const ask = async (path: string, id: string): Promise<readonly LogLine[]> => {
+  const send = async (path: string, id: string): Promise<readonly LogLine[]> => {
     await (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { "x-request-id": id } })).text();
     await proxy.logged(({ msg, requestId }) => requestId === id && msg === "request");
     return proxy.log.filter(({ requestId }) => requestId === id);
   };
-  const missed = await ask("/other", "r-missed");
+  const missed = await send("/other", "r-missed");
   expect(lineOf(missed, "no route matched")).toMatchObject({ listener: "default/web/http" });
   expect(lineOf(missed, "other rules do not match")).toMatchObject({ rules: ["default/chat/0: path is not /chat"] });
   expect(lineOf(missed, "request ended")).toMatchObject({ status: 404, reason: "RouteNotFound" });
-  const failed = await ask("/chat", "r-failed");
+  const failed = await send("/chat", "r-failed");
   expect(failed.filter(({ msg }) => msg === "attempt failed")).toHaveLength(2);
   expect(lineOf(failed, "attempt failed")).toMatchObject({ error: expect.stringContaining("ECONNREFUSED") as string });
   expect(lineOf(failed, "call retried")).toMatchObject({ cause: "connect" });

@@ -9,7 +9,7 @@ import { describeWith } from "../support/describe-with.ts";
 import { fastClock } from "../support/fast-clock.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { freePort, startProxy } from "../support/proxy-process.ts";
-import { askHttp2 } from "../support/tls.ts";
+import { sendHttp2 } from "../support/tls.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -19,8 +19,8 @@ const twoMinutes = 120_000 / speed;
 
 /** A proxy whose backend takes two minutes for `/slow`. */
 async function start(): Promise<string> {
-  const { port: backend } = await startBackend((asked, response) => {
-    void sleep(asked.url === "/slow" ? twoMinutes : 0).then(() => response.end("served"));
+  const { port: backend } = await startBackend((incoming, response) => {
+    void sleep(incoming.url === "/slow" ? twoMinutes : 0).then(() => response.end("served"));
   });
   const port = await freePort();
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
@@ -34,24 +34,24 @@ describeWith(["faketime"], "a request of two minutes gets its response, and the 
     const url = await start();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     onTestFinished(() => agent.destroy());
-    const ask = async (path: string): Promise<readonly [number | undefined, boolean]> => {
-      const asked = request(`${url}${path}`, { agent });
-      asked.end();
-      const [response] = (await once(asked, "response")) as [IncomingMessage];
+    const send = async (path: string): Promise<readonly [number | undefined, boolean]> => {
+      const incoming = request(`${url}${path}`, { agent });
+      incoming.end();
+      const [response] = (await once(incoming, "response")) as [IncomingMessage];
       response.resume();
       await once(response, "end");
-      return [response.statusCode, asked.reusedSocket];
+      return [response.statusCode, incoming.reusedSocket];
     };
-    expect(await ask("/slow")).toEqual([200, false]);
-    expect(await ask("/")).toEqual([200, true]);
+    expect(await send("/slow")).toEqual([200, false]);
+    expect(await send("/")).toEqual([200, true]);
   });
 
   test("over HTTP/2 without TLS", async () => {
     const session = connectHttp2(await start());
     onTestFinished(() => session.destroy());
-    expect(await askHttp2(session, "any.example", "/slow")).toMatchObject({ status: 200, body: "served" });
-    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
+    expect(await sendHttp2(session, "any.example", "/slow")).toMatchObject({ status: 200, body: "served" });
+    expect(await sendHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
     await sleep(twoMinutes);
-    expect(await askHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
+    expect(await sendHttp2(session, "any.example", "/")).toMatchObject({ status: 200, body: "served" });
   });
 });

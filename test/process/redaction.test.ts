@@ -57,7 +57,7 @@ const rules = [
 ].map((rule) => rule.trim());
 
 /** With problems whose messages contain the value. */
-const invalid = routeManifest("faulty", [
+const invalid = routeManifest("invalid", [
   `{ matches: [{ headers: [{ name: x-api-key, value: ["${marker}"] }] }], backendRefs: [${backendRef("b")}] }`,
   `{ filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-api-key, value: "${marker}\\n" }] } }], backendRefs: [${backendRef("b")}] }`,
   `{ filters: [{ type: RequestRedirect, requestRedirect: { statusCode: 999, hostname: "${link}" } }] }`,
@@ -98,14 +98,14 @@ test("a value with the name or form of a secret is in no line of the log, and in
     return stdout;
   };
 
-  const ask = (path: string): Promise<Response> => fetch(`${url}${path}?${query}&${inner}`, { headers: secretFields });
+  const send = (path: string): Promise<Response> => fetch(`${url}${path}?${query}&${inner}`, { headers: secretFields });
   let trace = "";
   void run("trace").then((text) => (trace = text));
   // Whichever of the requests is the first after the trace began.
-  await expect.poll(async () => (await ask("/matched"), trace), { timeout: 30_000 }).toContain("Finished");
-  const denied = await ask("/matched");
+  await expect.poll(async () => (await send("/matched"), trace), { timeout: 30_000 }).toContain("Finished");
+  const denied = await send("/matched");
   await run("limits", "explain", denied.headers.get("x-request-id") ?? "");
-  for (const path of ["/away", `/open;token=${marker}`, `/${credential}`]) await (await ask(path)).text();
+  for (const path of ["/away", `/open;token=${marker}`, `/${credential}`]) await (await send(path)).text();
   // Rejected before any rule matches.
   for (const head of [
     `GET /?${query} HTTP/1.1\r\nHost: ${credential}\r\nAuthorization: Bearer ${marker}\r\nContent-Length: x\r\n\r\n`,
@@ -114,7 +114,7 @@ test("a value with the name or form of a secret is in no line of the log, and in
   ]) {
     await rawHttp(url, head);
   }
-  await proxy.write("faulty.yaml", manifests(invalid, invalidSecret));
+  await proxy.write("invalid.yaml", manifests(invalid, invalidSecret));
   await proxy.logged(({ msg }) => msg === "invalid configuration");
 
   await run("trace", "--port", String(port), "--", "-H", `x-api-key: ${marker}`, `http://a.example/matched?${query}`);

@@ -44,7 +44,7 @@ describeWith(["openssl", "redis-server"], "an authority of the machine", (progra
     const trusts = await start(trusting());
     await expect.poll(() => trusts.client.health("ratelimit")).toBe("SERVING");
     const call = { domain: "d", descriptors: [{ ...descriptor("k=v"), limit: { requestsPerUnit: 1, unit: "DAY" } }] };
-    expect(await trusts.client.ask(call as never)).toMatchObject({ overallCode: "OK" });
+    expect(await trusts.client.send(call as never)).toMatchObject({ overallCode: "OK" });
 
     const empty = mkdtempSync(join(folder, "empty-"));
     const { output } = await start({ SSL_CERT_FILE: "/dev/null", SSL_CERT_DIR: empty });
@@ -81,10 +81,10 @@ spec:
       ),
     };
     const proxy = await startProxy(files, ["--workers", "1"], trusting());
-    const ask = (path: string) => fetch(`http://127.0.0.1:${listen}${path}`, { headers: { host: "example.com" } });
-    expect(await (await ask("/")).text()).toBe("from tls");
+    const send = (path: string) => fetch(`http://127.0.0.1:${listen}${path}`, { headers: { host: "example.com" } });
+    expect(await (await send("/")).text()).toBe("from tls");
     // The certificate is trusted, but is not for this host name.
-    expect((await ask("/else")).status).toBe(503);
+    expect((await send("/else")).status).toBe(503);
     proxy.kill("SIGTERM");
   });
 });

@@ -14,8 +14,8 @@ import {
   backendRef,
   gatewayManifest,
   manifests,
-  routeManifest,
   onLoopback,
+  routeManifest,
 } from "../support/gateway.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { packed, startWorkerPool } from "../support/worker-pool.ts";
@@ -77,8 +77,8 @@ test("the counters of a worker that died remain, and its gauges do not", async (
     const families = (await pool.metrics()).flat().filter((family) => family.name === name);
     return families.flatMap(({ series }) => series).reduce((sum, { data: [value = 0] }) => sum + value, 0);
   };
-  const ask = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/`)).text();
-  await ask();
+  const send = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/`)).text();
+  await send();
   expect(await metric("gateway_proxy_http_requests_total")).toBe(1);
   expect(await metric("gateway_proxy_downstream_connections_active")).toBe(1);
 
@@ -88,7 +88,7 @@ test("the counters of a worker that died remain, and its gauges do not", async (
   expect(await metric("gateway_proxy_downstream_connections_active")).toBe(0);
   clock.advance(1_000);
   await pool.apply(packed(2, translate(resources, onLoopback)));
-  await ask();
+  await send();
   expect(await metric("gateway_proxy_http_requests_total")).toBe(2);
 });
 

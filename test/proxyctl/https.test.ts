@@ -72,16 +72,16 @@ describeWith(["openssl"], "proxyctl over TLS", ({ openssl }) => {
     const { cert, key } = ours.issue("api", "IP:127.0.0.1");
     const gateways = [{ name: "web" }];
     const pods = [{ name: "web-a", gateway: "web", ports: { 15_000: port } }];
-    const ask = async (authority: string) => {
+    const send = async (authority: string) => {
       const api = await startKubeApi({ gateways, pods, token: "s3cret", tls: { cert, key, authority } });
       return { api, ...(await proxyctl(["logging", "gateway/web", "--kubeconfig", api.kubeconfig])) };
     };
-    const known = await ask(ours.authority.cert);
+    const known = await send(ours.authority.cert);
     expect(known).toMatchObject({ exitCode: 0, stdout: "web-a\n", stderr: "" });
     expect(known.api.url).toMatch(/^https:/);
     expect(known.api.requests).toContainEqual(expect.stringMatching(/^UPGRADE .*\/portforward/));
 
-    const unknown = await ask(others.authority.cert);
+    const unknown = await send(others.authority.cert);
     expect(unknown).toMatchObject({ exitCode: 2, stdout: "" });
     expect(unknown.stderr).toContain("certificate");
     expect(unknown.api.requests).toEqual([]);

@@ -92,10 +92,10 @@ const claude = ["backend_name=default/anthropic", "model_name_override=claude"];
 
 test("tokens are charged at the end of the stream, and requests are denied when the quota is used up", async () => {
   const { client } = await start();
-  const request = () => client.ask({ domain, descriptors: [descriptor(...openai)] });
+  const request = () => client.send({ domain, descriptors: [descriptor(...openai)] });
   /** `%DYNAMIC_METADATA(…:quota_cost)%`, sent by `apply_on_stream_done`. */
   const charge = (tokens: number) =>
-    client.ask({ domain, descriptors: [{ ...descriptor(...openai), hitsAddend: { value: tokens } }] });
+    client.send({ domain, descriptors: [{ ...descriptor(...openai), hitsAddend: { value: tokens } }] });
 
   expect(await request()).toMatchObject({ overallCode: "OK", statuses: [{ limitRemaining: 9 }] });
   await charge(15);
@@ -110,11 +110,11 @@ test("a request is allowed while any of its buckets is under its limit, of its b
     descriptor(...claude, "rule-1-match--1=rule-1-match--1"),
   ];
   const charge = (index: number, value: number) => {
-    const asked = descriptors.slice(index, index + 1).map((each) => ({ ...each, hitsAddend: { value } }));
-    return client.ask({ domain, descriptors: asked });
+    const charged = descriptors.slice(index, index + 1).map((each) => ({ ...each, hitsAddend: { value } }));
+    return client.send({ domain, descriptors: charged });
   };
   const codes = async () => {
-    const { overallCode, statuses } = await client.ask({ domain, descriptors });
+    const { overallCode, statuses } = await client.send({ domain, descriptors });
     return [overallCode, ...statuses.map(({ code }) => code)];
   };
 
@@ -129,7 +129,7 @@ test("a request is allowed while any of its buckets is under its limit, of its b
 test("another model has no quota", async () => {
   const { client } = await start();
   const other = descriptor("backend_name=default/openai", "model_name_override=other");
-  const reply = await client.ask({ domain, descriptors: [other] });
+  const reply = await client.send({ domain, descriptors: [other] });
 
   expect(reply).toMatchObject({ overallCode: "OK", statuses: [{ code: "OK", currentLimit: null }] });
 });

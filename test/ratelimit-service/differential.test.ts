@@ -76,12 +76,12 @@ describeWith(["redis-server", "ratelimit"], "the bundled service and the referen
     const hasCache = "LOCAL_CACHE_SIZE_IN_BYTES" in env;
     let limited = 0;
     for (const [index, sampled] of fc.sample(request, { seed, numRuns }).entries()) {
-      const asked = hasCache ? withoutOverrides(sampled) : sampled;
+      const call = hasCache ? withoutOverrides(sampled) : sampled;
       const [bundled, reference] = await Promise.all([
-        comparedResponse(both.bundled, asked),
-        comparedResponse(both.reference, asked),
+        comparedResponse(both.bundled, call),
+        comparedResponse(both.reference, call),
       ]);
-      expect(bundled.response, `call ${index}: ${JSON.stringify(asked)}`).toEqual(reference.response);
+      expect(bundled.response, `call ${index}: ${JSON.stringify(call)}`).toEqual(reference.response);
       for (const [at, reset] of bundled.resets.entries()) {
         expect(Math.abs(reset - (reference.resets[at] ?? 0))).toBeLessThan(2);
       }
@@ -95,13 +95,13 @@ describeWith(["redis-server", "ratelimit"], "the bundled service and the referen
 
   test("reject invalid calls alike", async () => {
     const both = await startBoth({}, ["o", "r"]);
-    for (const asked of [
+    for (const call of [
       { domain: "", descriptors: [descriptor("a=v")] },
       { domain: "d0", descriptors: [] },
     ]) {
-      const reference = await both.reference.outcome(asked);
+      const reference = await both.reference.outcome(call);
 
-      expect(await both.bundled.outcome(asked)).toEqual(reference);
+      expect(await both.bundled.outcome(call)).toEqual(reference);
       expect(reference).toMatchObject({ code: 2 });
     }
   });
@@ -111,10 +111,10 @@ describeWith(["redis-server", "ratelimit"], "the bundled service and the referen
     let compared = 0;
     for (const [index, { entries }] of fc.sample(requestDescriptor, { seed: 3, numRuns: 600 }).entries()) {
       const domain = domains[index % domains.length] ?? "";
-      const asked = { domain, descriptors: [{ entries, hitsAddend: { value: 1 } }] };
-      const first = (await both.bundled.ask(asked)).statuses[0];
-      const second = (await both.reference.ask(asked)).statuses[0];
-      const third = (await both.bundled.ask(asked)).statuses[0];
+      const call = { domain, descriptors: [{ entries, hitsAddend: { value: 1 } }] };
+      const first = (await both.bundled.send(call)).statuses[0];
+      const second = (await both.reference.send(call)).statuses[0];
+      const third = (await both.bundled.send(call)).statuses[0];
       if (first?.currentLimit == null || first.limitRemaining < 2) continue;
       compared++;
 
@@ -126,7 +126,7 @@ describeWith(["redis-server", "ratelimit"], "the bundled service and the referen
   });
 });
 
-function withoutOverrides(asked: RateLimitRequest): RateLimitRequest {
-  const descriptors = (asked.descriptors ?? []).map((each) => ({ ...each, limit: null }));
-  return { ...asked, descriptors };
+function withoutOverrides(call: RateLimitRequest): RateLimitRequest {
+  const descriptors = (call.descriptors ?? []).map((each) => ({ ...each, limit: null }));
+  return { ...call, descriptors };
 }

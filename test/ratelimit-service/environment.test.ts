@@ -12,7 +12,7 @@ import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
-import { type InProcessOptions, FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { FixedClock, type InProcessOptions, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";
 
@@ -110,7 +110,7 @@ describe("the content of responses", () => {
   test("LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER and LIMIT_RESET_HEADER name the headers of LIMIT_RESPONSE_HEADERS_ENABLED", async () => {
     const headers = async (env: Environment) => {
       const { client } = await start(env);
-      const { responseHeadersToAdd } = await client.ask(call("ten=a"));
+      const { responseHeadersToAdd } = await client.send(call("ten=a"));
       return responseHeadersToAdd.map(({ key, value }) => `${key}: ${value}`);
     };
     const names = { LIMIT_LIMIT_HEADER: "X-L", LIMIT_REMAINING_HEADER: "X-R", LIMIT_RESET_HEADER: "X-S" };
@@ -123,7 +123,7 @@ describe("the content of responses", () => {
 
   test("SHADOW_MODE denies nothing", async () => {
     const { client } = await start({ SHADOW_MODE: "true" });
-    for (let i = 0; i < 3; i++) expect(await client.ask(call("one=a"))).toMatchObject({ overallCode: "OK" });
+    for (let i = 0; i < 3; i++) expect(await client.send(call("one=a"))).toMatchObject({ overallCode: "OK" });
   });
 
   test.each([
@@ -131,16 +131,16 @@ describe("the content of responses", () => {
     ["true", "OK"],
   ])("with QUOTA_MODE=%s one limit of two that is used up makes a call %s", async (value, code) => {
     const { client } = await start({ QUOTA_MODE: value });
-    await client.ask(call("one=a", "ten=a"));
+    await client.send(call("one=a", "ten=a"));
 
-    expect(await client.ask(call("one=a", "ten=a"))).toMatchObject({ overallCode: code });
+    expect(await client.send(call("one=a", "ten=a"))).toMatchObject({ overallCode: code });
   });
 
   test("RESPONSE_DYNAMIC_METADATA adds the request", async () => {
-    const ask = async (env: Environment) => (await (await start(env)).client.ask(call("one=a"))).dynamicMetadata;
+    const send = async (env: Environment) => (await (await start(env)).client.send(call("one=a"))).dynamicMetadata;
 
-    expect(await ask({})).toBeNull();
-    expect(await ask({ RESPONSE_DYNAMIC_METADATA: "true" })).toMatchObject({
+    expect(await send({})).toBeNull();
+    expect(await send({ RESPONSE_DYNAMIC_METADATA: "true" })).toMatchObject({
       fields: { domain: { stringValue: "d" }, metadata: { structValue: { fields: { of: { stringValue: "one" } } } } },
     });
   });
@@ -150,7 +150,7 @@ describe("the content of responses", () => {
     ["0.5", 5],
   ])("NEAR_LIMIT_RATIO=%s counts %i of 10 hits as near the limit", async (value, near) => {
     const { client, stats } = await start({ NEAR_LIMIT_RATIO: value });
-    for (let i = 0; i < 10; i++) await client.ask(call("ten=a"));
+    for (let i = 0; i < 10; i++) await client.send(call("ten=a"));
 
     expect((await stats()).get("ratelimit.service.rate_limit.d.ten.near_limit")).toBe(near);
   });
@@ -161,7 +161,7 @@ describe("files", () => {
     const root = await writeFiles("deep", { "sub/app/limits.yaml": limits, "config/bad.yaml": "domain: ''\n" });
     const { client } = await start({ RUNTIME_ROOT: root, RUNTIME_SUBDIRECTORY: "sub", RUNTIME_APPDIRECTORY: "app" });
 
-    expect((await client.ask(call("ten=a"))).statuses[0]?.limitRemaining).toBe(9);
+    expect((await client.send(call("ten=a"))).statuses[0]?.limitRemaining).toBe(9);
   });
 
   test.each([
@@ -182,7 +182,7 @@ describe("files", () => {
 
     expect(twice.output.join("")).toContain("duplicate domain 'd'");
     expect(single.output.join("")).not.toContain("duplicate");
-    expect((await single.client.ask(call("ten=a"))).statuses[0]?.limitRemaining).toBe(9);
+    expect((await single.client.send(call("ten=a"))).statuses[0]?.limitRemaining).toBe(9);
   });
 
   test("MERGE_DOMAIN_CONFIG lets two files describe one domain", async () => {
@@ -192,7 +192,7 @@ describe("files", () => {
     const merged = await start({ RUNTIME_ROOT: root, MERGE_DOMAIN_CONFIG: "true" });
 
     expect(apart.output.join("")).toContain("duplicate domain 'd'");
-    const { statuses } = await merged.client.ask(call("ten=a", "more=a"));
+    const { statuses } = await merged.client.send(call("ten=a", "more=a"));
     expect(statuses.map(({ limitRemaining }) => limitRemaining)).toEqual([9, 2]);
   });
 
@@ -492,10 +492,10 @@ test("STATS_FLUSH_INTERVAL is the interval of flushes to STATSD_HOST and STATSD_
   await once(server, "listening");
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  const asked = once(server, "connection");
+  const connected = once(server, "connection");
   const env = { USE_STATSD: "true", STATSD_HOST: "127.0.0.1", STATSD_PORT: String(port) };
   await start({ ...env, STATS_FLUSH_INTERVAL: "19ms" }, { clock });
-  await asked;
+  await connected;
 
   expect(clock.delaysMs).toContain(19);
 });

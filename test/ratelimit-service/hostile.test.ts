@@ -17,7 +17,7 @@ let client: RateLimitTestClient;
 let counted = 0;
 
 const count = async () => {
-  const { statuses } = await client.ask({ domain: "d", descriptors: [descriptor("k=watched")] });
+  const { statuses } = await client.send({ domain: "d", descriptors: [descriptor("k=watched")] });
   counted++;
   return 1_000_000 - (statuses[0]?.limitRemaining ?? 0);
 };
@@ -67,21 +67,21 @@ test("garbage after a valid beginning", async () => {
 test("a descriptor value of the maximum length is accepted", async () => {
   const call = { domain: "d", descriptors: [descriptor(`k=${"v".repeat(65_536)}`)] };
   const remaining = [];
-  for (let times = 0; times < 2; times++) remaining.push((await client.ask(call)).statuses[0]?.limitRemaining);
+  for (let times = 0; times < 2; times++) remaining.push((await client.send(call)).statuses[0]?.limitRemaining);
 
   expect(remaining).toEqual([999_999, 999_998]);
 });
 
 test("the maximum of entries in a descriptor is accepted, and matches nothing", async () => {
   const entries = Array.from({ length: 32 }, (_, index) => `k=${index}`);
-  const { overallCode, statuses } = await client.ask({ domain: "d", descriptors: [descriptor(...entries)] });
+  const { overallCode, statuses } = await client.send({ domain: "d", descriptors: [descriptor(...entries)] });
 
   expect([overallCode, statuses[0]?.currentLimit]).toEqual(["OK", null]);
 });
 
 test("the maximum of descriptors is accepted, each with a status", async () => {
   const descriptors = Array.from({ length: 256 }, (_, index) => descriptor(`k=many-${index}`));
-  const { statuses } = await client.ask({ domain: "d", descriptors });
+  const { statuses } = await client.send({ domain: "d", descriptors });
 
   expect(statuses).toHaveLength(256);
   expect(statuses.every(({ limitRemaining }) => limitRemaining === 999_999)).toBe(true);
@@ -115,15 +115,15 @@ test("the bounds are settings", async () => {
     MAX_DESCRIPTOR_ENTRIES: "2",
     MAX_TEXT_LENGTH: "1048576",
   });
-  const asked = connectRateLimit(wide.grpcPort);
+  const wideClient = connectRateLimit(wide.grpcPort);
   onTestFinished(async () => {
-    asked.close();
+    wideClient.close();
     await wide.kill();
   });
   const call = { domain: "d", descriptors: [...many(299), `k=${long(1_048_576)}`].map((entry) => descriptor(entry)) };
 
-  expect((await asked.ask(call)).statuses).toHaveLength(300);
-  expect(await asked.outcome({ domain: "d", descriptors: [descriptor(...many(3))] })).toMatchObject({ code: 3 });
+  expect((await wideClient.send(call)).statuses).toHaveLength(300);
+  expect(await wideClient.outcome({ domain: "d", descriptors: [descriptor(...many(3))] })).toMatchObject({ code: 3 });
   const json = JSON.stringify({ domain: "d", descriptors: [{ entries: [{ key: "k", value: long(300_000) }] }] });
   expect((await fetch(`${wide.http}/json`, { method: "POST", body: json })).status).toBe(200);
 });

@@ -72,15 +72,15 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
     onTestFinished(() => client.close());
     const call = { domain: "d", descriptors: [descriptor("k=v")] };
     await expect.poll(() => client.outcome(call)).toHaveProperty("overallCode");
-    return { ...service, redis, client, ask: () => client.ask(call) };
+    return { ...service, redis, client, send: () => client.send(call) };
   }
 
   test("adds no header to responses unless a setting enables it", async () => {
     const plain = await start();
-    const asked = await start({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" });
+    const result = await start({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" });
 
-    expect(await plain.ask()).toMatchObject({ overallCode: "OVER_LIMIT", responseHeadersToAdd: [] });
-    const { responseHeadersToAdd } = await asked.ask();
+    expect(await plain.send()).toMatchObject({ overallCode: "OVER_LIMIT", responseHeadersToAdd: [] });
+    const { responseHeadersToAdd } = await result.send();
     expect(responseHeadersToAdd.map(({ key }) => key)).toEqual([
       ...["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
     ]);
@@ -124,11 +124,11 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
       "-descriptors",
       "k=more",
     ];
-    const asked = await run("ratelimit_client", flags);
+    const result = await run("ratelimit_client", flags);
     const again = await run("ratelimit_client", flags);
 
-    expect(asked.code).toBe(0);
-    expect(asked.text).toMatch(/^response: .*"overallCode":"OK"/);
+    expect(result.code).toBe(0);
+    expect(result.text).toMatch(/^response: .*"overallCode":"OK"/);
     expect(again.text).toMatch(/^response: .*"overallCode":"OVER_LIMIT"/);
   });
 });
@@ -144,14 +144,14 @@ describeWith(["openssl"], "/bin/ratelimit_client over TLS", ({ openssl }) => {
     });
     const files = ["-grpc-server-ca-file", authority.authority.certFile, "-grpc-cert-file", own.certFile];
     const flags = ["-dial_string", `localhost:${grpcPort}`, "-domain", "d", "-descriptors", "k=tls", "-grpc-use-tls"];
-    const ask = (...more: string[]) =>
+    const send = (...more: string[]) =>
       run("ratelimit_client", [...flags, ...files, "-grpc-key-file", own.keyFile, ...more]);
 
-    expect(await ask("-grpc-server-name", "envoy-ratelimit.envoy-gateway-system")).toMatchObject({
+    expect(await send("-grpc-server-name", "envoy-ratelimit.envoy-gateway-system")).toMatchObject({
       code: 0,
       text: expect.stringContaining('"overallCode":"OK"') as string,
     });
-    expect(await ask()).toMatchObject({ code: 1, text: expect.stringContaining("request error: ") as string });
+    expect(await send()).toMatchObject({ code: 1, text: expect.stringContaining("request error: ") as string });
   });
 });
 

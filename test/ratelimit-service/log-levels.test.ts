@@ -15,8 +15,8 @@ async function linesAt(level: string): Promise<readonly Line[]> {
   const client = connectRateLimit(service.grpcPort);
   onTestFinished(() => client.close());
   const limited = { domain: "chat", descriptors: [descriptor("remote_address=198.51.100.1")] };
-  for (let call = 0; call < 11; call++) await client.ask(limited);
-  await client.ask({ domain: "chat", descriptors: [descriptor("api_key=canary-0123456789")] });
+  for (let call = 0; call < 11; call++) await client.send(limited);
+  await client.send({ domain: "chat", descriptors: [descriptor("api_key=canary-0123456789")] });
   await (await fetch(`${service.debug}/stats?token=canary-2`)).text();
   const read = (): readonly Line[] => service.output.map((line) => JSON.parse(line) as Line);
   const isLast = ({ module, msg }: Line): boolean => module === "ratelimit::http" && msg === "response sent";

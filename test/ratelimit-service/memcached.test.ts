@@ -40,7 +40,7 @@ function client(service: { readonly grpcPort: number; kill(): Promise<void> }) {
   onTestFinished(() => connected.close());
   return {
     ...connected,
-    ask: (key: string) => connected.ask({ domain: "d", descriptors: [descriptor(key)] }),
+    send: (key: string) => connected.send({ domain: "d", descriptors: [descriptor(key)] }),
     outcome: (key: string) => connected.outcome({ domain: "d", descriptors: [descriptor(key)] }),
   };
 }
@@ -68,14 +68,14 @@ describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
       };
 
       for (let i = 0; i < 5; i++) {
-        expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 4 });
-        expect((await reference.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 3 });
+        expect((await ours.send(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 4 });
+        expect((await reference.send(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 3 });
         // It counts after its response.
         await expect.poll(totals).toHaveProperty(`pre_d_m_${i}`, "2");
-        expect((await ours.ask(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 2 });
+        expect((await ours.send(`m=${i}`)).statuses[0]).toMatchObject({ code: "OK", limitRemaining: 2 });
       }
       // The service that counted first set the expiry of the counter.
-      await reference.ask("m=x");
+      await reference.send("m=x");
       // memcached lists a key some time after it was written.
       const keys = ["x", 0, 1, 2, 3, 4].map((key) => `pre_d_m_${key}`);
       await expect.poll(async () => Object.keys(await totals()).sort()).toEqual(keys.sort());
@@ -97,7 +97,7 @@ describeWith(["memcached", "ratelimit"], "beside the reference", (paths) => {
 
     for (let i = 0; i < 7; i++) {
       for (const each of clients) {
-        expect(await each.ask("m=v")).toMatchObject({
+        expect(await each.send("m=v")).toMatchObject({
           overallCode: "OK",
           statuses: [{ code: "OK", limitRemaining: 4 }],
         });
@@ -115,7 +115,7 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     const server = await startServer(paths.memcached);
     const service = await startRateLimitService(join(folder, "config"), memcache([server]), ["--workers", "2"]);
     const clients = [client(service), client(service), client(service)];
-    const responses = await Promise.all(clients.flatMap(({ ask }) => Array.from({ length: 10 }, () => ask("k=v"))));
+    const responses = await Promise.all(clients.flatMap(({ send }) => Array.from({ length: 10 }, () => send("k=v"))));
 
     expect(responses.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(5);
     const [entry] = (await server.entries()).values();
@@ -143,8 +143,8 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     const server = await startServer(paths.memcached);
     const env = memcache([server], { EXTRA_TAGS: "zone:a" });
     const service = await startRateLimitService(join(folder, "config"), env);
-    const { ask } = client(service);
-    for (let i = 0; i < 3; i++) await ask("m=v");
+    const { send } = client(service);
+    for (let i = 0; i < 3; i++) await send("m=v");
 
     const lines = (await (await fetch(`${service.debug}/stats`)).text()).split("\n");
     expect(lines.filter((line) => line.startsWith("ratelimit.memcache.") && !line.endsWith(": 0"))).toEqual([
@@ -184,9 +184,9 @@ describeWith(["memcached", "openssl"], "memcached", (paths) => {
     };
 
     test("counts with a client certificate, at a server with another name", async () => {
-      const { ask } = await start(own);
-      expect((await ask("m=v")).statuses[0]?.limitRemaining).toBe(4);
-      expect((await ask("m=v")).statuses[0]?.limitRemaining).toBe(3);
+      const { send } = await start(own);
+      expect((await send("m=v")).statuses[0]?.limitRemaining).toBe(4);
+      expect((await send("m=v")).statuses[0]?.limitRemaining).toBe(3);
     });
 
     test.each<[string, Environment]>([

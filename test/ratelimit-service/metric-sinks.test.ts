@@ -26,7 +26,7 @@ descriptors:
           - key: method
             rate_limit: {unit: year, requests_per_unit: 10}
 `;
-const asked = [
+const calls = [
   ["user=ann"],
   ["user=ann"],
   ["user=ann"],
@@ -63,7 +63,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     onTestFinished(() => service.kill());
     const client = connectRateLimit(service.grpcPort);
     onTestFinished(() => client.close());
-    for (const entries of asked) await client.ask({ domain: "d", descriptors: [descriptor(...entries)] });
+    for (const entries of calls) await client.send({ domain: "d", descriptors: [descriptor(...entries)] });
   }
 
   /** Sums of the counters that reach a DogStatsD agent, by name and tags. */

@@ -31,15 +31,15 @@ describeWith(["redis-server"], "an outage", (paths) => {
     onTestFinished(() => service.kill());
     const client = connectRateLimit(service.grpcPort);
     onTestFinished(() => client.close());
-    const ask = () => client.outcome({ domain: "d", descriptors: [descriptor("k=v")] });
+    const send = () => client.outcome({ domain: "d", descriptors: [descriptor("k=v")] });
     const lines = (message: string): readonly string[] =>
       service.output.filter((line) => line.includes(`"msg":"${message}"`));
-    return { redis, ask, client, fails: () => lines("store fails"), recoveries: () => lines("store responds again") };
+    return { redis, send, client, fails: () => lines("store fails"), recoveries: () => lines("store responds again") };
   }
 
   /** Calls until the log reports that the store responds again. */
-  async function untilRecovered({ ask, recoveries }: Awaited<ReturnType<typeof start>>): Promise<void> {
-    await expect.poll(async () => [await ask(), recoveries().length].at(-1), { timeout: 15_000 }).toBe(1);
+  async function untilRecovered({ send, recoveries }: Awaited<ReturnType<typeof start>>): Promise<void> {
+    await expect.poll(async () => [await send(), recoveries().length].at(-1), { timeout: 15_000 }).toBe(1);
   }
 
   test.each<readonly [string, (redis: RedisServer) => unknown, (redis: RedisServer) => unknown, RegExp]>([
@@ -53,10 +53,10 @@ describeWith(["redis-server"], "an outage", (paths) => {
     ["is killed", (redis) => redis.kill(), (redis) => redis.start(), /ECONNREFUSED|closed unexpectedly/],
   ])("of a Redis that %s is logged", async (_, breakStore, restore, reason) => {
     const service = await start();
-    const { redis, ask, fails, recoveries } = service;
-    await expect.poll(ask).toMatchObject({ overallCode: "OK" });
+    const { redis, send, fails, recoveries } = service;
+    await expect.poll(send).toMatchObject({ overallCode: "OK" });
     await breakStore(redis);
-    for (let call = 0; call < 20; call++) await ask();
+    for (let call = 0; call < 20; call++) await send();
     await expect.poll(() => fails().join("\n")).toMatch(reason);
     expect(recoveries()).toEqual([]);
     await restore(redis);

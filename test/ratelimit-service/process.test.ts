@@ -107,7 +107,7 @@ describe("without settings", () => {
   test("limits by the example's rules in memory, with the headers that a proxy forwards", async () => {
     const { client } = await start();
     const responses = [];
-    for (let call = 0; call < 11; call++) responses.push(await client.ask({ domain: "chat", descriptors: [client1] }));
+    for (let call = 0; call < 11; call++) responses.push(await client.send({ domain: "chat", descriptors: [client1] }));
     const last = responses.at(-1);
 
     expect(responses.map(({ overallCode }) => overallCode)).toEqual([...Array<string>(10).fill("OK"), "OVER_LIMIT"]);
@@ -122,7 +122,7 @@ describe("without settings", () => {
   test("responds alike over /json, on the same counters", async () => {
     const { client, http } = await start();
     const call = { domain: "chat", descriptors: [client1] };
-    for (let count = 0; count < 10; count++) await client.ask(call);
+    for (let count = 0; count < 10; count++) await client.send(call);
     const response = await fetch(`${http}/json`, { method: "POST", body: JSON.stringify(call) });
 
     expect(response.status).toBe(429);
@@ -135,16 +135,16 @@ describe("without settings", () => {
     const limit = { requestsPerUnit: 1, unit: 7 as never };
     const call = { domain: "chat", descriptors: [{ ...descriptor("any=thing"), limit }] };
 
-    expect(await client.ask(call)).toMatchObject({
+    expect(await client.send(call)).toMatchObject({
       overallCode: "OK",
       statuses: [{ currentLimit: { requestsPerUnit: 1, unit: "WEEK" } }],
     });
-    expect(await client.ask(call)).toMatchObject({ overallCode: "OVER_LIMIT" });
+    expect(await client.send(call)).toMatchObject({ overallCode: "OVER_LIMIT" });
   });
 
   test("is healthy, and shows operators limits, counters and metrics", async () => {
     const { client, http, debug } = await start();
-    await client.ask({ domain: "chat", descriptors: [client1] });
+    await client.send({ domain: "chat", descriptors: [client1] });
     const text = async (url: string) => (await fetch(url)).text();
 
     expect(await client.health("ratelimit")).toBe("SERVING");
@@ -198,7 +198,7 @@ describe("before a configuration is loaded", () => {
 
     await expect.poll(() => client.health("ratelimit")).toBe("SERVING");
     expect((await fetch(`${http}/healthcheck`)).status).toBe(200);
-    expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
+    expect(await client.send(call)).toMatchObject({ overallCode: "OK" });
   });
 
   test("is unhealthy with only an invalid file, and healthy with an empty folder", async () => {
@@ -227,7 +227,7 @@ describe("several workers", () => {
     onTestFinished(() => clients.forEach((client) => client.close()));
     const call = { domain: "d", descriptors: [descriptor("k=v")] };
     const responses = await Promise.all(
-      clients.flatMap((client) => Array.from({ length: 100 }, () => client.ask(call))),
+      clients.flatMap((client) => Array.from({ length: 100 }, () => client.send(call))),
     );
 
     expect(responses.filter(({ overallCode }) => overallCode === "OK")).toHaveLength(500);
@@ -259,10 +259,10 @@ describe("several workers", () => {
       .poll(
         async () => {
           const clients = Array.from({ length: 6 }, () => connectRateLimit(grpcPort));
-          const asked = clients.map((each) =>
-            each.ask({ domain: "d", descriptors: [{ ...descriptor("k=v"), hitsAddend: { value: 0 } }] }),
+          const calls = clients.map((each) =>
+            each.send({ domain: "d", descriptors: [{ ...descriptor("k=v"), hitsAddend: { value: 0 } }] }),
           );
-          const limits = (await Promise.all(asked)).map(({ statuses }) => statuses[0]?.currentLimit?.requestsPerUnit);
+          const limits = (await Promise.all(calls)).map(({ statuses }) => statuses[0]?.currentLimit?.requestsPerUnit);
           clients.forEach((each) => each.close());
           return [...new Set(limits)];
         },
@@ -281,14 +281,14 @@ describe("a shutdown", () => {
 
     await expect.poll(() => client.health("ratelimit")).toBe("NOT_SERVING");
     expect((await fetch(`${http}/healthcheck`)).status).toBe(500);
-    expect((await client.ask({ domain: "chat", descriptors: [client1] })).overallCode).toBe("OK");
+    expect((await client.send({ domain: "chat", descriptors: [client1] })).overallCode).toBe("OK");
     expect(await exited).toEqual([0, null]);
   });
 
   test("ends with 0 while the start waits for Redis", async () => {
     const redis = createServer().listen(0, "127.0.0.1");
     onTestFinished(() => void redis.close());
-    const asked = once(redis, "connection");
+    const calls = once(redis, "connection");
     await once(redis, "listening");
     const { port } = redis.address() as AddressInfo;
     const child = spawnRateLimitService(["--config-dir", example], {
@@ -297,7 +297,7 @@ describe("a shutdown", () => {
     });
     onTestFinished(() => void child.kill("SIGKILL"));
     const exited = once(child, "exit");
-    const [connection] = (await asked) as [Socket];
+    const [connection] = (await calls) as [Socket];
     onTestFinished(() => void connection.destroy());
     child.kill("SIGTERM");
 
@@ -338,18 +338,18 @@ describe("a shutdown", () => {
     const { client, child } = await start({ WORKERS: workers });
     const ending = new AbortController();
     const failed: unknown[] = [];
-    const asking = Array.from({ length: 20 }, async () => {
+    const pendingCalls = Array.from({ length: 20 }, async () => {
       while (!ending.signal.aborted) {
         const outcome = await client.outcome({ domain: "chat", descriptors: [client1] });
         if ("code" in outcome) failed.push(outcome);
       }
     });
-    await client.ask({ domain: "chat", descriptors: [client1] });
+    await client.send({ domain: "chat", descriptors: [client1] });
     const exited = once(child, "exit");
     child.kill("SIGTERM");
     await exited;
     ending.abort();
-    await Promise.all(asking);
+    await Promise.all(pendingCalls);
 
     // Calls made after the end get no connection; none that the service had accepted was dropped.
     const dropped = failed.filter((each) => !/ECONNREFUSED|No connection established/.test(JSON.stringify(each)));

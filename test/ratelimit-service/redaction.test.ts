@@ -67,7 +67,7 @@ test("a secret in a call or in the limits is in no output", async () => {
       descriptor(`value_to_metric=${name}`, `${name}=${marker}`),
     ]),
   ];
-  const { statuses } = await client.ask({ domain: "d", descriptors: calls });
+  const { statuses } = await client.send({ domain: "d", descriptors: calls });
   expect(statuses.map(({ limitRemaining }) => limitRemaining)).toEqual(calls.map(() => 6));
   const unknown = await client.outcome({ domain: credential, descriptors: calls });
   const wrong = await client.outcome({ domain: "d", descriptors: [{ entries: [{ key: "", value: marker }] }] });
@@ -91,7 +91,7 @@ test("a secret in a call or in the limits is in no output", async () => {
   pages.push(await asJson.text());
 
   const shown = { unknown, wrong, responses, pages, log: service.output };
-  for (const [place, output] of Object.entries(shown)) expect(JSON.stringify(output), place).not.toContain(marker);
+  for (const [source, output] of Object.entries(shown)) expect(JSON.stringify(output), source).not.toContain(marker);
   expect(pages.join()).toContain("authorization");
 }, 60_000);
 

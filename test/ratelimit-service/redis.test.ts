@@ -36,7 +36,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
   test("two instances allow exactly the limit, with several workers too", async () => {
     const instances = [await start(), await start({ WORKERS: "2" })];
     const call = { domain: "d", descriptors: [descriptor("k=together")] };
-    const calls = Array.from({ length: 200 }, () => instances.map(({ client }) => client.ask(call))).flat();
+    const calls = Array.from({ length: 200 }, () => instances.map(({ client }) => client.send(call))).flat();
     const codes = (await Promise.all(calls)).map(({ overallCode }) => overallCode);
 
     expect(codes.filter((code) => code === "OK")).toHaveLength(150);
@@ -76,7 +76,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     const { client, http } = await start({ REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor("k=away")] };
     const health = async () => (await fetch(`${http}/healthcheck`)).status;
-    await client.ask(call);
+    await client.send(call);
     await redis.kill();
 
     expect(await client.outcome(call)).toMatchObject({ code: 2, details: expect.stringContaining("redis") as string });
@@ -86,7 +86,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     await redis.start();
     await expect.poll(() => client.health("ratelimit"), { timeout: 15_000 }).toBe("SERVING");
     expect(await health()).toBe(200);
-    expect(await client.ask(call)).toMatchObject({ overallCode: "OK" });
+    expect(await client.send(call)).toMatchObject({ overallCode: "OK" });
   });
 
   test.each(["1", "2"])(
@@ -94,7 +94,7 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
     async (workers) => {
       const { client, debug } = await start({ LOCAL_CACHE_SIZE_IN_BYTES: "1000000", WORKERS: workers });
       const call = { domain: "d", descriptors: [{ ...descriptor(`k=cache${workers}`), hitsAddend: { value: 151 } }] };
-      for (let times = 0; times < 3; times++) await client.ask(call);
+      for (let times = 0; times < 3; times++) await client.send(call);
       const text = async (path: string) => (await fetch(`${debug}${path}`)).text();
       const stats = await text("/stats");
       const metrics = await text("/metrics");
@@ -121,10 +121,10 @@ describeWith(["redis-server"], "on one Redis", (paths) => {
   test.each(["open", "local"])("with FAILURE_MODE=%s calls succeed, and the service is healthy", async (mode) => {
     const { client, debug } = await start({ FAILURE_MODE: mode, REDIS_TIMEOUT: "500ms" });
     const call = { domain: "d", descriptors: [descriptor(`k=${mode}`)] };
-    await client.ask(call);
+    await client.send(call);
     await redis.kill();
     const codes = [];
-    for (let times = 0; times < 160; times++) codes.push((await client.ask(call)).overallCode);
+    for (let times = 0; times < 160; times++) codes.push((await client.send(call)).overallCode);
     await redis.start();
 
     expect(codes.filter((code) => code === "OVER_LIMIT")).toHaveLength(mode === "open" ? 0 : 10);

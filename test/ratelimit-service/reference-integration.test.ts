@@ -4,7 +4,7 @@
  * waits for the time of day to pass, the test advances its clock.
  */
 import { once } from "node:events";
-import { cp, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, cp, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
@@ -18,7 +18,7 @@ import { describeWith } from "../support/describe-with.ts";
 import { type MemcachedServer, startMemcached } from "../support/memcached-server.ts";
 import { freePort } from "../support/proxy-process.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
-import { type InProcessService, FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { FixedClock, type InProcessService, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis, startRedisCluster } from "../support/redis-server.ts";
 
@@ -78,8 +78,8 @@ async function basic(env: Environment): Promise<void> {
   const isCached = env["LOCAL_CACHE_SIZE_IN_BYTES"] !== undefined;
   const stopsAtOver = env["STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"] !== undefined;
   const name = (key: string) => (isCached ? `${key}_local` : key);
-  const ask = (domain: string, ...descriptors: readonly (readonly [string, string])[]) =>
-    client.ask({
+  const send = (domain: string, ...descriptors: readonly (readonly [string, string])[]) =>
+    client.send({
       domain,
       descriptors: descriptors.map(([key, value]) => descriptor(`${name(key)}=${value}`)),
       hitsAddend: 1,
@@ -97,19 +97,19 @@ async function basic(env: Environment): Promise<void> {
   };
   const whenCached = (value: number) => (isCached ? value : 0);
 
-  expect(await ask("foo", ["hello", "world"])).toMatchObject({
+  expect(await send("foo", ["hello", "world"])).toMatchObject({
     overallCode: "OK",
     statuses: [{ code: "OK", currentLimit: null, limitRemaining: 0 }],
   });
   expect(await counts("foo", "hello")).toMatchObject({ cache: [0, 0] });
 
-  const first = await ask("basic", ["key1", "foo"]);
+  const first = await send("basic", ["key1", "foo"]);
   expect(first.overallCode).toBe("OK");
   shown(first.statuses[0], "SECOND", 50, "OK", 49);
   expect(await counts("basic", "key1")).toMatchObject({ total: 1, cache: [0, whenCached(1)] });
 
   for (let i = 0; i < 25; i++) {
-    const reply = await ask("another", ["key2", "alone"]);
+    const reply = await send("another", ["key2", "alone"]);
     const code = i < 20 ? "OK" : "OVER_LIMIT";
     expect(reply.overallCode).toBe(code);
     shown(reply.statuses[0], "MINUTE", 20, code, Math.max(0, 19 - i));
@@ -122,7 +122,7 @@ async function basic(env: Environment): Promise<void> {
   }
 
   for (let i = 0; i < 15; i++) {
-    const reply = await ask("another", ["key2", "both"], ["key3", "both"]);
+    const reply = await send("another", ["key2", "both"], ["key3", "both"]);
     const code = i < 10 ? "OK" : "OVER_LIMIT";
     expect(reply.overallCode).toBe(code);
     shown(reply.statuses[0], "MINUTE", 20, "OK", stopsAtOver && i >= 10 ? 10 : 19 - i);
@@ -138,7 +138,7 @@ async function basic(env: Environment): Promise<void> {
   }
 
   const until = async () =>
-    Number((await ask("another", ["key4", "durTest"])).statuses[0]?.durationUntilReset?.seconds);
+    Number((await send("another", ["key4", "durTest"])).statuses[0]?.durationUntilReset?.seconds);
   const before = await until();
   clock.advance(2_000);
   expect(await until()).toBe(before - 2);
@@ -148,19 +148,20 @@ async function basic(env: Environment): Promise<void> {
 async function reload(service: InProcessService, change: () => unknown, restore: () => unknown): Promise<void> {
   const { client, stats } = service;
   const loads = async () => (await stats()).get("ratelimit.service.config_load_success") ?? 0;
-  const ask = (key: string) => client.ask({ domain: "reload", descriptors: [descriptor(`${key}=foo`)], hitsAddend: 1 });
-  const unknown = await ask("block");
+  const send = (key: string) =>
+    client.send({ domain: "reload", descriptors: [descriptor(`${key}=foo`)], hitsAddend: 1 });
+  const unknown = await send("block");
   expect(unknown).toMatchObject({ overallCode: "OK", statuses: [{ code: "OK", currentLimit: null }] });
 
   const before = await loads();
   await change();
   await expect.poll(loads, { timeout: 10_000 }).toBeGreaterThan(before);
-  shown((await ask("key1")).statuses[0], "SECOND", 50, "OK", 49);
+  shown((await send("key1")).statuses[0], "SECOND", 50, "OK", 49);
 
   const changed = await loads();
   await restore();
   await expect.poll(loads, { timeout: 10_000 }).toBeGreaterThan(changed);
-  expect((await ask("key1")).statuses[0]?.currentLimit).toBeNull();
+  expect((await send("key1")).statuses[0]?.currentLimit).toBeNull();
 }
 
 /** The initial configurations of the reference's xDS server, and `extra`. */
@@ -259,7 +260,7 @@ describeWith(["redis-server", "openssl"], "with Redis", (paths) => {
 
   test("TestBasicConfig_ExtraTags", async () => {
     const { client, stats } = await start(redis({ EXTRA_TAGS: "foo:bar,a:b" }));
-    await client.ask({ domain: "basic", descriptors: [descriptor("key1=foo")], hitsAddend: 1 });
+    await client.send({ domain: "basic", descriptors: [descriptor("key1=foo")], hitsAddend: 1 });
     const all = await stats();
     const tags = ".__a=b.__foo=bar";
 
@@ -509,12 +510,12 @@ describeWith(["redis-server", "openssl"], "with Redis", (paths) => {
 
   test("TestShareThreshold/WithoutPerSecondRedis", async () => {
     const { client } = await start(redis());
-    const ask = (entry: string) =>
-      client.ask({ domain: "share-threshold-test", descriptors: [descriptor(entry)], hitsAddend: 1 });
-    for (let i = 0; i < 10; i++) expect((await ask("files=files/a.pdf")).overallCode).toBe("OK");
-    shown((await ask("files=files/b.csv")).statuses[0], "HOUR", 10, "OVER_LIMIT", 0);
+    const send = (entry: string) =>
+      client.send({ domain: "share-threshold-test", descriptors: [descriptor(entry)], hitsAddend: 1 });
+    for (let i = 0; i < 10; i++) expect((await send("files=files/a.pdf")).overallCode).toBe("OK");
+    shown((await send("files=files/b.csv")).statuses[0], "HOUR", 10, "OVER_LIMIT", 0);
     for (let i = 0; i < 10; i++) {
-      shown((await ask(`files_no_share=files_no_share/${i}`)).statuses[0], "HOUR", 10, "OK", 9);
+      shown((await send(`files_no_share=files_no_share/${i}`)).statuses[0], "HOUR", 10, "OK", 9);
     }
   });
 });

@@ -52,7 +52,7 @@ async function start(env: Environment = {}) {
 /** The codes of one call: overall, and of each descriptor. */
 async function codesOf(client: RateLimitTestClient, ...entries: readonly string[]): Promise<readonly string[]> {
   const descriptors = entries.map((entry) => descriptor(entry));
-  const { overallCode, statuses } = await client.ask({ domain: "d", descriptors });
+  const { overallCode, statuses } = await client.send({ domain: "d", descriptors });
   return [overallCode, ...statuses.map(({ code }) => code)];
 }
 
@@ -91,7 +91,7 @@ describe("#1059: the result of quotas", () => {
 describe("#1112: metadata of a rule is in the dynamic metadata of responses", () => {
   const metadataOf = async (client: RateLimitTestClient, ...entries: readonly string[]) => {
     const descriptors = entries.map((entry) => descriptor(entry));
-    const { dynamicMetadata } = await client.ask({ domain: "d", descriptors });
+    const { dynamicMetadata } = await client.send({ domain: "d", descriptors });
     return dynamicMetadata?.fields["metadata"]?.structValue?.fields;
   };
 
@@ -120,7 +120,7 @@ describe("#1112: metadata of a rule is in the dynamic metadata of responses", ()
 
   test("is absent unless a setting enables it", async () => {
     const { client } = await start();
-    const { dynamicMetadata } = await client.ask({ domain: "d", descriptors: [descriptor("quota=a")] });
+    const { dynamicMetadata } = await client.send({ domain: "d", descriptors: [descriptor("quota=a")] });
     expect(dynamicMetadata).toBeNull();
   });
 });
@@ -144,7 +144,7 @@ test("#1148, #1174, #1175: quota_mode and metadata are read from xDS, too", asyn
   const { client } = await startByXds({ name: "d", domain: "d", descriptors: [rule("first", 1), rule("second", 2)] });
   const descriptors = [descriptor("first=a"), descriptor("second=a")];
   const responses = [];
-  for (let i = 0; i < 3; i++) responses.push(await client.ask({ domain: "d", descriptors }));
+  for (let i = 0; i < 3; i++) responses.push(await client.send({ domain: "d", descriptors }));
 
   expect(responses.map(({ overallCode }) => overallCode)).toEqual(["OK", "OK", "OVER_LIMIT"]);
   const chosen = responses.map(({ dynamicMetadata }) => {
@@ -223,22 +223,22 @@ describeWith(["redis-server"], "#1149: the counters of a call in a Redis Cluster
       ...{ REDIS_TYPE: "CLUSTER", REDIS_URL: nodes.map(({ port }) => `127.0.0.1:${port}`).join(",") },
       REDIS_TIMEOUT: "300ms",
     });
-    const ask = (name: string) => {
+    const send = (name: string) => {
       // Keys that differ in a digit are close in CRC16; those of different lengths are not.
       const descriptors = Array.from({ length: 30 }, (_, i) => descriptor(`limit=${name}${"-".repeat(i)}`));
       return client.outcome({ domain: "d", descriptors });
     };
-    await expect.poll(() => ask("ready")).toHaveProperty("overallCode");
+    await expect.poll(() => send("ready")).toHaveProperty("overallCode");
     for (const [number, paused] of nodes.entries()) {
       const others = nodes.filter((node) => node !== paused);
       const sizes = () => Promise.all(others.map(async (node) => Number(await node.command("DBSIZE"))));
       const before = await sizes();
       paused.pause();
-      expect(await ask(`paused${number}`)).toHaveProperty("code", 2);
+      expect(await send(`paused${number}`)).toHaveProperty("code", 2);
       paused.resume();
       // The nodes that respond have counted their part, although the call waited for another.
       for (const [i, size] of (await sizes()).entries()) expect(size).toBeGreaterThan(before[i] ?? 0);
-      await expect.poll(() => ask(`resumed${number}`)).toHaveProperty("overallCode");
+      await expect.poll(() => send(`resumed${number}`)).toHaveProperty("overallCode");
     }
   });
 });

@@ -30,8 +30,8 @@ describe("the lock file", () => {
     // A lock that was written while the registry could not serve some of them lacks their entries, and `npm ci` then
     // rejects it on every machine.
     const listed = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13)));
-    const wanted = Object.values(packages).flatMap((each) => Object.keys(each.optionalDependencies ?? {}));
-    expect(wanted.filter((name) => !listed.has(name))).toEqual([]);
+    const optional = Object.values(packages).flatMap((each) => Object.keys(each.optionalDependencies ?? {}));
+    expect(optional.filter((name) => !listed.has(name))).toEqual([]);
   });
 
   test("has the SHA-512 of every package, so that npm accepts no other bytes", () => {
@@ -67,10 +67,10 @@ test("the project's manifests require exact versions", () => {
   const inexact = manifests.flatMap((path) => {
     // Written by this project and by npm.
     const manifest = JSON.parse(read(path === "" ? "package.json" : `${path}/package.json`)) as Record<string, unknown>;
-    const asked = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+    const required = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
       Object.entries((manifest[kind] ?? {}) as Record<string, string>),
     );
-    return asked
+    return required
       .filter(([, version]) => !/^(npm:[@\w/-]+@)?\d+\.\d+\.\d+$/.test(version))
       .map(([name]) => `${path}: ${name}`);
   });

@@ -70,8 +70,8 @@ function addressesFor(
   pool: readonly string[],
 ): readonly string[] | undefined {
   if (!isObject(spec) || spec["type"] !== "LoadBalancer") return undefined;
-  const { loadBalancerIP: asked } = spec;
-  if (typeof asked === "string" && asked !== "") return pool.includes(asked) ? [asked] : [];
+  const { loadBalancerIP: requested } = spec;
+  if (typeof requested === "string" && requested !== "") return pool.includes(requested) ? [requested] : [];
   const ready = all.filter((slice) => serviceOf(slice) === key).flatMap(readyAddresses);
   return [...new Set(ready)].sort();
 }

@@ -15,8 +15,8 @@ interface Definition {
 /** Paths of fields for which `kubectl explain` would have no description. */
 function undescribed({ properties = {}, items }: Schema, path: string): readonly string[] {
   const own = Object.entries(properties).flatMap(([name, field]) => {
-    const place = `${path}.${name}`;
-    return [...(field.description === undefined ? [place] : []), ...undescribed(field, place)];
+    const fieldPath = `${path}.${name}`;
+    return [...(field.description === undefined ? [fieldPath] : []), ...undescribed(field, fieldPath)];
   });
   return items === undefined ? own : [...own, ...undescribed(items, `${path}[]`)];
 }
@@ -27,7 +27,7 @@ describe.each(customResources)("the definition of $kind", (resource) => {
   const { properties = {} } = spec.versions[0].schema.openAPIV3Schema;
 
   test("describes every field", () => {
-    const { spec: wanted, status } = properties;
-    expect([...undescribed(wanted ?? {}, "spec"), ...undescribed(status ?? {}, "status")]).toEqual([]);
+    const { spec: specSchema, status } = properties;
+    expect([...undescribed(specSchema ?? {}, "spec"), ...undescribed(status ?? {}, "status")]).toEqual([]);
   });
 });

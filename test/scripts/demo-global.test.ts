@@ -91,6 +91,6 @@ test("the commands that demo:global prints show a shared limit, with and without
 }, 150_000);
 
 test("an offset that is no number is rejected, and the error says what is accepted", async () => {
-  const asked = run("npm", ["run", "demo:global", "--", "--port-offset", "high"]);
-  await expect(asked).rejects.toThrow("accepted are --port-offset N, a whole number from 0 to 40000");
+  const result = run("npm", ["run", "demo:global", "--", "--port-offset", "high"]);
+  await expect(result).rejects.toThrow("accepted are --port-offset N, a whole number from 0 to 40000");
 });

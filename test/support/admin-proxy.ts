@@ -30,7 +30,7 @@ export interface AdminResponse {
 }
 
 /** Sends a request with headers that `fetch` does not permit, such as `host`. */
-export function askAdmin(
+export function sendToAdmin(
   url: string,
   { method = "GET", headers = {} }: { readonly method?: string; readonly headers?: Record<string, string> } = {},
 ): Promise<AdminResponse> {

@@ -54,7 +54,7 @@ export interface TestResponse {
   readonly headers: Headers;
 }
 
-export async function ask(gateway: TestGateway, init: RequestInit = {}, path = "/"): Promise<TestResponse> {
+export async function send(gateway: TestGateway, init: RequestInit = {}, path = "/"): Promise<TestResponse> {
   const response = await fetch(`${gateway.url()}${path}`, init);
   return {
     status: response.status,

@@ -81,8 +81,8 @@ export const request: fc.Arbitrary<RateLimitRequest> = fc.record({
 });
 
 /** The compared part: everything that a client acts on, except times, which may be in two different seconds. */
-export async function comparedResponse(client: RateLimitTestClient, asked: RateLimitRequest) {
-  const outcome = await client.outcome(asked);
+export async function comparedResponse(client: RateLimitTestClient, call: RateLimitRequest) {
+  const outcome = await client.outcome(call);
   if ("code" in outcome) return { response: outcome, resets: [] };
   const { overallCode, statuses, responseHeadersToAdd } = outcome;
   const headers = responseHeadersToAdd.filter(({ key }) => !key.endsWith("Reset"));

@@ -6,7 +6,7 @@ import { credentials, type ServiceError } from "@grpc/grpc-js";
 
 export interface RateLimitTestClient {
   /** Rejects with the `ServiceError` of grpc-js. */
-  ask(request: RateLimitRequest): Promise<RateLimitResponse__Output>;
+  send(request: RateLimitRequest): Promise<RateLimitResponse__Output>;
   /** The response, or the status code and its text. */
   outcome(
     request: RateLimitRequest,
@@ -22,7 +22,7 @@ export function connectRateLimit(port: number): RateLimitTestClient {
   const target = `127.0.0.1:${port}`;
   const client = new RateLimitClient(target, credentials.createInsecure(), options);
   const health = new HealthClient(target, credentials.createInsecure(), options);
-  const ask = (request: RateLimitRequest) =>
+  const send = (request: RateLimitRequest) =>
     new Promise<RateLimitResponse__Output>((resolve, reject) => {
       client.shouldRateLimit(request, (error, response) => {
         if (response === undefined) reject(error ?? new Error("no response"));
@@ -30,9 +30,9 @@ export function connectRateLimit(port: number): RateLimitTestClient {
       });
     });
   return {
-    ask,
+    send,
     outcome: (request) =>
-      ask(request).catch((error: unknown) => {
+      send(request).catch((error: unknown) => {
         // grpc-js rejects with no other error.
         const { code, details } = error as ServiceError;
         return { code, details };

@@ -56,11 +56,11 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
     const received = { method, request: call.request };
     calls.push(received);
     for (const check of waiting) check();
-    void Promise.resolve(script(received, calls.length)).then((said) => {
-      if (said === undefined) return;
-      isServing = !("code" in said);
-      if ("code" in said) done({ code: said.code, details: said.details });
-      else done(null, said);
+    void Promise.resolve(script(received, calls.length)).then((response) => {
+      if (response === undefined) return;
+      isServing = !("code" in response);
+      if ("code" in response) done({ code: response.code, details: response.details });
+      else done(null, response);
     });
   };
   const server = new Server();

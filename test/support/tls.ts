@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
-import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
 import type { Certificate } from "./certificates.ts";
 import type { TestGateway } from "./gateway.ts";
@@ -70,7 +70,7 @@ export interface TlsResponse {
 }
 
 /** Requests `/` over HTTP/1.1 on the given connection; rejects if there is no response. */
-export async function askOn(socket: TLSSocket, host: string, path = "/"): Promise<TlsResponse> {
+export async function sendOn(socket: TLSSocket, host: string, path = "/"): Promise<TlsResponse> {
   const client = request({ createConnection: () => socket, path, headers: { host, connection: "keep-alive" } });
   client.end();
   const [response] = (await once(client, "response")) as [IncomingMessage];
@@ -80,13 +80,13 @@ export async function askOn(socket: TLSSocket, host: string, path = "/"): Promis
 }
 
 /** Opens a connection for `host` and requests `/`. */
-export async function askTls(
+export async function sendTls(
   gateway: TestGateway,
   host: string,
   options: ConnectionOptions,
   port = 443,
 ): Promise<TlsResponse> {
-  return askOn(await openTls(gateway, { servername: host, ...options }, port), host);
+  return sendOn(await openTls(gateway, { servername: host, ...options }, port), host);
 }
 
 /** An HTTP/2 session over TLS, negotiated by ALPN. */
@@ -102,7 +102,7 @@ export async function openHttp2(
 }
 
 /** Requests `/` over HTTP/2; resolves with the status and the body. */
-export async function askHttp2(
+export async function sendHttp2(
   session: ClientHttp2Session,
   authority: string,
   path = "/",

@@ -46,7 +46,7 @@ export function echoMessages(client: WebSocket): void {
 }
 
 /** Requests a switch to `protocol`; resolves with the socket, the head of the response and the bytes after it. */
-export function askToSwitch(
+export function requestUpgrade(
   url: string,
   protocol: string,
   fields = "",

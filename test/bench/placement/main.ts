@@ -6,13 +6,13 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { changeChartValues } from "../../e2e/support/chart-values.ts";
-import { ask, testPort } from "../../e2e/support/client.ts";
+import { send, testPort } from "../../e2e/support/client.ts";
 import {
   apply,
   createNamespace,
   eventually,
-  type KubeObject,
   kubectl,
+  type KubeObject,
   list,
   readyProxies,
   systemNamespace,
@@ -103,7 +103,7 @@ async function measurePlacement({ values, reference, pods }: Placement): Promise
 }
 
 async function isLimited(): Promise<true | undefined> {
-  const { headers } = await ask({ path: "/v1/models" });
+  const { headers } = await send({ path: "/v1/models" });
   return String(headers["x-ratelimit-limit"]).startsWith("4000000000") ? true : undefined;
 }
 

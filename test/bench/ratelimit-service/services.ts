@@ -81,8 +81,8 @@ export async function untilResponds(service: BenchService, serviceCase: ServiceC
     const client = connectRateLimit(service.grpcPort);
     try {
       for (let index = 0; index < serviceCase.keys; index++) {
-        const asked = { domain: "bench", descriptors: [{ entries: [descriptorOf(serviceCase, index)] }] };
-        const { overallCode, statuses } = await client.ask(asked);
+        const call = { domain: "bench", descriptors: [{ entries: [descriptorOf(serviceCase, index)] }] };
+        const { overallCode, statuses } = await client.send(call);
         if (overallCode !== expected || statuses[0]?.currentLimit == null) {
           throw new Error(`${service.name} responds with ${overallCode}, expected is ${expected} by a limit`);
         }

@@ -14,7 +14,7 @@ export interface TestResponse {
   readonly body: string;
 }
 
-export interface Question {
+export interface TestRequest {
   readonly path?: string;
   readonly host?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -24,13 +24,13 @@ export interface Question {
 }
 
 /** Sends one request and reads the whole response; never rejects. */
-export function ask({
+export function send({
   path = "/",
   host = "e2e.example",
   headers = {},
   body,
   port = testPort.host,
-}: Question = {}): Promise<TestResponse> {
+}: TestRequest = {}): Promise<TestResponse> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   return new Promise((resolve) => {
     const fail = (error: Error): void => resolve({ status: 0, headers: {}, body: error.message });
@@ -62,13 +62,13 @@ export function ask({
 }
 
 /** Sends the same request `count` times, `width` at once, and resolves with all responses. */
-export async function askMany(count: number, question: Question, width = 4): Promise<readonly TestResponse[]> {
+export async function sendMany(count: number, testRequest: TestRequest, width = 4): Promise<readonly TestResponse[]> {
   const responses: TestResponse[] = [];
   let left = count;
   const lane = async (): Promise<void> => {
     while (left > 0) {
       left -= 1;
-      responses.push(await ask(question));
+      responses.push(await send(testRequest));
     }
   };
   await Promise.all(Array.from({ length: width }, lane));
@@ -80,8 +80,8 @@ export async function askMany(count: number, question: Question, width = 4): Pro
  * resolves with the responses that have the headers of a limit. Responses from before a replica had the policy are left
  * out, so no wait for the policy is needed before.
  */
-export async function askUntilDenied(
-  question: Question,
+export async function sendUntilDenied(
+  testRequest: TestRequest,
   { denials = 60, width = 4 } = {},
 ): Promise<readonly TestResponse[]> {
   const governed: TestResponse[] = [];
@@ -91,7 +91,7 @@ export async function askUntilDenied(
     if (performance.now() > deadline) {
       throw new Error(`no ${denials} denials in a row within 30 s: ${JSON.stringify(tally(governed))}`);
     }
-    for (const response of await askMany(width, question, width)) {
+    for (const response of await sendMany(width, testRequest, width)) {
       inRow = response.status === 429 ? inRow + 1 : 0;
       if (response.status !== 200 || "x-ratelimit-limit" in response.headers) governed.push(response);
     }
@@ -125,12 +125,12 @@ export interface Load extends AsyncDisposable {
 const loadPauseMs = 50;
 
 /** Sends requests, two at once and at most 40 a second, until it is stopped or disposed of. */
-export function startLoad(question: Question): Load {
+export function startLoad(testRequest: TestRequest): Load {
   const responses: TestResponse[] = [];
   let isStopped = false;
   const lane = async (): Promise<void> => {
     while (!isStopped) {
-      responses.push(await ask(question));
+      responses.push(await send(testRequest));
       await delay(loadPauseMs);
     }
   };

@@ -85,12 +85,12 @@ export async function apply(namespace: string, ...manifests: readonly object[]):
  */
 export async function eventually<T>(
   what: string,
-  ask: () => Promise<T | undefined> | T | undefined,
+  read: () => Promise<T | undefined> | T | undefined,
   { timeoutMs = 60_000, everyMs = 100 } = {},
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
-    const found = await ask();
+    const found = await read();
     if (found !== undefined) return found;
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
     await delay(everyMs);

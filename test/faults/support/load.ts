@@ -53,7 +53,7 @@ const keptConnections = 64;
 
 const unprocessedStream = "REFUSED_STREAM";
 
-type Ask = (path: string, headers: Readonly<Record<string, string>>) => Promise<Pick<Outcome, "kind" | "status">>;
+type Send = (path: string, headers: Readonly<Record<string, string>>) => Promise<Pick<Outcome, "kind" | "status">>;
 
 /** Starts to send at once. */
 export function startLoad(options: LoadOptions): Load {
@@ -69,7 +69,7 @@ export function startLoad(options: LoadOptions): Load {
   function startOne(): void {
     const number = started++;
     const startedMs = performance.now();
-    void client.ask(path(number), headers(number)).then(({ kind, status }) => {
+    void client.send(path(number), headers(number)).then(({ kind, status }) => {
       outcomes.push({ number, startedMs, tookMs: performance.now() - startedMs, kind, status });
       for (const check of waiting) check();
       if (outcomes.length === started) onEnd?.();
@@ -110,14 +110,14 @@ export function startLoad(options: LoadOptions): Load {
 }
 
 interface Client {
-  readonly ask: Ask;
+  readonly send: Send;
   close(): void;
 }
 
 function http1Client(port: () => number, timeoutMs: number): Client {
   const agent = new Agent({ keepAlive: true, maxFreeSockets: keptConnections, scheduling: "fifo" });
   agent.createConnection = (): Socket => connect({ host: "127.0.0.1", port: port(), noDelay: true });
-  const ask: Ask = (path, headers) =>
+  const send: Send = (path, headers) =>
     new Promise((resolve) => {
       const sent: ClientRequest = requestHttp1({ agent, host: "127.0.0.1", path, headers }, (response) => {
         const status = response.statusCode ?? 0;
@@ -134,7 +134,7 @@ function http1Client(port: () => number, timeoutMs: number): Client {
       sent.on("error", (error: NodeJS.ErrnoException) => end({ kind: error.code ?? error.message, status: 0 }));
       sent.end();
     });
-  return { ask, close: () => agent.destroy() };
+  return { send, close: () => agent.destroy() };
 }
 
 function http2Client(port: () => number, timeoutMs: number): Client {
@@ -151,15 +151,15 @@ function http2Client(port: () => number, timeoutMs: number): Client {
     open.set(at, made);
     return made;
   }
-  const ask: Ask = async (path, headers) => {
+  const send: Send = async (path, headers) => {
     // Never processed, by definition (RFC 9113 §8.7); every client repeats such a request itself.
     for (let tries = 0; tries < 5; tries++) {
-      const outcome = await askOnce(path, headers);
+      const outcome = await sendOnce(path, headers);
       if (outcome.kind !== unprocessedStream) return outcome;
     }
     return { kind: unprocessedStream, status: 0 };
   };
-  const askOnce: Ask = (path, headers) =>
+  const sendOnce: Send = (path, headers) =>
     new Promise((resolve) => {
       const stream = session().request({ ":path": path, ...headers });
       const chunks: Buffer[] = [];
@@ -179,7 +179,7 @@ function http2Client(port: () => number, timeoutMs: number): Client {
       stream.end();
     });
   return {
-    ask,
+    send,
     close() {
       for (const made of open.values()) made.destroy();
     },

@@ -19,8 +19,8 @@ import {
   routeManifest,
   startGateway,
 } from "../../support/gateway.ts";
-import { type Frame, frame, frameType, framesOf, openRawHttp2, type RawHttp2 } from "../../support/raw-http2.ts";
-import { askHttp2 } from "../../support/tls.ts";
+import { type Frame, frame, framesOf, frameType, openRawHttp2, type RawHttp2 } from "../../support/raw-http2.ts";
+import { sendHttp2 } from "../../support/tls.ts";
 
 interface Attack {
   readonly description: string;
@@ -147,12 +147,12 @@ async function play(attack: Attack, isOver: (outcome: Outcome) => boolean): Prom
   await once(attacker.socket, "data");
   if (attack.readsNothing === true) attacker.socket.pause();
   const sending = sendAll(attacker, attack);
-  for (let times = 0; times < 5; times++) expect(await askHttp2(session, "a")).toMatchObject({ status: 200 });
+  for (let times = 0; times < 5; times++) expect(await sendHttp2(session, "a")).toMatchObject({ status: 200 });
   await sending;
   attacker.socket.resume();
   // The expected outcome takes a moment on an idle machine, and some seconds on a busy one.
   for (let waited = 0; waited < 200 && !isOver(outcomeOf(attacker)); waited++) await sleep(25);
-  expect(await askHttp2(session, "a")).toMatchObject({ status: 200 });
+  expect(await sendHttp2(session, "a")).toMatchObject({ status: 200 });
   expect(gateway.faults).toEqual([]);
   // The names and values that the attacks try to hide.
   expect([...names].filter((name) => name === "x-b" || !/^[-a-z]+$/.test(name))).toEqual([]);

@@ -21,7 +21,7 @@ import { startRawBackend, startRawServer } from "../../support/raw-backend.ts";
 import { rawHttp } from "../../support/raw-http.ts";
 import { endHeaders, frame, frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
 
-const ask = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+const requestText = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
 const maxGrowthBytes = 64 * 1024 * 1024;
 
 /** A server that sends `beginning` and then `piece` as long as the peer reads; reports the number of bytes sent. */
@@ -63,7 +63,7 @@ describe("a backend that endlessly sends", () => {
   ])("%s gets 502", async (_, beginning, piece) => {
     const { port, sent } = await endless(beginning, piece);
     const gateway = await gatewayTo(port);
-    expect((await rawHttp(gateway.url(), ask)).status).toBe(502);
+    expect((await rawHttp(gateway.url(), requestText)).status).toBe(502);
     // Most of it is in the buffers of both sockets.
     expect(sent()).toBeLessThan(maxGrowthBytes);
     expect(gateway.faults).toEqual([]);
@@ -73,21 +73,21 @@ describe("a backend that endlessly sends", () => {
     const interimResponses = (count: number): string =>
       `${"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(count)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`;
     const gateway = await gatewayTo(await startRawBackend((path) => interimResponses(path === "/many" ? 17 : 16)));
-    expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
-    expect((await rawHttp(gateway.url(), ask.replace("/", "/many"))).status).toBe(502);
-    expect((await rawHttp(gateway.url(), ask)).status).toBe(200);
+    expect((await rawHttp(gateway.url(), requestText)).status).toBe(200);
+    expect((await rawHttp(gateway.url(), requestText.replace("/", "/many"))).status).toBe(502);
+    expect((await rawHttp(gateway.url(), requestText)).status).toBe(200);
   });
 
   test("interim HTTP/2 responses gets 502", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
-      const asked = frames.find(({ type }) => type === frameType.headers);
-      if (asked === undefined) return;
+      const request = frames.find(({ type }) => type === frameType.headers);
+      if (request === undefined) return;
       // :status 103, as a literal without indexing.
-      const interim = frame(frameType.headers, endHeaders, asked.stream, Buffer.from("\x08\x03103", "latin1"));
+      const interim = frame(frameType.headers, endHeaders, request.stream, Buffer.from("\x08\x03103", "latin1"));
       for (let times = 0; times < 1_000; times++) socket.write(interim);
     });
     const gateway = await gatewayTo(port, "h2c");
-    expect((await rawHttp(gateway.url(), ask)).status).toBe(502);
+    expect((await rawHttp(gateway.url(), requestText)).status).toBe(502);
     expect(gateway.faults).toEqual([]);
   });
 });
@@ -119,7 +119,7 @@ describe("a rate limit service whose response is", () => {
     const gateway = await serveUnder(await startBackend(respondWith(200, "ok")), policy);
     // Reaches the timeout of the call.
     const timer = timesOut ? setInterval(() => gateway.clock.advance(100), 20) : undefined;
-    const { status, head } = await rawHttp(gateway.url(), ask).finally(() => clearInterval(timer));
+    const { status, head } = await rawHttp(gateway.url(), requestText).finally(() => clearInterval(timer));
     expect(gateway.faults).toEqual([]);
     return { status, headerBytes: head.length };
   }
@@ -167,10 +167,15 @@ describe("a rate limit service whose response is", () => {
 
   test("a head without end fails", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
-      const asked = frames.find(({ type }) => type === frameType.headers);
-      if (asked === undefined) return;
-      socket.write(frame(frameType.headers, 0, asked.stream, Buffer.from([0x88])));
-      const more = frame(frameType.continuation, 0, asked.stream, Buffer.from("\0\x01x\x01y".repeat(2_000), "latin1"));
+      const request = frames.find(({ type }) => type === frameType.headers);
+      if (request === undefined) return;
+      socket.write(frame(frameType.headers, 0, request.stream, Buffer.from([0x88])));
+      const more = frame(
+        frameType.continuation,
+        0,
+        request.stream,
+        Buffer.from("\0\x01x\x01y".repeat(2_000), "latin1"),
+      );
       for (let times = 0; times < 500 && !socket.destroyed; times++) socket.write(more);
     });
     expect((await clientSees(port)).status).toBe(503);
@@ -178,10 +183,10 @@ describe("a rate limit service whose response is", () => {
 
   test("trailers with an unknown status fails", async () => {
     const port = await startRawHttp2Backend((frames, socket) => {
-      const asked = frames.find(({ type }) => type === frameType.data);
-      if (asked === undefined) return;
+      const request = frames.find(({ type }) => type === frameType.data);
+      if (request === undefined) return;
       const head = Buffer.concat([Buffer.from([0x88]), Buffer.from("\0\x0bgrpc-status\x03999", "latin1")]);
-      socket.write(frame(frameType.headers, endHeaders | 1, asked.stream, head));
+      socket.write(frame(frameType.headers, endHeaders | 1, request.stream, head));
     });
     expect((await clientSees(port)).status).toBe(503);
   });

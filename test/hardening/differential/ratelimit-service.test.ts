@@ -96,12 +96,12 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     let limited = 0;
     let rounds = 0;
     while (hardeningSeconds === undefined ? rounds < quickRounds : performance.now() < endMs) {
-      for (const asked of fc.sample(request, { seed: seed + rounds, numRuns: callsOfRound })) {
+      for (const call of fc.sample(request, { seed: seed + rounds, numRuns: callsOfRound })) {
         const [first, second] = await Promise.all([
-          comparedResponse(ours.client, asked),
-          comparedResponse(reference.client, asked),
+          comparedResponse(ours.client, call),
+          comparedResponse(reference.client, call),
         ]);
-        expect(first.response, `seed ${seed}: ${JSON.stringify(asked)}`).toEqual(second.response);
+        expect(first.response, `seed ${seed}: ${JSON.stringify(call)}`).toEqual(second.response);
         if ("overallCode" in first.response && first.response.overallCode === "OVER_LIMIT") limited++;
       }
       rounds++;

@@ -21,7 +21,7 @@ import { http2Tokens, serverFrames } from "../support/http2-seeds.ts";
 import { perTest } from "../support/per-test.ts";
 import { readResponses } from "../support/strict-http1.ts";
 
-const ask = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`;
+const requestText = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`;
 const fixed = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfixed";
 
 const seeds = [
@@ -88,7 +88,7 @@ fuzz("http1-responses", {
   async check(text) {
     const { gateway, next } = await http1();
     next.response = text;
-    const { status, head, body } = await rawHttp(gateway.url(), ask("/"));
+    const { status, head, body } = await rawHttp(gateway.url(), requestText("/"));
     if (status !== 0) {
       const { messages, rest } = readResponses(`HTTP/1.1 ${status} x\r\n${head}\r\n\r\n${body}`);
       // A body that the backend truncates is truncated for the client too.
@@ -96,7 +96,7 @@ fuzz("http1-responses", {
       expect(messages.length).toBeLessThanOrEqual(1);
     }
     // A connection that the backend has just closed may be chosen: 502. Bytes of another response must not arrive.
-    const other = await rawHttp(gateway.url(), ask("/fixed"));
+    const other = await rawHttp(gateway.url(), requestText("/fixed"));
     expect([200, 502]).toContain(other.status);
     if (other.status === 200) expect(other.body).toBe("fixed");
     expect(gateway.faults).toEqual([]);
@@ -122,7 +122,7 @@ fuzz("http2-responses", {
   async check(text) {
     const { gateway, next } = await http2();
     next.response = text;
-    const { status, head, body } = await rawHttp(gateway.url(), ask("/"));
+    const { status, head, body } = await rawHttp(gateway.url(), requestText("/"));
     if (status !== 0) {
       const { messages, rest } = readResponses(`HTTP/1.1 ${status} x\r\n${head}\r\n\r\n${body}`);
       expect(rest).not.toBe("invalid");

@@ -113,7 +113,7 @@ const repeatable = [
 const longRequest = fc
   .record({
     host: fc.constantFrom("a", "model.test", "tokens.test"),
-    place: fc.constantFrom(
+    position: fc.constantFrom(
       "path",
       "query",
       "content-type",
@@ -126,13 +126,13 @@ const longRequest = fc
     unit: fc.oneof(fc.constantFrom(...repeatable), fc.string({ minLength: 1, maxLength: 6 })),
     end: fc.constantFrom("", "!", "x", "/a:b", "%0Ax=c", ";", '"'),
   })
-  .map(({ host, place, start, unit, end }) => {
+  .map(({ host, position, start, unit, end }) => {
     const long = start + unit.repeat(Math.floor(longPartBytes / unit.length)) + end;
     const inTarget = long.replaceAll(" ", "+");
     const path = inTarget.startsWith("/") ? inTarget : `/${inTarget}`;
-    const target = place === "path" ? path : "/v1/chat/completions";
-    const query = place === "query" ? `?${inTarget}` : "";
-    const field = place === "path" || place === "query" ? "" : `${place}: ${long}\r\n`;
+    const target = position === "path" ? path : "/v1/chat/completions";
+    const query = position === "query" ? `?${inTarget}` : "";
+    const field = position === "path" || position === "query" ? "" : `${position}: ${long}\r\n`;
     return `POST ${target}${query} HTTP/1.1\r\nHost: ${host}\r\n${field}Content-Length: 2\r\n\r\n{}`;
   });
 

@@ -26,8 +26,8 @@ const confirmations = 3;
 const gatewayApi = "gateway.networking.k8s.io/v1";
 
 function object(apiVersion: string, kind: string, name: string, spec: Manifest): Manifest {
-  const place = kind === "GatewayClass" ? {} : { namespace: "default" };
-  return { apiVersion, kind, metadata: { name, ...place }, spec };
+  const namespace = kind === "GatewayClass" ? {} : { namespace: "default" };
+  return { apiVersion, kind, metadata: { name, ...namespace }, spec };
 }
 
 /** A Gateway that accepts the routes of all namespaces, with a backend. */
@@ -78,12 +78,12 @@ const clusterKinds = ["GatewayClass", "Namespace"];
 /** With metadata as an API server stores it, which is always valid. */
 function asStored(made: Manifest): Manifest {
   const { name, namespace, labels } = fieldsOf(made["metadata"]);
-  const place = clusterKinds.some((kind) => kind === made["kind"])
+  const inNamespace = clusterKinds.some((kind) => kind === made["kind"])
     ? {}
     : { namespace: namespace === "other" ? "other" : "default" };
-  const sound = typeof name === "string" && /^[a-z-]{1,20}$/.test(name) && name !== watched ? name : "odd";
+  const validName = typeof name === "string" && /^[a-z-]{1,20}$/.test(name) && name !== watched ? name : "odd";
   const texts = Object.entries(isObject(labels) ? labels : {}).filter(([, value]) => typeof value === "string");
-  return { ...made, metadata: { name: sound, ...place, labels: Object.fromEntries(texts) as Manifest } };
+  return { ...made, metadata: { name: validName, ...inNamespace, labels: Object.fromEntries(texts) as Manifest } };
 }
 
 const ownGateway = { group: "gateway.networking.k8s.io", kind: "Gateway", name: watched };

@@ -45,7 +45,7 @@ const world = perTest(async () => {
     service,
     /** Nothing that another client sends changes this counter. */
     isRight: async () => {
-      const { statuses } = await client.ask({ domain: "d", descriptors: [descriptor("k=watched")] });
+      const { statuses } = await client.send({ domain: "d", descriptors: [descriptor("k=watched")] });
       expect(limit - (statuses[0]?.limitRemaining ?? 0)).toBe(++counted);
       expect(service.child.exitCode).toBeNull();
     },

@@ -13,9 +13,9 @@ import { respondWith, startBackend } from "../../support/backend.ts";
 import { type Certificate, TestAuthority } from "../../support/certificates.ts";
 import { describeWith } from "../../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../../support/gateway.ts";
-import { askTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../../support/tls.ts";
+import { sendTls, tlsGatewayManifest, tlsListener, tlsSecretManifest } from "../../support/tls.ts";
 import { clientHello, type HelloNames } from "../support/client-hello.ts";
-import { type FuzzCase, fuzz } from "../support/fuzz.ts";
+import { fuzz, type FuzzCase } from "../support/fuzz.ts";
 import { perTest } from "../support/per-test.ts";
 
 const label = "a".repeat(63);
@@ -119,7 +119,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
       const port = Number(new URL(gateway.url(443)).port);
       if (value.kind === "bytes") await send(port, clientHello(value).subarray(0, value.cutAt));
       else await shakeHands(port, value);
-      const other = await askTls(gateway, "a.example", { ca: authority.authority.cert });
+      const other = await sendTls(gateway, "a.example", { ca: authority.authority.cert });
       expect([other.status, other.body, gateway.faults]).toEqual([200, "ok", []]);
     },
   });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
-import { askAdmin } from "../../support/admin-proxy.ts";
+import { sendToAdmin } from "../../support/admin-proxy.ts";
 import { gatewayManifest } from "../../support/gateway.ts";
 import { freePort, spawnProxy, startProxy } from "../../support/proxy-process.ts";
 
@@ -20,7 +20,7 @@ async function newFolder(): Promise<string> {
 
 const files = async () => ({ "gateway.yaml": gatewayManifest(await freePort()) });
 
-function askSocket(
+function sendToSocket(
   socketPath: string,
   path: string,
   headers: Record<string, string> = {},
@@ -39,20 +39,20 @@ test("a Unix socket is accessible to its owner only, replaces one without a list
   const path = join(await newFolder(), "admin.sock");
   const first = await startProxy(await files(), ["--admin-address", `unix:${path}`, "--workers", "1"]);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
-  expect(await askSocket(path, "/logging")).toBe(200);
-  expect(await askSocket(path, "/logging", { host: "evil.example" })).toBe(403);
+  expect(await sendToSocket(path, "/logging")).toBe(200);
+  expect(await sendToSocket(path, "/logging", { host: "evil.example" })).toBe(403);
   expect((await proxyctl(["config", "all", "--address", `unix:${path}`])).stdout).toContain("default/web/http");
 
   const second = await spawnProxy(await files(), ["--admin-address", `unix:${path}`, "--workers", "1"]);
   expect(await second.exited).not.toBe(0);
   expect(second.stderr()).toMatch(/--admin-address: .*taken by another process/);
-  expect(await askSocket(path, "/logging")).toBe(200);
+  expect(await sendToSocket(path, "/logging")).toBe(200);
 
   first.kill("SIGKILL");
   await first.exited;
   expect((await stat(path)).isSocket()).toBe(true);
   const third = await startProxy(await files(), ["--admin-address", `unix:${path}`, "--workers", "1"]);
-  expect(await askSocket(path, "/logging")).toBe(200);
+  expect(await sendToSocket(path, "/logging")).toBe(200);
   third.kill("SIGTERM");
   expect(await third.exited).toBe(0);
   await expect(stat(path)).rejects.toThrow("ENOENT");
@@ -71,7 +71,7 @@ test("a file that is no socket is not replaced", async () => {
 test(":PORT is on loopback, and needs no token", async () => {
   const port = await freePort();
   const proxy = await startProxy(await files(), ["--admin-address", `:${port}`, "--workers", "1"]);
-  const { text } = await askAdmin(`http://127.0.0.1:${port}/config_dump`);
+  const { text } = await sendToAdmin(`http://127.0.0.1:${port}/config_dump`);
   expect(JSON.parse(text)).toMatchObject({ config: { settings: { "admin-address": `127.0.0.1:${port}` } } });
   proxy.kill("SIGTERM");
 });
@@ -90,22 +90,22 @@ test("with a token every request needs it, and the token can be replaced", async
     ...["--admin-address", `0.0.0.0:${port}`, "--admin-token-file", tokenFile, "--workers", "1"],
   ]);
   const url = `http://127.0.0.1:${port}`;
-  const ask = async (authorization?: string, path = "/logging", method = "GET") =>
-    (await askAdmin(url + path, { method, headers: authorization === undefined ? {} : { authorization } })).status;
+  const send = async (authorization?: string, path = "/logging", method = "GET") =>
+    (await sendToAdmin(url + path, { method, headers: authorization === undefined ? {} : { authorization } })).status;
   const basic = (token: string) => `Basic ${Buffer.from(`admin:${token}`).toString("base64")}`;
 
-  const response = await askAdmin(`${url}/config_dump`);
+  const response = await sendToAdmin(`${url}/config_dump`);
   expect([response.status, response.headers["www-authenticate"]]).toEqual([401, expect.stringContaining("Bearer")]);
-  for (const path of ["/", "/ui", "/ui/", "/limits", "/nowhere"]) expect(await ask(undefined, path)).toBe(401);
+  for (const path of ["/", "/ui", "/ui/", "/limits", "/nowhere"]) expect(await send(undefined, path)).toBe(401);
   for (const wrong of ["Bearer", "Bearer x", "Bearer first-toke", "Bearer first-token2", "first-token", basic("x")]) {
-    expect([wrong, await ask(wrong)]).toEqual([wrong, 401]);
+    expect([wrong, await send(wrong)]).toEqual([wrong, 401]);
   }
-  expect(await ask("Bearer x", "/quitquitquit", "POST")).toBe(401);
-  expect(await ask("Bearer first-token")).toBe(200);
-  expect(await ask(basic("first-token"))).toBe(200);
+  expect(await send("Bearer x", "/quitquitquit", "POST")).toBe(401);
+  expect(await send("Bearer first-token")).toBe(200);
+  expect(await send(basic("first-token"))).toBe(200);
   // A page of another site must not use the credentials that the browser stores.
   const headers = { authorization: basic("first-token"), "sec-fetch-site": "cross-site" };
-  expect((await askAdmin(`${url}/logging`, { method: "POST", headers })).status).toBe(403);
+  expect((await sendToAdmin(`${url}/logging`, { method: "POST", headers })).status).toBe(403);
 
   const address = ["--address", `127.0.0.1:${port}`];
   expect((await proxyctl(["config", "all", ...address])).stderr).toMatch(
@@ -118,9 +118,9 @@ test("with a token every request needs it, and the token can be replaced", async
   );
 
   await writeFile(tokenFile, "second-token");
-  expect([await ask("Bearer first-token"), await ask("Bearer second-token")]).toEqual([401, 200]);
+  expect([await send("Bearer first-token"), await send("Bearer second-token")]).toEqual([401, 200]);
   await rm(tokenFile);
-  expect(await ask("Bearer second-token")).toBe(503);
+  expect(await send("Bearer second-token")).toBe(503);
   expect(proxy.log.filter((line) => JSON.stringify(line).includes('-token"'))).toEqual([]);
 });
 

@@ -9,7 +9,7 @@ import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
 import { limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { expect, onTestFinished, test, vi } from "vitest";
 import * as z from "zod";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { TestAuthority } from "../../support/certificates.ts";
 import { gatewayManifest, policyManifest } from "../../support/gateway.ts";
@@ -77,7 +77,7 @@ test("shows settings as on the command line, and the addresses of Gateways witho
   const anywhere = gatewayManifest(port).replace(/^ {2}addresses:.*\n/m, "");
   const settings = ["--listen-address", "127.0.0.1", "--drain-timeout", "90s", "--stream-idle-timeout", "1500ms"];
   const proxy = await startProxy({ "gateway.yaml": anywhere }, ["--workers", "1", ...settings]);
-  const { text } = await askAdmin(`${proxy.admin}/config_dump`);
+  const { text } = await sendToAdmin(`${proxy.admin}/config_dump`);
   expect(configDumpSchema.parse(JSON.parse(text))).toMatchObject({
     config: {
       settings: {
@@ -116,7 +116,7 @@ test("reports what is served and what is not, explains each denial, and contains
 
   const responses: string[] = [JSON.stringify(await traced.ended)];
   const get = async (path: string): Promise<unknown> => {
-    const { text } = await askAdmin(proxy.admin + path);
+    const { text } = await sendToAdmin(proxy.admin + path);
     responses.push(text);
     return JSON.parse(text);
   };

@@ -6,7 +6,7 @@ import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { memorySchema } from "@gatewayproxy/admin-api/memory";
 import { taskTreeSchema } from "@gatewayproxy/admin-api/tasks";
 import { expect, test, vi } from "vitest";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { pprofTop } from "../../support/pprof.ts";
 
@@ -17,20 +17,20 @@ const start = async () => startAdminProxy((await startBackend()).port);
 
 test("/logging shows the filter and the modules, and a POST replaces the filter in every thread at once", async () => {
   const { proxy, url } = await start();
-  const ask = async (query: string, method = "POST") => askAdmin(`${proxy.admin}/logging${query}`, { method });
+  const send = async (query: string, method = "POST") => sendToAdmin(`${proxy.admin}/logging${query}`, { method });
   const filterOf = ({ text }: { text: string }) => /^current log level is (.*)\n\n/.exec(text)?.[1];
-  expect(filterOf(await ask("", "GET"))).toBe("info");
+  expect(filterOf(await send("", "GET"))).toBe("info");
 
-  expect(filterOf(await ask("?level=info,proxy::access=off"))).toBe("info,proxy::access=off");
-  expect((await ask("", "GET")).text).toMatch(/^proxy::access +off +requests, a line each/m);
+  expect(filterOf(await send("?level=info,proxy::access=off"))).toBe("info,proxy::access=off");
+  expect((await send("", "GET")).text).toMatch(/^proxy::access +off +requests, a line each/m);
   for (let sent = 0; sent < 8; sent++) await fetch(url, { headers: { "x-request-id": "silent" } });
-  expect(filterOf(await ask("?level=debug,proxy::config=warn"))).toBe("debug,proxy::config=warn");
+  expect(filterOf(await send("?level=debug,proxy::config=warn"))).toBe("debug,proxy::config=warn");
   await fetch(url, { headers: { "x-request-id": "loud" } });
   await proxy.logged((line) => line["requestId"] === "loud");
   expect(proxy.log.some((line) => line["requestId"] === "silent")).toBe(false);
 
-  expect(filterOf(await ask("?reset"))).toBe("info");
-  expect(filterOf(await ask("?level=proxy::config=trace"))).toBe("error,proxy::config=trace");
+  expect(filterOf(await send("?reset"))).toBe("info");
+  expect(filterOf(await send("?level=proxy::config=trace"))).toBe("error,proxy::config=trace");
 
   for (const [query, reason] of [
     ["?level=verbose", '"verbose" is neither a level nor a module'],
@@ -42,7 +42,7 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
     ["?reset&level=info", "level and reset"],
     ["?lvl=info", 'parameter "lvl" is not known'],
   ] as const) {
-    const response = await ask(query);
+    const response = await send(query);
     const { error } = adminErrorSchema.parse(JSON.parse(response.text));
     expect([query, response.status, error]).toEqual([query, 400, expect.stringContaining(reason)]);
   }
@@ -51,12 +51,12 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
     400,
     { error: "/logging does not accept a body", hint: "use query parameters: ?level=FILTER or ?reset" },
   ]);
-  expect(filterOf(await ask("", "GET"))).toBe("error,proxy::config=trace");
+  expect(filterOf(await send("", "GET"))).toBe("error,proxy::config=trace");
 });
 
 test("/memory shows the process, every thread's heap, and the counters", async () => {
   const { proxy } = await start();
-  const memory = memorySchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/memory`)).text));
+  const memory = memorySchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/memory`)).text));
   expect(memory.threads.map(({ thread }) => thread)).toEqual(["main", "worker 1", "worker 2"]);
   expect(memory.process.rss).toBeGreaterThan(10_000_000);
   for (const thread of memory.threads) expect(thread.heapUsed).toBeGreaterThan(1_000_000);
@@ -93,7 +93,7 @@ test("a heap profile of an idle proxy names its live objects; /debug/tasks shows
   const profile = fetch(`${proxy.admin}/debug/pprof/profile?seconds=300`, { signal: left.signal });
   const profiles = async (): Promise<unknown[]> =>
     taskTreeSchema
-      .parse(JSON.parse((await askAdmin(`${proxy.admin}/debug/tasks`)).text))
+      .parse(JSON.parse((await sendToAdmin(`${proxy.admin}/debug/tasks`)).text))
       .threads.flatMap(({ tasks }) => tasks.filter(({ kind }) => kind === "profile").map(({ name }) => name));
   await expect.poll(profiles, { timeout: 15_000 }).toEqual(["cpu"]);
   left.abort();
@@ -104,12 +104,12 @@ test("a heap profile of an idle proxy names its live objects; /debug/tasks shows
 test("of ten concurrent profiles one is taken and nine get 429; a duration out of range is rejected", async () => {
   const { proxy } = await start();
   for (const seconds of ["0", "301", "1.5", "-1", "ten", ""]) {
-    const response = await askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);
+    const response = await sendToAdmin(`${proxy.admin}/debug/pprof/profile?seconds=${seconds}`);
     expect([seconds, response.status]).toEqual([seconds, 400]);
     expect(adminErrorSchema.parse(JSON.parse(response.text)).hint).toContain("from 1 to 300");
   }
-  const asked = Array.from({ length: 10 }, () => askAdmin(`${proxy.admin}/debug/pprof/profile?seconds=1`));
-  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  const responses = Array.from({ length: 10 }, () => sendToAdmin(`${proxy.admin}/debug/pprof/profile?seconds=1`));
+  const statuses = (await Promise.all(responses)).map(({ status }) => status);
   expect(statuses.toSorted()).toEqual([200, ...Array.from({ length: 9 }, () => 429)]);
 });
 

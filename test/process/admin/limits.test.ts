@@ -4,7 +4,7 @@ import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
 import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { expect, test, vi } from "vitest";
 import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
-import { askAdmin } from "../../support/admin-proxy.ts";
+import { sendToAdmin } from "../../support/admin-proxy.ts";
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { freePort, startProxy } from "../../support/proxy-process.ts";
@@ -72,7 +72,7 @@ test("global denials are explained by the source of the decision; services and l
     return id;
   };
   const limits = async (): Promise<Limits> =>
-    limitsSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/limits`)).text));
+    limitsSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/limits`)).text));
   const address = proxy.admin.slice("http://".length);
 
   const [byService, byCache] = [await denied("service"), await denied("service")];
@@ -118,7 +118,7 @@ test("global denials are explained by the source of the decision; services and l
     [byFailureMode, "failureMode", "failureMode Closed, since the service failed"],
   ] as const;
   for (const [id, by, words] of explanations) {
-    const response = await askAdmin(`${proxy.admin}/limits/decisions?id=${id}`);
+    const response = await sendToAdmin(`${proxy.admin}/limits/decisions?id=${id}`);
     expect(decisionsSchema.parse(JSON.parse(response.text)).decisions).toMatchObject([{ kind: "global", by }]);
     const { exitCode, stdout } = await proxyctl(["limits", "explain", id, "--address", address]);
     expect([by, exitCode]).toEqual([by, 0]);

@@ -4,7 +4,7 @@
  */
 import { hostname, networkInterfaces } from "node:os";
 import { expect, test, vi } from "vitest";
-import { askAdmin } from "../../support/admin-proxy.ts";
+import { sendToAdmin } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { freePort, spawnProxy, startProxy } from "../../support/proxy-process.ts";
@@ -73,7 +73,7 @@ test("no spelling of a backend reaches the admin server, the metrics or the read
       expect(body).not.toContain(String(target.port));
     }
   }
-  expect((await askAdmin(`http://127.0.0.1:${admin}/logging`)).status).toBe(200);
+  expect((await sendToAdmin(`http://127.0.0.1:${admin}/logging`)).status).toBe(200);
   const reported = proxy.log.filter(({ problem }) =>
     String(problem).includes("is an address at which the proxy serves its operator"),
   );

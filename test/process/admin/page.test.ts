@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { type AdminProxy, askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { type AdminProxy, sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startMockLlm } from "../../../examples/mock-llm/src/mock-llm.ts";
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
@@ -165,10 +165,10 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
       return { overallCode: "OK", statuses: [{ code: "OK", currentLimit, limitRemaining: 5, durationUntilReset }] };
     });
     const started = await startAdminProxy((await startBackend()).port, [globalManifest(service.port)]);
-    const ask = async (): Promise<void> => {
+    const send = async (): Promise<void> => {
       await (await fetch(started.url, { headers: { "x-user": "ada" } })).text();
     };
-    await ask();
+    await send();
     const page = await open(started, "#limits");
 
     const services = page.getByRole("table", { name: /^Rate limit services/ });
@@ -187,7 +187,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     expect(await learned.innerText()).toMatch(/user=ada\s+2,000 requests in 1m/);
 
     isAway = true;
-    for (let sent = 0; sent < 40; sent++) await ask();
+    for (let sent = 0; sent < 40; sent++) await send();
     await row.getByText(/^unavailable/).waitFor();
     expect(await row.innerText()).toMatch(
       /last error \d+s ago: (gRPC status 14: gone for lunch|the service reports that it is not serving)/,
@@ -198,7 +198,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await page.getByRole("link", { name: "Limits", exact: true }).click();
 
     isAway = false;
-    await expect.poll(async () => (await ask(), row.getByText(/^available/).count()), { timeout: 20_000 }).toBe(1);
+    await expect.poll(async () => (await send(), row.getByText(/^available/).count()), { timeout: 20_000 }).toBe(1);
   });
 
   test("can be used by keyboard alone: the focus is visible and follows the reading order", async () => {
@@ -229,7 +229,7 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await page.keyboard.press("Enter");
     await page.getByRole("status").getByText("warn").waitFor();
     expect(await page.getByRole("row", { name: /proxy::access/ }).innerText()).toMatch(/warn\s+requests, a line each/);
-    expect((await askAdmin(`${started.proxy.admin}/logging`)).text).toMatch(/^current log level is warn\n/);
+    expect((await sendToAdmin(`${started.proxy.admin}/logging`)).text).toMatch(/^current log level is warn\n/);
 
     await page.getByLabel(/^Level/).fill("loud");
     // The browser itself logs the response with an error status.
@@ -309,17 +309,17 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
 
     test("pauses while it is hidden or paused, and resumes at once", async () => {
       const page = await open(await start());
-      const asked: string[] = [];
-      page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+      const requested: string[] = [];
+      page.on("request", (request) => requested.push(new URL(request.url()).pathname));
       const requests = page.getByRole("region", { name: "Since the start" });
       await requests.waitFor();
       await page.clock.install();
 
       await page.getByRole("button", { name: "Pause" }).click();
       await page.getByText("Updates are paused").waitFor();
-      asked.length = 0;
+      requested.length = 0;
       await page.clock.runFor(20_000);
-      expect(asked).toEqual([]);
+      expect(requested).toEqual([]);
       const goesOn = page.waitForRequest(/\/traffic$/);
       await page.getByRole("button", { name: "Pause" }).click();
       await goesOn;
@@ -329,9 +329,9 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
          document.dispatchEvent(new Event("visibilitychange"))`;
       await page.evaluate(hide(true));
       await page.waitForLoadState("networkidle");
-      asked.length = 0;
+      requested.length = 0;
       await page.clock.runFor(20_000);
-      expect(asked).toEqual([]);
+      expect(requested).toEqual([]);
       const isBack = page.waitForRequest(/\/traffic$/);
       await page.evaluate(hide(false));
       await isBack;

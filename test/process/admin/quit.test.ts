@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { get } from "node:http";
 import { expect, test, vi } from "vitest";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 
 // Processes start slowly on a busy machine.
@@ -28,7 +28,7 @@ test("finishes 200 requests and 20 streams in progress, accepts no more, and exi
   );
   await expect.poll(() => waiting.length, { timeout: 15_000 }).toBe(requests + streams);
 
-  expect(await askAdmin(`${proxy.admin}/quitquitquit`, { method: "POST" })).toMatchObject({
+  expect(await sendToAdmin(`${proxy.admin}/quitquitquit`, { method: "POST" })).toMatchObject({
     status: 200,
     text: "shutdown now\n",
   });
@@ -37,7 +37,7 @@ test("finishes 200 requests and 20 streams in progress, accepts no more, and exi
     .poll(async () => (await fetch(`${proxy.readiness}/healthz/ready`)).status, { timeout: 15_000 })
     .toBe(503);
   // The admin server still responds during the shutdown.
-  expect((await askAdmin(`${proxy.admin}/config_dump`)).status).toBe(200);
+  expect((await sendToAdmin(`${proxy.admin}/config_dump`)).status).toBe(200);
   // A listener closes a moment after readiness is withdrawn; a request in between is served, and must not wait with the
   // rest.
   await expect

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { type Task, type TaskTree, taskTreeSchema } from "@gatewayproxy/admin-api/tasks";
 import { expect, test, vi } from "vitest";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { openTrace } from "../../support/trace-stream.ts";
 
@@ -14,9 +14,9 @@ test("shows listeners, connections, requests and their attempts with ages, and t
   const backend = await startBackend((_request, response) => void waiting.push(response));
   const { proxy, url } = await startAdminProxy(backend.port);
   const tree = async (): Promise<TaskTree> =>
-    taskTreeSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/debug/tasks`)).text));
+    taskTreeSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/debug/tasks`)).text));
   const trace = await openTrace(proxy.admin, `?expression=${encodeURIComponent('request.path == "/never"')}`);
-  const asked = ["/slow?token=secret", "/slow", "/slow"].map(async (path) => (await fetch(url + path)).text());
+  const fetched = ["/slow?token=secret", "/slow", "/slow"].map(async (path) => (await fetch(url + path)).text());
   await expect.poll(() => waiting.length, { timeout: 20_000 }).toBe(3);
 
   const { threads } = await tree();
@@ -33,7 +33,7 @@ test("shows listeners, connections, requests and their attempts with ages, and t
   }
 
   for (const response of waiting) response.end("ok");
-  await Promise.all(asked);
+  await Promise.all(fetched);
   trace.close();
   await expect
     .poll(async () => (await tree()).threads.flatMap(({ tasks }) => tasks.flatMap((task) => below(task, "request"))))

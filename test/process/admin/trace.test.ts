@@ -1,7 +1,7 @@
 /** `/debug/trace`: one request from its head to its last byte, whichever worker serves it. */
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
 import { expect, test, vi } from "vitest";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { backendRef, policyManifest, routeManifest } from "../../support/gateway.ts";
 import { rawHttp } from "../../support/raw-http.ts";
@@ -18,7 +18,7 @@ test("reports the events of the next request only, without its secrets", async (
   const backend = await startBackend();
   const posts = `{ matches: [{ path: { type: PathPrefix, value: /v1 }, method: POST }], backendRefs: [${backendRef("b")}] }`;
   const { proxy, url } = await startAdminProxy(backend.port, [limit, routeManifest("posts", [posts])]);
-  const ask = async (headers: Record<string, string> = {}) =>
+  const send = async (headers: Record<string, string> = {}) =>
     (await fetch(`${url}/v1?token=canary-query&n=1`, { headers })).status;
   const headers = {
     authorization: "Bearer canary-header",
@@ -27,7 +27,7 @@ test("reports the events of the next request only, without its secrets", async (
   };
 
   const allowed = await openTrace(proxy.admin);
-  expect(await ask(headers)).toBe(200);
+  expect(await send(headers)).toBe(200);
   const events = await allowed.ended;
   expect(events.map(({ message }) => message.type)).toEqual([
     "requestStarted",
@@ -66,9 +66,9 @@ test("reports the events of the next request only, without its secrets", async (
   expect(messagesOf(events, "requestFinished")[0]).toMatchObject({ status: 200, calls: 1 });
   for (const { eventStart, eventEnd } of events) expect(eventStart).toBeLessThanOrEqual(eventEnd);
 
-  await ask(headers);
+  await send(headers);
   const denied = await openTrace(proxy.admin);
-  expect(await ask(headers)).toBe(429);
+  expect(await send(headers)).toBe(429);
   const denial = await denied.ended;
   expect(messagesOf(denial, "policy")[0]).toMatchObject({ before: 2, cost: 0, after: 2, decision: "denied" });
   expect(messagesOf(denial, "requestFinished")[0]).toMatchObject({ status: 429, reason: "RateLimited", calls: 0 });
@@ -76,26 +76,26 @@ test("reports the events of the next request only, without its secrets", async (
 
 test("an expression selects the request; every watch gets the next matching one, and only one", async () => {
   const { proxy, url } = await startAdminProxy((await startBackend()).port);
-  const ask = async (path: string): Promise<string> => (await fetch(url + path)).text();
+  const send = async (path: string): Promise<string> => (await fetch(url + path)).text();
   const condition = encodeURIComponent('request.path == "/chosen"');
   const chosen = await openTrace(proxy.admin, `?expression=${condition}`);
-  for (let sent = 0; sent < 6; sent++) await ask("/other");
+  for (let sent = 0; sent < 6; sent++) await send("/other");
   expect(chosen.events).toEqual([]);
-  await ask("/chosen");
-  await ask("/chosen");
+  await send("/chosen");
+  await send("/chosen");
   expect(messagesOf(await chosen.ended, "requestStarted").map(({ path }) => path)).toEqual(["/chosen"]);
 
   const watchers = await Promise.all([openTrace(proxy.admin), openTrace(proxy.admin), openTrace(proxy.admin)]);
-  for (const path of ["/next", "/after", "/after", "/after"]) await ask(path);
+  for (const path of ["/next", "/after", "/after", "/after"]) await send(path);
   const seen = (await Promise.all(watchers.map(({ ended }) => ended))).map((events) =>
     messagesOf(events, "requestStarted").map(({ path }) => path),
   );
   expect(seen).toEqual([["/next"], ["/next"], ["/next"]]);
 
-  const wrong = await askAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path ==")}`);
+  const wrong = await sendToAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path ==")}`);
   expect(wrong.status).toBe(400);
   expect(adminErrorSchema.parse(JSON.parse(wrong.text)).error).toMatch(/column \d+/);
-  const text = await askAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path")}`);
+  const text = await sendToAdmin(`${proxy.admin}/debug/trace?expression=${encodeURIComponent("request.path")}`);
   expect(adminErrorSchema.parse(JSON.parse(text.text)).error).toBe("expression has the type string, accepted is bool");
 });
 

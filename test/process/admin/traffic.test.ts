@@ -3,7 +3,7 @@ import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
 import { backendLocalReply, ruleLocalReply } from "@gatewayproxy/admin-api/local-reply";
 import { trafficSchema } from "@gatewayproxy/admin-api/traffic";
 import { expect, test, vi } from "vitest";
-import { askAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { policyManifest } from "../../support/gateway.ts";
 import { localReplyRules } from "../../support/local-reply-rules.ts";
@@ -14,14 +14,14 @@ vi.setConfig({ testTimeout: 60_000 });
 test("/traffic adds up the counts of all workers since the start", async () => {
   const limit = policyManifest("three", "kind: HTTPRoute, name: r", ["{ requests: 3, unit: Hours }"]);
   const { proxy, url } = await startAdminProxy((await startBackend()).port, [limit]);
-  const ask = async () => trafficSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/traffic`)).text));
-  const before = await ask();
+  const send = async () => trafficSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/traffic`)).text));
+  const before = await send();
   expect(before).toMatchObject({ requests: 0, statuses: [], routes: [] });
 
   // Each has its own connection, so that both workers get some.
-  await Promise.all(Array.from({ length: 5 }, () => askAdmin(url)));
-  await expect.poll(async () => (await ask()).requests).toBe(5);
-  const after = await ask();
+  await Promise.all(Array.from({ length: 5 }, () => sendToAdmin(url)));
+  await expect.poll(async () => (await send()).requests).toBe(5);
+  const after = await send();
   expect(after).toMatchObject({
     startedAt: before.startedAt,
     requestsInProgress: 0,
@@ -42,9 +42,9 @@ test("the dump shows the status of a rule's local reply", async () => {
     (await startBackend()).port,
     localReplyRules.map((rule) => rule.manifests),
   );
-  const dump = configDumpSchema.parse(JSON.parse((await askAdmin(`${proxy.admin}/config_dump`)).text));
+  const dump = configDumpSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/config_dump`)).text));
   for (const { name, status } of localReplyRules) {
-    expect([name, (await askAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
+    expect([name, (await sendToAdmin(`${url}/${name}`)).status]).toEqual([name, status]);
     const rule = dump.routes.find((route) => route.name === name)?.rules[0];
     const localReplies = rule?.backendRefs.map((ref) =>
       backendLocalReply(

@@ -1,4 +1,4 @@
-// A vitest run of its own for describe-with.test.ts.
+// A separate vitest run for describe-with.test.ts.
 import { defineConfig } from "vitest/config";
 import { MissingProgramsReporter } from "../missing-programs-reporter.ts";
 
