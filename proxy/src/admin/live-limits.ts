@@ -6,7 +6,7 @@ import type { LearnedLimit, LimitCounter, RateLimitService } from "@gatewayproxy
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
 import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
-import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
+import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import { budgetOf } from "../policy/ratelimit/window.ts";
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
@@ -61,7 +61,13 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
 }
 
 /** Returns a limit that a service has reported, without secrets of its descriptor. */
-export function nameLearned({ global, descriptor, values, requestsPerUnit, windowSeconds }: Learned): LearnedLimit {
+export function nameLearned({
+  global,
+  descriptor,
+  values,
+  requestsPerUnit,
+  windowSeconds,
+}: LearnedEntry): LearnedLimit {
   return {
     policy: global.policy,
     target: global.target,

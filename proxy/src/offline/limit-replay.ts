@@ -147,13 +147,13 @@ export class LimitReplay {
    *
    * @param nowMs Must not decrease.
    */
-  admit(request: ReplayRequest, nowMs: number): Replayed | undefined {
+  decide(request: ReplayRequest, nowMs: number): Replayed | undefined {
     const found = this.#find(request);
     if (found === undefined) return undefined;
     const { route, gateway, limits, globalLimits } = found;
     const view = { ...request.view, route, gateway };
     this.#clock.timeMs = nowMs;
-    const local = limits.admit(view, nowMs);
+    const local = limits.decide(view, nowMs);
     const { decisions } = local;
     if (local.kind === "denied") return { isAllowed: false, decisions, globalDecisions: [], charge: () => undefined };
     const global = globalLimits === undefined ? undefined : decideGlobally(globalLimits, view);
@@ -215,7 +215,7 @@ function findWithinBudget<T>(index: RouteIndex<T>, head: RequestHead): RouteMatc
 
 function decideGlobally(limits: GlobalLimitSet, view: RequestView): GlobalResult {
   let result: GlobalResult | undefined;
-  limits.admit(view, (decided) => {
+  limits.decide(view, (decided) => {
     result = decided;
   });
   if (result === undefined) throw new Error("a service of the replay did not respond at once");

@@ -15,7 +15,7 @@ import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
 import { Http2UnaryClient } from "../policy/ratelimit/global/grpc/http2-unary-client.ts";
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
-import type { Learned } from "../policy/ratelimit/global/learned-limits.ts";
+import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestLog } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -296,7 +296,7 @@ export class DataPlane {
   }
 
   /** At most `max` of the limits that rate limit services have reported to this worker, for operators. */
-  learnedLimits(max: number): readonly Learned[] {
+  learnedLimits(max: number): readonly LearnedEntry[] {
     return this.#globalLimiter.learned(max);
   }
 

@@ -7,14 +7,14 @@ import type { RequestLogger } from "../telemetry/request-log.ts";
 
 export function callLines(log: RequestLogger): CallWatcher {
   return {
-    called({ service, policy, domain }, { method, call, descriptors: about }) {
+    callStarted({ service, policy, domain }, { method, call, descriptors: about }) {
       if (!log.isTracing) return;
       log.trace(
         { service, policy, method, domain, descriptors: about.map(shownDescriptor), hits: call.hits },
         "rate limit service asked",
       );
     },
-    ended({ service, policy }, { method }, result, durationMs) {
+    callEnded({ service, policy }, { method }, result, durationMs) {
       const about = { service, policy, method, durationMs: Math.round(durationMs * 1_000) / 1_000 };
       if (result.kind === "failed") {
         log.debug({ ...about, cause: result.cause, error: result.message }, "rate limit service failed");

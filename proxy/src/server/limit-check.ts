@@ -81,7 +81,7 @@ export class LimitCheck {
   /** Calls `done` once, within this call where nothing has to be waited for; never after `abandon`. */
   run(rule: CompiledRule, view: RequestView, done: (verdict: LimitCheckResult) => void): void {
     const { clock, record, trace } = this.#options;
-    const local = rule.limits.isEmpty ? undefined : rule.limits.admit(view, clock.monotonicMs());
+    const local = rule.limits.isEmpty ? undefined : rule.limits.decide(view, clock.monotonicMs());
     if (local !== undefined) {
       record.decisions = local.decisions;
       if (trace !== undefined) traceLocal(trace, rule, view, local);
@@ -121,7 +121,7 @@ export class LimitCheck {
         reject(costTooCostly);
         return;
       }
-      limits.admit(
+      limits.decide(
         asked,
         guarded((admission) => {
           this.#askedMs = undefined;

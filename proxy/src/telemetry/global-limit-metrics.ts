@@ -16,7 +16,7 @@ export class GlobalLimitMetrics {
     this.#log = log;
   }
 
-  called(service: string, outcome: string, durationMs: number): void {
+  callEnded(service: string, outcome: string, durationMs: number): void {
     this.#families.calls.cell(service, outcomeLabels[outcome] ?? outcome).value++;
     this.#families.callDuration.cell(service).observe(durationMs / 1_000);
   }

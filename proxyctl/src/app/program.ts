@@ -22,7 +22,7 @@ Where there is no cluster, --address HOST:PORT names an admin server.
 Exit codes: 0 done, 1 negative result (a problem was found, a request was denied), 2 failure, 64 wrong usage.
 `;
 
-/** Creates all commands. @param behindDashes the arguments after the first `--`; undefined if there is none. */
+/** Creates all commands. @param requestArgs the arguments after the first `--`; undefined if there is none. */
 export function createProgram(io: Io, requestArgs?: readonly string[]): Command {
   const program = new Command("proxyctl")
     .description("Inspects gateway proxies: their configuration, the path of a request, the counters of limits.")

@@ -68,7 +68,7 @@ export function replayRequests(replay: LimitReplay, requests: readonly ReplayedR
   const sums = { allowed: 0, denied: 0, unmatched: 0, estimated: 0 };
   for (const request of requests) {
     pending.runUntil(request.startMs);
-    const replayed = replay.admit(request, request.startMs);
+    const replayed = replay.decide(request, request.startMs);
     if (replayed === undefined) {
       sums.unmatched += 1;
       continue;

@@ -26,12 +26,12 @@ export class CallTooLargeError extends Error {
   }
 }
 
-/** @param what the part with too many: "the call", "descriptor 3" */
+/** @param subject the part with too many: "the call", "descriptor 3" */
 export function tooManyMessage(subject: string, max: number, parts: "descriptors" | "entries"): string {
   return `${subject} has more than ${max} ${parts}`;
 }
 
-/** @param what the part that is too long: "the domain", "the value of entry 1 of descriptor 3" */
+/** @param subject the part that is too long: "the domain", "the value of entry 1 of descriptor 3" */
 export function tooLongMessage(subject: string, length: number, max: number): string {
   return `${subject} has ${length} characters, at most ${max} are accepted`;
 }

@@ -6,7 +6,7 @@ import type { Descriptor, JsonObject, JsonValue, LimitOverride, RateLimitRequest
 
 /**
  * Builds `{domain, descriptors: [{entries: ["k=v"], limit?, hitsAddend?}], hitsAddend?, metadata?}`.
- * @param passed metadata of the rules whose descriptors were allowed, in order; the first value of a field wins
+ * @param ruleMetadata metadata of the rules whose descriptors were allowed, in order; the first value of a field wins
  */
 export function dynamicMetadata(request: RateLimitRequest, ruleMetadata: readonly JsonObject[]): JsonObject {
   const metadata = ruleMetadata.reduce<JsonObject>(mergeMetadata, {});

@@ -58,7 +58,7 @@ const maxDigests = 16;
  */
 export function counterId(entry: EntryId, key: string | undefined, buckets: number): CounterId {
   // The entry's digest has a fixed length and is secret, so no two pairs of entry and value produce the same text.
-  const digest = key === undefined ? entry : hash("sha256", entry + shortened(key), "latin1");
+  const digest = key === undefined ? entry : hash("sha256", entry + hashIfLong(key), "latin1");
   return {
     bucket: bucketOf(digest, buckets),
     a: wordOf(digest, 0),
@@ -71,7 +71,7 @@ export function counterId(entry: EntryId, key: string | undefined, buckets: numb
 }
 
 /** Returns the digest of a long key, and a short key unchanged. */
-function shortened(key: string): string {
+function hashIfLong(key: string): string {
   if (key.length <= longKeyLength) return key;
   let digest = digestsOfLongKeys.get(key);
   if (digest === undefined) {

@@ -8,8 +8,8 @@
  *           24  lastUsedMs    f64     60  state, and length of the text above bit 8, i32
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
- * or whose budget is full again, needs no slot: a slot is taken only when units are counted, and given to another when
- * its window has closed, which loses nothing.
+ * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
+ * counter when its window has closed, so no units are lost.
  */
 import { CounterMemory, slotBytes, slotNumbers, slotWords, ways, wordOf } from "@gatewayproxy/runtime/counter-memory";
 import type { LocalLimit } from "../../ir/limit.ts";
@@ -23,7 +23,7 @@ export const defaultCounters = 131_072;
 const textBytes = 64;
 
 /** Offsets in a slot, in units of the array's elements. */
-const at = {
+const offsets = {
   number: { used: 0, startMs: 1, refill: 2, lastUsedMs: 3 },
   word: { fingerprint: 8, entry: 12, windowMs: 14, state: 15 },
   byte: { text: 64 },
@@ -123,13 +123,13 @@ export class CounterTable {
     const first = id.bucket * ways;
     for (let slot = first; slot < first + ways; slot++) {
       const base = slot * slotWords;
-      const print = base + at.word.fingerprint;
+      const fingerprint = base + offsets.word.fingerprint;
       if (
-        words[print] === id.a &&
-        words[print + 1] === id.b &&
-        words[print + 2] === id.c &&
-        words[print + 3] === id.d &&
-        words[base + at.word.state] !== empty
+        words[fingerprint] === id.a &&
+        words[fingerprint + 1] === id.b &&
+        words[fingerprint + 2] === id.c &&
+        words[fingerprint + 3] === id.d &&
+        words[base + offsets.word.state] !== empty
       ) {
         return slot;
       }
@@ -147,21 +147,21 @@ export class CounterTable {
       return;
     }
     const base = slot * slotNumbers;
-    window.used = this.#numbers[base + at.number.used] ?? 0;
-    window.startMs = this.#numbers[base + at.number.startMs] ?? 0;
+    window.used = this.#numbers[base + offsets.number.used] ?? 0;
+    window.startMs = this.#numbers[base + offsets.number.startMs] ?? 0;
   }
 
   /** Copies a counter into its slot and marks it as used at `nowMs`. The caller holds the bucket's lock. */
   store(slot: number, window: Window, nowMs: number): void {
     const base = slot * slotNumbers;
-    this.#numbers[base + at.number.startMs] = window.startMs;
-    this.#numbers[base + at.number.used] = window.used;
-    this.#numbers[base + at.number.lastUsedMs] = nowMs;
+    this.#numbers[base + offsets.number.startMs] = window.startMs;
+    this.#numbers[base + offsets.number.used] = window.used;
+    this.#numbers[base + offsets.number.lastUsedMs] = nowMs;
   }
 
   /** Marks a counter as used at `nowMs`. The caller holds the bucket's lock. */
   touch(slot: number, nowMs: number): void {
-    this.#numbers[slot * slotNumbers + at.number.lastUsedMs] = nowMs;
+    this.#numbers[slot * slotNumbers + offsets.number.lastUsedMs] = nowMs;
   }
 
   /**
@@ -170,23 +170,23 @@ export class CounterTable {
    * hold an open window that was used at `nowMs`.
    */
   claim(id: CounterId, budget: Budget, window: Window, nowMs: number): void {
-    const slot = this.#victim(id.bucket * ways, nowMs);
+    const slot = this.#slotToReuse(id.bucket * ways, nowMs);
     const base = slot * slotWords;
     const words = this.#words;
     // The slot is empty while it is written: a thread that dies here does not leave a mixture of two counters.
-    words[base + at.word.state] = empty;
+    words[base + offsets.word.state] = empty;
     this.store(slot, window, nowMs);
-    this.#numbers[slot * slotNumbers + at.number.refill] = budget.refill;
-    words[base + at.word.windowMs] = budget.windowMs;
-    const print = base + at.word.fingerprint;
-    words[print] = id.a;
-    words[print + 1] = id.b;
-    words[print + 2] = id.c;
-    words[print + 3] = id.d;
-    words[base + at.word.entry] = wordOf(id.entry, 0);
-    words[base + at.word.entry + 1] = wordOf(id.entry, 4);
-    const length = id.key === undefined ? 0 : this.#text.write(id.key, slot * slotBytes + at.byte.text, textBytes);
-    words[base + at.word.state] = (id.key === undefined ? shared : keyed) | (length << 8);
+    this.#numbers[slot * slotNumbers + offsets.number.refill] = budget.refill;
+    words[base + offsets.word.windowMs] = budget.windowMs;
+    const fingerprint = base + offsets.word.fingerprint;
+    words[fingerprint] = id.a;
+    words[fingerprint + 1] = id.b;
+    words[fingerprint + 2] = id.c;
+    words[fingerprint + 3] = id.d;
+    words[base + offsets.word.entry] = wordOf(id.entry, 0);
+    words[base + offsets.word.entry + 1] = wordOf(id.entry, 4);
+    const length = id.key === undefined ? 0 : this.#text.write(id.key, slot * slotBytes + offsets.byte.text, textBytes);
+    words[base + offsets.word.state] = (id.key === undefined ? shared : keyed) | (length << 8);
   }
 
   /**
@@ -195,43 +195,44 @@ export class CounterTable {
    */
   *entries(nowMs: number): Generator<LiveCounter> {
     for (let slot = 0; slot < this.capacity; slot++) {
-      const counter = this.#look(slot, nowMs);
+      const counter = this.#read(slot, nowMs);
       if (counter !== undefined) yield counter;
     }
   }
 
-  #look(slot: number, nowMs: number): LiveCounter | undefined {
+  #read(slot: number, nowMs: number): LiveCounter | undefined {
     const word = slot * slotWords;
-    const state = this.#words[word + at.word.state] ?? empty;
-    const print = this.#words[word + at.word.fingerprint];
-    if (state === empty || this.#settled(slot, nowMs).used === 0) return undefined;
-    const text = slot * slotBytes + at.byte.text;
+    const state = this.#words[word + offsets.word.state] ?? empty;
+    const fingerprint = this.#words[word + offsets.word.fingerprint];
+    if (state === empty || this.#settledWindow(slot, nowMs).used === 0) return undefined;
+    const text = slot * slotBytes + offsets.byte.text;
     const counter = {
-      entry: labelOfWords(this.#words[word + at.word.entry] ?? 0, this.#words[word + at.word.entry + 1] ?? 0),
+      entry: labelOfWords(this.#words[word + offsets.word.entry] ?? 0, this.#words[word + offsets.word.entry + 1] ?? 0),
       key: (state & stateMask) === keyed ? this.#text.toString("utf8", text, text + (state >> 8)) : undefined,
       used: this.#scratch.used,
-      resetSeconds: resetSeconds(this.#scratch, this.#words[word + at.word.windowMs] ?? 0, nowMs),
+      resetSeconds: resetSeconds(this.#scratch, this.#words[word + offsets.word.windowMs] ?? 0, nowMs),
     };
-    const isSame = this.#words[word + at.word.state] === state && this.#words[word + at.word.fingerprint] === print;
+    const isSame =
+      this.#words[word + offsets.word.state] === state && this.#words[word + offsets.word.fingerprint] === fingerprint;
     return isSame ? counter : undefined;
   }
 
   /** Returns the window in a slot, settled at `nowMs`; valid until the next call. */
-  #settled(slot: number, nowMs: number): Window {
+  #settledWindow(slot: number, nowMs: number): Window {
     this.load(slot, this.#scratch);
-    const refill = this.#numbers[slot * slotNumbers + at.number.refill] ?? 0;
-    settle(this.#scratch, refill, this.#words[slot * slotWords + at.word.windowMs] ?? 0, nowMs);
+    const refill = this.#numbers[slot * slotNumbers + offsets.number.refill] ?? 0;
+    settle(this.#scratch, refill, this.#words[slot * slotWords + offsets.word.windowMs] ?? 0, nowMs);
     return this.#scratch;
   }
 
   /** Returns the slot of a bucket to reuse: an unused one first, then the keyed counter used longest ago. */
-  #victim(first: number, nowMs: number): number {
+  #slotToReuse(first: number, nowMs: number): number {
     let oldest = first;
     let oldestRank = Infinity;
     for (let slot = first; slot < first + ways; slot++) {
-      const state = (this.#words[slot * slotWords + at.word.state] ?? empty) & stateMask;
-      if (state === empty || this.#settled(slot, nowMs).used === 0) return slot;
-      const lastUsedMs = this.#numbers[slot * slotNumbers + at.number.lastUsedMs] ?? 0;
+      const state = (this.#words[slot * slotWords + offsets.word.state] ?? empty) & stateMask;
+      if (state === empty || this.#settledWindow(slot, nowMs).used === 0) return slot;
+      const lastUsedMs = this.#numbers[slot * slotNumbers + offsets.number.lastUsedMs] ?? 0;
       // Every keyed counter ranks before every shared one: no clock reads 2^52 ms.
       const rank = state === keyed ? lastUsedMs : lastUsedMs + 2 ** 52;
       if (rank < oldestRank) {

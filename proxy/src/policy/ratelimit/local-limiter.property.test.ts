@@ -113,7 +113,7 @@ class Real {
   admit(thread: number, rule: number, client: string | undefined, nowMs: number): LocalResult {
     const set = this.sets[thread]?.[rule];
     if (set === undefined) throw new Error("no such rule");
-    const result = set.admit(client === undefined ? request : requestOf(client), nowMs);
+    const result = set.decide(client === undefined ? request : requestOf(client), nowMs);
     if (result.kind === "allowed") this.reservations.push(result);
     return result;
   }
@@ -307,7 +307,7 @@ describe("properties of the limiter", () => {
           const startMs = nowMs;
           let passed = 0;
           for (const gapMs of gapsMs) {
-            if (set.admit(request, nowMs).kind === "allowed") passed++;
+            if (set.decide(request, nowMs).kind === "allowed") passed++;
             expect(passed).toBeLessThanOrEqual(amount + burst + amount * Math.floor((nowMs - startMs) / 60_000));
             // Short gaps more often than long ones, or nothing would ever be denied.
             nowMs += gapMs < 80_000 ? gapMs / 1_000 : gapMs;
@@ -328,7 +328,7 @@ describe("properties of the limiter", () => {
         let nowMs = 1_000_000;
         for (const step of steps) {
           nowMs += step;
-          const { state } = set.admit(request, nowMs);
+          const { state } = set.decide(request, nowMs);
           expect(state?.remaining).toBeGreaterThanOrEqual(0);
           expect(state?.remaining).toBeLessThan(7);
           expect(state?.resetSeconds).toBe(1);

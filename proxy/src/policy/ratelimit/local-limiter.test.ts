@@ -18,12 +18,12 @@ function limiter(...limits: readonly LocalLimit[]): LimitSet {
 /** Returns how many of `requests` requests at one time are allowed. */
 function countAllowed(set: LimitSet, requests: number, nowMs: number): number {
   let passed = 0;
-  for (let at = 0; at < requests; at++) if (set.admit(request, nowMs).kind === "allowed") passed++;
+  for (let at = 0; at < requests; at++) if (set.decide(request, nowMs).kind === "allowed") passed++;
   return passed;
 }
 
 function spend(set: LimitSet, tokens: number, nowMs: number): void {
-  allowed(set.admit(request, nowMs)).reservation.charge(tokens, nowMs);
+  allowed(set.decide(request, nowMs)).reservation.charge(tokens, nowMs);
 }
 
 function outcomes(admission: LocalResult): readonly string[] {
@@ -52,7 +52,7 @@ describe("spec 2.1, the fields of an entry", () => {
     const set = limiter(tokensLimit({ amount: 100 }));
     spend(set, 60, 0);
     spend(set, 40, 1);
-    denied(set.admit(request, 2));
+    denied(set.decide(request, 2));
   });
 
   test("burst: so many extra requests pass above the base limit", () => {
@@ -95,13 +95,13 @@ describe("spec 2.1, the rules", () => {
     expect(set.countsTokens).toBe(true);
     spend(set, 10, 0);
     spend(set, 10, 0);
-    expect(denied(set.admit(request, 0)).limit.counts).toBe("requests");
+    expect(denied(set.decide(request, 0)).limit.counts).toBe("requests");
   });
 
   test("rule 3: a request must pass every entry, and any one that is exceeded rejects it", () => {
     const set = limiter(requestsLimit({ amount: 5 }), tokensLimit({ amount: 100 }));
     spend(set, 150, 0);
-    const response = denied(set.admit(request, 0));
+    const response = denied(set.decide(request, 0));
     expect(response.limit.counts).toBe("tokens");
     expect(outcomes(response)).toEqual(["allowed", "denied"]);
   });
@@ -109,18 +109,18 @@ describe("spec 2.1, the rules", () => {
   test("rule 3: entries are evaluated independently, also after one has denied", () => {
     const set = limiter(requestsLimit({ amount: 1 }), tokensLimit({ amount: 1 }));
     spend(set, 1, 0);
-    expect(outcomes(set.admit(request, 0))).toEqual(["denied", "denied"]);
+    expect(outcomes(set.decide(request, 0))).toEqual(["denied", "denied"]);
   });
 
   test("rule 4: x-ratelimit-limit of a requests entry is the base limit plus burst", () => {
-    expect(allowed(limiter(requestsLimit({ amount: 10, burst: 5 })).admit(request, 0)).state?.limit).toBe(15);
+    expect(allowed(limiter(requestsLimit({ amount: 10, burst: 5 })).decide(request, 0)).state?.limit).toBe(15);
   });
 
   test("rule 5: the sum of tokens counts over the window, and the window's end resets the budget", () => {
     const set = limiter(tokensLimit({ amount: 1000, unit: "Hours" }));
     for (let at = 0; at < 4; at++) spend(set, 250, at * minute);
-    denied(set.admit(request, hour - 1));
-    expect(allowed(set.admit(request, hour)).state).toEqual({ limit: 1000, remaining: 1000, resetSeconds: 3600 });
+    denied(set.decide(request, hour - 1));
+    expect(allowed(set.decide(request, hour)).state).toEqual({ limit: 1000, remaining: 1000, resetSeconds: 3600 });
   });
 });
 
@@ -128,29 +128,29 @@ describe("spec 3, the transitions of a token window", () => {
   test("budget remaining → exhausted: the response that crosses the limit belongs to a request that passed", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 999, 0);
-    const crossing = allowed(set.admit(request, 1));
+    const crossing = allowed(set.decide(request, 1));
     crossing.reservation.charge(500, 2);
-    denied(set.admit(request, 3));
+    denied(set.decide(request, 3));
   });
 
   test("exhausted → exhausted: every next request of the window is rejected", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 1000, 0);
-    for (const nowMs of [0, 1, 30 * second, minute - 0.001]) denied(set.admit(request, nowMs));
+    for (const nowMs of [0, 1, 30 * second, minute - 0.001]) denied(set.decide(request, nowMs));
   });
 
   test("exhausted → restored: requests succeed again when the unit has passed, by themselves", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 1000, 0);
-    denied(set.admit(request, minute - 1));
-    expect(allowed(set.admit(request, minute)).state?.remaining).toBe(1000);
+    denied(set.decide(request, minute - 1));
+    expect(allowed(set.decide(request, minute)).state?.remaining).toBe(1000);
   });
 });
 
 describe("spec 7, errors and headers", () => {
   const set = limiter(requestsLimit({ amount: 10, burst: 5 }));
   countAllowed(set, 15, 0);
-  const response = deniedResponse(denied(set.admit(request, 500)));
+  const response = deniedResponse(denied(set.decide(request, 500)));
 
   test("a request over any entry gets a 429 with exactly `rate limit exceeded`", () => {
     expect(response.status).toBe(429);
@@ -163,14 +163,14 @@ describe("spec 7, errors and headers", () => {
 
   test("x-ratelimit-limit, -remaining and -reset are on an allowed response", () => {
     const fresh = limiter(requestsLimit({ amount: 10, burst: 5 }));
-    expect(allowed(fresh.admit(request, 0)).state).toEqual({ limit: 15, remaining: 14, resetSeconds: 60 });
-    expect(allowed(fresh.admit(request, 20_001)).state).toEqual({ limit: 15, remaining: 13, resetSeconds: 40 });
+    expect(allowed(fresh.decide(request, 0)).state).toEqual({ limit: 15, remaining: 14, resetSeconds: 60 });
+    expect(allowed(fresh.decide(request, 20_001)).state).toEqual({ limit: 15, remaining: 13, resetSeconds: 40 });
   });
 
   test("x-ratelimit-remaining counts tokens for a tokens entry", () => {
     const tokens = limiter(tokensLimit({ amount: 1000 }));
     spend(tokens, 300, 0);
-    expect(allowed(tokens.admit(request, 15_000)).state).toEqual({ limit: 1000, remaining: 700, resetSeconds: 45 });
+    expect(allowed(tokens.decide(request, 15_000)).state).toEqual({ limit: 1000, remaining: 700, resetSeconds: 45 });
   });
 
   test("x-envoy-ratelimited is never present under local limiting", () => {
@@ -184,7 +184,7 @@ describe("spec 8, limits", () => {
     const startMs = systemClock.monotonicMs();
     expect(countAllowed(set, 5, startMs)).toBe(2);
     let nowMs = startMs;
-    while (set.admit(request, nowMs).kind === "denied") {
+    while (set.decide(request, nowMs).kind === "denied") {
       await new Promise((resolve) => setTimeout(resolve, 5));
       nowMs = systemClock.monotonicMs();
     }
@@ -194,25 +194,25 @@ describe("spec 8, limits", () => {
 
   test("3: tokens are counted after the response, so concurrent requests may overshoot by what was in flight", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
-    const inFlight = [0, 0, 0].map(() => allowed(set.admit(request, 0)));
+    const inFlight = [0, 0, 0].map(() => allowed(set.decide(request, 0)));
     for (const { reservation } of inFlight) reservation.charge(600, 10);
-    denied(set.admit(request, 11));
+    denied(set.decide(request, 11));
   });
 
   test("3: with 1000 tokens a minute one response of 1200 succeeds and later requests wait for the window", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 1200, 0);
-    const response = denied(set.admit(request, 10 * second));
+    const response = denied(set.decide(request, 10 * second));
     expect(response.state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 50 });
-    allowed(set.admit(request, minute));
+    allowed(set.decide(request, minute));
   });
 
   test("3: a stream that ends after its window is counted in the window it ends in", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 100, 0);
-    const stream = allowed(set.admit(request, 50 * second));
+    const stream = allowed(set.decide(request, 50 * second));
     stream.reservation.charge(1000, 70 * second);
-    expect(denied(set.admit(request, 71 * second)).state.resetSeconds).toBe(59);
+    expect(denied(set.decide(request, 71 * second)).state.resetSeconds).toBe(59);
   });
 
   test("5: local limits are per replica", () => {
@@ -224,9 +224,9 @@ describe("spec 8, limits", () => {
   test("6: 10 requests a minute with burst 5 together with 1000 tokens a minute behaves to the letter", () => {
     const set = limiter(requestsLimit({ amount: 10, burst: 5 }), tokensLimit({ amount: 1000 }));
     for (let at = 0; at < 15; at++) spend(set, 10, 0);
-    expect(denied(set.admit(request, 1)).state).toEqual({ limit: 15, remaining: 0, resetSeconds: 60 });
+    expect(denied(set.decide(request, 1)).state).toEqual({ limit: 15, remaining: 0, resetSeconds: 60 });
     for (let at = 0; at < 3; at++) spend(set, 400, minute);
-    expect(denied(set.admit(request, minute + 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
+    expect(denied(set.decide(request, minute + 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
     expect(countAllowed(set, 100, 2 * minute)).toBe(15); // 8 were out and 10 came back: full again.
     expect(countAllowed(set, 100, 3 * minute)).toBe(10);
   });
@@ -271,16 +271,16 @@ describe("the contract: requests", () => {
 
   test("a window opens with the first request counted while full, not with the clock's minute", () => {
     const set = limiter(requestsLimit({ amount: 1 }));
-    allowed(set.admit(request, 59_000));
-    expect(denied(set.admit(request, 61_000)).state.resetSeconds).toBe(58);
-    allowed(set.admit(request, 119_000));
+    allowed(set.decide(request, 59_000));
+    expect(denied(set.decide(request, 61_000)).state.resetSeconds).toBe(58);
+    allowed(set.decide(request, 119_000));
   });
 
   test("with no entry at all everything passes", () => {
     const set = limiter();
     expect(set.isEmpty).toBe(true);
     expect(set.countsTokens).toBe(false);
-    expect(allowed(set.admit(request, 0)).state).toBeUndefined();
+    expect(allowed(set.decide(request, 0)).state).toBeUndefined();
   });
 
   test("an identity that comes twice counts once, and enforced wins", () => {
@@ -296,23 +296,23 @@ describe("the contract: tokens", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
     spend(set, 400, 0);
     spend(set, tokens, 1);
-    expect(allowed(set.admit(request, 2)).state?.remaining).toBe(600);
+    expect(allowed(set.decide(request, 2)).state?.remaining).toBe(600);
   });
 
   test("the largest charges neither overflow nor outlast the window", () => {
     const set = limiter(tokensLimit({ amount: 1000 }));
-    const reservations = [1, 2, 3].map(() => allowed(set.admit(request, 0)).reservation);
+    const reservations = [1, 2, 3].map(() => allowed(set.decide(request, 0)).reservation);
     for (const reservation of reservations) reservation.charge(Number.MAX_SAFE_INTEGER, 0);
-    expect(denied(set.admit(request, 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
-    expect(allowed(set.admit(request, minute)).state?.remaining).toBe(1000);
+    expect(denied(set.decide(request, 1)).state).toEqual({ limit: 1000, remaining: 0, resetSeconds: 60 });
+    expect(allowed(set.decide(request, minute)).state?.remaining).toBe(1000);
   });
 
   test("an allowed request takes nothing before its charge, and a charge takes no request unit", () => {
     const set = limiter(requestsLimit({ amount: 100 }), tokensLimit({ amount: 1000 }));
-    const { reservation, state } = allowed(set.admit(request, 0));
+    const { reservation, state } = allowed(set.decide(request, 0));
     expect(state).toEqual({ limit: 100, remaining: 99, resetSeconds: 60 });
     reservation.charge(500, 0);
-    expect(allowed(set.admit(request, 1)).state).toEqual({ limit: 1000, remaining: 500, resetSeconds: 60 });
+    expect(allowed(set.decide(request, 1)).state).toEqual({ limit: 1000, remaining: 500, resetSeconds: 60 });
   });
 });
 
@@ -321,7 +321,7 @@ describe("the contract: refunds", () => {
     const table = freshTable();
     const [narrow, wide] = [requestsLimit({ amount: 3 }), requestsLimit({ amount: 50 })];
     const set = compileLimits([narrow, wide], table);
-    const { reservation } = allowed(set.admit(request, 0));
+    const { reservation } = allowed(set.decide(request, 0));
     countAllowed(set, 2, 0);
     reservation.refund(1);
     reservation.refund(2);
@@ -331,7 +331,7 @@ describe("the contract: refunds", () => {
 
   test("a refund after its window does nothing: the window's end has restored the unit already", () => {
     const set = limiter(requestsLimit({ amount: 3 }));
-    const { reservation } = allowed(set.admit(request, 0));
+    const { reservation } = allowed(set.decide(request, 0));
     expect(countAllowed(set, 9, minute)).toBe(3);
     reservation.refund(minute + 1);
     expect(countAllowed(set, 9, minute + 2)).toBe(0);
@@ -339,32 +339,32 @@ describe("the contract: refunds", () => {
 
   test("a refund that makes the counter full closes its window", () => {
     const set = limiter(requestsLimit({ amount: 3 }));
-    allowed(set.admit(request, 0)).reservation.refund(10 * second);
-    expect(allowed(set.admit(request, 30 * second)).state).toEqual({ limit: 3, remaining: 2, resetSeconds: 60 });
+    allowed(set.decide(request, 0)).reservation.refund(10 * second);
+    expect(allowed(set.decide(request, 30 * second)).state).toEqual({ limit: 3, remaining: 2, resetSeconds: 60 });
   });
 
   test("a refund leaves tokens that were charged as they are", () => {
     const set = limiter(requestsLimit({ amount: 100 }), tokensLimit({ amount: 1000 }));
-    const { reservation } = allowed(set.admit(request, 0));
+    const { reservation } = allowed(set.decide(request, 0));
     reservation.charge(999, 1);
     reservation.refund(2);
-    expect(allowed(set.admit(request, 3)).state).toEqual({ limit: 1000, remaining: 1, resetSeconds: 60 });
+    expect(allowed(set.decide(request, 3)).state).toEqual({ limit: 1000, remaining: 1, resetSeconds: 60 });
   });
 });
 
 describe("the contract: which entry shows", () => {
   test("of an allowed request the one nearest to exhaustion, by remaining ÷ limit", () => {
     const set = limiter(requestsLimit({ amount: 1000 }), requestsLimit({ amount: 5 }), requestsLimit({ amount: 50 }));
-    expect(allowed(set.admit(request, 0)).state?.limit).toBe(5);
+    expect(allowed(set.decide(request, 0)).state?.limit).toBe(5);
   });
 
   test("of equally near ones the requests entry", () => {
     const set = limiter(tokensLimit({ amount: 100 }), requestsLimit({ amount: 10 }));
     for (let at = 0; at < 4; at++) spend(set, 10, 0);
-    const { reservation, state } = allowed(set.admit(request, 0));
+    const { reservation, state } = allowed(set.decide(request, 0));
     expect(state?.limit).toBe(10);
     reservation.charge(20, 0); // Now 60 of 100 tokens and, with the next request, 6 of 10 requests.
-    expect(allowed(set.admit(request, 0)).state).toEqual({ limit: 10, remaining: 4, resetSeconds: 60 });
+    expect(allowed(set.decide(request, 0)).state).toEqual({ limit: 10, remaining: 4, resetSeconds: 60 });
   });
 
   test("of several that deny the one with the longest reset, and retry-after says so", () => {
@@ -373,8 +373,8 @@ describe("the contract: which entry shows", () => {
       requestsLimit({ amount: 1, unit: "Hours" }),
       requestsLimit({ amount: 1, unit: "Minutes" }),
     );
-    allowed(set.admit(request, 0));
-    const response = denied(set.admit(request, 0.5));
+    allowed(set.decide(request, 0));
+    const response = denied(set.decide(request, 0.5));
     expect(response.limit.unit).toBe("Hours");
     expect(outcomes(response)).toEqual(["denied", "denied", "denied"]);
     expect(deniedResponse(response).rawHeaders).toEqual([
@@ -388,11 +388,11 @@ describe("the contract: which entry shows", () => {
 
   test("retry-after is at least 1 and never too early", () => {
     const set = limiter(requestsLimit({ amount: 1, unit: "Seconds" }));
-    allowed(set.admit(request, 0));
-    expect(denied(set.admit(request, 999.99)).retryAfterSeconds).toBe(1);
+    allowed(set.decide(request, 0));
+    expect(denied(set.decide(request, 999.99)).retryAfterSeconds).toBe(1);
     const at = 123.4;
-    const { retryAfterSeconds } = denied(set.admit(request, at));
-    allowed(set.admit(request, at + retryAfterSeconds * second));
+    const { retryAfterSeconds } = denied(set.decide(request, at));
+    allowed(set.decide(request, at + retryAfterSeconds * second));
   });
 });
 
@@ -402,32 +402,32 @@ describe("the contract: key", () => {
   test("each distinct value has its own counter", () => {
     const set = limiter(limit);
     for (const client of ["ann", "ben", ""]) {
-      const passed = Array.from({ length: 5 }, () => set.admit(requestOf(client), 0).kind);
+      const passed = Array.from({ length: 5 }, () => set.decide(requestOf(client), 0).kind);
       expect(passed.filter((kind) => kind === "allowed")).toHaveLength(2);
     }
-    expect(denied(set.admit(requestOf("ann"), 0)).key).toBe("ann");
+    expect(denied(set.decide(requestOf("ann"), 0)).key).toBe("ann");
   });
 
   test("requests without a value share one counter", () => {
     const set = limiter(limit);
     expect(countAllowed(set, 5, 0)).toBe(2);
-    expect(denied(set.admit(request, 0)).key).toBeUndefined();
-    allowed(set.admit(requestOf("ann"), 0));
+    expect(denied(set.decide(request, 0)).key).toBeUndefined();
+    allowed(set.decide(requestOf("ann"), 0));
   });
 
   test("an unkeyed entry beside it still bounds all together", () => {
     const set = limiter(limit, requestsLimit({ amount: 3 }));
-    const passed = ["a", "b", "c", "d", "e"].map((client) => set.admit(requestOf(client), 0).kind);
+    const passed = ["a", "b", "c", "d", "e"].map((client) => set.decide(requestOf(client), 0).kind);
     expect(passed).toEqual(["allowed", "allowed", "allowed", "denied", "denied"]);
   });
 
   test("token charges and refunds reach the counter of the request's own value", () => {
     const set = limiter(limit, tokensLimit({ amount: 100, key: 'request.headers["x-api-key"]' }));
-    const ann = allowed(set.admit(requestOf("ann"), 0)).reservation;
+    const ann = allowed(set.decide(requestOf("ann"), 0)).reservation;
     ann.charge(100, 0);
     ann.refund(0);
-    expect(denied(set.admit(requestOf("ann"), 1)).limit.counts).toBe("tokens");
-    expect(allowed(set.admit(requestOf("ben"), 1)).state?.remaining).toBe(1);
+    expect(denied(set.decide(requestOf("ann"), 1)).limit.counts).toBe("tokens");
+    expect(allowed(set.decide(requestOf("ben"), 1)).state?.remaining).toBe(1);
   });
 
   test("a counter that denies all the time keeps its slot among others that come and go", () => {
@@ -437,7 +437,7 @@ describe("the contract: key", () => {
       [requestsLimit({ amount: 2, unit: "Hours", key: 'request.headers["x-api-key"]' })],
       table,
     );
-    const ask = (client: string, nowMs: number): string => set.admit(requestOf(client), nowMs).kind;
+    const ask = (client: string, nowMs: number): string => set.decide(requestOf(client), nowMs).kind;
     expect([ask("greedy", 0), ask("greedy", 0), ask("greedy", 0)]).toEqual(["allowed", "allowed", "denied"]);
     for (let at = 1; at <= 100; at++) {
       expect(ask(`other ${at}`, at)).toBe("allowed");
@@ -454,12 +454,12 @@ describe("the contract: key", () => {
       [requestsLimit({ amount: 1, unit: "Hours", key: 'request.headers["x-api-key"]' })],
       table,
     );
-    for (let client = 0; client < 16; client++) allowed(set.admit(requestOf(`${client}`), client));
-    for (let client = 0; client < 16; client++) denied(set.admit(requestOf(`${client}`), hour - 1));
+    for (let client = 0; client < 16; client++) allowed(set.decide(requestOf(`${client}`), client));
+    for (let client = 0; client < 16; client++) denied(set.decide(requestOf(`${client}`), hour - 1));
     expect(table.evictions).toBe(0);
     // Others take the places of those whose windows have ended.
-    for (let client = 16; client < 24; client++) allowed(set.admit(requestOf(`${client}`), hour + 7));
-    for (let client = 8; client < 16; client++) denied(set.admit(requestOf(`${client}`), hour + 7));
+    for (let client = 16; client < 24; client++) allowed(set.decide(requestOf(`${client}`), hour + 7));
+    for (let client = 8; client < 16; client++) denied(set.decide(requestOf(`${client}`), hour + 7));
     expect(table.evictions).toBe(0);
   });
 
@@ -467,7 +467,7 @@ describe("the contract: key", () => {
     const table = freshTable(16);
     const ceiling = requestsLimit({ amount: 1000 });
     const set = compileLimits([ceiling, limit], table);
-    for (let at = 0; at < 500; at++) set.admit(requestOf(`client ${at}`), at);
+    for (let at = 0; at < 500; at++) set.decide(requestOf(`client ${at}`), at);
     expect(used(table, ceiling, 500)).toBe(500);
     expect(table.evictions).toBe(485);
   });
@@ -475,7 +475,7 @@ describe("the contract: key", () => {
   test("values that were only denied take no slot", () => {
     const table = freshTable();
     const set = compileLimits([requestsLimit({ amount: 1 }), limit], table);
-    for (let at = 0; at < 500; at++) set.admit(requestOf(`client ${at}`), at);
+    for (let at = 0; at < 500; at++) set.decide(requestOf(`client ${at}`), at);
     expect([...table.entries(500)]).toHaveLength(2);
   });
 
@@ -489,7 +489,7 @@ describe("the contract: mode Shadow", () => {
 
   test("never denies, reports what it would have denied, and does not show in headers", () => {
     const set = limiter(shadow);
-    const seen = Array.from({ length: 4 }, () => allowed(set.admit(request, 0)));
+    const seen = Array.from({ length: 4 }, () => allowed(set.decide(request, 0)));
     expect(seen.map(outcomes)).toEqual([["allowed"], ["allowed"], ["shadowDenied"], ["shadowDenied"]]);
     expect(seen.map(({ state }) => state)).toEqual([undefined, undefined, undefined, undefined]);
   });
@@ -497,7 +497,7 @@ describe("the contract: mode Shadow", () => {
   test("counts what it would have allowed, so that its windows are those of an enforced entry", () => {
     const set = limiter(shadow);
     const passedPerMinute = [0, 1, 2].map((at) => {
-      const seen = Array.from({ length: 10 }, () => outcomes(set.admit(request, at * minute)));
+      const seen = Array.from({ length: 10 }, () => outcomes(set.decide(request, at * minute)));
       return seen.filter(([outcome]) => outcome === "allowed").length;
     });
     expect(passedPerMinute).toEqual([2, 2, 2]);
@@ -506,18 +506,18 @@ describe("the contract: mode Shadow", () => {
   test("headers are those of the enforced entry beside it", () => {
     const set = limiter(shadow, requestsLimit({ amount: 50 }));
     countAllowed(set, 9, 0);
-    expect(allowed(set.admit(request, 0)).state).toEqual({ limit: 50, remaining: 40, resetSeconds: 60 });
+    expect(allowed(set.decide(request, 0)).state).toEqual({ limit: 50, remaining: 40, resetSeconds: 60 });
   });
 
   test("charges and refunds of a request that it would have denied leave its counter alone", () => {
     const table = freshTable();
     const tokens = tokensLimit({ amount: 100, mode: "Shadow" });
     const set = compileLimits([shadow, tokens], table);
-    const reservations = [1, 2, 3].map(() => allowed(set.admit(request, 0)).reservation);
+    const reservations = [1, 2, 3].map(() => allowed(set.decide(request, 0)).reservation);
     reservations[2]?.refund(1);
     expect(used(table, shadow, 2)).toBe(2);
     reservations[0]?.charge(100, 2);
-    const deniedByTokens = allowed(set.admit(request, 3));
+    const deniedByTokens = allowed(set.decide(request, 3));
     expect(outcomes(deniedByTokens)).toEqual(["shadowDenied", "shadowDenied"]);
     deniedByTokens.reservation.charge(100, 4);
     expect(used(table, tokens, 4)).toBe(100);
@@ -536,11 +536,11 @@ describe("the contract: configuration edits", () => {
   test("a request that began before the edit charges and refunds the same counters", () => {
     const table = freshTable();
     const [requests, tokens] = [requestsLimit({ amount: 1 }), tokensLimit({ amount: 10 })];
-    const { reservation } = allowed(compileLimits([requests, tokens], table).admit(request, 0));
+    const { reservation } = allowed(compileLimits([requests, tokens], table).decide(request, 0));
     const edited = compileLimits([tokens, requests], table);
     reservation.charge(4, 1);
     reservation.refund(2);
-    expect(allowed(edited.admit(request, 3)).state).toEqual({ limit: 1, remaining: 0, resetSeconds: 60 });
+    expect(allowed(edited.decide(request, 3)).state).toEqual({ limit: 1, remaining: 0, resetSeconds: 60 });
     expect(used(table, tokens, 3)).toBe(4);
   });
 
@@ -556,9 +556,9 @@ describe("decisions", () => {
   test("name each entry, and are one shared array while all allow", () => {
     const limits = [requestsLimit({ amount: 2 }), tokensLimit()];
     const set = limiter(...limits);
-    const first = set.admit(request, 0).decisions;
+    const first = set.decide(request, 0).decisions;
     expect(first.map((decision) => decision.limit)).toEqual(limits);
-    expect(set.admit(request, 0).decisions).toBe(first);
-    expect(outcomes(set.admit(request, 0))).toEqual(["denied", "allowed"]);
+    expect(set.decide(request, 0).decisions).toBe(first);
+    expect(outcomes(set.decide(request, 0))).toEqual(["denied", "allowed"]);
   });
 });

@@ -85,15 +85,15 @@ export interface Reservation {
 }
 
 /**
- * Compiles the entries of one rule. An identity that occurs twice counts once; enforced wins over shadow. Throws if a
- * key does not parse, which the configuration's validation excludes.
+ * Compiles the entries of one rule. An identity that occurs twice counts once, enforced if either occurrence is. Throws
+ * if a key does not parse, which the configuration's validation excludes.
  */
 export function compileLimits(limits: readonly LocalLimit[], table: CounterTable): LimitSet {
   const entries = new Map<EntryId, Entry>();
   for (const limit of limits) {
     const id = table.entryId(limit);
-    const known = entries.get(id);
-    if (known === undefined || (known.limit.mode === "Shadow" && limit.mode === "Enforce")) {
+    const existing = entries.get(id);
+    if (existing === undefined || (existing.limit.mode === "Shadow" && limit.mode === "Enforce")) {
       entries.set(id, entryOf(limit, id, table));
     }
   }
@@ -104,11 +104,11 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
  * Entries by table and limit. A policy on a Gateway applies to every rule, so that thousands of rules share its entries. A
  * decision is synchronous, so that rules can share the scratch space, too.
  */
-const knownEntries = new WeakMap<CounterTable, WeakMap<LocalLimit, Entry>>();
+const entriesByTable = new WeakMap<CounterTable, WeakMap<LocalLimit, Entry>>();
 
 function entryOf(limit: LocalLimit, id: EntryId, table: CounterTable): Entry {
-  const ofTable = knownEntries.get(table) ?? new WeakMap<LocalLimit, Entry>();
-  knownEntries.set(table, ofTable);
+  const ofTable = entriesByTable.get(table) ?? new WeakMap<LocalLimit, Entry>();
+  entriesByTable.set(table, ofTable);
   const entry = ofTable.get(limit) ?? new Entry(limit, id, table);
   ofTable.set(limit, entry);
   return entry;
@@ -192,7 +192,7 @@ export class LimitSet {
 
   /** Returns the figures of each entry's counter in the latest decision, which must be about `view`. */
   figures(view: RequestView): readonly EntryFigures[] {
-    return this.#entries.map(({ limit, key, budget: { capacity }, used, isAllowed: isAllowed }) => {
+    return this.#entries.map(({ limit, key, budget: { capacity }, used, isAllowed }) => {
       return { limit, key: key?.evaluate(view, view.work?.allowanceOf(limit.target)), capacity, used, isAllowed };
     });
   }
@@ -202,21 +202,23 @@ export class LimitSet {
    *
    * @param nowMs Monotonic, of one clock for all threads.
    */
-  admit(view: RequestView, nowMs: number): LocalResult {
-    const counters = this.#fixed ?? this.#locate(view);
-    let denier: Entry | undefined;
+  decide(view: RequestView, nowMs: number): LocalResult {
+    const counters = this.#fixed ?? this.#findCounters(view);
+    let denyingEntry: Entry | undefined;
     this.#table.lock(counters.buckets);
     try {
-      denier = this.#evaluate(counters.ids, nowMs);
-      if (denier === undefined) this.#count(counters.ids, nowMs);
+      denyingEntry = this.#evaluate(counters.ids, nowMs);
+      if (denyingEntry === undefined) this.#count(counters.ids, nowMs);
       else this.#touch(nowMs);
     } finally {
       this.#table.unlock(counters.buckets);
     }
-    return denier === undefined ? this.#allow(counters.ids, nowMs) : this.#deny(denier, counters.ids, nowMs);
+    return denyingEntry === undefined
+      ? this.#allow(counters.ids, nowMs)
+      : this.#deny(denyingEntry, counters.ids, nowMs);
   }
 
-  #locate(view: RequestView): Counters {
+  #findCounters(view: RequestView): Counters {
     const ids: CounterId[] = [];
     for (const entry of this.#entries) {
       const key = entry.key?.evaluate(view, view.work?.allowanceOf(entry.limit.target));
@@ -225,9 +227,12 @@ export class LimitSet {
     return countersOf(ids);
   }
 
-  /** Settles every entry's counter at `nowMs`. Returns the enforced entry that denies longest, if any denies. */
+  /**
+   * Settles every entry's counter at `nowMs`. Returns the enforced entry that denies for the longest time, if any
+   * denies.
+   */
   #evaluate(ids: readonly CounterId[], nowMs: number): Entry | undefined {
-    let denier: Entry | undefined;
+    let denyingEntry: Entry | undefined;
     for (let at = 0; at < ids.length; at++) {
       const entry = this.#entries[at];
       const id = ids[at];
@@ -237,9 +242,9 @@ export class LimitSet {
       settle(entry, entry.budget.refill, entry.budget.windowMs, nowMs);
       entry.isAllowed = hasBudget(entry, entry.budget, entry.units);
       if (entry.isAllowed || !entry.isEnforced) continue;
-      if (denier === undefined || windowEnd(entry) > windowEnd(denier)) denier = entry;
+      if (denyingEntry === undefined || windowEnd(entry) > windowEnd(denyingEntry)) denyingEntry = entry;
     }
-    return denier;
+    return denyingEntry;
   }
 
   #count(ids: readonly CounterId[], nowMs: number): void {
@@ -276,16 +281,16 @@ export class LimitSet {
     };
   }
 
-  #deny(denier: Entry, ids: readonly CounterId[], nowMs: number): Denied {
-    const state = stateOf(denier, nowMs);
+  #deny(denyingEntry: Entry, ids: readonly CounterId[], nowMs: number): Denied {
+    const state = stateOf(denyingEntry, nowMs);
     return {
       kind: "denied",
       state,
       retryAfterSeconds: state.resetSeconds,
-      limit: denier.limit,
-      key: ids[this.#entries.indexOf(denier)]?.key,
-      used: denier.used,
-      windowStartMs: denier.startMs,
+      limit: denyingEntry.limit,
+      key: ids[this.#entries.indexOf(denyingEntry)]?.key,
+      used: denyingEntry.used,
+      windowStartMs: denyingEntry.startMs,
       decisions: this.#decisions(),
     };
   }
@@ -384,10 +389,10 @@ class CounterReservation implements Reservation {
       const id = this.#ids[at];
       const startMs = this.#startsMs[at] ?? notCounted;
       if (entry === undefined || id === undefined) continue;
-      const isMeant = cause === undefined || (entry.limit.refundOn ?? defaultRefundOn).includes(cause);
-      const gives = isMeant && entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
+      const hasCause = cause === undefined || (entry.limit.refundOn ?? defaultRefundOn).includes(cause);
+      const isRefunding = hasCause && entry.countsRequests && startMs !== notCounted && !this.#isRefunded;
       this.#update(entry, id, nowMs, () => {
-        if (gives) refund(entry, entry.units, startMs);
+        if (isRefunding) refund(entry, entry.units, startMs);
       });
     }
     this.#isRefunded = true;

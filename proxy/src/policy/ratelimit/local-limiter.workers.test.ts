@@ -134,6 +134,6 @@ describe("a thread that dies with a lock", () => {
     const table = new CounterTable(memory, mainOwner);
     expect(table.releaseLocksOf(holder.owner)).toBe(1);
     expect(await waiting).toEqual([50]);
-    expect(compileLimits([limit], table).admit(request, nowMs).kind).toBe("denied");
+    expect(compileLimits([limit], table).decide(request, nowMs).kind).toBe("denied");
   });
 });

@@ -26,7 +26,7 @@ export interface Window {
    * Units counted and not yet refilled or refunded; above the capacity if a charge exceeded it. 0: no window is open.
    */
   used: number;
-  /** The start of the open window; undefined in meaning while none is open. */
+  /** The start of the open window; without meaning while none is open. */
   startMs: number;
 }
 
@@ -93,7 +93,7 @@ export function remaining(window: Window, budget: Budget): number {
  * settled.
  */
 export function resetSeconds(window: Window, windowMs: number, nowMs: number): number {
-  const leftMs = window.used === 0 ? windowMs : windowMs - (nowMs - window.startMs);
+  const remainingMs = window.used === 0 ? windowMs : windowMs - (nowMs - window.startMs);
   // Threads read the clock before they take the lock, so a start may lie a little after `nowMs`.
-  return Math.min(Math.ceil(leftMs / 1_000), windowMs / 1_000);
+  return Math.min(Math.ceil(remainingMs / 1_000), windowMs / 1_000);
 }

@@ -3,7 +3,7 @@ import NodeCache from "node-cache";
 
 interface Item<Value> {
   readonly value: Value;
-  readonly untilMs: number;
+  readonly expiresMs: number;
 }
 
 export class BoundedCache<Value> {
@@ -29,7 +29,7 @@ export class BoundedCache<Value> {
   get(key: string, nowMs: number): Value | undefined {
     const item = this.#items.get<Item<Value>>(key);
     if (item === undefined) return undefined;
-    if (item.untilMs > nowMs) return item.value;
+    if (item.expiresMs > nowMs) return item.value;
     this.#items.del(key);
     return undefined;
   }
@@ -44,9 +44,9 @@ export class BoundedCache<Value> {
     return values;
   }
 
-  set(key: string, value: Value, untilMs: number): void {
-    if (this.#items.getStats().keys >= this.#maxItems && !this.#items.has(key)) this.#makeRoom();
-    this.#items.set<Item<Value>>(key, { value, untilMs });
+  set(key: string, value: Value, expiresMs: number): void {
+    if (this.#items.getStats().keys >= this.#maxItems && !this.#items.has(key)) this.#evict();
+    this.#items.set<Item<Value>>(key, { value, expiresMs });
   }
 
   delete(key: string): void {
@@ -54,7 +54,7 @@ export class BoundedCache<Value> {
   }
 
   /** Removes a sixteenth of the items at a time, since listing the keys takes time in proportion to their number. */
-  #makeRoom(): void {
+  #evict(): void {
     this.#items.del(this.#items.keys().slice(0, Math.ceil(this.#maxItems / 16)));
   }
 }

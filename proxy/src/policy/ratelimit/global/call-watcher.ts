@@ -4,7 +4,7 @@ import type { ServiceOutcome } from "./service-client.ts";
 
 /** Observes the calls of one request. Absent for nearly all requests. */
 export interface CallWatcher {
-  called(limit: GlobalLimit, plan: PlannedCall): void;
+  callStarted(limit: GlobalLimit, plan: PlannedCall): void;
   /** @param durationMs Since `called`. */
-  ended(limit: GlobalLimit, plan: PlannedCall, response: ServiceOutcome, durationMs: number): void;
+  callEnded(limit: GlobalLimit, plan: PlannedCall, response: ServiceOutcome, durationMs: number): void;
 }

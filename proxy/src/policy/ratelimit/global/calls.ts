@@ -30,11 +30,11 @@ export function decisionCallsOf(
   descriptors: readonly RequestDescriptor[],
 ): readonly PlannedCall[] {
   if (hitsMode === "Descriptor") {
-    return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), descriptors: descriptors }];
+    return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), descriptors }];
   }
-  const tokens = descriptors.filter(isOfTokens);
-  const requests = descriptors.filter((descriptor) => !isOfTokens(descriptor) && descriptor.hits > 0);
-  const calls = [...groupByHits(requests)].map(([hits, about]) => byRequest("shouldRateLimit", domain, about, hits));
+  const tokens = descriptors.filter(countsTokens);
+  const requests = descriptors.filter((descriptor) => !countsTokens(descriptor) && descriptor.hits > 0);
+  const calls = [...groupByHits(requests)].map(([hits, group]) => byRequest("shouldRateLimit", domain, group, hits));
   if (tokens.length === 0) return calls;
   return hitsMode === "Kuadrant"
     ? [...calls, byRequest("checkRateLimit", domain, tokens, undefined)]
@@ -44,26 +44,29 @@ export function decisionCallsOf(
 /**
  * Returns the calls that charge a response.
  *
- * @param wasAsked The service has responded to the call for this request's decision.
+ * @param wasChecked The service has responded to the call for this request's decision.
  */
 export function chargeCallsOf(
   { domain, hitsMode }: GlobalLimit,
   charges: readonly TokenCharge[],
-  wasAsked: boolean,
+  wasChecked: boolean,
 ): readonly Pick<PlannedCall, "method" | "call">[] {
-  const charged = charges.map(({ descriptor, hits }) => ({ ...descriptor, hits: hits - paid(hitsMode, wasAsked) }));
-  const owed = charged.filter(({ hits }) => hits > 0);
-  if (owed.length === 0) return [];
-  if (hitsMode === "Descriptor") return [{ method: "shouldRateLimit", call: byDescriptor(domain, owed) }];
+  const charged = charges.map(({ descriptor, hits }) => ({
+    ...descriptor,
+    hits: hits - checkedHits(hitsMode, wasChecked),
+  }));
+  const uncounted = charged.filter(({ hits }) => hits > 0);
+  if (uncounted.length === 0) return [];
+  if (hitsMode === "Descriptor") return [{ method: "shouldRateLimit", call: byDescriptor(domain, uncounted) }];
   const method = hitsMode === "Kuadrant" ? "report" : "shouldRateLimit";
-  return [...groupByHits(owed)].map(([hits, about]) => byRequest(method, domain, about, hits));
+  return [...groupByHits(uncounted)].map(([hits, group]) => byRequest(method, domain, group, hits));
 }
 
-function paid(hitsMode: HitsMode, wasAsked: boolean): number {
-  return hitsMode === "Request" && wasAsked ? checkHits : 0;
+function checkedHits(hitsMode: HitsMode, wasChecked: boolean): number {
+  return hitsMode === "Request" && wasChecked ? checkHits : 0;
 }
 
-function isOfTokens({ compiled }: RequestDescriptor): boolean {
+function countsTokens({ compiled }: RequestDescriptor): boolean {
   return compiled.descriptor.counts === "tokens";
 }
 
@@ -73,8 +76,8 @@ function isOfTokens({ compiled }: RequestDescriptor): boolean {
  */
 function byDescriptor(domain: string, descriptors: readonly RequestDescriptor[]): RateLimitRequest {
   const first = descriptors[0]?.hits ?? 0;
-  const isOne = first > 0 && descriptors.every(({ hits }) => hits === first);
-  return isOne
+  const isUniform = first > 0 && descriptors.every(({ hits }) => hits === first);
+  return isUniform
     ? { domain, hits: first, descriptors: descriptors.map((descriptor) => callDescriptor(descriptor)) }
     : { domain, descriptors: descriptors.map((descriptor) => callDescriptor(descriptor, descriptor.hits)) };
 }
@@ -82,13 +85,13 @@ function byDescriptor(domain: string, descriptors: readonly RequestDescriptor[])
 function byRequest(
   method: Method,
   domain: string,
-  about: readonly RequestDescriptor[],
+  group: readonly RequestDescriptor[],
   hits: number | undefined,
 ): PlannedCall {
   return {
     method,
-    call: { domain, hits, descriptors: about.map((descriptor) => callDescriptor(descriptor)) },
-    descriptors: about,
+    call: { domain, hits, descriptors: group.map((descriptor) => callDescriptor(descriptor)) },
+    descriptors: group,
   };
 }
 

@@ -8,8 +8,8 @@ export interface Charge {
   /** An encoded `RateLimitRequest` without gRPC framing. */
   readonly message: Buffer;
   /** Monotonic time of the charged response. */
-  readonly madeMs: number;
-  /** How often the service responded that it failed or has no room (RESOURCE_EXHAUSTED); absent: never. */
+  readonly createdMs: number;
+  /** Number of responses with a failure or RESOURCE_EXHAUSTED; absent: none. */
   readonly failures?: number;
 }
 
@@ -47,7 +47,7 @@ export class ChargeBuffer {
   /** Removes and returns the oldest charge that is not expired at `nowMs`, and drops the expired ones before it. */
   take(nowMs: number): Charge | undefined {
     let charge = this.#shift();
-    for (; charge !== undefined && charge.madeMs < nowMs - maxAgeMs; charge = this.#shift()) this.#onDrop("expired");
+    for (; charge !== undefined && charge.createdMs < nowMs - maxAgeMs; charge = this.#shift()) this.#onDrop("expired");
     return charge;
   }
 

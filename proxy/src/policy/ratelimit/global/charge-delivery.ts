@@ -2,9 +2,9 @@
  * Delivers charges to one rate limit service. A charge that fails because the service is unavailable is kept and sent
  * again, in the order in which charges were made; later charges queue behind it.
  *
- * A charge to which the service responds that it failed or has no room is sent five times and then dropped: the charge
- * itself may be the cause, and must not block those behind it. The pauses between its attempts grow, to relieve a
- * service without room.
+ * A charge that the service fails or rejects with RESOURCE_EXHAUSTED is sent five times and then dropped: the charge
+ * itself may be the cause, and must not block those behind it. The pauses between its attempts grow, to relieve an
+ * overloaded service.
  *
  * Delivery is at least once unless a charge is dropped. A charge that timed out may have arrived and is sent again: a
  * budget that is exhausted a little early does less harm than one that is not charged.
@@ -14,7 +14,7 @@ import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
 import type { CallFailure } from "./grpc/unary-client.ts";
 import type { DropReason } from "./observer.ts";
 
-/** The service that gets the charges, and the receivers of figures. */
+/** The service that gets the charges, and the receivers of events. */
 export interface ChargeDeliveryOptions {
   /** Times pauses between attempts, from 500 ms on, and the age of charges. */
   readonly clock: Clock;
@@ -29,7 +29,10 @@ export interface ChargeDeliveryOptions {
 }
 
 const maxInFlight = 64;
-/** After this many such responses the service will not accept the charge, for example since it is too large. */
+/**
+ * Maximum number of responses with a failure or RESOURCE_EXHAUSTED. Beyond it the service is unlikely to accept the
+ * charge, which may be too large.
+ */
 const maxFailures = 5;
 /**
  * The pause before the next attempt while single charges fail and requests succeed; doubles with each failure of a
@@ -42,8 +45,8 @@ export class ChargeDelivery {
   readonly #options: ChargeDeliveryOptions;
   readonly #buffer: ChargeBuffer;
   #inFlight = 0;
-  /** The service accepted the last charge. */
-  #hasArrived = false;
+  /** Whether the service accepted the last charge. */
+  #lastSucceeded = false;
   #retry: Timer | undefined;
   #onIdle: (() => void) | undefined;
   #isClosed = false;
@@ -58,9 +61,9 @@ export class ChargeDelivery {
     return this.#buffer.size;
   }
 
-  /** Sends a charge at once, or later when its turn comes and the service is available. */
+  /** Sends a charge at once; or, if the service is unavailable or other charges wait, after those. */
   deliver(charge: Charge): void {
-    if (!this.#canSend || this.#buffer.size > 0) this.#keep(charge);
+    if (!this.#canSend || this.#buffer.size > 0) this.#enqueue(charge);
     else this.#send(charge);
   }
 
@@ -75,7 +78,7 @@ export class ChargeDelivery {
 
   /** Must be called when `isAvailable` has changed. */
   availabilityChanged(): void {
-    this.#hasArrived = false;
+    this.#lastSucceeded = false;
     if (!this.#options.isAvailable()) {
       this.#reportIdle();
       return;
@@ -106,14 +109,14 @@ export class ChargeDelivery {
 
   /** Whether a charge that is sent now is expected to arrive. */
   get #canSend(): boolean {
-    return this.#options.isAvailable() || this.#hasArrived;
+    return this.#options.isAvailable() || this.#lastSucceeded;
   }
 
   #send(charge: Charge): void {
     this.#inFlight++;
     this.#options.send(charge, (failure) => {
       this.#inFlight--;
-      this.#hasArrived = failure === undefined;
+      this.#lastSucceeded = failure === undefined;
       if (failure !== undefined) this.#failed(charge, failure);
       this.#sendWaiting();
       this.#reportIdle();
@@ -122,24 +125,24 @@ export class ChargeDelivery {
 
   #failed(charge: Charge, { cause }: CallFailure): void {
     if (cause === "timeout" || cause === "unavailable") {
-      this.#tryAgain(charge);
+      this.#enqueueRetry(charge);
     } else if (cause === "failed" || cause === "exhausted") {
       const failures = (charge.failures ?? 0) + 1;
-      if (failures < maxFailures) this.#tryAgain({ ...charge, failures });
+      if (failures < maxFailures) this.#enqueueRetry({ ...charge, failures });
       else this.#options.onDropped(cause === "failed" ? "failed" : "rejected");
     }
-    // The overall code of a charge does not matter: the charge has been counted.
+    // A response with overall code UNKNOWN is a success: the service has counted the charge.
     else if (cause !== "unknown") {
       this.#options.onDropped("rejected");
     }
   }
 
-  #tryAgain(charge: Charge): void {
-    this.#keep(charge);
+  #enqueueRetry(charge: Charge): void {
+    this.#enqueue(charge);
     this.#retryLater(firstPauseMs * 2 ** Math.max(0, (charge.failures ?? 0) - 1));
   }
 
-  #keep(charge: Charge): void {
+  #enqueue(charge: Charge): void {
     if (this.#isClosed) {
       this.#options.onDropped("retired");
       return;

@@ -1,11 +1,11 @@
 /**
  * A circuit breaker for a rate limit service. It opens after several failures in a row. Then no request waits for the
- * service; after each pause one probe is sent, and its response closes the breaker. No request waits for a probe, not
- * even the one from which it is made.
+ * service. After each pause one probe is sent, and its response closes the breaker. A probe is a copy of a request's
+ * call; no request waits for it.
  *
- * If no request comes to make a probe of, the service is asked for its health instead, so that a proxy without traffic
- * detects its recovery. A healthy service closes the breaker on probation: the first failure opens it again, and from
- * then on only a response to a call closes it.
+ * If no request arrives that can be copied, a health check replaces the probe, so that a proxy without traffic detects
+ * the recovery of the service. A healthy service closes the breaker on probation: the first failure opens it again, and
+ * from then on only a response to a call closes it.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
@@ -17,13 +17,16 @@ export interface CircuitBreakerOptions {
   readonly onChange: (isOpen: boolean, cause: string) => void;
   /** Called on the first response to a call since the breaker opened. */
   readonly onRecovered: () => void;
-  /** Called when a probe is due. `isOverdue`: it has been due for a whole pause without a request to make it of. */
+  /**
+   * Called when a probe is due. `isOverdue`: it has been due for a whole pause, and no request arrived that could be
+   * copied.
+   */
   readonly onProbeDue: (isOverdue: boolean) => void;
 }
 
-/** A single failure may be chance. */
+/** Failures in a row that open the breaker. A single failure may be coincidence. */
 const failuresToOpen = 5;
-/** Short, so that counting is global again soon after the service recovers. */
+/** The pause between probes: short, so that counting is global again soon after the service recovers. */
 const probePauseMs = 500;
 /** The longest wait for a probe beyond the timeout of its request. No request waits for it. */
 const maxProbeTimeoutMs = 1_000;
@@ -48,7 +51,7 @@ export class CircuitBreaker {
   #hasEnded = false;
   /** Closed by a health check or by another worker's response, and no call of this worker has had a response since. */
   #isOnProbation = false;
-  /** The service reported itself as healthy and failed calls all the same. */
+  /** Whether the service failed calls after it had reported itself as healthy. */
   #isHealthMisleading = false;
 
   constructor(options: CircuitBreakerOptions) {
@@ -69,30 +72,34 @@ export class CircuitBreaker {
   }
 
   /**
-   * Returns the timeout of a probe made of a call with that timeout: at least that of the calls that are held back now.
+   * Returns the timeout of a probe that copies a call with this timeout: at least the timeout of the calls that the
+   * breaker prevents now, within a second.
    */
   probeTimeoutMs(timeoutMs: number): number {
     return Math.max(timeoutMs, Math.min(this.#openForMs, maxProbeTimeoutMs));
   }
 
-  /** Takes the permission for the one probe of this pause; returns false if there is none. */
-  takeProbe(): boolean {
+  /** Takes the permission for the one probe of this pause. Returns false if there is none. */
+  acquireProbe(): boolean {
     if (!this.#isProbeDue) return false;
     this.#stop();
     return true;
   }
 
   /** Returns a permission that was not used. */
-  returnProbe(): void {
+  releaseProbe(): void {
     if (!this.#isOpen) return;
     this.#isProbeDue = true;
-    this.#wait();
+    this.#scheduleProbe();
   }
 
-  /** Records a response. One that took longer than the timeout of the failed calls says nothing about those. */
+  /**
+   * Records a response. A response that took longer than the timeout of the failed calls does not close the breaker for
+   * them.
+   */
   succeeded(durationMs: number): void {
     if (durationMs > (this.#isOpen || this.#isOnProbation ? this.#openForMs : this.#failedMs)) {
-      if (this.#isOpen && !this.#isProbeDue) this.#wait();
+      if (this.#isOpen && !this.#isProbeDue) this.#scheduleProbe();
       return;
     }
     this.#failedMs = Number.POSITIVE_INFINITY;
@@ -118,11 +125,11 @@ export class CircuitBreaker {
     }
     // A health check that reports the failure is trusted when it reports the recovery.
     if (error !== undefined) this.#isHealthMisleading = false;
-    this.returnProbe();
+    this.releaseProbe();
   }
 
   /** Records a response to another worker: the breaker closes on probation. */
-  succeededElsewhere(): void {
+  succeededInOtherWorker(): void {
     if (!this.#isOpen) return;
     this.#isOnProbation = true;
     this.#close();
@@ -131,12 +138,12 @@ export class CircuitBreaker {
   /**
    * Records the failure of a call or probe that suggests that the service is unavailable.
    *
-   * @param timeoutMs The timeout, if it timed out; the failure says nothing about calls with a longer one.
+   * @param timeoutMs The timeout of a call that timed out. The failure does not count for calls with a longer timeout.
    */
   failed(cause: string, timeoutMs = Number.POSITIVE_INFINITY): void {
     if (this.#hasEnded) return;
     // The probe has ended.
-    if (this.#isOpen && !this.#isProbeDue) this.#wait();
+    if (this.#isOpen && !this.#isProbeDue) this.#scheduleProbe();
     // A call that began before the breaker opened changes nothing.
     if (this.isOpenFor(timeoutMs)) return;
     this.#failures++;
@@ -150,7 +157,7 @@ export class CircuitBreaker {
     this.#isHealthMisleading = this.#isOnProbation;
     this.#isOnProbation = false;
     this.#isOpen = true;
-    this.#wait();
+    this.#scheduleProbe();
     this.#options.onChange(true, cause);
   }
 
@@ -166,13 +173,13 @@ export class CircuitBreaker {
     this.#options.onChange(false, "");
   }
 
-  #wait(): void {
+  #scheduleProbe(): void {
     if (this.#timer !== undefined || this.#hasEnded) return;
     this.#timer = this.#options.clock.setTimer(probePauseMs, () => {
       const isOverdue = this.#isProbeDue;
       this.#timer = undefined;
       this.#isProbeDue = true;
-      this.#wait();
+      this.#scheduleProbe();
       this.#options.onProbeDue(isOverdue);
     });
   }

@@ -4,7 +4,7 @@
  * Rule: a client does not escape a limit by leaving something out, or by sending a form that an expression cannot read.
  * A value that the request does not have is `noValue`, and a cost that cannot be computed is 1. A request whose cost
  * takes too much work to compute is denied (`costsTooMuch`), since its cost could be any number. The failure mode is
- * for services that fail; a client must not be able to select it.
+ * not used for it, because a client must not be able to select the failure mode.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
@@ -41,8 +41,8 @@ export function compileDescriptor(descriptor: GlobalDescriptor, target: string):
   const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
     return { key, expression: compile(expression, { phase: "body", result: "text" }), skipsAbsent };
   });
-  const isOfRequest = descriptor.counts === "requests";
-  const phase = isOfRequest ? "body" : "response";
+  const countsRequests = descriptor.counts === "requests";
+  const phase = countsRequests ? "body" : "response";
   const cost = descriptor.cost === undefined ? undefined : compile(descriptor.cost, { phase, result: "number" });
   const needsBody = [...entries.map(({ expression }) => expression), cost].some(
     (expression) => expression !== undefined && expression.phase !== "head",

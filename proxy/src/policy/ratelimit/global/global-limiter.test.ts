@@ -51,7 +51,7 @@ function limiterWithout() {
     openClient,
     counters: new CounterTable(createCounterMemory(64), 1),
     observer: {
-      called: () => undefined,
+      callEnded: () => undefined,
       misbehaved: () => undefined,
       breakerChanged: (_service, isOpen) => {
         seen.openBreakers += isOpen ? 1 : -1;
@@ -68,7 +68,7 @@ function limiterWithout() {
   /** Decides a request without a response to it. */
   const admit = (): GlobalReservation => {
     let pass: GlobalReservation | undefined;
-    limiter.compile([limit])?.admit(request, (result) => {
+    limiter.compile([limit])?.decide(request, (result) => {
       if (result.kind === "allowed") pass = result.reservation;
     });
     if (pass === undefined) throw new Error("the request does not pass");

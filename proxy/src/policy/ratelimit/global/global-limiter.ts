@@ -22,7 +22,7 @@ import {
   type GateResult,
   viewOfState,
 } from "./limit-gate.ts";
-import type { Learned } from "./learned-limits.ts";
+import type { LearnedEntry } from "./learned-limits.ts";
 import type { RequestDescriptor } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
@@ -46,8 +46,8 @@ export interface GlobalLimiterOptions {
 }
 
 /**
- * How long a service that no limit names any more is kept, for requests that began before and for an edit that names it
- * again.
+ * The time that a service is kept after the last limit that names it is gone, in ms: for requests in progress, and for
+ * an edit that names it again.
  */
 const retirementMs = 60_000;
 
@@ -76,13 +76,13 @@ export class GlobalLimiter {
 
   /** Prepares the limits of a snapshot: connects to new services and retires those that no limit names. */
   prepare(limits: readonly GlobalLimit[], backends: Readonly<Record<BackendKey, Backend>>): void {
-    const wanted = new Set(limits.map(({ service }) => service));
+    const desired = new Set(limits.map(({ service }) => service));
     for (const [key, service] of this.#services) {
-      if (wanted.has(key)) continue;
+      if (desired.has(key)) continue;
       this.#services.delete(key);
       this.#retire(key, service);
     }
-    for (const key of wanted) this.#open(key, backends[key] ?? nowhere);
+    for (const key of desired) this.#open(key, backends[key] ?? noEndpoints);
     this.#gates = new WeakMap();
   }
 
@@ -96,7 +96,7 @@ export class GlobalLimiter {
   }
 
   /** Returns at most `max` of the limits that services have reported, for operators. */
-  learned(max: number): readonly Learned[] {
+  learned(max: number): readonly LearnedEntry[] {
     const nowMs = this.#options.clock.monotonicMs();
     return [...this.#services.values()].flatMap((service) => service.learned.list(nowMs, max)).slice(0, max);
   }
@@ -106,9 +106,9 @@ export class GlobalLimiter {
     return Array.from(this.#services.values(), (service) => service.state());
   }
 
-  /** Records that another worker found a service recovered. */
+  /** Records that a service responded to another worker after it was unavailable. */
   serviceRecovered(key: string): void {
-    this.#services.get(key)?.succeededElsewhere();
+    this.#services.get(key)?.succeededInOtherWorker();
   }
 
   /** Resolves when the charges in progress have arrived. Charges for an unavailable service are dropped. */
@@ -129,16 +129,16 @@ export class GlobalLimiter {
   }
 
   #open(key: string, endpoints: Endpoints): ServiceClient {
-    let service = this.#services.get(key) ?? this.#recall(key);
+    let service = this.#services.get(key) ?? this.#restore(key);
     if (service === undefined) {
       const { clock, openClient, observer, onServiceRecovered, onError } = this.#options;
-      const onBack = (): void => onServiceRecovered?.(key);
+      const onServiceBack = (): void => onServiceRecovered?.(key);
       service = new ServiceClient({
         key,
         client: openClient(key),
         clock,
         observer,
-        onRecovered: onBack,
+        onRecovered: onServiceBack,
         onError,
       });
       this.#services.set(key, service);
@@ -156,7 +156,7 @@ export class GlobalLimiter {
   }
 
   /** Takes a service out of retirement, with all its state. */
-  #recall(key: string): ServiceClient | undefined {
+  #restore(key: string): ServiceClient | undefined {
     const retired = this.#retired.get(key);
     if (retired === undefined) return undefined;
     retired.timer.cancel();
@@ -166,9 +166,9 @@ export class GlobalLimiter {
   }
 
   #gateOf(limit: GlobalLimit): LimitGate {
-    const known = this.#gates.get(limit);
-    if (known !== undefined) return known;
-    const service = this.#services.get(limit.service) ?? this.#open(limit.service, nowhere);
+    const existing = this.#gates.get(limit);
+    if (existing !== undefined) return existing;
+    const service = this.#services.get(limit.service) ?? this.#open(limit.service, noEndpoints);
     const gate = new LimitGate(limit, service, this.#gateServices);
     this.#gates.set(limit, gate);
     return gate;
@@ -176,7 +176,7 @@ export class GlobalLimiter {
 }
 
 /** The endpoints of a service that does not exist. */
-const nowhere: Endpoints = { endpoints: [] };
+const noEndpoints: Endpoints = { endpoints: [] };
 
 /** The result of one request at the global limits; `decisions` has one item per limit. */
 export type GlobalResult =
@@ -239,7 +239,7 @@ export class GlobalLimitSet {
    *
    * @param watcher Of a request that is traced.
    */
-  admit(view: RequestView, done: (result: GlobalResult) => void, watcher?: CallWatcher): void {
+  decide(view: RequestView, done: (result: GlobalResult) => void, watcher?: CallWatcher): void {
     const described: (readonly RequestDescriptor[])[] = [];
     // Describes the request for all limits first, so that no service counts a request that is rejected here.
     for (const gate of this.#gates) {
@@ -251,18 +251,18 @@ export class GlobalLimitSet {
       described.push(descriptors);
     }
     const results: GateResult[] = [];
-    let open = this.#gates.length;
+    let pending = this.#gates.length;
     for (let at = 0; at < this.#gates.length; at++) {
-      const conclude = (result: GateResult): void => {
+      const onResult = (result: GateResult): void => {
         results[at] = result;
-        open--;
-        if (open === 0) done(this.#conclude(view, results));
+        pending--;
+        if (pending === 0) done(this.#combine(view, results));
       };
-      this.#gates[at]?.decide(view, described[at] ?? [], conclude, watcher);
+      this.#gates[at]?.decide(view, described[at] ?? [], onResult, watcher);
     }
   }
 
-  #conclude(view: RequestView, results: readonly GateResult[]): GlobalResult {
+  #combine(view: RequestView, results: readonly GateResult[]): GlobalResult {
     const decisions: GlobalDecision[] = [];
     const reservations: GateReservation[] = [];
     let denied: { readonly result: Exclude<GateResult, GateAllowed>; readonly limit: GlobalLimit } | undefined;
@@ -279,7 +279,7 @@ export class GlobalLimitSet {
       else if (isEnforced && denied?.result.kind !== "denied") denied = { result, limit: gate.limit };
     }
     const reservation = new GlobalReservation(reservations, view, this.#clock);
-    if (denied === undefined) return { kind: "allowed", reservation: reservation, decisions };
+    if (denied === undefined) return { kind: "allowed", reservation, decisions };
     reservation.refund();
     const { result, limit } = denied;
     if (result.kind === "unavailable") return { kind: "unavailable", limit, decision: result, decisions };
@@ -331,12 +331,12 @@ export class GlobalReservation {
     if (this.#reservations.length === 0) return;
     const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
     const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
-    // The work of the costs was checked before the request was forwarded; the other expressions take none now.
+    // The work of the cost expressions was checked before the request was forwarded, and no others are evaluated here.
     const view = { ...this.#view, llm, work: new RequestWork() };
     for (const { gate, result } of this.#reservations) gate.charge(result, view, usage);
   }
 
-  /** Refunds what in-process counters have counted, as `Reservation.refund`. A service keeps what it has counted. */
+  /** Refunds the units in in-process counters, as `Reservation.refund`. The counters of services stay unchanged. */
   refund(cause?: RefundCause): void {
     const nowMs = this.#clock.monotonicMs();
     this.#limitView = this.#nearest(({ reservation, view }) => {

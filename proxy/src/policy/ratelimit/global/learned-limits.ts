@@ -10,14 +10,14 @@ import type { RateLimitResponse } from "./messages.ts";
 
 const maxLearned = 10_000;
 /** A limit is forgotten a day after it was last learned. */
-const keptMs = 86_400_000;
+const expiryMs = 86_400_000;
 /** Longer windows than a week count as a week: no outage lasts longer, and the counters do not support longer ones. */
-const longestWindowSeconds = 604_800;
+const maxWindowSeconds = 604_800;
 /** Bytes that are kept of a value, for operators. */
 const maxValueBytes = 64;
 
 /** The limit of one descriptor's values. */
-export interface Learned {
+export interface LearnedEntry {
   /** The limit whose request first caused the service to report it. */
   readonly global: GlobalLimit;
   readonly descriptor: GlobalDescriptor;
@@ -29,7 +29,7 @@ export interface Learned {
 
 /** The limits that one service has reported to this worker: at most 10,000, each for a day after its last report. */
 export class LearnedLimits {
-  readonly #limits = new BoundedCache<Learned>(maxLearned);
+  readonly #limits = new BoundedCache<LearnedEntry>(maxLearned);
 
   /** The number of descriptor values with a known limit. */
   get size(): number {
@@ -37,7 +37,7 @@ export class LearnedLimits {
   }
 
   /** Returns at most `max` of the limits, for operators. */
-  list(nowMs: number, max: number): readonly Learned[] {
+  list(nowMs: number, max: number): readonly LearnedEntry[] {
     return this.#limits.values(nowMs, max);
   }
 
@@ -65,9 +65,9 @@ export class LearnedLimits {
       }
       const known = this.#limits.get(key, nowMs);
       if (known?.requestsPerUnit === requestsPerUnit && known.windowSeconds === windowSeconds) continue;
-      const values = descriptor.entries.map(({ value }) => beginningOf(value));
+      const values = descriptor.entries.map(({ value }) => truncate(value));
       const learned = { global, descriptor: descriptor.compiled.descriptor, values, requestsPerUnit, windowSeconds };
-      this.#limits.set(key, learned, nowMs + keptMs);
+      this.#limits.set(key, learned, nowMs + expiryMs);
     }
   }
 
@@ -82,7 +82,7 @@ export class LearnedLimits {
 }
 
 /** Returns a copy: a substring would keep the whole string in memory. */
-function beginningOf(value: string): string {
+function truncate(value: string): string {
   return value.length <= maxValueBytes ? value : Buffer.from(value).toString("utf8", 0, maxValueBytes);
 }
 
@@ -94,7 +94,7 @@ function localLimit(
   { policy, target, mode, service, refundOn }: GlobalLimit,
   { compiled: { descriptor }, hits }: RequestDescriptor,
   key: string,
-  { requestsPerUnit, windowSeconds }: Learned,
+  { requestsPerUnit, windowSeconds }: LearnedEntry,
 ): LocalLimit {
   return {
     counter: `learned ${service} ${descriptor.counts} ${key}`,
@@ -104,7 +104,7 @@ function localLimit(
     counts: descriptor.counts,
     amount: requestsPerUnit,
     burst: 0,
-    ...windowOf(Math.min(windowSeconds, longestWindowSeconds)),
+    ...windowOf(Math.min(windowSeconds, maxWindowSeconds)),
     ...(descriptor.counts === "requests" && { units: hits }),
     mode,
     ...(refundOn === undefined ? {} : { refundOn }),

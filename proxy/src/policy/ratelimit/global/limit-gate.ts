@@ -1,6 +1,6 @@
 /**
- * Decides requests under one global limit: by a cached denial that still lasts, by the service, or by the failure mode
- * if the service is unavailable.
+ * Decides requests under one global limit: by a cached denial, by the service, or by the failure mode if the service is
+ * unavailable.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Expression } from "../../../cel/expression.ts";
@@ -14,7 +14,7 @@ import { type LocalResult, compileLimits, type Denied, type Reservation, type Li
 import type { LimitState } from "../window.ts";
 import {
   backendHeaders,
-  leastDenialMs,
+  minDenialMs,
   type LimitView,
   type ServiceDenial,
   denialHeaders,
@@ -84,9 +84,9 @@ export interface GateUnavailable {
 }
 
 /** A denial is cached until its reset, but no longer than this: the limit may be raised in the meantime. */
-const longestMemoryMs = 60_000;
+const maxCacheMs = 60_000;
 
-const nothing: readonly never[] = [];
+const none: readonly never[] = [];
 
 /** One global limit of the current snapshot, for all rules that it applies to. */
 export class LimitGate {
@@ -134,7 +134,7 @@ export class LimitGate {
       if (described !== undefined) descriptors.push(described);
     }
     if (!areValuesTooLong(descriptors)) return descriptors;
-    return this.limit.mode === "Enforce" ? "tooLong" : nothing;
+    return this.limit.mode === "Enforce" ? "tooLong" : none;
   }
 
   /**
@@ -156,7 +156,7 @@ export class LimitGate {
     }
     const cached = this.#cachedDenial(descriptors);
     if (cached !== undefined) done(cached);
-    else this.#ask(view, descriptors, done, watcher);
+    else this.#callService(view, descriptors, done, watcher);
   }
 
   /** Charges the usage of a response to the token budgets of an allowed request. */
@@ -178,7 +178,7 @@ export class LimitGate {
     }
   }
 
-  #ask(
+  #callService(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
     done: (result: GateResult) => void,
@@ -189,15 +189,15 @@ export class LimitGate {
     if (plan === undefined) {
       done(allowed("none", descriptors));
     } else if (plans.length === 1 && watcher === undefined) {
-      this.#client.ask(plan.method, plan.call, this.limit.timeoutMs, (response) => {
+      this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, (response) => {
         done(this.#evaluate(view, descriptors, plans, [response]));
       });
     } else {
-      this.#askAll(view, descriptors, plans, done, watcher);
+      this.#callAll(view, descriptors, plans, done, watcher);
     }
   }
 
-  #askAll(
+  #callAll(
     view: RequestView,
     descriptors: readonly RequestDescriptor[],
     plans: readonly PlannedCall[],
@@ -207,21 +207,21 @@ export class LimitGate {
     const { clock } = this.#services;
     const startMs = clock.monotonicMs();
     const responses: ServiceOutcome[] = [];
-    let open = plans.length;
+    let pending = plans.length;
     plans.forEach((plan, at) => {
-      watcher?.called(this.limit, plan);
-      this.#client.ask(plan.method, plan.call, this.limit.timeoutMs, (response) => {
-        watcher?.ended(this.limit, plan, response, clock.monotonicMs() - startMs);
+      watcher?.callStarted(this.limit, plan);
+      this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, (response) => {
+        watcher?.callEnded(this.limit, plan, response, clock.monotonicMs() - startMs);
         responses[at] = response;
-        open--;
-        if (open === 0) done(this.#evaluate(view, descriptors, plans, responses));
+        pending--;
+        if (pending === 0) done(this.#evaluate(view, descriptors, plans, responses));
       });
     });
   }
 
   /**
-   * A denial wins over the results of the other calls, then an unavailable service. The request is allowed only if all
-   * responses allow it.
+   * Combines the responses. A denial takes precedence over an unavailable service, which takes precedence over
+   * responses that allow the request.
    */
   #evaluate(
     view: RequestView,
@@ -230,21 +230,21 @@ export class LimitGate {
     responses: readonly ServiceOutcome[],
   ): GateResult {
     const nowMs = this.#services.clock.monotonicMs();
-    const good: RateLimitResponse[] = [];
+    const responded: RateLimitResponse[] = [];
     for (let at = 0; at < responses.length; at++) {
       const response = responses[at];
       if (response?.kind !== "responded") continue;
       this.#learn(plans[at], response.response, nowMs);
       if (response.response.overallCode === "OVER_LIMIT") return this.#deny(descriptors, response.response, nowMs);
-      good.push(response.response);
+      responded.push(response.response);
     }
-    const [first] = good;
-    if (first === undefined || good.length < responses.length) return this.#applyFailureMode(view, descriptors);
+    const [first] = responded;
+    if (first === undefined || responded.length < responses.length) return this.#applyFailureMode(view, descriptors);
     return {
       kind: "allowed",
       by: "service",
-      view: nearest(good.map(viewOfAllowed)),
-      backendHeaders: good.length === 1 ? backendHeaders(first) : good.flatMap(backendHeaders),
+      view: nearest(responded.map(viewOfAllowed)),
+      backendHeaders: responded.length === 1 ? backendHeaders(first) : responded.flatMap(backendHeaders),
       reservation: undefined,
       descriptors,
     };
@@ -258,13 +258,13 @@ export class LimitGate {
 
   #deny(descriptors: readonly RequestDescriptor[], response: RateLimitResponse, nowMs: number): GateDenied {
     const denial: ServiceDenial = { response, atMs: nowMs };
-    const lastsMs = Math.min(leastDenialMs(response.statuses), longestMemoryMs);
-    if (lastsMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + lastsMs);
+    const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
+    if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + cacheMs);
     return this.#denied("service", denial, descriptors, nowMs);
   }
 
   #cachedDenial(descriptors: readonly RequestDescriptor[]): GateDenied | undefined {
-    const { denials: denials } = this.#client;
+    const { denials } = this.#client;
     if (denials.isEmpty) return undefined;
     const nowMs = this.#services.clock.monotonicMs();
     const denial = denials.get(this.#cacheKey(descriptors), nowMs);
@@ -272,8 +272,8 @@ export class LimitGate {
   }
 
   /**
-   * Returns a cache key of all that the service is called with, so that an edit of the policy leads to a new call. The
-   * key covers all descriptors together: a descriptor that is over its limit is not necessarily the one that caused the
+   * Returns a cache key of the whole content of the call, so that an edit of the policy leads to a new call. The key
+   * covers all descriptors together: a descriptor that is over its limit is not necessarily the one that caused the
    * denial.
    */
   #cacheKey(descriptors: readonly RequestDescriptor[]): string {
@@ -305,15 +305,15 @@ export class LimitGate {
     if (failureMode === "Open") return allowed("failureMode", descriptors);
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
-    if (!this.#fallback.isEmpty) return localResult("fallback", this.#fallback.admit(view, nowMs), descriptors);
+    if (!this.#fallback.isEmpty) return localResult("fallback", this.#fallback.decide(view, nowMs), descriptors);
     const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
     if (limits.length === 0) return allowed("failureMode", descriptors);
-    return localResult("learned", compileLimits(limits, counters).admit(view, nowMs), descriptors);
+    return localResult("learned", compileLimits(limits, counters).decide(view, nowMs), descriptors);
   }
 }
 
 function allowed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): GateAllowed {
-  return { kind: "allowed", by, view: undefined, backendHeaders: nothing, reservation: undefined, descriptors };
+  return { kind: "allowed", by, view: undefined, backendHeaders: none, reservation: undefined, descriptors };
 }
 
 /** Returns the result of in-process counters; for the client it looks like a local limit. */
@@ -323,7 +323,7 @@ function localResult(by: GlobalDecider, result: LocalResult, descriptors: readon
     return { kind: "denied", by, headers: rawHeaders, body, descriptors, response: undefined, denied: result };
   }
   const { state, reservation } = result;
-  return { kind: "allowed", by, view: viewOfState(state), backendHeaders: nothing, reservation, descriptors };
+  return { kind: "allowed", by, view: viewOfState(state), backendHeaders: none, reservation, descriptors };
 }
 
 /** Returns the headers for the state of in-process counters. */
@@ -331,7 +331,7 @@ export function viewOfState(state: LimitState | undefined): LimitView | undefine
   if (state === undefined) return undefined;
   return {
     limitHeaders: limitHeaders(state),
-    otherHeaders: nothing,
+    otherHeaders: none,
     share: state.remaining / Math.max(1, state.limit),
   };
 }

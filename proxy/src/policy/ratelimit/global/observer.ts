@@ -4,7 +4,7 @@ import type { FailureCause } from "./grpc/unary-client.ts";
 /** Receives the events of the rate limit services of a worker. */
 export interface GlobalLimitObserver {
   /** One call ended after `durationMs`. */
-  called(service: string, outcome: "ok" | "overLimit" | FailureCause, durationMs: number): void;
+  callEnded(service: string, outcome: "ok" | "overLimit" | FailureCause, durationMs: number): void;
   /** The circuit breaker of this worker opened or closed; `cause` says why it opened. */
   breakerChanged(service: string, isOpen: boolean, cause: string): void;
   /** The service rejects calls or sends invalid responses. Called once, until it responds to a call as expected. */
@@ -32,7 +32,7 @@ export type DropReason =
 
 /** Ignores everything. */
 export const silentObserver: GlobalLimitObserver = {
-  called: () => undefined,
+  callEnded: () => undefined,
   breakerChanged: () => undefined,
   misbehaved: () => undefined,
   chargesBuffered: () => undefined,

@@ -18,7 +18,7 @@ import type {
   ReportedLimit,
 } from "./messages.ts";
 
-/** envoy.type.v3.RateLimitUnit, without 0, which crashes the reference service. */
+/** envoy.type.v3.RateLimitUnit, without 0, which crashes envoyproxy/ratelimit. */
 const overrideUnits: Readonly<Record<OverrideUnit, number>> = {
   Second: 1,
   Minute: 2,
@@ -28,7 +28,10 @@ const overrideUnits: Readonly<Record<OverrideUnit, number>> = {
   Year: 6,
 };
 
-/** RateLimitResponse.RateLimit.Unit by number, in seconds; a month has 30 days and a year 365, as in the reference. */
+/**
+ * RateLimitResponse.RateLimit.Unit by number, in seconds; a month has 30 days and a year 365, as in
+ * envoyproxy/ratelimit.
+ */
 const windowSeconds: readonly (number | undefined)[] = [
   undefined,
   1,

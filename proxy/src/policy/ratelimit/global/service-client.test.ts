@@ -140,18 +140,18 @@ describe("an unavailable service without requests", () => {
     let outcome: CallOutcome = away;
     const { ask, changes, service, timesBack } = serviceThat(() => outcome);
     for (let at = 0; at < 5; at++) ask();
-    service.succeededElsewhere();
+    service.succeededInOtherWorker();
     expect(changes).toEqual(["open", "closed"]);
     expect(ask()).toBe("failed");
     expect(changes).toEqual(["open", "closed", "open"]);
     expect(timesBack()).toBe(0);
 
     outcome = ok;
-    service.succeededElsewhere();
+    service.succeededInOtherWorker();
     expect(ask()).toBe("responded");
     expect(timesBack()).toBe(1);
     ask();
-    service.succeededElsewhere();
+    service.succeededInOtherWorker();
     expect(changes).toEqual(["open", "closed", "open", "closed"]);
     expect(timesBack()).toBe(1);
   });
@@ -206,7 +206,7 @@ describe("a service that responds after 120 ms, with a timeout of 100", () => {
       let waited = 0;
       for (let at = 0; at < requests; at++) {
         const askedMs = clock.monotonicMs();
-        service.ask("shouldRateLimit", call, 100, () => {
+        service.decide("shouldRateLimit", call, 100, () => {
           if (clock.monotonicMs() - askedMs >= 100) waited++;
           service.charge("shouldRateLimit", call);
         });
@@ -261,7 +261,7 @@ describe("a service that responds after 20 ms, with timeouts of 1 and 100", () =
     const service = new ServiceClient({ key: "service", client, clock, observer });
     const ask = (timeoutMs: number): string[] => {
       const outcomes: string[] = [];
-      service.ask("shouldRateLimit", call, timeoutMs, ({ kind }) => outcomes.push(kind));
+      service.decide("shouldRateLimit", call, timeoutMs, ({ kind }) => outcomes.push(kind));
       return outcomes;
     };
     const serve = (): string[] => {

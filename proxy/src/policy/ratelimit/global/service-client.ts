@@ -63,8 +63,8 @@ export interface ServiceState {
   /** The last failed call, also of a service that has recovered; absent if none failed. */
   readonly lastError?: { readonly message: string; readonly atMs: number };
   /**
-   * Calls without a decision since the last one with a decision, for any reason. The breaker can be closed all the
-   * same.
+   * Calls without a decision since the last one with a decision, for any reason. The breaker may be closed
+   * nevertheless.
    */
   readonly failuresInARow: number;
   /** When the service last decided or reported itself healthy, in milliseconds since the epoch; absent before. */
@@ -75,14 +75,17 @@ export interface ServiceState {
   readonly denialsCached: number;
   /** Limits that it has reported, for the time when it is unavailable. */
   readonly limitsLearned: number;
-  /** Which program it is; absent until it has said so, and while it is away. */
+  /** The program of the service; absent until it is identified, and while it is unavailable. */
   readonly identity?: ServiceIdentity;
 }
 
 /** Maximum number of cached denials. */
 const maxDenials = 10_000;
-/** This many decisions in a row that fail with RESOURCE_EXHAUSTED, over this time, count as an overload. */
-const exhaustionsOfOverload = 20;
+/**
+ * The service counts as overloaded after this many decisions in a row that fail with RESOURCE_EXHAUSTED, over at least
+ * this time.
+ */
+const minExhaustions = 20;
 const overloadMs = 1_000;
 /** Charges are off the request path, so they may take longer. A service that exceeds this is unavailable. */
 const chargeTimeoutMs = 5_000;
@@ -96,20 +99,20 @@ const healthTimeoutMs = 2_000;
 const servingMessage = Buffer.from([8, 1]);
 
 /**
- * Causes that mean that the service is unavailable. All others mean that it is reachable and does not do what it is
- * asked.
+ * Causes that mean that the service is unavailable. With all others it is reachable, but rejects the call or sends an
+ * invalid response.
  */
 const unavailableCauses: ReadonlySet<FailureCause> = new Set(["timeout", "unavailable", "failed"]);
 
 const breakerIsOpen = callFailure("unavailable", "the circuit breaker is open");
 
-/** A rate limit service as one worker sees it. */
+/** The client of one worker for one rate limit service. */
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
   readonly #breaker: CircuitBreaker;
   /** Limits that the service reported, for when it is unavailable. */
   readonly learned = new LearnedLimits();
-  /** Denials of the service that still last, by their descriptors. */
+  /** Cached denials of the service, by their descriptors. */
   readonly denials = new BoundedCache<ServiceDenial>(maxDenials);
   readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker last changed. */
@@ -122,7 +125,7 @@ export class ServiceClient {
   #cause = "";
   #sinceMs: number;
   #lastError: ServiceState["lastError"];
-  /** Forgotten when the service goes or moves, since another may come in its place. */
+  /** Reset when the service becomes unavailable or gets other endpoints, since another program may replace it. */
   #identity: { known?: ServiceIdentity | undefined } | undefined;
 
   constructor(options: ServiceClientOptions) {
@@ -137,7 +140,7 @@ export class ServiceClient {
         this.#hasProbedByCharge = false;
         this.#identity = undefined;
         observer.breakerChanged(key, isOpen, cause);
-        if (!isOpen) this.#noteSuccess();
+        if (!isOpen) this.#recordSuccess();
         this.#charges.availabilityChanged();
       },
       onRecovered: () => options.onRecovered?.(),
@@ -165,13 +168,13 @@ export class ServiceClient {
    * Calls the service for a decision. `done` is called once, at the latest after `timeoutMs`; at once while the breaker
    * is open. In that case the call may still be sent as a probe.
    */
-  ask(method: Method, call: RateLimitRequest, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
+  decide(method: Method, call: RateLimitRequest, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
     if (!this.#breaker.isOpenFor(timeoutMs)) {
       this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), timeoutMs, done);
       return;
     }
     done(breakerIsOpen);
-    if (!this.#breaker.takeProbe()) return;
+    if (!this.#breaker.acquireProbe()) return;
     const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
     this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), probeMs, () => undefined);
   }
@@ -181,31 +184,34 @@ export class ServiceClient {
   }
 
   /**
-   * Counts decisions that fail for lack of room. Charges are not counted: they have pauses of their own and may be too
-   * large.
+   * Counts decisions that fail with RESOURCE_EXHAUSTED. Charges are not counted: they have their own pauses and may be
+   * too large.
    */
-  #noteRoom(response: ServiceOutcome): void {
-    const hasRoom = response.kind === "responded" || response.cause !== "exhausted";
-    if (hasRoom) this.#exhaustions.count = 0;
+  #countExhaustion(response: ServiceOutcome): void {
+    const isAccepted = response.kind === "responded" || response.cause !== "exhausted";
+    if (isAccepted) this.#exhaustions.count = 0;
     else if (this.#exhaustions.count++ === 0) this.#exhaustions.sinceMs = this.#nowMs();
   }
 
   get #isOverloaded(): boolean {
     const { count, sinceMs } = this.#exhaustions;
-    return count >= exhaustionsOfOverload && this.#nowMs() - sinceMs >= overloadMs;
+    return count >= minExhaustions && this.#nowMs() - sinceMs >= overloadMs;
   }
 
   /** Charges hits. While the service is unavailable the charge is kept and sent later. */
   charge(method: Method, call: RateLimitRequest): void {
-    this.#charges.deliver({ path: methods[method], message: encodeRateLimitRequest(call), madeMs: this.#nowMs() });
+    this.#charges.deliver({ path: methods[method], message: encodeRateLimitRequest(call), createdMs: this.#nowMs() });
   }
 
   /** Records that the service responds to another worker, so that this worker does not wait for its own probe. */
-  succeededElsewhere(): void {
-    this.#breaker.succeededElsewhere();
+  succeededInOtherWorker(): void {
+    this.#breaker.succeededInOtherWorker();
   }
 
-  /** The first time, it has the service asked which program it is, so that only operators cost it calls. */
+  /**
+   * Returns the state for operators. The first call starts the identification of the service's program, so that the
+   * service gets these extra calls only if an operator reads the state.
+   */
   state(): ServiceState {
     const { isOpen } = this.#breaker;
     if (!isOpen) void this.#identify();
@@ -243,35 +249,35 @@ export class ServiceClient {
   }
 
   /**
-   * Probes with a charge if one waits, otherwise with the next decision; if none comes, with a health check. After the
-   * first charge decisions come first, because a charge may fail for its own content.
+   * Probes with a charge if one waits, otherwise with the next decision; if no decision follows, with a health check.
+   * After the first charge, decisions come first, because a charge may fail for its own content.
    */
   #probe(isOverdue: boolean): void {
     if (this.#charges.size > 0) {
       if (this.#hasProbedByCharge && !isOverdue) return;
       this.#hasProbedByCharge = true;
-      if (this.#breaker.takeProbe() && !this.#charges.probe()) this.#breaker.returnProbe();
-    } else if (isOverdue && this.#breaker.takeProbe()) {
-      this.#askHealth();
+      if (this.#breaker.acquireProbe() && !this.#charges.probe()) this.#breaker.releaseProbe();
+    } else if (isOverdue && this.#breaker.acquireProbe()) {
+      this.#checkHealth();
     }
   }
 
-  #askHealth(): void {
+  #checkHealth(): void {
     this.#options.client.call(healthPath, noService, healthTimeoutMs, (outcome) => {
-      const fault = healthError(outcome);
-      if (fault !== undefined) this.#lastError = { message: fault, atMs: this.#options.clock.nowMs() };
-      this.#breaker.healthChecked(fault);
+      const error = healthError(outcome);
+      if (error !== undefined) this.#lastError = { message: error, atMs: this.#options.clock.nowMs() };
+      this.#breaker.healthChecked(error);
     });
   }
 
   /** Never rejects. */
   async #identify(): Promise<void> {
     if (this.#identity !== undefined) return;
-    const asked: { known?: ServiceIdentity | undefined } = {};
-    this.#identity = asked;
-    asked.known = await identifyService(this.#options.client);
-    // Asked again the next time.
-    if (asked.known === undefined && this.#identity === asked) this.#identity = undefined;
+    const identification: { known?: ServiceIdentity | undefined } = {};
+    this.#identity = identification;
+    identification.known = await identifyService(this.#options.client);
+    // The next read of the state identifies it again.
+    if (identification.known === undefined && this.#identity === identification) this.#identity = undefined;
   }
 
   #nowMs(): number {
@@ -290,8 +296,8 @@ export class ServiceClient {
     this.#options.client.call(path, message, timeoutMs, (outcome) => {
       const response = readOutcome(outcome);
       try {
-        if (isDecision) this.#noteRoom(response);
-        this.#learn(response, startMs, timeoutMs, isDecision);
+        if (isDecision) this.#countExhaustion(response);
+        this.#recordOutcome(response, startMs, timeoutMs, isDecision);
       } catch (error) {
         const { onError } = this.#options;
         if (onError === undefined) throw error;
@@ -302,17 +308,17 @@ export class ServiceClient {
     });
   }
 
-  #learn(response: ServiceOutcome, startMs: number, timeoutMs: number, isDecision: boolean): void {
+  #recordOutcome(response: ServiceOutcome, startMs: number, timeoutMs: number, isDecision: boolean): void {
     const { key, observer, clock } = this.#options;
     const durationMs = this.#nowMs() - startMs;
     if (response.kind === "responded") {
       this.#isMisbehaving = false;
-      this.#noteSuccess();
-      observer.called(key, response.response.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
+      this.#recordSuccess();
+      observer.callEnded(key, response.response.overallCode === "OVER_LIMIT" ? "overLimit" : "ok", durationMs);
       this.#breaker.succeeded(durationMs);
       return;
     }
-    observer.called(key, response.cause, durationMs);
+    observer.callEnded(key, response.cause, durationMs);
     this.#failuresInARow++;
     this.#lastError = { message: response.message, atMs: clock.nowMs() };
     if (!unavailableCauses.has(response.cause) && !this.#isMisbehaving) {
@@ -321,25 +327,25 @@ export class ServiceClient {
     }
     if (response.cause === "exhausted" && this.#isOverloaded) this.#breaker.failed(response.message);
     // A rejection of this one call shows that the service is available for others.
-    else if (isAboutCall(response)) this.#breaker.succeeded(durationMs);
+    else if (isCallRejected(response)) this.#breaker.succeeded(durationMs);
     // A charge may be the only call at which the service fails, and must not open the breaker for decisions.
     else if (response.cause === "failed" && !isDecision && !this.#breaker.isOpen) return;
     else this.#breaker.failed(response.message, response.cause === "timeout" ? timeoutMs : undefined);
   }
 
-  #noteSuccess(): void {
+  #recordSuccess(): void {
     this.#failuresInARow = 0;
     this.#respondedMs = this.#options.clock.nowMs();
   }
 }
 
-function isAboutCall({ cause }: CallFailure): boolean {
+function isCallRejected({ cause }: CallFailure): boolean {
   return cause === "rejected" || cause === "exhausted";
 }
 
 /** Returns the error of a health check; undefined if the service is healthy, or reachable without that method. */
 function healthError(outcome: CallOutcome): string | undefined {
-  if (outcome.kind === "failed") return isAboutCall(outcome) ? undefined : outcome.message;
+  if (outcome.kind === "failed") return isCallRejected(outcome) ? undefined : outcome.message;
   return outcome.message.equals(servingMessage) ? undefined : "the service reports that it is not serving";
 }
 

@@ -1,7 +1,7 @@
 /**
  * The headers that a rate limit service's response adds for the client and the backend. Headers that the service sends
- * win. If it sends none of the `x-ratelimit-*` family, they are made from the statuses in the format of Envoy's filter
- * (`10, 10;w=60`).
+ * take precedence. If it sends none of the `x-ratelimit-*` family, they are computed from the statuses in the format of
+ * Envoy's filter (`10, 10;w=60`).
  */
 import type { DescriptorStatus, HeaderValue, RateLimitResponse } from "./messages.ts";
 
@@ -24,35 +24,42 @@ export interface ServiceDenial {
 
 /** Returns the headers of a response that allows the request. */
 export function viewOfAllowed({ statuses, responseHeaders }: RateLimitResponse): LimitView {
-  const own = pickLowest(statuses);
-  const split = splitHeaders(responseHeaders, isDroppedFromAllowed);
+  const nearestStatus = pickLowest(statuses);
+  const split = splitHeaders(responseHeaders, isLeftOutOfAllowed);
   if (split.limitHeaders.length > 0) {
-    return { ...split, share: own === undefined ? shareOfHeaders(split.limitHeaders) : shareOf(own) };
+    return {
+      ...split,
+      share: nearestStatus === undefined ? shareOfHeaders(split.limitHeaders) : shareOf(nearestStatus),
+    };
   }
-  if (own === undefined) return { ...split, share: undefined };
-  return { ...split, limitHeaders: statusHeaders(own, statuses, own.resetMs), share: shareOf(own) };
+  if (nearestStatus === undefined) return { ...split, share: undefined };
+  return {
+    ...split,
+    limitHeaders: statusHeaders(nearestStatus, statuses, nearestStatus.resetMs),
+    share: shareOf(nearestStatus),
+  };
 }
 
 /**
  * Returns the headers of a denial, as alternating names and values, with content type and `retry-after`.
  *
  * @param nowMs Monotonic; a cached denial shows the rest of the time until its reset.
- * @param isMarked Adds `x-envoy-ratelimited` if the service does not send it.
+ * @param addsRatelimited Whether to add `x-envoy-ratelimited` if the service does not send it.
  */
-export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, isMarked: boolean): string[] {
+export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, addsRatelimited: boolean): string[] {
   const { statuses, responseHeaders } = response;
   const passedMs = nowMs - atMs;
-  const own = pickOverLimit(statuses);
-  const leftMs = own?.resetMs === undefined ? undefined : Math.max(0, own.resetMs - passedMs);
+  const overLimit = pickOverLimit(statuses);
+  const remainingMs = overLimit?.resetMs === undefined ? undefined : Math.max(0, overLimit.resetMs - passedMs);
   const { limitHeaders, otherHeaders } = splitHeaders(responseHeaders, isFraming);
   const headers: string[] = [];
-  if (limitHeaders.length > 0) headers.push(...withReset(limitHeaders, leftMs));
-  else if (own?.limit === undefined) headers.push("x-ratelimit-remaining", "0");
-  else headers.push(...statusHeaders(own, statuses, leftMs));
+  if (limitHeaders.length > 0) headers.push(...withReset(limitHeaders, remainingMs));
+  else if (overLimit?.limit === undefined) headers.push("x-ratelimit-remaining", "0");
+  else headers.push(...statusHeaders(overLimit, statuses, remainingMs));
   headers.push(...withRetryAfter(otherHeaders, passedMs));
-  if (isMarked && !has(headers, "x-envoy-ratelimited")) headers.push("x-envoy-ratelimited", "true");
-  if (leftMs !== undefined && !has(headers, "retry-after")) {
-    headers.push("retry-after", String(wholeSeconds(leftMs, 1)));
+  if (addsRatelimited && !has(headers, "x-envoy-ratelimited")) headers.push("x-envoy-ratelimited", "true");
+  if (remainingMs !== undefined && !has(headers, "retry-after")) {
+    headers.push("retry-after", String(wholeSeconds(remainingMs, 1)));
   }
   if (!has(headers, "content-type")) headers.push("content-type", "text/plain");
   return headers;
@@ -62,7 +69,7 @@ export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, 
  * Returns the time for which a denial certainly lasts: until the first reset of a limit that is over. Most services
  * round resets up to whole seconds, so a whole number of seconds is shortened by one. 0 if unknown.
  */
-export function leastDenialMs(statuses: readonly DescriptorStatus[]): number {
+export function minDenialMs(statuses: readonly DescriptorStatus[]): number {
   let earliest: number | undefined;
   for (const { code, resetMs } of statuses) {
     if (code !== "OVER_LIMIT") continue;
@@ -103,10 +110,10 @@ function statusHeaders(
   resetMs: number | undefined,
 ): readonly string[] {
   let limit = String(picked.limit?.requestsPerUnit ?? 0);
-  for (const { limit: each } of statuses) {
-    if (each?.windowSeconds === undefined) continue;
-    let entry = `, ${each.requestsPerUnit};w=${each.windowSeconds}`;
-    if (each.name !== "") entry += `;name="${each.name.replaceAll(/[^\x20-\x7e]|["\\]/g, "")}"`;
+  for (const { limit: statusLimit } of statuses) {
+    if (statusLimit?.windowSeconds === undefined) continue;
+    let entry = `, ${statusLimit.requestsPerUnit};w=${statusLimit.windowSeconds}`;
+    if (statusLimit.name !== "") entry += `;name="${statusLimit.name.replaceAll(/[^\x20-\x7e]|["\\]/g, "")}"`;
     if (limit.length + entry.length > maxLimitLength) break;
     limit += entry;
   }
@@ -136,9 +143,9 @@ function shareOfHeaders(headers: readonly string[]): number {
   return Number.isFinite(share) ? share : 0;
 }
 
-function withReset(headers: readonly string[], leftMs: number | undefined): readonly string[] {
+function withReset(headers: readonly string[], remainingMs: number | undefined): readonly string[] {
   const at = headers.indexOf("x-ratelimit-reset") + 1;
-  return at === 0 || leftMs === undefined ? headers : headers.with(at, String(wholeSeconds(leftMs, 0)));
+  return at === 0 || remainingMs === undefined ? headers : headers.with(at, String(wholeSeconds(remainingMs, 0)));
 }
 
 /** Returns the headers with `retry-after` reduced by `passedMs`. A date is left unchanged. */
@@ -154,7 +161,12 @@ function wholeSeconds(ms: number, least: number): number {
 
 const limitFamily: ReadonlySet<string> = new Set(["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]);
 /** Fields that may occur only once. */
-const singles: ReadonlySet<string> = new Set([...limitFamily, "x-envoy-ratelimited", "retry-after", "content-type"]);
+const uniqueFields: ReadonlySet<string> = new Set([
+  ...limitFamily,
+  "x-envoy-ratelimited",
+  "retry-after",
+  "content-type",
+]);
 /** Fields of the message framing and the connection, which the gateway sets itself. */
 const framing: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "trailer"],
@@ -169,7 +181,7 @@ function isFraming(name: string): boolean {
  * Returns whether a field is left out of the response to an allowed request: fields about a denial do not apply to the
  * backend's response.
  */
-function isDroppedFromAllowed(name: string): boolean {
+function isLeftOutOfAllowed(name: string): boolean {
   return isFraming(name) || name === "content-type" || name === "retry-after" || name === "x-envoy-ratelimited";
 }
 
@@ -183,7 +195,7 @@ export function backendHeaders({ requestHeaders }: RateLimitResponse): readonly 
 }
 
 const none: readonly string[] = [];
-const nothing = { limitHeaders: none, otherHeaders: none };
+const noFields = { limitHeaders: none, otherHeaders: none };
 
 /**
  * Splits the fields by family. Names are in lower case. Leaves out fields that are invalid, repeated, dropped by
@@ -193,15 +205,15 @@ function splitHeaders(
   headers: readonly HeaderValue[],
   isDropped: (name: string) => boolean,
 ): Pick<LimitView, "limitHeaders" | "otherHeaders"> {
-  if (headers.length === 0) return nothing;
+  if (headers.length === 0) return noFields;
   const limitHeaders: string[] = [];
   const otherHeaders: string[] = [];
-  let left = maxAddedLength;
+  let remainingLength = maxAddedLength;
   for (const { name, value } of headers) {
     if (isDropped(name) || !tokenPattern.test(name) || !valuePattern.test(value)) continue;
     const list = limitFamily.has(name) ? limitHeaders : otherHeaders;
-    if (left < name.length + value.length || isRepeated(list, name, value)) continue;
-    left -= name.length + value.length;
+    if (remainingLength < name.length + value.length || isRepeated(list, name, value)) continue;
+    remainingLength -= name.length + value.length;
     list.push(name, value);
   }
   return { limitHeaders, otherHeaders };
@@ -213,7 +225,7 @@ const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 function isRepeated(list: readonly string[], name: string, value: string): boolean {
   for (let at = 0; at < list.length; at += 2) {
-    if (list[at] === name && (singles.has(name) || list[at + 1] === value)) return true;
+    if (list[at] === name && (uniqueFields.has(name) || list[at + 1] === value)) return true;
   }
   return false;
 }

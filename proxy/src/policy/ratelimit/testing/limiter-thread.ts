@@ -50,7 +50,7 @@ function admitAll(job: Extract<Job, { kind: "admit" }>): Report {
   let passed = 0;
   for (let at = 0; at < job.requests; at++) {
     const rule = at % sets.length;
-    const admission = sets[rule]?.admit(requestOf(`client ${at % job.clients}`), job.nowMs);
+    const admission = sets[rule]?.decide(requestOf(`client ${at % job.clients}`), job.nowMs);
     if (admission?.kind !== "allowed") continue;
     passed++;
     if (job.refundEvery !== undefined && passed % job.refundEvery === 0) admission.reservation.refund(job.nowMs);

@@ -1,6 +1,6 @@
 /**
- * The header blocks that begin calls. Only the timeout differs from call to call, and that rarely, so the latest block
- * of each method is cached.
+ * The header blocks that begin calls. Calls of one method differ only in their timeout, which rarely changes, so the
+ * latest block of each method is cached.
  */
 import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
 

@@ -61,7 +61,7 @@ export class CallStreams implements CallHost {
   readonly #waiting = new Set<Call>();
   /** Calls whose message is blocked by flow control, in order. */
   readonly #blocked = new Set<Call>();
-  #isSettled = false;
+  #hasSettings = false;
   #nextStreamId = 1;
   #maxConcurrentStreams = Infinity;
   #peerInitialWindowBytes = defaultWindowBytes;
@@ -86,12 +86,12 @@ export class CallStreams implements CallHost {
       return;
     }
     call.host = this;
-    if (this.#hasRoom) this.#open(call);
+    if (this.#canOpen) this.#open(call);
     else this.#waiting.add(call);
   }
 
-  get #hasRoom(): boolean {
-    return this.#isSettled && this.#streams.size < this.#maxConcurrentStreams;
+  get #canOpen(): boolean {
+    return this.#hasSettings && this.#streams.size < this.#maxConcurrentStreams;
   }
 
   #open(call: Call): void {
@@ -101,9 +101,9 @@ export class CallStreams implements CallHost {
     call.receiveWindowBytes = limits.streamWindowBytes;
     this.#nextStreamId += 2;
     this.#streams.add(call);
-    const leftMs = Math.ceil(call.pending.deadlineMs - clock.monotonicMs());
-    writer.headers(call.id, heads.blockOf(call.pending.path, leftMs), false);
-    if (!this.#sendOn(call)) this.#blocked.add(call);
+    const remainingMs = Math.ceil(call.pending.deadlineMs - clock.monotonicMs());
+    writer.headers(call.id, heads.blockOf(call.pending.path, remainingMs), false);
+    if (!this.#sendBody(call)) this.#blocked.add(call);
     if (this.#nextStreamId > limits.maxStreamId) this.#options.onStreamIdsExhausted();
   }
 
@@ -112,7 +112,7 @@ export class CallStreams implements CallHost {
    *
    * @returns whether all of it is sent.
    */
-  #sendOn(call: Call): boolean {
+  #sendBody(call: Call): boolean {
     const { body } = call;
     while (call.sentBytes < body.length) {
       const length = Math.min(
@@ -132,12 +132,12 @@ export class CallStreams implements CallHost {
   }
 
   #sendBlocked(): void {
-    for (const call of this.#blocked) if (this.#sendOn(call)) this.#blocked.delete(call);
+    for (const call of this.#blocked) if (this.#sendBody(call)) this.#blocked.delete(call);
   }
 
   #startWaiting(): void {
     for (const call of this.#waiting) {
-      if (!this.#hasRoom) return;
+      if (!this.#canOpen) return;
       this.#waiting.delete(call);
       this.#open(call);
     }
@@ -160,7 +160,7 @@ export class CallStreams implements CallHost {
 
   /** Applies the peer's settings. */
   apply({ initialWindowBytes, maxConcurrentStreams }: PeerSettings): void {
-    this.#isSettled = true;
+    this.#hasSettings = true;
     this.#maxConcurrentStreams = maxConcurrentStreams ?? this.#maxConcurrentStreams;
     if (initialWindowBytes !== undefined) this.#changeInitialWindow(initialWindowBytes);
     this.#startWaiting();
@@ -170,11 +170,11 @@ export class CallStreams implements CallHost {
   #changeInitialWindow(bytes: number): void {
     const change = bytes - this.#peerInitialWindowBytes;
     this.#peerInitialWindowBytes = bytes;
-    for (const call of this.#streams.all()) this.#widen(call, change);
+    for (const call of this.#streams.all()) this.#growWindow(call, change);
     this.#sendBlocked();
   }
 
-  #widen(call: Call, bytes: number): void {
+  #growWindow(call: Call, bytes: number): void {
     call.sendWindowBytes += bytes;
     if (call.sendWindowBytes > maxWindowBytes) {
       throw new ConnectionError(ErrorCode.FlowControlError, "a stream's window is too large");
@@ -281,11 +281,11 @@ export class CallStreams implements CallHost {
     }
     const call = this.#callOf(id);
     if (call === undefined) return;
-    this.#widen(call, bytes);
-    if (this.#blocked.has(call) && this.#sendOn(call)) this.#blocked.delete(call);
+    this.#growWindow(call, bytes);
+    if (this.#blocked.has(call) && this.#sendBody(call)) this.#blocked.delete(call);
   }
 
-  /** Returns calls that the peer will not process, to be made elsewhere. */
+  /** Returns calls that the peer will not process, to be sent on another connection. */
   returnUnprocessed(lastStreamId: number): void {
     for (const call of this.#streams.all()) {
       if (call.id > lastStreamId) call.returnUnprocessed("the service is closing the connection");

@@ -11,9 +11,9 @@ export interface PendingCall {
   readonly message: Buffer;
   /** The deadline in the time of `Clock.monotonicMs`. */
   readonly deadlineMs: number;
-  readonly done: (outcome: CallOutcome) => void;
+  readonly onDone: (outcome: CallOutcome) => void;
   /** Called if the server has not processed the call: it may be sent again. */
-  readonly unprocessed: (failure: CallFailure) => void;
+  readonly onUnprocessed: (failure: CallFailure) => void;
 }
 
 /** How a call ended: with a response, by its deadline, or without a response since the connection or stream ended. */
@@ -22,7 +22,7 @@ export type Ending = "responded" | "timedOut" | "noResponse";
 /** The maximum size of a response in bytes. Longer responses are reset. */
 export const maxResponseBytes = 1024 * 1024;
 
-const nothing = Buffer.alloc(0);
+const emptyBuffer = Buffer.alloc(0);
 
 /**
  * A unary call from its queue to its end. `pending.done` or `pending.unprocessed` is called once, at the latest at the
@@ -44,12 +44,12 @@ export class Call {
   receiveWindowBytes = 0;
   /** The connection that carries the call. It is notified of the end, to remove the stream. */
   host: CallHost | undefined;
-  isOver = false;
+  hasEnded = false;
   #httpStatus = 0;
   #grpcStatus: string | undefined;
   #grpcMessage: string | undefined;
   /** The first chunk, which is nearly always the whole response. */
-  #response: Buffer = nothing;
+  #response: Buffer = emptyBuffer;
   /** All chunks if there are several. They are joined once, since joining at each chunk is quadratic. */
   #pieces: ChunkBuffer | undefined;
 
@@ -122,17 +122,17 @@ export class Call {
 
   /** Ends the call: the server has not processed it. */
   returnUnprocessed(reason: string): void {
-    if (this.#over("noResponse")) this.pending.unprocessed(callFailure("unavailable", reason));
+    if (this.#finish("noResponse")) this.pending.onUnprocessed(callFailure("unavailable", reason));
   }
 
   #end(outcome: CallOutcome, ending: Ending): void {
-    if (this.#over(ending)) this.pending.done(outcome);
+    if (this.#finish(ending)) this.pending.onDone(outcome);
   }
 
-  /** @returns false when it was over before. */
-  #over(ending: Ending): boolean {
-    if (this.isOver) return false;
-    this.isOver = true;
+  /** @returns false if the call had ended before. */
+  #finish(ending: Ending): boolean {
+    if (this.hasEnded) return false;
+    this.hasEnded = true;
     this.#deadline.cancel();
     this.host?.ended(this, ending);
     this.#onEnd(this, ending);
@@ -140,7 +140,7 @@ export class Call {
   }
 }
 
-/** The connection of a call, as the call sees it. */
+/** The methods of a connection that a call uses. */
 export interface CallHost {
   ended(call: Call, ending: Ending): void;
 }

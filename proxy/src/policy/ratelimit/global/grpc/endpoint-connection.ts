@@ -33,7 +33,7 @@ export interface ConnectionOptions {
 const connectTimeoutMs = 2_000;
 /** Pauses between attempts: doubled from the first to the longest, each reduced by up to a quarter at random. */
 const firstPauseMs = 50;
-const longestPauseMs = 400;
+const maxPauseMs = 400;
 
 /** The connection to one endpoint. Pauses between attempts to connect double from 50 ms to 400 ms. */
 export class EndpointConnection {
@@ -86,7 +86,7 @@ export class EndpointConnection {
   /** Sends a call, or queues it until the connection is open. */
   send(pending: PendingCall): void {
     if (this.#connection === undefined) {
-      pending.unprocessed(callFailure("unavailable", this.connectionError));
+      pending.onUnprocessed(callFailure("unavailable", this.connectionError));
       return;
     }
     this.inFlight++;
@@ -160,7 +160,7 @@ export class EndpointConnection {
       return;
     }
     const pauseMs = this.#pauseMs * (1 - this.#options.random() / 4);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, longestPauseMs);
+    this.#pauseMs = Math.min(this.#pauseMs * 2, maxPauseMs);
     this.#timer = this.#options.clock.setTimer(pauseMs, () => this.#connect());
   }
 }

@@ -19,8 +19,8 @@ export function framedLength(beginning: Buffer): number {
 
 /**
  * Failure causes by status code (google.rpc.Code). `rejected` and `exhausted` are about this one call: others may
- * succeed. Codes that are not listed and not 0 are failures of the service. UNKNOWN means that it cannot serve: the
- * reference service returns it while it has no Redis or no configuration.
+ * succeed. Codes that are not listed and not 0 are failures of the service. UNKNOWN means that it cannot serve:
+ * envoyproxy/ratelimit returns it while it has no Redis or no configuration.
  */
 const causesByStatus: Readonly<Record<string, FailureCause>> = {
   "2": "unavailable", // UNKNOWN
@@ -70,8 +70,8 @@ export function outcomeOf(
   if (grpcStatus !== "0") {
     const cause = Object.hasOwn(causesByStatus, grpcStatus) ? causesByStatus[grpcStatus] : undefined;
     if (cause === "timeout") return callFailure(cause, "the service did not respond in time");
-    const said = grpcMessage === undefined ? "" : `: ${printable(grpcMessage)}`;
-    return callFailure(cause ?? "failed", `gRPC status ${printable(grpcStatus)}${said}`);
+    const detail = grpcMessage === undefined ? "" : `: ${printable(grpcMessage)}`;
+    return callFailure(cause ?? "failed", `gRPC status ${printable(grpcStatus)}${detail}`);
   }
   if (body.length < prefixBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - prefixBytes) {
     return callFailure("garbage", "a response that is not one uncompressed message");

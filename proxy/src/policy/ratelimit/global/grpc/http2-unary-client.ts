@@ -41,11 +41,11 @@ export class Http2UnaryClient implements UnaryClient {
       path,
       message,
       deadlineMs: this.#options.clock.monotonicMs() + timeoutMs,
-      done,
-      unprocessed: (failure) => {
+      onDone: done,
+      onUnprocessed: (failure) => {
         const second = this.#pick();
         if (second === undefined) done(failure);
-        else second.send({ ...call, unprocessed: done });
+        else second.send({ ...call, onUnprocessed: done });
       },
     };
     first.send(call);

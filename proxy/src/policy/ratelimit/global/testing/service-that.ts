@@ -54,7 +54,7 @@ export function serviceThat(
   const service = new ServiceClient({ key: "service", client, clock, observer, onRecovered: onBack });
   const ask = (): string => {
     let outcome = "none";
-    service.ask("shouldRateLimit", call, 100, (response) => {
+    service.decide("shouldRateLimit", call, 100, (response) => {
       outcome = response.kind;
     });
     return outcome;
