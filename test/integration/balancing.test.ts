@@ -133,7 +133,7 @@ test("a request with a retry counts as one request of the endpoint, and each att
   const gateway = await startGateway(serviceOn(dead));
   const statuses = await send(gateway, 7);
   expect(statuses.every((status) => status >= 500)).toBe(true);
-  expect(gateway.records.map(({ calls }) => calls)).toEqual(Array<number>(7).fill(2));
+  expect(gateway.records.map(({ attempts }) => attempts)).toEqual(Array<number>(7).fill(2));
   expect(stateOf(gateway, dead)).toMatchObject({ requests: 7, consecutiveFailures: 14 });
 });
 

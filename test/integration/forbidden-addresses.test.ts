@@ -54,11 +54,11 @@ function serve(rules: AddressRules, manifest: string, more: Parameters<typeof st
 async function outcome(gateway: TestGateway) {
   const ended = gateway.nextRecord();
   const response = await fetch(gateway.url());
-  const { reason, calls } = await ended;
-  return { status: response.status, body: await response.text(), reason, calls };
+  const { reason, attempts } = await ended;
+  return { status: response.status, body: await response.text(), reason, attempts };
 }
 
-const denied = { status: 500, body: "no valid backend", reason: "ForbiddenAddress", calls: 1 };
+const denied = { status: 500, body: "no valid backend", reason: "ForbiddenAddress", attempts: 1 };
 
 describe("at a connection attempt", () => {
   test.each(["127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "localhost", "::1", "0:0::0:1"])(
@@ -196,7 +196,7 @@ describe("at the translation", () => {
     const gateway = await startGateway(manifests(gatewayManifest(), backendAt("127.0.0.1", 80), route), {
       addressDenial,
     });
-    expect(await outcome(gateway)).toMatchObject({ status: 500, reason: "InvalidBackend", calls: 0 });
+    expect(await outcome(gateway)).toMatchObject({ status: 500, reason: "InvalidBackend", attempts: 0 });
   });
 
   test("endpoints of a slice at denied addresses are ignored", async () => {

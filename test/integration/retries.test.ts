@@ -135,7 +135,7 @@ endpoints: [{ addresses: [127.0.0.1], conditions: { ready: true } }]
     );
     for (let n = 0; n < 5; n++) expect((await fetch(gateway.url())).status).toBe(200);
     expect(requests).toHaveLength(5);
-    expect(gateway.records.map(({ calls }) => calls)).toContain(2);
+    expect(gateway.records.map(({ attempts }) => attempts)).toContain(2);
   });
 });
 

@@ -27,7 +27,7 @@ import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
-import type { TraceWatch } from "../telemetry/trace/tracer.ts";
+import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
@@ -180,7 +180,7 @@ function serviceTasks(): readonly Task[] {
 }
 
 /** Returns a predicate for a CEL condition, which the main thread has validated. */
-function conditionOf(source: string | undefined): TraceWatch["matches"] {
+function conditionOf(source: string | undefined): TraceSubscription["matches"] {
   if (source === undefined) return undefined;
   const parsed = parseExpression(source, { phase: "head", result: "condition" });
   if (!parsed.ok) throw new Error(`the main thread sent an invalid condition: ${source}`);

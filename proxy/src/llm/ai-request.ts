@@ -89,13 +89,13 @@ export function prepareAiRequest(
 ): AiRequest | AiRequestError {
   if (reading.kind !== "object") return reading.kind;
   const { body, object, nested = [] } = reading;
-  const isOpen = !hasNoStreamOptions(path);
-  if (rejectsDeferred && (isOpen || takesDeferringMembers(path)) && requestsDeferredWork(body, object)) {
+  const mayHaveStreamOptions = !hasNoStreamOptions(path);
+  if (rejectsDeferred && (mayHaveStreamOptions || takesDeferringMembers(path)) && requestsDeferredWork(body, object)) {
     return "deferred";
   }
   if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, nested, model))) return "alternatives";
   const modelEdits = model === undefined ? [] : replaceModel(object, model);
-  const mayComplete = mayBeCompletions(path) || (inspectsBody && isOpen && hasPrompt(object));
+  const mayComplete = mayBeCompletions(path) || (inspectsBody && mayHaveStreamOptions && hasPrompt(object));
   const usageEdits = mayComplete ? requestUsage(body, object) : [];
   return { body: applyEdits(body, [...modelEdits, ...usageEdits]), requestsUsage: usageEdits.length > 0 };
 }
@@ -175,9 +175,9 @@ function hasPrompt(request: JsonObject): boolean {
 
 /** Each of several equal names counts, since servers differ in which one they use. */
 function requestsDeferredWork(body: Buffer, request: JsonObject): boolean {
-  const asks = (member: JsonMember): boolean => !isValue(body, member, "false") && !isValue(body, member, "null");
+  const defersWork = (member: JsonMember): boolean => !isValue(body, member, "false") && !isValue(body, member, "null");
   return [request, ...membersOf(request, "extra_body").map(({ object }) => object)].some(
-    (object) => object !== undefined && deferringMembers.some((name) => membersOf(object, name).some(asks)),
+    (object) => object !== undefined && deferringMembers.some((name) => membersOf(object, name).some(defersWork)),
   );
 }
 

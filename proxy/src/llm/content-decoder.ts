@@ -43,7 +43,7 @@ const brotliOptions = {
 /** The maximum length of a body that is decoded again after a failure. */
 const maxRecoverableBytes = 16 * 1024;
 
-/** The maximum output of that. */
+/** The maximum output of this second decoding. */
 const maxRecoveredOutput = 64 * 1024;
 
 /** The maximum memory of all decoders of a worker together. */
@@ -137,10 +137,10 @@ export class DecoderMemory {
    */
   resize(current: number, needed: number, client?: string): boolean {
     const sum = this.#used - current + needed;
-    const own = client === undefined ? 0 : (this.#usedBy.get(client) ?? 0) - current + needed;
-    if (needed > current && (sum > this.#max || own > this.#max - sum)) return false;
+    const ofClient = client === undefined ? 0 : (this.#usedBy.get(client) ?? 0) - current + needed;
+    if (needed > current && (sum > this.#max || ofClient > this.#max - sum)) return false;
     this.#used = sum;
-    if (client !== undefined && own > 0) this.#usedBy.set(client, own);
+    if (client !== undefined && ofClient > 0) this.#usedBy.set(client, ofClient);
     else if (client !== undefined) this.#usedBy.delete(client);
     return true;
   }
@@ -219,26 +219,26 @@ export class ContentDecoder {
   /** Calls `done` once when all input has been decoded, synchronously if there is nothing to wait for. Never throws. */
   end(done: (failed: boolean) => void): void {
     const stream = this.#stream;
-    const conclude = (): void => {
+    const finish = (): void => {
       if (this.#isInvalid && this.#decodedBytes < maxRecoveredOutput) this.#recover();
       done(this.#failed);
     };
-    if (this.#failed || stream === undefined) conclude();
-    else stream.once("close", conclude).end();
+    if (this.#failed || stream === undefined) finish();
+    else stream.once("close", finish).end();
   }
 
   /** Decodes the longest valid beginning, found by binary search. */
   #recover(): void {
     const body = Buffer.concat(this.#pushed);
     let decoded: Buffer = Buffer.alloc(0);
-    let tooMuch = body.length + 1;
-    while (tooMuch - this.#recoveredBytes > 1) {
-      const length = Math.floor((this.#recoveredBytes + tooMuch) / 2);
+    let invalidLength = body.length + 1;
+    while (invalidLength - this.#recoveredBytes > 1) {
+      const length = Math.floor((this.#recoveredBytes + invalidLength) / 2);
       try {
         decoded = this.#coding?.decode(body.subarray(0, length), { maxOutputLength: maxRecoveredOutput }) ?? decoded;
         this.#recoveredBytes = length;
       } catch {
-        tooMuch = length;
+        invalidLength = length;
       }
     }
     if (decoded.length === 0) this.#recoveredBytes = 0;

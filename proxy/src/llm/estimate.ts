@@ -115,14 +115,14 @@ const labels = new Set(["id", "type", "model", "role", "finish_reason", "stop_re
  * of a provider's JSON is limited only by the line length.
  */
 function textBytes(value: unknown): number {
-  const open = [value];
+  const pending = [value];
   let bytes = 0;
-  while (open.length > 0) {
-    const next = open.pop();
+  while (pending.length > 0) {
+    const next = pending.pop();
     if (typeof next === "string") bytes += Buffer.byteLength(next);
     if (typeof next !== "object" || next === null) continue;
     if (Array.isArray(next)) bytes += 4 * next.filter((element) => Number.isInteger(element)).length;
-    for (const [name, member] of Object.entries(next)) if (!labels.has(name)) open.push(member);
+    for (const [name, member] of Object.entries(next)) if (!labels.has(name)) pending.push(member);
   }
   return bytes;
 }

@@ -152,7 +152,7 @@ describe("JsonMembers", () => {
         const response = parsed["response"];
         const nested = typeof response === "object" && !Array.isArray(response) ? response : undefined;
         const wanted = Object.entries({ ...nested }).map(([key, member]) => [`response.${key}`, member] as const);
-        const expected = [...Object.entries(parsed), ...wanted].filter(([path]) => paths.wanted.has(path));
+        const expected = [...Object.entries(parsed), ...wanted].filter(([path]) => paths.reported.has(path));
         expect(found).toEqual(Object.fromEntries(expected));
       }),
     );

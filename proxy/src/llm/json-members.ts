@@ -9,7 +9,7 @@
 
 /** The members to report, by path: `usage`, or `response.usage` for one inside the object `response`. */
 export interface MemberPaths {
-  readonly wanted: ReadonlySet<string>;
+  readonly reported: ReadonlySet<string>;
   /** Members of the top level whose values are searched. */
   readonly parents: ReadonlySet<string>;
   /** Members of the top level whose presence is recorded. */
@@ -21,12 +21,12 @@ const noNames: ReadonlySet<string> = new Set();
 /** Creates a set of paths. Each path has one or two parts. */
 export function memberPaths(...paths: readonly string[]): MemberPaths {
   const parents = paths.filter((path) => path.includes(".")).map((path) => path.slice(0, path.indexOf(".")));
-  return { wanted: new Set(paths), parents: new Set(parents), tracked: noNames };
+  return { reported: new Set(paths), parents: new Set(parents), tracked: noNames };
 }
 
 /** One of the named members. Offsets count bytes from the start of the text, over all chunks. */
 export interface Member {
-  /** The path with decoded escapes. */
+  /** The path, with escapes decoded. */
   readonly path: string;
   /**
    * The JSON text of the value, with surrounding white space. A view that the next push may overwrite. Undefined if
@@ -243,16 +243,16 @@ export class JsonMembers {
   }
 
   #endName(chunk: Buffer, at: number): void {
-    const name = unescapeName(this.#take(chunk, at)?.toString() ?? "");
+    const name = unescapeName(this.#endCapture(chunk, at)?.toString() ?? "");
     this.#expectsName = false;
     this.#path = this.#depth === this.#top ? name : `${this.#parent ?? ""}.${name}`;
   }
 
   #startValue(at: number): void {
     this.#valueStart = this.#base + at + 1;
-    const { wanted, tracked } = this.#paths;
+    const { reported, tracked } = this.#paths;
     if (this.#depth === this.#top && tracked.has(this.#path)) this.#hasTracked = true;
-    if (wanted.has(this.#path)) this.#capture("value", at + 1);
+    if (reported.has(this.#path)) this.#capture("value", at + 1);
   }
 
   #open(bracket: number, at: number): void {
@@ -289,7 +289,7 @@ export class JsonMembers {
 
   #endMember(chunk: Buffer, at: number): void {
     if (this.#capturing === "value") {
-      const value = this.#take(chunk, at);
+      const value = this.#endCapture(chunk, at);
       this.#report({
         path: this.#path,
         value,
@@ -307,8 +307,8 @@ export class JsonMembers {
     return this.#depth === this.#top || (this.#depth === this.#top + 1 && this.#parent !== undefined);
   }
 
-  #capture(what: "name" | "value", from: number): void {
-    this.#capturing = what;
+  #capture(part: "name" | "value", from: number): void {
+    this.#capturing = part;
     this.#captureFrom = from;
     this.#kept = [];
     this.#keptBytes = 0;
@@ -322,7 +322,7 @@ export class JsonMembers {
   }
 
   /** Ends the capture at `at`. Returns undefined if it exceeds the bound. */
-  #take(chunk: Buffer, at: number): Buffer | undefined {
+  #endCapture(chunk: Buffer, at: number): Buffer | undefined {
     this.#capturing = "nothing";
     const last = chunk.subarray(this.#captureFrom, at);
     if (this.#keptBytes === 0) return last;

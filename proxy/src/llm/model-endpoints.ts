@@ -40,7 +40,7 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
   },
   { source: "Mistral: agents/completions", paths: ["agents/completions"], model: "elsewhere" },
   {
-    source: "vLLM, SGLang, TGI: the alias of completions that SageMaker asks for",
+    source: "vLLM, SGLang, TGI: the alias of completions that SageMaker requires",
     paths: ["invocations"],
     model: "body",
   },
@@ -235,7 +235,7 @@ function matchingEndpoints(plain: string): readonly MatchedEndpoint[] {
   const segments = segmentsOf(plain);
   const end = segments.at(-1) ?? "";
   const ends = [end, end.slice(end.lastIndexOf(":")), anyEnd];
-  return ends.flatMap((each) => pathsByEnd.get(each) ?? []).flatMap((path) => matchPath(segments, path) ?? []);
+  return ends.flatMap((pathEnd) => pathsByEnd.get(pathEnd) ?? []).flatMap((path) => matchPath(segments, path) ?? []);
 }
 
 /** Returns the segments of a plain path, of which the first is empty. A trailing slash is ignored. */
@@ -252,11 +252,11 @@ function matchPath(
   if (name !== undefined && !endsWithPattern(segments, segments.length, name.suffix)) return undefined;
   const nameStart = name === undefined ? end : startOfName(segments, end, prefix, name.method);
   if (nameStart === undefined || !endsWithPattern(segments, nameStart, prefix)) return undefined;
-  const named = segments.slice(nameStart, end).join("/");
+  const nameText = segments.slice(nameStart, end).join("/");
   return {
     endpoints,
     prefix: segments.slice(0, nameStart - prefix.length).join("/"),
-    name: name && named.slice(0, named.length - name.method.length),
+    name: name && nameText.slice(0, nameText.length - name.method.length),
   };
 }
 
@@ -285,9 +285,9 @@ function endsWithPattern(segments: readonly string[], end: number, pattern: read
   const start = end - pattern.length;
   if (start < 1) return false;
   for (let i = pattern.length - 1; i >= 0; i--) {
-    const wanted = pattern[i];
+    const expected = pattern[i];
     const segment = segments[start + i] ?? "";
-    if (wanted === "*" ? segment === "" || segment.includes(":") : segment !== wanted) return false;
+    if (expected === "*" ? segment === "" || segment.includes(":") : segment !== expected) return false;
   }
   return true;
 }

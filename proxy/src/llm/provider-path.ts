@@ -109,12 +109,12 @@ interface Decoded {
 
 /** Decodes escapes until none is left, one character per byte. `isDecoded` is false if there are more layers. */
 function decoded(text: string): Decoded {
-  let now = text;
+  let current = text;
   for (let round = 0; round <= maxDecodings; round++) {
-    if (!now.includes("%")) return { text: now, isDecoded: true };
-    const next = now.replace(escape, (_escape, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
-    if (next === now) return { text: now, isDecoded: true };
-    now = next;
+    if (!current.includes("%")) return { text: current, isDecoded: true };
+    const next = current.replace(escape, (_escape, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+    if (next === current) return { text: current, isDecoded: true };
+    current = next;
   }
-  return { text: now, isDecoded: false };
+  return { text: current, isDecoded: false };
 }

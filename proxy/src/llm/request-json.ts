@@ -40,7 +40,7 @@ const maxNestedMembers = 4096;
 /** The compiled form of `MemberNames`. */
 interface Matchers {
   readonly names: NameMatcher;
-  readonly isWanted: ReadonlySet<string>;
+  readonly reported: ReadonlySet<string>;
   /** The names to report in the value of a member, by the name of that member. */
   readonly byParent: ReadonlyMap<string, NameMatcher>;
   /** The names to report in any value; undefined: none. */
@@ -52,24 +52,24 @@ interface Matchers {
 
 const compiled = new WeakMap<MemberNames, Matchers>();
 
-function matchersOf(wanted: MemberNames): Matchers {
-  const known = compiled.get(wanted);
-  if (known !== undefined) return known;
-  const { "**": anywhere, "!**": notIn = [], ...own } = wanted;
-  const closed = notIn.filter((name) => !name.endsWith("[]"));
-  const closedArrays = notIn.filter((name) => name.endsWith("[]")).map((name) => name.slice(0, -2));
-  const isWanted = new Set(Object.keys(own));
-  const inside = Object.entries(own).filter(([, names]) => names.length > 0);
-  const made: Matchers = {
-    names: new NameMatcher(new Set([...isWanted, ...closed, ...closedArrays])),
-    isWanted,
-    byParent: new Map(inside.map(([name, names]) => [name, new NameMatcher(names)])),
-    nested: anywhere && new NameMatcher([...anywhere, ...closed, ...closedArrays]),
-    opaque: new Set(closed),
-    opaqueArrays: new Set(closedArrays),
+function matchersOf(memberNames: MemberNames): Matchers {
+  const cached = compiled.get(memberNames);
+  if (cached !== undefined) return cached;
+  const { "**": anywhere, "!**": excluded = [], ...listed } = memberNames;
+  const opaque = excluded.filter((name) => !name.endsWith("[]"));
+  const opaqueArrays = excluded.filter((name) => name.endsWith("[]")).map((name) => name.slice(0, -2));
+  const reported = new Set(Object.keys(listed));
+  const withInnerNames = Object.entries(listed).filter(([, names]) => names.length > 0);
+  const matchers: Matchers = {
+    names: new NameMatcher(new Set([...reported, ...opaque, ...opaqueArrays])),
+    reported,
+    byParent: new Map(withInnerNames.map(([name, names]) => [name, new NameMatcher(names)])),
+    nested: anywhere && new NameMatcher([...anywhere, ...opaque, ...opaqueArrays]),
+    opaque: new Set(opaque),
+    opaqueArrays: new Set(opaqueArrays),
   };
-  compiled.set(wanted, made);
-  return made;
+  compiled.set(memberNames, matchers);
+  return matchers;
 }
 
 /** An object of the body. Offsets are those of the body. */
@@ -122,8 +122,8 @@ export type JsonReading =
   | { readonly kind: "repeated"; readonly name: string };
 
 /** Reads the whole `body` synchronously. Never throws. */
-export function readJson(body: Buffer, wanted: MemberNames): JsonReading {
-  return new RequestJsonReader(body, wanted).read(Infinity) ?? { kind: "notObject" };
+export function readJson(body: Buffer, memberNames: MemberNames): JsonReading {
+  return new RequestJsonReader(body, memberNames).read(Infinity) ?? { kind: "notObject" };
 }
 
 const quote = 0x22;
@@ -230,9 +230,9 @@ export class RequestJsonReader {
   readonly #repeats = new Map<string, number>();
   #repeated: string | undefined;
 
-  constructor(body: Buffer, wanted: MemberNames) {
+  constructor(body: Buffer, memberNames: MemberNames) {
     this.#body = body;
-    this.#matchers = matchersOf(wanted);
+    this.#matchers = matchersOf(memberNames);
   }
 
   /**
@@ -386,15 +386,15 @@ export class RequestJsonReader {
   }
 
   /** Continues a string that began at `start`, after its quote. */
-  #readString(what: number, start: number, from: number, limit: number): number {
+  #readString(token: number, start: number, from: number, limit: number): number {
     const end = skipString(this.#body, from, limit);
     if (end === invalid) return invalid;
     if (this.#body[end] !== quote) {
       this.#stringStart = start;
-      this.#next = what;
+      this.#next = token;
       return end;
     }
-    if (what === nextRestOfString) this.#endValue(end + 1);
+    if (token === nextRestOfString) this.#endValue(end + 1);
     else if (!this.#endName(start, end)) return invalid;
     return end + 1;
   }
@@ -409,7 +409,7 @@ export class RequestJsonReader {
     if (name === undefined) return true;
     if (this.#depth === 1) {
       this.#markOpaque(name);
-      if (!this.#matchers.isWanted.has(name)) return true;
+      if (!this.#matchers.reported.has(name)) return true;
     }
     const repeats = (this.#repeats.get(name) ?? 0) + 1;
     this.#repeats.set(name, repeats);

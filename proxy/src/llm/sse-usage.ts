@@ -81,7 +81,7 @@ export class SseUsage {
     this.#endsWithCarriageReturn = chunk.at(-1) === carriageReturn;
     const lines = chunk.includes(carriageReturn) ? withLineFeeds(chunk.subarray(from)) : chunk;
     let at = lines === chunk ? from : 0;
-    while (at < lines.length) at = this.#longLine === undefined ? this.#copy(lines, at) : this.#skip(lines, at);
+    while (at < lines.length) at = this.#longLine === undefined ? this.#copy(lines, at) : this.#scanLongLine(lines, at);
   }
 
   /** Reads the rest of the buffer. `push` must not be called afterwards. */
@@ -93,13 +93,13 @@ export class SseUsage {
 
   /** The estimated tokens of the model's text; 0 if no event contains text of a model. */
   textTokens(): number {
-    const ofModels = this.#dropped.ofModels + streamedText(this.#kept).ofModels;
+    const ofModels = this.#dropped.ofModels + streamedText(this.#bufferedLines).ofModels;
     return tokensOfText(ofModels === 0 ? 0 : ofModels + this.#long.ofModels);
   }
 
   /** The estimated tokens of all text, for events of any format. */
   allTextTokens(): number {
-    return tokensOfText(this.#dropped.ofAll + this.#long.ofAll + streamedText(this.#kept).ofAll);
+    return tokensOfText(this.#dropped.ofAll + this.#long.ofAll + streamedText(this.#bufferedLines).ofAll);
   }
 
   readonly markBytes = 0;
@@ -109,19 +109,19 @@ export class SseUsage {
     return this.#hasBytes;
   }
 
-  get #kept(): Buffer {
+  get #bufferedLines(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
 
   #copy(chunk: Buffer, from: number): number {
-    if (this.#length === this.#buffer.length) this.#makeRoom();
+    if (this.#length === this.#buffer.length) this.#growOrDropLines();
     if (this.#longLine !== undefined) return from;
     const copied = chunk.copy(this.#buffer, this.#length, from);
     this.#length += copied;
     return from + copied;
   }
 
-  #makeRoom(): void {
+  #growOrDropLines(): void {
     if (this.#length < 2 * blockBytes) {
       this.#buffer = Buffer.concat([this.#buffer], 2 * this.#length);
       return;
@@ -147,18 +147,18 @@ export class SseUsage {
   }
 
   /**
-   * Estimates the text of the lines from `start` to `end` by the last events of them. Either the share of text is the
-   * same in all events, or the size of the rest is: text that varies in length counts in full by the latter. The larger
-   * estimate counts.
+   * Estimates the text of the lines from `start` to `end` by their last events, in two ways: all events have the same
+   * share of text, or all have the same number of other bytes. The second way counts text of varying length in full.
+   * The larger estimate is used.
    */
   #sample(start: number, end: number): void {
     if (start === end) return;
     const from = this.#startOfEvent(startOfLine(this.#buffer, Math.max(start, end - sampleBytes)), start);
     const { ofModels, ofAll } = streamedText(this.#buffer.subarray(from, end));
     const [size, sampleSize] = [end - start, end - from];
-    const linesOfEach = this.#countLines(start, end) / this.#countLines(from, end);
+    const lineRatio = this.#countLines(start, end) / this.#countLines(from, end);
     const estimate = (text: number) =>
-      text === 0 ? 0 : Math.max((size / sampleSize) * text, size - linesOfEach * (sampleSize - text));
+      text === 0 ? 0 : Math.max((size / sampleSize) * text, size - lineRatio * (sampleSize - text));
     this.#dropped.ofModels += estimate(ofModels);
     this.#dropped.ofAll += estimate(ofAll);
   }
@@ -187,7 +187,7 @@ export class SseUsage {
     this.#length = lineStart;
   }
 
-  #skip(chunk: Buffer, from: number): number {
+  #scanLongLine(chunk: Buffer, from: number): number {
     const lineEnd = chunk.indexOf(lineFeed, from);
     const rest = chunk.subarray(from, lineEnd === -1 ? chunk.length : lineEnd);
     if (this.#longLine !== undefined) {
@@ -274,8 +274,8 @@ export class SseUsage {
     }
   }
 
-  #setForm(marked: Buffer): void {
-    const line = withoutMark(marked);
+  #setForm(rawLine: Buffer): void {
+    const line = withoutByteOrderMark(rawLine);
     if (line[0] === openBrace) {
       this.#isLines = true;
     } else if (isData(line)) {
@@ -287,10 +287,10 @@ export class SseUsage {
   }
 
   /** Returns the part of a line that may be JSON: the data of an event, or the line itself. */
-  #jsonOf(marked: Buffer): Buffer | undefined {
-    const line = withoutMark(marked);
+  #jsonOf(rawLine: Buffer): Buffer | undefined {
+    const line = withoutByteOrderMark(rawLine);
     if (this.#isLines === undefined) this.#setForm(line);
-    if (this.#isLines === true) return line[0] === openBrace ? marked : undefined;
+    if (this.#isLines === true) return line[0] === openBrace ? rawLine : undefined;
     return isData(line) ? line.subarray(dataField.length) : undefined;
   }
 
@@ -317,7 +317,7 @@ interface LongLine {
 }
 
 /** The first line may begin with a byte order mark. */
-function withoutMark(line: Buffer): Buffer {
+function withoutByteOrderMark(line: Buffer): Buffer {
   return line.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? line.subarray(byteOrderMark.length) : line;
 }
 

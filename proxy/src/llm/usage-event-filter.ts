@@ -27,7 +27,7 @@ export const maxBufferedBytes = 16 * 1024;
 /** The mode of editing. */
 export type UsageEdit = Exclude<UsageChunk, "Pass">;
 
-const nothing = Buffer.alloc(0);
+const emptyBuffer = Buffer.alloc(0);
 const dataField = "data:";
 const nullMember = '"usage":null';
 const eventPaths = memberPaths("usage", "choices", "object");
@@ -61,7 +61,7 @@ export class UsageEventFilter {
   readonly #interest: RegExp;
   /** Undefined until the first line ends. */
   #lineEnd: LineEnd | undefined;
-  #unfinishedLine: Buffer = nothing;
+  #unfinishedLine: Buffer = emptyBuffer;
   /** Whether the incomplete line is too long to inspect and passes. */
   #isPassing = false;
   /** Whether the next line is the first of an event. */
@@ -84,16 +84,16 @@ export class UsageEventFilter {
     this.#lineEnd ??= firstLineEnd(bytes);
     const end = this.#lineEnd === undefined ? 0 : bytes.lastIndexOf(this.#lineEnd) + 1;
     if (end === bytes.length) {
-      this.#unfinishedLine = nothing;
+      this.#unfinishedLine = emptyBuffer;
       return this.#filter(bytes);
     }
-    return this.#filterAndHold(bytes.subarray(0, end), bytes.subarray(end));
+    return this.#filterAndBuffer(bytes.subarray(0, end), bytes.subarray(end));
   }
 
   /** Returns the remaining bytes after the end of the stream. */
   end(): Buffer {
     const last = this.#filter(this.#unfinishedLine);
-    this.#unfinishedLine = nothing;
+    this.#unfinishedLine = emptyBuffer;
     return Buffer.concat([last, this.release()]);
   }
 
@@ -105,7 +105,7 @@ export class UsageEventFilter {
   /** Returns the waiting event without a usage. */
   release(): Buffer {
     const text = this.#takePending();
-    const bytes = text === "" ? nothing : Buffer.from(text, "latin1");
+    const bytes = text === "" ? emptyBuffer : Buffer.from(text, "latin1");
     return this.#lineEnd === carriageReturn ? withSwappedLineEnds(bytes) : bytes;
   }
 
@@ -113,10 +113,10 @@ export class UsageEventFilter {
     return this.#pending !== undefined;
   }
 
-  #filterAndHold(lines: Buffer, unfinished: Buffer): Buffer {
+  #filterAndBuffer(lines: Buffer, unfinished: Buffer): Buffer {
     const passed = this.#filter(lines);
     this.#isPassing = unfinished.length > maxBufferedBytes;
-    this.#unfinishedLine = this.#isPassing ? nothing : Buffer.from(unfinished);
+    this.#unfinishedLine = this.#isPassing ? emptyBuffer : Buffer.from(unfinished);
     return this.#isPassing ? Buffer.concat([passed, this.release(), unfinished]) : passed;
   }
 
@@ -149,18 +149,18 @@ export class UsageEventFilter {
       const start = text.lastIndexOf("\n", at) + 1;
       const end = endOfLine(text, at);
       const isRead = isReadable(text, start, end);
-      const common = isRead && !this.#hasPending ? cutOfTrailingNull(text, at, end) : undefined;
-      const event = isRead && common === undefined ? readEvent(lines, text, start, end) : undefined;
-      if (common !== undefined) {
-        passed += text.slice(from, common.start);
-        from = common.end;
+      const trailingNull = isRead && !this.#hasPending ? cutOfTrailingNull(text, at, end) : undefined;
+      const event = isRead && trailingNull === undefined ? readEvent(lines, text, start, end) : undefined;
+      if (trailingNull !== undefined) {
+        passed += text.slice(from, trailingNull.start);
+        from = trailingNull.end;
       } else if (event !== undefined || this.#hasPending) {
         isEdited = true;
         const between = text.slice(from, start);
         from = end;
         if (event?.kind !== "usage") {
           passed +=
-            this.#takePending() + between + (event === undefined ? text.slice(start, end) : this.#passOrHold(event));
+            this.#takePending() + between + (event === undefined ? text.slice(start, end) : this.#passOrBuffer(event));
         } else {
           const replaced = this.#replaceUsageEvent(event, between);
           passed += replaced.text;
@@ -171,7 +171,7 @@ export class UsageEventFilter {
     }
     this.#startsEvent = isEventStart(text, text.length, this.#startsEvent);
     if (!isEdited && from === 0) return lines;
-    return Buffer.from(passed + this.#keep(text.slice(from)), "latin1");
+    return Buffer.from(passed + this.#bufferRest(text.slice(from)), "latin1");
   }
 
   /** Returns the index of the next match from `from` on, in a line to inspect; -1 if there is none. */
@@ -186,7 +186,7 @@ export class UsageEventFilter {
   }
 
   /** Returns the line of an event other than the usage event; an empty text if the event has to wait. */
-  #passOrHold(event: OtherEvent): string {
+  #passOrBuffer(event: OtherEvent): string {
     const { line, objectEnd, hasChoices, hasUsage } = event;
     this.#hasReportedUsage ||= hasChoices && hasUsage;
     if (this.#mode === "Hide" || !hasChoices || hasUsage || !finishReason.test(line)) return line;
@@ -200,8 +200,8 @@ export class UsageEventFilter {
     between: string,
   ): { readonly text: string; readonly isCut: boolean } {
     const pending = this.#pending;
-    const hasRoom = pending !== undefined && pendingLength(pending) + between.length <= maxBufferedBytes;
-    if (hasRoom) {
+    const fits = pending !== undefined && pendingLength(pending) + between.length <= maxBufferedBytes;
+    if (fits) {
       this.#pending = undefined;
       this.#hasReportedUsage = true;
       const { line, objectEnd, after } = pending;
@@ -221,7 +221,7 @@ export class UsageEventFilter {
   }
 
   /** Adds the remaining lines to the waiting event while there is room. @returns the text to pass. */
-  #keep(rest: string): string {
+  #bufferRest(rest: string): string {
     const pending = this.#pending;
     if (pending === undefined) return rest;
     pending.after += rest;
@@ -267,12 +267,12 @@ function firstLineEnd(bytes: Buffer): LineEnd | undefined {
 
 /** Returns a copy with LF and CR exchanged. */
 function withSwappedLineEnds(bytes: Buffer): Buffer {
-  const other = Buffer.from(bytes);
-  for (let at = 0; at < other.length; at++) {
-    if (other[at] === lineFeed) other[at] = carriageReturn;
-    else if (other[at] === carriageReturn) other[at] = lineFeed;
+  const swapped = Buffer.from(bytes);
+  for (let at = 0; at < swapped.length; at++) {
+    if (swapped[at] === lineFeed) swapped[at] = carriageReturn;
+    else if (swapped[at] === carriageReturn) swapped[at] = lineFeed;
   }
-  return other;
+  return swapped;
 }
 
 /** The part of a line to remove: a member and a comma. */

@@ -47,10 +47,11 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   const label = labelOf(head.contentType);
   if (label === "other") tally.setIncomplete();
   const body = label === "events" ? new SseUsage(tally) : new UnlabelledUsage(tally, label);
-  const conclude = (ending: Ending, unreadTokens: number) => outcomeOf(head, tally, body, { ending, unreadTokens });
+  const computeOutcome = (ending: Ending, unreadTokens: number) =>
+    outcomeOf(head, tally, body, { ending, unreadTokens });
   const encoding = head.contentEncoding;
-  if (encoding === undefined || isIdentity(encoding)) return new PlainReader(body, conclude);
-  return new DecodingReader(encoding, tally, body, conclude, head.client);
+  if (encoding === undefined || isIdentity(encoding)) return new PlainReader(body, computeOutcome);
+  return new DecodingReader(encoding, tally, body, computeOutcome, head.client);
 }
 
 /** Whether a response may be an uncompressed stream of events, which can be edited. */
@@ -89,12 +90,12 @@ class UnlabelledUsage {
 
   push(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    this.#body ??= this.#bodyThatBegins(chunk);
+    this.#body ??= this.#createBody(chunk);
     this.#body?.push(chunk);
   }
 
   /** Skips blanks and a byte order mark. */
-  #bodyThatBegins(chunk: Buffer): Body | undefined {
+  #createBody(chunk: Buffer): Body | undefined {
     const first = chunk.find((byte) => byte > 0x20 && !byteOrderMark.has(byte));
     if (first === undefined) return undefined;
     return mayBeginEventField(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
@@ -177,15 +178,15 @@ class JsonUsage implements Body {
   }
 }
 
-type Conclude = (ending: Ending, unreadTokens: number) => UsageOutcome;
+type ComputeOutcome = (ending: Ending, unreadTokens: number) => UsageOutcome;
 
 class PlainReader implements UsageReader {
   readonly #body: AnyBody;
-  readonly #conclude: Conclude;
+  readonly #computeOutcome: ComputeOutcome;
 
-  constructor(body: AnyBody, conclude: Conclude) {
+  constructor(body: AnyBody, computeOutcome: ComputeOutcome) {
     this.#body = body;
-    this.#conclude = conclude;
+    this.#computeOutcome = computeOutcome;
   }
 
   push(chunk: Uint8Array): void {
@@ -194,21 +195,21 @@ class PlainReader implements UsageReader {
 
   end(ending: Ending, done: (outcome: UsageOutcome) => void): void {
     this.#body.end();
-    done(this.#conclude(ending, 0));
+    done(this.#computeOutcome(ending, 0));
   }
 }
 
 class DecodingReader implements UsageReader {
   readonly #tally: UsageTally;
   readonly #body: AnyBody;
-  readonly #conclude: Conclude;
+  readonly #computeOutcome: ComputeOutcome;
   readonly #decoder: ContentDecoder;
   #bytes = 0;
 
-  constructor(encoding: string, tally: UsageTally, body: AnyBody, conclude: Conclude, client?: string) {
+  constructor(encoding: string, tally: UsageTally, body: AnyBody, computeOutcome: ComputeOutcome, client?: string) {
     this.#tally = tally;
     this.#body = body;
-    this.#conclude = conclude;
+    this.#computeOutcome = computeOutcome;
     this.#decoder = new ContentDecoder(encoding, (bytes) => body.push(bytes), { client });
   }
 
@@ -225,7 +226,7 @@ class DecodingReader implements UsageReader {
       const { readBytes, decodedBytes } = this.#decoder;
       const factor = readBytes === 0 ? 1 : Math.max(1, decodedBytes / readBytes);
       const unread = failed ? tokensOfText((this.#bytes - readBytes) * factor) : 0;
-      const outcome = this.#conclude(ending, unread);
+      const outcome = this.#computeOutcome(ending, unread);
       const isUnread = failed && outcome.kind === "uncounted" && outcome.reason === "absent";
       done(isUnread ? { kind: "uncounted", reason: "undecodable" } : outcome);
     });
@@ -247,8 +248,8 @@ interface ReadingState {
  * response to a request without a body, and a response of an endpoint that generates nothing cost nothing. A copy of a
  * response that was charged at its creation costs nothing either.
  */
-function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, how: ReadingState): UsageOutcome {
-  const { ending, unreadTokens } = how;
+function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, state: ReadingState): UsageOutcome {
+  const { ending, unreadTokens } = state;
   const { status, requestBytes = 0, target } = head;
   const reported = tally.reported();
   const isCopy = target !== undefined && readsStoredResponse(target, requestBytes);
@@ -261,13 +262,15 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, how: Re
   if (target !== undefined && generatesNothing(target.path)) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
-  const any = (): number => Math.max(output, body.allTextTokens()) + unreadTokens;
-  if (tally.isSettled) return requestBytes === 0 ? reported : tally.atLeast(input, any());
-  if (output > 0) return tally.estimated(input, unreadTokens === 0 ? output : any());
+  const upperEstimate = (): number => Math.max(output, body.allTextTokens()) + unreadTokens;
+  if (tally.isSettled) return requestBytes === 0 ? reported : tally.atLeast(input, upperEstimate());
+  if (output > 0) return tally.estimated(input, unreadTokens === 0 ? output : upperEstimate());
   const isWriting = ending === "cutShort" && body.isStreaming;
   if (requestBytes === 0) return isWriting ? tally.estimated(0, 1) : reported;
   if (reported.kind === "counted" && !tally.isOpen && unreadTokens === 0) return tally.estimated(input, 0);
-  return mayHaveContent(status, ending) ? tally.estimated(input, Math.max(isWriting ? 1 : 0, any())) : reported;
+  return mayHaveContent(status, ending)
+    ? tally.estimated(input, Math.max(isWriting ? 1 : 0, upperEstimate()))
+    : reported;
 }
 
 /** Whether the response may have content (RFC 9110 §15.3), or is incomplete, so that a model may have written more. */

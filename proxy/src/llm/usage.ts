@@ -20,7 +20,7 @@ const maxModelLength = 256;
 const maxParts = 1024;
 
 /** The key for the sum of generations whose id was reused by a later one. No id contains a NUL. */
-const closedParts = "\0";
+const closedKey = "\0";
 
 /** The figures of one or more usage objects; undefined if none contains the figure. */
 interface Figures {
@@ -72,10 +72,10 @@ export class UsageTally {
       this.#isIncomplete = true;
     } else if (figures !== undefined) {
       const key = this.#parts.size < maxParts || this.#parts.has(part) ? part : "";
-      const known = this.#parts.get(key);
-      if (known !== undefined && key === part && isLess(figures, known)) this.#close(known);
-      const isOther = key !== part && known !== undefined;
-      this.#parts.set(key, isOther ? sumOf(known, figures) : figures);
+      const existing = this.#parts.get(key);
+      if (existing !== undefined && key === part && isLess(figures, existing)) this.#close(existing);
+      const isOther = key !== part && existing !== undefined;
+      this.#parts.set(key, isOther ? sumOf(existing, figures) : figures);
     }
   }
 
@@ -83,8 +83,8 @@ export class UsageTally {
    * Closes a generation. A running total never decreases, so a lower report is of another generation with the same id.
    */
   #close(figures: Figures): void {
-    const earlier = this.#parts.get(closedParts);
-    this.#parts.set(closedParts, earlier === undefined ? figures : sumOf(earlier, figures));
+    const earlier = this.#parts.get(closedKey);
+    this.#parts.set(closedKey, earlier === undefined ? figures : sumOf(earlier, figures));
   }
 
   /** Whether a message has begun with a report, and its output has not been reported yet. */

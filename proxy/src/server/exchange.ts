@@ -144,7 +144,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
 
   /** Its description and what it waits for, for operators. @param nowMs monotonic */
   describe(nowMs: number): Task {
-    const { requestId, method, path, route, backend, endpoint, status, calls } = this.#record;
+    const { requestId, method, path, route, backend, endpoint, status, attempts } = this.#record;
     const children: Task[] = [];
     const askedMs = this.#limitCheck?.askedMs;
     if (askedMs !== undefined) {
@@ -152,7 +152,7 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     }
     const callSinceMs = this.#forwarding?.callSinceMs;
     if (callSinceMs !== undefined) {
-      const detail = { backend: backend ?? "", call: calls };
+      const detail = { backend: backend ?? "", call: attempts };
       children.push({ kind: "upstreamCall", name: endpoint ?? "", ageMs: nowMs - callSinceMs, detail, children: [] });
     }
     const name = `${redactText(method)} ${redactText(path.split("?", 1)[0] ?? "")}`;

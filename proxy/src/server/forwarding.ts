@@ -73,7 +73,7 @@ export interface ForwardingOptions {
 }
 
 /** Without `retry`: one more call, at once; and yet one where an endpoint has not looked at one. */
-const callsWithoutPolicy = 2;
+const attemptsWithoutPolicy = 2;
 /** Waits double up to this, or to the rule's own `backoff` where that is longer. */
 const maxBackoffMs = 10_000;
 /** LLM responses may take many minutes until their first byte. Clients have shorter timeouts than this. */
@@ -272,7 +272,7 @@ export class Forwarding implements RelayOwner {
     }
     const isRepeated = this.#tried.includes(pool);
     this.#tried.push(pool);
-    record.calls++;
+    record.attempts++;
     record.endpoint = pool.address;
     if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool, request);
     const relay = this.#newRelay(request);
@@ -298,7 +298,7 @@ export class Forwarding implements RelayOwner {
   #traceCall(trace: RequestTrace, { endpoint, address }: EndpointPool, request: OutgoingRequest): void {
     const { target, record, clock } = this.#options;
     const backend = target.backend.backend.key;
-    const call = record.calls;
+    const call = record.attempts;
     this.#callMs = clock.monotonicMs();
     trace.emit({ type: "backendCallStart", backend, target: address, endpoint: endpoint.name, call });
     const log = trace.log?.upstream;
@@ -331,7 +331,7 @@ export class Forwarding implements RelayOwner {
   #callResult() {
     const { target, record } = this.#options;
     const backend = target.backend.backend.key;
-    return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.calls };
+    return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.attempts };
   }
 
   #newRelay(asked: OutgoingRequest): ResponseRelay {
@@ -354,8 +354,8 @@ export class Forwarding implements RelayOwner {
 
   /** Without a policy: nothing was sent, or what was sent is safe to send again (RFC 9110 §9.2.2). */
   #isRepeatable(failure: UpstreamFailure): boolean {
-    const calls = this.#options.record.calls - (this.#wasUnprocessed ? 1 : 0);
-    if (calls >= callsWithoutPolicy || !this.#mayReplayBody()) return false;
+    const calls = this.#options.record.attempts - (this.#wasUnprocessed ? 1 : 0);
+    if (calls >= attemptsWithoutPolicy || !this.#mayReplayBody()) return false;
     if (failure.kind === "connect" || failure.kind === "unprocessed") return true;
     return failure.kind === "reset" && isSafe(this.#request?.method);
   }
@@ -363,7 +363,7 @@ export class Forwarding implements RelayOwner {
   /** Whether no other call can follow once the one to `pool` has the whole body. */
   #isLastCall({ target }: EndpointPool): boolean {
     const { retry, record } = this.#options;
-    if (retry !== undefined) return record.calls > retry.attempts;
+    if (retry !== undefined) return record.attempts > retry.attempts;
     // What HTTP/2 endpoints have not looked at is sent again; a safe request whatever became of it.
     return target.protocol !== "h2" && !isSafe(this.#request?.method);
   }
@@ -372,9 +372,9 @@ export class Forwarding implements RelayOwner {
   #tryAgain(cause: string): boolean {
     const { retry, record, target, clock, random } = this.#options;
     if (retry === undefined || this.#isOver) return false;
-    if (record.calls > retry.attempts) return this.#logNoRetry(cause, "retry.attempts is used up");
+    if (record.attempts > retry.attempts) return this.#logNoRetry(cause, "retry.attempts is used up");
     if (!this.#mayReplayBody()) return this.#logNoRetry(cause, "the request body is not kept any more");
-    const waitMs = backoffMs(retry.backoffMs, record.calls, random());
+    const waitMs = backoffMs(retry.backoffMs, record.attempts, random());
     if (waitMs >= this.#remainingMs()) return this.#logNoRetry(cause, "timeouts.request ends before");
     if (!target.backend.retries.tryRetry(clock.monotonicMs())) {
       return this.#logNoRetry(cause, "too many requests to the backend are retried");

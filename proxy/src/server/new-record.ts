@@ -34,7 +34,7 @@ export function newRecord(
     rule: undefined,
     backend: undefined,
     endpoint: undefined,
-    calls: 0,
+    attempts: 0,
     status: 0,
     reason: undefined,
     requestBytes: 0,

@@ -134,9 +134,15 @@ export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | 
 }
 
 /** The end of the request: its status (0 if no response started), attempts and body sizes in bytes. */
-export function requestFinished({ status, reason, calls, requestBytes, responseBytes }: RequestRecord): TraceMessage {
+export function requestFinished({
+  status,
+  reason,
+  attempts,
+  requestBytes,
+  responseBytes,
+}: RequestRecord): TraceMessage {
   const cause = reason === undefined ? {} : { reason };
-  return { type: "requestFinished", status, ...cause, calls, requestBytes, responseBytes };
+  return { type: "requestFinished", status, ...cause, calls: attempts, requestBytes, responseBytes };
 }
 
 /** A status for operators; 0 means no response. */

@@ -68,8 +68,8 @@ describe("the access log", () => {
   });
 
   test("has the number of attempts where there was more than one", () => {
-    expect(logged({ calls: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
-    expect(logged({ calls: 1 })[0]).not.toContain("calls");
+    expect(logged({ attempts: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
+    expect(logged({ attempts: 1 })[0]).not.toContain("calls");
   });
 
   test("leaves out the query, which may hold a key", () => {

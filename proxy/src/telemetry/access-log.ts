@@ -18,7 +18,7 @@ import type { RequestRecord } from "./request-record.ts";
  * in mode Shadow.
  */
 export const accessLogModes = ["on", "off", "denied-and-failed"] as const;
-/** Which requests are logged. */
+/** The requests that are logged. */
 export type AccessLogMode = (typeof accessLogModes)[number];
 
 /** Logs one finished request. */
@@ -42,17 +42,17 @@ export interface AccessLogOptions {
 /** Creates the access log. */
 export function createAccessLog({ mode, logger, destination, clock }: AccessLogOptions): AccessLog {
   if (mode === "off") return () => undefined;
-  const stamp = createStamp(clock);
+  const timestamp = createTimestamp(clock);
   return (record) => {
     if (mode === "denied-and-failed" && !isDeniedOrFailed(record)) return;
     if (logger.isLevelEnabled("info")) {
-      destination.write(`${withoutControls(JSON.stringify(fieldsOf(stamp(), record)))}\n`);
+      destination.write(`${withoutControls(JSON.stringify(fieldsOf(timestamp(), record)))}\n`);
     }
   };
 }
 
 /** The time in ISO 8601, rendered once per millisecond, in which a busy worker finishes dozens of requests. */
-function createStamp(clock: Clock): () => string {
+function createTimestamp(clock: Clock): () => string {
   let renderedMs = Number.NaN;
   let rendered = "";
   return () => {
@@ -79,18 +79,18 @@ function fieldsOf(time: string, record: RequestRecord) {
     module: accessLogModule,
     requestId: record.requestId,
     source: record.sourceAddress,
-    method: cut(redactText(record.method)),
+    method: truncate(redactText(record.method)),
     scheme: record.scheme,
-    authority: cut(redactText(record.authority)),
-    path: cut(redactText(withoutQuery(record.path))),
+    authority: truncate(redactText(record.authority)),
+    path: truncate(redactText(withoutQuery(record.path))),
     httpVersion: record.httpVersion,
-    userAgent: record.userAgent === undefined ? undefined : cut(redactText(record.userAgent)),
+    userAgent: record.userAgent === undefined ? undefined : truncate(redactText(record.userAgent)),
     listener: record.listener,
     route: record.route,
     rule: record.rule,
     backend: record.backend,
     endpoint: record.endpoint,
-    calls: record.calls > 1 ? record.calls : undefined,
+    calls: record.attempts > 1 ? record.attempts : undefined,
     status: record.status,
     reason: record.reason,
     durationMs: roundToMicroseconds(record.durationMs),
@@ -100,7 +100,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     inputTokens: usage?.input,
     outputTokens: usage?.output,
     totalTokens: usage?.total,
-    model: usage?.model === undefined ? undefined : cut(redactText(usage.model)),
+    model: usage?.model === undefined ? undefined : truncate(redactText(usage.model)),
     usageEstimated: usage?.estimated === true ? true : undefined,
     usageUnread: record.usageUnread,
     deniedBy: entriesWith("denied", decisions),
@@ -136,7 +136,7 @@ function withoutQuery(path: string): string {
 /** The longest text of a client in a line; longer text is cut. */
 const maxText = 1_024;
 
-function cut(text: string): string {
+function truncate(text: string): string {
   return text.length > maxText ? `${text.slice(0, maxText)}…` : text;
 }
 

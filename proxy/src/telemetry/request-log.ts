@@ -133,7 +133,7 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
 }
 
 /** The most rules without a match that are logged at debug; at trace all rules of the message are. */
-const fewPassedOver = 5;
+const maxPassedOverAtDebug = 5;
 
 function logRoute(lines: RequestLines, message: Extract<TraceMessage, { type: "routeSelection" }>): void {
   const { listener, route, rule, match, evaluatedRoutes, passedOver = [], passedOverMore = 0 } = message;
@@ -141,7 +141,7 @@ function logRoute(lines: RequestLines, message: Extract<TraceMessage, { type: "r
   const fields = { listener, rule, match, routes: evaluatedRoutes.length };
   lines.routing.debug(fields, route === undefined ? "no route matched" : "route matched");
   if (passedOver.length === 0) return;
-  const rules = lines.routing.isTracing ? passedOver : passedOver.slice(0, fewPassedOver);
+  const rules = lines.routing.isTracing ? passedOver : passedOver.slice(0, maxPassedOverAtDebug);
   const more = passedOverMore + passedOver.length - rules.length;
   lines.routing.debug({ rules, ...(more > 0 && { more }) }, "other rules do not match");
 }

@@ -43,7 +43,12 @@ describe("RequestMetrics", () => {
   });
 
   test("counts retries, and the outcomes of mirrored copies", async () => {
-    const metrics = afterEnding({ calls: 3 }, { calls: 1 }, { calls: 2 }, { calls: 0, endpoint: undefined });
+    const metrics = afterEnding(
+      { attempts: 3 },
+      { attempts: 1 },
+      { attempts: 2 },
+      { attempts: 0, endpoint: undefined },
+    );
     expect(await samplesOf(metrics, "upstream_retries_total")).toEqual([
       'upstream_retries_total{backend="Service/default/shop:80"} 3',
     ]);

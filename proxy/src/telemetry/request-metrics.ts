@@ -56,10 +56,10 @@ export class RequestMetrics {
     families.activeRequests.cell(bind).value--;
     families.requests.cell(listener, route, backend, this.#methods.of(record.method), record.status, reason).value++;
     families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
-    if (record.endpoint !== undefined) this.#upstream(backend, record.endpoint, record);
-    for (const decision of record.decisions) this.#decided(decision);
-    for (const decision of record.globalDecisions) this.#globallyDecided(decision);
-    if (record.usage !== undefined) this.#used(route, backend, record.usage, record.startMs);
+    if (record.endpoint !== undefined) this.#countUpstream(backend, record.endpoint, record);
+    for (const decision of record.decisions) this.#countDecision(decision);
+    for (const decision of record.globalDecisions) this.#countGlobalDecision(decision);
+    if (record.usage !== undefined) this.#countUsage(route, backend, record.usage, record.startMs);
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }
 
@@ -68,7 +68,7 @@ export class RequestMetrics {
     this.#families.mirroredRequests.cell(backend, outcome).value++;
   }
 
-  /** Counts an internal error that ended no more than `place` names. */
+  /** Counts an internal error. `place` names the only work that it ended, such as a `request`. */
   internalError(place: string): void {
     this.#families.faults.cell(place).value++;
   }
@@ -81,15 +81,15 @@ export class RequestMetrics {
     return takeSnapshot(this.#families);
   }
 
-  #upstream(backend: string, endpoint: string, { upstreamMs, status, reason, calls }: RequestRecord): void {
+  #countUpstream(backend: string, endpoint: string, { upstreamMs, status, reason, attempts }: RequestRecord): void {
     const families = this.#families;
-    if (calls > 1) families.upstreamRetries.cell(backend).value += calls - 1;
+    if (attempts > 1) families.upstreamRetries.cell(backend).value += attempts - 1;
     families.upstreamRequests.cell(backend, endpoint, upstreamMs === undefined ? "none" : status).value++;
     if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000);
     if (reason === "UpstreamConnectFailure") families.upstreamConnectFailures.cell(backend, endpoint).value++;
   }
 
-  #decided({ limit, outcome }: LimitDecision): void {
+  #countDecision({ limit, outcome }: LimitDecision): void {
     let cells = this.#decisions.get(limit);
     if (cells === undefined) {
       const { policy, entry, target, counts } = limit;
@@ -101,12 +101,12 @@ export class RequestMetrics {
     cells[outcome].value++;
   }
 
-  #globallyDecided({ limit, outcome, by }: GlobalDecision): void {
+  #countGlobalDecision({ limit, outcome, by }: GlobalDecision): void {
     const decision = outcome === "shadowDenied" ? "shadow_denied" : outcome;
     this.#families.globalLimitDecisions.cell(limit.policy, limit.target, decision, by).value++;
   }
 
-  #used(route: string, backend: string, usage: TokenUsage, nowMs: number): void {
+  #countUsage(route: string, backend: string, usage: TokenUsage, nowMs: number): void {
     const { input = 0, output = 0, total, model = "", estimated } = usage;
     const { tokens, estimatedUsage } = this.#families;
     const name = this.#models.of(model, nowMs);

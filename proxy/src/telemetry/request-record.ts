@@ -79,7 +79,7 @@ export interface RequestRecord {
   /** Peer address of the connection. */
   sourceAddress: string;
   userAgent: string | undefined;
-  /** Keys as in the snapshot; undefined where the request was not matched so far. */
+  /** Keys as in the snapshot; undefined while the request is not matched. */
   listener: string | undefined;
   route: string | undefined;
   rule: string | undefined;
@@ -87,7 +87,7 @@ export interface RequestRecord {
   /** `host:port` of the last attempt. */
   endpoint: string | undefined;
   /** Attempts, including retries; 0 where there was none. */
-  calls: number;
+  attempts: number;
   /** 0 when the client disconnected before a response began. */
   status: number;
   reason: FailureReason | undefined;

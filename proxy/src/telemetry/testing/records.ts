@@ -20,7 +20,7 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     rule: "default/shop/0",
     backend: "Service/default/shop:80",
     endpoint: "10.0.0.1:8080",
-    calls: 1,
+    attempts: 1,
     status: 200,
     reason: undefined,
     requestBytes: 0,

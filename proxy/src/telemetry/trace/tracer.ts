@@ -10,7 +10,7 @@ import type { RequestRecord } from "../request-record.ts";
 import { RequestTrace, type TraceSink } from "./request-trace.ts";
 
 /** A trace subscription. */
-export interface TraceWatch {
+export interface TraceSubscription {
   readonly id: number;
   /** Shared by all workers: 0, or the number of the worker that found the request. */
   readonly claim: Int32Array;
@@ -24,7 +24,7 @@ export class Tracer {
   readonly #clock: Clock;
   readonly #worker: number;
   readonly #log: RequestLog | undefined;
-  #watches: readonly TraceWatch[] = [];
+  #subscriptions: readonly TraceSubscription[] = [];
   /** Whether requests are logged in detail. */
   #isLogging = false;
   /** Whether a request must be passed to `claim`; normally false. */
@@ -46,20 +46,20 @@ export class Tracer {
   /** To be called after each change of the log filter. */
   logFilterChanged(): void {
     this.#isLogging = this.#log?.isOn === true;
-    this.#set(this.#watches);
+    this.#set(this.#subscriptions);
   }
 
   get worker(): number {
     return this.#worker;
   }
 
-  add(watch: TraceWatch): void {
-    this.#set([...this.#watches, watch]);
+  add(subscription: TraceSubscription): void {
+    this.#set([...this.#subscriptions, subscription]);
   }
 
   /** Removes a subscription; does nothing where it has its request already, or is unknown. */
   remove(id: number): void {
-    this.#set(this.#watches.filter((watch) => watch.id !== id));
+    this.#set(this.#subscriptions.filter((subscription) => subscription.id !== id));
   }
 
   /**
@@ -75,24 +75,24 @@ export class Tracer {
     view: () => RequestView | undefined,
     startMs: number,
   ): RequestTrace | undefined {
-    const sinks = this.#watches.length === 0 ? [] : this.#claim(view());
+    const sinks = this.#subscriptions.length === 0 ? [] : this.#claim(view());
     const log = this.#isLogging ? this.#log?.linesOf(record) : undefined;
     if (sinks.length === 0 && log === undefined) return undefined;
     return new RequestTrace(this.#clock, startMs, sinks, log);
   }
 
   #claim(view: RequestView | undefined): readonly TraceSink[] {
-    const fitting = this.#watches.filter(({ matches }) => {
+    const matching = this.#subscriptions.filter(({ matches }) => {
       return matches === undefined || (view !== undefined && matches(view));
     });
-    this.#set(this.#watches.filter((watch) => !fitting.includes(watch)));
+    this.#set(this.#subscriptions.filter((subscription) => !matching.includes(subscription)));
     // Another worker may have been first, and its message may not have arrived yet.
-    const won = fitting.filter(({ claim }) => Atomics.compareExchange(claim, 0, 0, this.#worker) === 0);
-    return won.map(({ sink }) => sink);
+    const claimed = matching.filter(({ claim }) => Atomics.compareExchange(claim, 0, 0, this.#worker) === 0);
+    return claimed.map(({ sink }) => sink);
   }
 
-  #set(watches: readonly TraceWatch[]): void {
-    this.#watches = watches;
-    this.isWatching = this.#isLogging || watches.length > 0;
+  #set(subscriptions: readonly TraceSubscription[]): void {
+    this.#subscriptions = subscriptions;
+    this.isWatching = this.#isLogging || subscriptions.length > 0;
   }
 }
