@@ -86,7 +86,7 @@ describe("requests to a backend", () => {
     const third = await (await send(gateway)).response;
     expect(third.status).toBe(503);
     expect(await third.text()).toBe("backend overloaded");
-    expect(gateway.records[0]).toMatchObject({ ...overloaded, backend: "Service/default/svc:80", calls: 0 });
+    expect(gateway.records[0]).toMatchObject({ ...overloaded, backend: "Service/default/svc:80", attempts: 0 });
     await expect.poll(() => held.length).toBe(2);
     held[0]?.end();
     await (await pendingRequests[0]?.response)?.text();
@@ -144,7 +144,7 @@ describe("requests to a backend", () => {
       const waiting = await send(gateway);
       gateway.clock.advance(1_000);
       expect((await waiting.response).status).toBe(503);
-      expect(gateway.records[0]).toMatchObject({ ...overloaded, calls: 1 });
+      expect(gateway.records[0]).toMatchObject({ ...overloaded, attempts: 1 });
     });
 
     test("do not count as failures of an endpoint", async () => {

@@ -95,7 +95,7 @@ test("a body that must be buffered gets 503 while others use all memory, and the
   const response = await complete(gateway, mib, "10.0.0.3");
   expect(response).toMatch(full);
   expect(response).toMatch(/\r\nretry-after: 1\r\n[^]*\r\n\r\ntoo many request bodies at once$/i);
-  expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BodyMemoryFull", calls: 0 });
+  expect(gateway.records.at(-1)).toMatchObject({ status: 503, reason: "BodyMemoryFull", attempts: 0 });
   expect(backend.requests).toHaveLength(1);
   first.destroy();
   second.destroy();

@@ -328,7 +328,7 @@ describe("extended CONNECT over HTTP/2 (RFC 8441)", () => {
     const backend = await startBackend(respondWith(200));
     const { gateway, session } = await connectTo(backend.port);
     expect(await send(session, { ":protocol": protocol })).toBe(status);
-    expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", calls: 0 }]);
+    expect(gateway.records).toMatchObject([{ status, reason: "BadRequest", method: "CONNECT", attempts: 0 }]);
     expect(backend.requests).toEqual([]);
     // The same connection serves other requests.
     const stream = session.request({ ":path": "/" }).resume();

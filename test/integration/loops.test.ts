@@ -27,7 +27,7 @@ test("a request that returns to the Gateway gets a 508 at its fifth pass", async
     expect.stringContaining("comes back to this gateway"),
   ]);
   expect(gateway.records).toHaveLength(5);
-  expect(gateway.records[0]).toMatchObject({ status: 508, reason: "LoopDetected", calls: 0 });
+  expect(gateway.records[0]).toMatchObject({ status: 508, reason: "LoopDetected", attempts: 0 });
 });
 
 test.each([

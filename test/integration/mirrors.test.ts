@@ -188,7 +188,7 @@ describe("a client that sends CDN-Loop itself", () => {
     const copy = await startBackend(respondWith(200));
     const gateway = await serve(filter, copy);
     for (let n = 0; n < 5; n++) expect(await send(gateway, `${name};Mirrored`)).toBe(508);
-    expect(gateway.records.at(-1)).toMatchObject({ reason: "LoopDetected", calls: 0 });
+    expect(gateway.records.at(-1)).toMatchObject({ reason: "LoopDetected", attempts: 0 });
     expect(copy.requests).toEqual([]);
   });
 

@@ -41,7 +41,7 @@ test.each([301, 302, 303, 307, 308])("responds with status %i", async (status) =
     manifests(gatewayManifest(), routeManifest("r", [redirect(`hostname: new.example, statusCode: ${status}`)])),
   );
   expect(await send(gateway, "/a?b=c")).toEqual({ status, location: "http://new.example/a?b=c" });
-  expect(gateway.records[0]).toMatchObject({ status, reason: undefined, backend: undefined, calls: 0 });
+  expect(gateway.records[0]).toMatchObject({ status, reason: undefined, backend: undefined, attempts: 0 });
 });
 
 test("the default status is 302, and the default host that of the request", async () => {

@@ -121,7 +121,7 @@ describe("by default", () => {
     const response = send(gateway);
     await vi.waitFor(() => {
       gateway.clock.advance(100);
-      expect(gateway.records).toMatchObject([{ calls: 2, reason: "UpstreamConnectFailure" }]);
+      expect(gateway.records).toMatchObject([{ attempts: 2, reason: "UpstreamConnectFailure" }]);
     });
     expect(await response).toEqual([503, "1"]);
   });

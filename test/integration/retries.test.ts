@@ -58,7 +58,7 @@ describe("codes and attempts", () => {
     const response = await fetchWithRetries(gateway);
     expect([response.status, await response.text()]).toEqual([200, "well"]);
     expect(requests).toHaveLength(3);
-    expect(gateway.records[0]).toMatchObject({ status: 200, calls: 3, reason: undefined });
+    expect(gateway.records[0]).toMatchObject({ status: 200, attempts: 3, reason: undefined });
   });
 
   test("the last response is forwarded when no attempt remains", async () => {
@@ -167,7 +167,7 @@ describe("waits", () => {
     await vi.waitFor(() => expect(requests).toHaveLength(2));
     gateway.clock.advance(700);
     expect((await response).status).toBe(504);
-    expect(gateway.records[0]).toMatchObject({ reason: "RequestTimeout", calls: 2 });
+    expect(gateway.records[0]).toMatchObject({ reason: "RequestTimeout", attempts: 2 });
   });
 
   test("that would end after the request's timeout are not begun: the client gets the last response", async () => {
@@ -185,7 +185,7 @@ describe("waits", () => {
     const record = gateway.nextRecord();
     client.abort();
     await expect(response).rejects.toThrow("aborted");
-    expect(await record).toMatchObject({ reason: "ClientDisconnect", calls: 1 });
+    expect(await record).toMatchObject({ reason: "ClientDisconnect", attempts: 1 });
     expect(gateway.clock.pendingTimers).toBe(0);
     expect(requests).toHaveLength(1);
   });

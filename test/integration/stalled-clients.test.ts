@@ -136,7 +136,7 @@ describe("a client that stops sending its request", () => {
     const socket = openSocket(gateway, `POST / HTTP/1.1\r\nHost: a\r\n${rest}`);
     await expect.poll(() => inProgress(gateway) + backend.requests.length).toBe(1 + calls);
     const response = socket.toArray() as Promise<Buffer[]>;
-    const expected = { status: 408, reason: "StreamIdleTimeout", requestBytes, calls };
+    const expected = { status: 408, reason: "StreamIdleTimeout", requestBytes, attempts: calls };
     expect(await nextEnded(gateway)).toMatchObject(expected);
     const text = Buffer.concat(await response).toString();
     expect(text).toMatch(/^HTTP\/1\.1 408 /);

@@ -47,7 +47,7 @@ describe.each([
     gateway.clock.advance(500);
     expect((await response).status).toBe(504);
     await backend.left;
-    expect(gateway.records[0]).toMatchObject({ status: 504, reason, calls: 1 });
+    expect(gateway.records[0]).toMatchObject({ status: 504, reason, attempts: 1 });
     await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
