@@ -147,7 +147,7 @@ test("an error while a response of a rate limit service is read ends that call, 
   const policy = globalPolicy(`address: '127.0.0.1:${port}', failureMode: Open, ${byAddress}`);
   const injector = new Injector();
   const backend = await startBackend(respondWith(200, "ok"));
-  const globalLimits = { ...silentObserver, called: () => injector.throwIfOn() };
+  const globalLimits = { ...silentObserver, callEnded: () => injector.throwIfOn() };
   const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, expectsFaults: true });
   await isServed(gateway);
   injector.isOn = true;
