@@ -103,7 +103,12 @@ export const benchCases: readonly BenchCase[] = [
     method: "POST",
     path: "/v1/chat/completions",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "mock", stream: true, messages: [{ role: "user", content: "Hello" }] }),
+    body: JSON.stringify({
+      model: "mock",
+      stream: true,
+      stream_options: { include_usage: true },
+      messages: [{ role: "user", content: "Hello" }],
+    }),
     connections: 32,
   },
   { ...plain, name: "h2c", title: "HTTP/2 without TLS", load: "h2load", connections: 8, streams: 16 },

@@ -118,27 +118,14 @@ describe("pipelined requests", () => {
     expect(received()).toEqual(["GET /hold", "GET /other"]);
   });
 
-  test("beyond a hundred end the connection, with close in the response to the last one that is served", async () => {
-    const { gateway, held, received } = await start();
-    const { socket, text } = openSocket(gateway);
-    socket.write(request("GET", "/hold") + Array.from({ length: 150 }, (_, i) => request("GET", `/${i}`)).join(""));
-    await expect.poll(() => held.length).toBe(1);
-    held[0]?.();
-    await ended(socket);
-    expect(statuses(text())).toHaveLength(101);
-    expect(text().match(/connection: close/gi)).toHaveLength(1);
-    expect(text()).toMatch(/connection: close\r\n[^]*GET \/99\n$/i);
-    expect(received().at(-1)).toBe("GET /99");
-  });
-
-  test("are all served if there are never more than a hundred, even if some waited unread", async () => {
+  test("are all served, however many of them wait unread", async () => {
     const { gateway, held } = await start();
     const { socket, text } = openSocket(gateway);
     const big = `x: ${"y".repeat(8_000)}\r\n`;
-    socket.write(request("GET", "/hold") + request("GET", "/big", big).repeat(90));
+    socket.write(request("GET", "/hold") + request("GET", "/big", big).repeat(190));
     await expect.poll(() => held.length).toBe(1);
     held[0]?.();
-    await expect.poll(() => bodies(text()).length).toBe(91);
+    await expect.poll(() => bodies(text()).length).toBe(191);
     socket.write(request("GET", "/last"));
     await expect.poll(() => bodies(text()).at(-1)).toBe("GET /last");
   });

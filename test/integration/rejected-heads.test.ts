@@ -45,7 +45,7 @@ test.each([
 });
 
 test.each([
-  ["an unsupported version", "GET /\r\n\r\n", { status: 505, httpVersion: "0.9" }],
+  ["no version", "GET /\r\n\r\n", { status: 400 }],
   ["HTTP/2.0 on an HTTP/1 connection", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", { status: 505 }],
   ["CONNECT", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", { status: 501, method: "CONNECT", path: "a:80" }],
 ])("%s", async (_case, request, record) => {

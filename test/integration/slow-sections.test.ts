@@ -107,12 +107,14 @@ test("too large trailers end the connection if the request has its response", as
   expect(client.text().match(/^HTTP\/1\.1 \d+/gm)).toEqual(["HTTP/1.1 404"]);
 });
 
-test("too large trailers of a pending request end its connection", async () => {
-  const { gateway, held, backend } = await start();
+test("too large trailers of a pending request end its connection when its turn comes", async () => {
+  const { gateway, held, backend, respond } = await start();
   const client = openFrom(gateway, "10.0.0.1", "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
   await expect.poll(() => held.length).toBe(1);
-  client.socket.write(`${head("/")}1\r\nx\r\n0\r\n${"a: b\r\n".repeat(201)}\r\n`);
+  client.socket.write(`${head("/unknown")}1\r\nx\r\n0\r\n${"a: b\r\n".repeat(201)}\r\n`);
+  respond();
   await expect.poll(() => isClosed(client)).toBe(true);
+  expect(client.text().match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404"]);
   expect(backend.requests.map(({ url }) => url)).toEqual(["/held"]);
 });
 

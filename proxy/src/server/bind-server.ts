@@ -4,29 +4,28 @@
  * TLS, else by the first bytes (RFC 9113 §3.4: an HTTP/2 client begins with `PRI * HTTP/2.0`). What to do with a
  * request is given in and may change while connections stay; so may TLS, for connections that come then.
  */
-import type { Server } from "node:http";
-import type { Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
+import { Http1Server } from "@gatewayproxy/http/http1/server";
+import type { RejectedHead } from "@gatewayproxy/http/http1/server-connection";
+import type { Http1Exchange } from "@gatewayproxy/http/http1/server-exchange";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import type { ClientConnection, ClientConnections } from "./client-connections.ts";
-import { type Connection, type DrainPhase, HeadCounts, type TlsSession } from "./connection.ts";
+import { type Connection, HeadCounts, type TlsSession } from "./connection.ts";
 import type { ConnectionLines, ConnectionLog } from "./connection-log.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type FirstBytes, readFirstBytes } from "./first-bytes.ts";
-import type { Http1Connection } from "./http1.ts";
-import { Http1Pipeline } from "./http1-pipeline.ts";
-import { createHttp1Server, headFaultOf, dropWhenOver } from "./http1-server.ts";
+import { beginHttp1, type Http1Options, reportRejected } from "./http1.ts";
 import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
-import type { RequestRules } from "./request-head.ts";
+import { maxHeadBytes, maxHeaderFields, maxTargetLength, type RequestRules } from "./request-head.ts";
 import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
 /**
- * The socket of a bind, and the receiver of its requests. Node's limits for HTTP/1.1 and HTTP/2 are in
- * `http1-server.ts` and `http2-server.ts`.
+ * The socket of a bind, and the receiver of its requests. Node's limits for HTTP/2 are in `http2-server.ts`.
  */
 export interface BindOptions extends RequestReceiver {
   /** IP address to listen on; absent: every address of the machine. */
@@ -74,7 +73,13 @@ interface SecuredConnection {
   readonly sourceAddress: string;
 }
 
-type ConnectionListener = (this: Server, socket: Socket) => void;
+/** Bounds of the heads and trailers of HTTP/1. */
+const http1Limits = {
+  headBytes: maxHeadBytes,
+  trailerBytes: maxHeadBytes,
+  fields: maxHeaderFields,
+  target: maxTargetLength,
+};
 
 /**
  * A listening socket with its connections. `open` creates it; `leave`, `drain` and `destroy` end it, in this order
@@ -82,42 +87,32 @@ type ConnectionListener = (this: Server, socket: Socket) => void;
  */
 export class BindServer {
   readonly #options: BindOptions;
-  /** Also what listens: a server that does not would not watch over slow heads. */
-  readonly #http1: Server;
-  readonly #serveHttp1: ConnectionListener;
+  readonly #server: Server;
+  readonly #http1: Http1Server;
+  readonly #http1Options: Http1Options;
   readonly #http2: Http2Sessions;
   /** By the socket as the kernel gave it. */
   readonly #sockets = new Map<Socket, ClientConnection>();
-  /** Of HTTP/1.1, by the socket that HTTP is read from. */
-  readonly #connections = new Map<Socket, Http1Connection>();
   /** Those that agree on TLS, or have, by the peer's address and port. */
   readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
-  #phase: DrainPhase = "serving";
 
   private constructor(options: BindOptions) {
     const { onRequest, onRejected, onFault, rules, upgradeProtocols, clock, clients } = options;
     const onParsed = (): void => clients.countRequest();
     this.#options = options;
     this.#http2 = new Http2Sessions({ onRequest, onRejected, onParsed, onFault, rules, clock }, upgradeProtocols);
-    this.#http1 = createHttp1Server({
-      connectionOf: (socket) => this.#connections.get(socket),
-      phase: () => this.#phase,
-      upgradeProtocols,
-      onRequest,
-      onRejected,
-      onParsed,
-      onFault,
-      rules,
-      clock,
-    });
-    // Ours comes before Node's own handling of a connection.
-    const [serveHttp1] = this.#http1.listeners("connection");
-    // Node registers this listener itself, in the constructor, with this signature.
-    this.#serveHttp1 = serveHttp1 as ConnectionListener;
-    this.#http1.removeAllListeners("connection");
-    this.#http1.on("connection", (socket: Socket) => this.#guard(socket, () => this.#accept(socket)));
+    this.#http1 = new Http1Server({ limits: http1Limits, clock });
+    this.#http1Options = { onRequest, onRejected, onParsed, rules, upgradeProtocols };
+    // After a switch of protocols, each side may end before the other.
+    const socketOptions = {
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: keepAliveProbeMs,
+    };
+    this.#server = createServer(socketOptions, (socket) => this.#guard(socket, () => this.#accept(socket)));
   }
 
   /**
@@ -132,9 +127,9 @@ export class BindServer {
     const { host, port, reusePort } = options;
     const address = host === undefined ? { port, reusePort } : { host, port, reusePort };
     await new Promise<void>((resolve, reject) => {
-      server.#http1.once("error", reject);
-      server.#http1.listen(address, () => {
-        server.#http1.off("error", reject);
+      server.#server.once("error", reject);
+      server.#server.listen(address, () => {
+        server.#server.off("error", reject);
         resolve();
       });
     });
@@ -143,7 +138,7 @@ export class BindServer {
 
   /** The port in use, also for port 0. */
   get port(): number {
-    const address = this.#http1.address();
+    const address = this.#server.address();
     return typeof address === "object" && address !== null ? address.port : this.#options.port;
   }
 
@@ -172,17 +167,17 @@ export class BindServer {
    * taken, and idle connections stay, because a request may be on its way on any of them.
    */
   leave(): void {
-    this.#phase = "leaving";
+    this.#http1.leave();
     this.#http2.leave();
   }
 
   /** Takes no new connection, closes idle ones, asks the others to leave; resolves when the last one has. */
   drain(): Promise<void> {
-    this.#phase = "closing";
     this.#options.connectionLog.draining();
-    const closed = new Promise<void>((resolve) => this.#http1.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#http1.drain();
     this.#http2.drain();
-    return closed;
+    return closed.then(() => this.#http1.close());
   }
 
   /** Breaks every connection off. */
@@ -209,8 +204,6 @@ export class BindServer {
     const client = this.#track(socket);
     // There were too many.
     if (socket.destroyed) return;
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, keepAliveProbeMs);
     socket.setTimeout(firstByteTimeoutMs, destroySocket);
     // A client that closes before the first request waits for nothing. Nor does a client of HTTP/2, at any time.
     socket.allowHalfOpen = false;
@@ -277,34 +270,18 @@ export class BindServer {
   /** @param socket that HTTP is read from. */
   #serveHttp(client: ClientConnection, socket: Socket, connection: Connection, isHttp2: boolean): void {
     if (isHttp2) {
-      client.begin(socket, connection);
+      client.beginHttp2(socket, connection);
       this.#http2.serve(socket, connection);
-    } else {
-      this.#handToHttp1(client, socket, connection);
+      return;
     }
-  }
-
-  #handToHttp1(client: ClientConnection, socket: Socket, shared: Connection): void {
-    const connection = { ...shared, pipeline: new Http1Pipeline(shared.heads) };
-    client.begin(socket, connection);
-    // What a connection was switched to may be closed one way first; of requests node:http sees to it.
+    // A client that ends its side has left, see `Http1ServerConnection`. After a switch of protocols it may not have.
     socket.allowHalfOpen = true;
-    this.#connections.set(socket, connection);
-    socket.once("close", () => this.#connections.delete(socket));
-    socket.once("error", (error) => this.#tellUnparsed(error, connection));
-    this.#serveHttp1.call(this.#http1, socket);
-    dropWhenOver(socket, connection);
-    // By the look at its first bytes.
-    if (socket.isPaused()) socket.resume();
-  }
-
-  /** Nothing is known of the request, but that there was one. */
-  #tellUnparsed(error: Error, connection: Connection): void {
-    const fault = headFaultOf(error);
-    if (fault === undefined) return;
-    // Too long for a head: its trailers are, whose request is known.
-    if (fault.status === 431 && connection.heads.chunked?.rejectTrailers() === true) return;
-    this.#options.onRejected({ connection, httpVersion: "", method: "", target: "", rawHeaders: [], fault });
+    const receiver = {
+      onRequest: (exchange: Http1Exchange) => beginHttp1(this.#http1Options, connection, exchange),
+      onRejected: (head: RejectedHead) => reportRejected(this.#http1Options, connection, head),
+      onFault: this.#options.onFault,
+    };
+    client.beginHttp1(this.#http1.serve(socket, receiver), connection);
   }
 
   /** @param socket as the kernel gave it, or that of TLS above. */

@@ -13,6 +13,7 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
+import type { Http1ServerConnection } from "@gatewayproxy/http/http1/server-connection";
 import type { Connection, HeadCounts } from "./connection.ts";
 import { fairLevel } from "./fair-level.ts";
 import { maxHeadBytes } from "./request-head.ts";
@@ -99,8 +100,6 @@ export interface HeldRequest {
   readonly client: string;
   /** Without its body. */
   readonly memoryBytes: number;
-  /** As `Downstream.isReceiving`. */
-  readonly isReceiving: boolean;
   /** Bytes of its body that have come; never become fewer. */
   readonly receivedBytes: number;
   /** As `Downstream.unreadBytes`. */
@@ -139,6 +138,8 @@ export class ClientConnection {
   readonly units: number;
   holder: Holder;
   #connection: Connection | undefined;
+  #http1: Http1ServerConnection | undefined;
+  /** The socket that HTTP/2 is read from. */
   #reader: Socket | undefined;
   /** Bytes of an incomplete head at the last count. */
   #incompleteBytes = 0;
@@ -167,7 +168,7 @@ export class ClientConnection {
 
   /** Memory of requests that are not in progress, and of an incomplete head at the last count. */
   get heldBytes(): number {
-    return (this.#connection?.heads.heldBytes ?? 0) + this.#incompleteBytes;
+    return this.#http1?.heldBytes ?? (this.#connection?.heads.heldBytes ?? 0) + this.#incompleteBytes;
   }
 
   /** Absent until the protocol is known. */
@@ -175,8 +176,14 @@ export class ClientConnection {
     return this.#connection;
   }
 
-  /** Starts HTTP. @param reader the socket that HTTP is read from: the TLS socket, or the accepted one. */
-  begin(reader: Socket, connection: Connection): void {
+  /** Starts HTTP/1. */
+  beginHttp1(http1: Http1ServerConnection, connection: Connection): void {
+    this.#http1 = http1;
+    this.#connection = connection;
+  }
+
+  /** Starts HTTP/2. @param reader the socket that HTTP is read from: the TLS socket, or the accepted one. */
+  beginHttp2(reader: Socket, connection: Connection): void {
     this.#reader = reader;
     this.#connection = connection;
     // The bytes that were read to detect the protocol are read again.
@@ -184,12 +191,13 @@ export class ClientConnection {
   }
 
   /**
-   * Counts the bytes of an incomplete head or trailer section: those since the last complete request, chunk or frame, up to
-   * the maximum length of a head.
+   * Counts the bytes of an incomplete header block of HTTP/2: those since the last complete frame, up to the maximum length
+   * of a head. An HTTP/1 connection knows its own.
    *
    * @param round of the event loop, see `leastRounds`.
    */
   countIncomplete(nowMs: number, round: number): void {
+    if (this.#http1?.isInTrailers === false) this.#incompleteSinceMs = nowMs;
     const [connection, reader] = [this.#connection, this.#reader];
     if (reader === undefined || connection === undefined) return;
     const { heads } = connection;
@@ -197,16 +205,14 @@ export class ClientConnection {
     const hasRequest = heads.isBusy || heads.received !== this.#lastHeads;
     // All bytes before the last count belong to heads that are complete now.
     if (heads.received !== this.#lastHeads) heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
-    if (heads.ping === undefined) this.#completeHttp1(heads, nowMs);
     if (this.#isProven(heads, reader)) {
       this.#incompleteSinceMs = nowMs;
       this.#incompleteSinceRound = round;
     }
     const wasPinged = this.#pingedAtMs !== undefined;
-    const isCounted = heads.ping === undefined || this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
+    const isCounted = this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
     if (!wasPinged) this.#pingedInRound = round;
     this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
-    heads.isInBody = false;
     heads.isBusy = false;
     heads.isUnread = false;
     this.#lastBodyBytes = heads.bodyBytes;
@@ -218,24 +224,21 @@ export class ClientConnection {
   }
 
   /**
-   * Whether a section that is incomplete at the last count has ended since, or nothing is incomplete. More of a body is a
-   * proof: nothing comes between the frames of a header block (RFC 9113 §4.3), and no chunk behind the beginning of the
-   * trailers (RFC 9112 §7.1). Neither is the client to blame while the proxy does not read, nor, over HTTP/2, while it waits
-   * for the client to read: `StreamIdleTimeouts` limits that time.
+   * Whether a header block that is incomplete at the last count has ended since, or nothing is incomplete. More of a body is
+   * a proof: nothing comes between the frames of a header block (RFC 9113 §4.3). Nor is the client to blame while the proxy
+   * waits for it to read: `StreamIdleTimeouts` limits that time.
    */
   #isProven(heads: HeadCounts, reader: Socket): boolean {
     if (reader.bytesRead <= heads.completeBytes) return true;
     if (heads.completeBytes !== this.#lastCompleteBytes || heads.bodyBytes !== this.#lastBodyBytes) return true;
-    // The socket of HTTP/2 is always paused, because Node reads from its handle.
-    return heads.ping === undefined ? reader.isPaused() : heads.isUnread;
+    return heads.isUnread;
   }
 
   /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last count. */
   isOverdue(nowMs: number, round: number): boolean {
-    const heads = this.#connection?.heads;
-    if (heads === undefined || nowMs - this.#incompleteSinceMs < sectionTimeoutMs) return false;
-    if (round - this.#incompleteSinceRound < leastRounds) return false;
-    if (heads.ping === undefined) return heads.isInChunks;
+    if (nowMs - this.#incompleteSinceMs < sectionTimeoutMs) return false;
+    if (this.#http1 !== undefined) return this.#http1.isInTrailers;
+    if (this.#reader === undefined || round - this.#incompleteSinceRound < leastRounds) return false;
     if (this.#pingedAtMs === undefined || round - this.#pingedInRound < leastRounds) return false;
     return nowMs - this.#pingedAtMs >= pingTimeoutMs;
   }
@@ -246,21 +249,11 @@ export class ClientConnection {
    * @returns whether this is the first call.
    */
   end(): boolean {
-    if (this.#isEnding || this.#connection?.heads.ping !== undefined) this.socket.destroy();
-    else this.#reader?.destroySoon();
+    if (this.#isEnding || this.#http1 === undefined) this.socket.destroy();
+    else this.#http1.closeSoon();
     const isFirst = !this.#isEnding;
     this.#isEnding = true;
     return isFirst;
-  }
-
-  /**
-   * Bytes of a tunnel or of a body with a length are no head. Of a body in chunks all chunks are complete bytes, and the rest
-   * is its trailer section, for which Node has no timeout (`isOverdue`).
-   */
-  #completeHttp1(heads: HeadCounts, nowMs: number): void {
-    if (heads.isInChunks) return;
-    const isStale = nowMs - this.#incompleteSinceMs > sectionTimeoutMs;
-    if (heads.isInBody || isStale) heads.completeBytes = Math.max(heads.completeBytes, this.#bytesRead);
   }
 
   /**
@@ -472,11 +465,10 @@ export class ClientConnections {
   }
 
   #lookAtHeads(): void {
-    for (const { isReceiving, receivedBytes, unreadBytes, connection } of this.#options.requests()) {
+    for (const { receivedBytes, unreadBytes, connection } of this.#options.requests()) {
       const { heads } = connection;
       heads.isBusy = true;
       heads.bodyBytes += receivedBytes;
-      if (isReceiving) heads.isInBody = true;
       if (unreadBytes > 0) heads.isUnread = true;
     }
     const nowMs = this.#options.clock.monotonicMs();

@@ -2,10 +2,9 @@
  * The client's side of one request, whichever protocol it speaks. The adapters (`http1.ts`, `http2.ts`) know the wire;
  * everything else in the server knows only this.
  */
-import type { Readable } from "node:stream";
+import type { IncomingBody, ServerExchangeEvents, SwitchedStream } from "@gatewayproxy/http/ports";
 import type { Connection } from "./connection.ts";
 import type { HeadFault, RequestHead } from "./request-head.ts";
-import type { TunnelEnd } from "./tunnel.ts";
 
 /** Receives the requests of a bind. */
 export interface RequestReceiver {
@@ -42,7 +41,7 @@ export interface Downstream {
   /** The connection of the request; several requests share it. */
   readonly connection: Connection;
   /** The request's body; absent when it has none. Reading it asks a client that waits for `100 Continue` to go on. */
-  readonly body: Readable | undefined;
+  readonly body: IncomingBody | undefined;
   /**
    * The protocol to which the client requests a switch, such as `websocket` (RFC 9110 §7.8, RFC 8441): any response rejects
    * it, `switchProtocols` accepts it. Absent in nearly every request; there is no body where it is present.
@@ -69,7 +68,7 @@ export interface Downstream {
   /** @param trailers flat; empty for none. */
   end(trailers: string[]): void;
   /** Accepts `upgrade`: sends the head that says so, and hands the connection, or the stream, over to the caller. */
-  switchProtocols(headers: string[]): TunnelEnd;
+  switchProtocols(headers: string[]): SwitchedStream;
   /** Whether the client may still send more of this request, its body or what comes after a switch of protocols. */
   readonly isReceiving: boolean;
   /** Written bytes that the client has not read yet, of this response and the previous ones on the connection. */
@@ -79,10 +78,4 @@ export interface Downstream {
 }
 
 /** What the client does meanwhile. */
-export interface DownstreamEvents {
-  onDrain(): void;
-  /** The trailers of the request exceed the limits of a head. */
-  onTrailersRejected(): void;
-  /** Called once at the end: the response has been passed to the kernel, or (`!completed`) the client has left. */
-  onClose(completed: boolean): void;
-}
+export type DownstreamEvents = ServerExchangeEvents;

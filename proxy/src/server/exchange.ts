@@ -45,6 +45,7 @@ import {
   internalError,
   invalidBackend,
   loopDetected,
+  malformedBody,
   mirrorLoopDetected,
   noReadyEndpoint,
   originNotAllowed,
@@ -244,10 +245,6 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return (this.#memoryBytes ??= memoryInProgress(path, rawHeaders));
   }
 
-  get isReceiving(): boolean {
-    return this.#downstream.isReceiving;
-  }
-
   get receivedBytes(): number {
     return this.#record.requestBytes;
   }
@@ -262,8 +259,8 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     this.#endWithReply(headMemoryFull);
   }
 
-  onTrailersRejected(): void {
-    if (!this.#isClosed) this.#endWithReply(trailersTooLarge);
+  onBodyRejected(status: 400 | 431, message: string): void {
+    if (!this.#isClosed) this.#endWithReply(status === 431 ? trailersTooLarge : malformedBody(message));
   }
 
   /** Ends the request at any time, with `reply` unless a response has started. Never throws. */
@@ -520,10 +517,10 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
   /** Called only when the body is needed, since it sends `100 Continue`, which a denied client must not get. */
   #takeBody(): RequestBody | undefined {
     if (this.#body !== undefined) return this.#body;
-    const { body: stream } = this.#downstream;
-    if (stream === undefined) return undefined;
+    const { body } = this.#downstream;
+    if (body === undefined) return undefined;
     const share = this.#services.bodies.openShare(this.client);
-    this.#body = new RequestBody({ stream, record: this.#record, share, owner: this });
+    this.#body = new RequestBody({ body, record: this.#record, share, owner: this });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
     return this.#body;
   }

@@ -11,7 +11,7 @@ import { Http2Sessions } from "./http2-server.ts";
 /** Connects to sessions that are idle after 50 ms; `requests` are those that have come. */
 async function start() {
   const requests: Downstream[] = [];
-  const events = { onDrain: () => undefined, onTrailersRejected: () => undefined, onClose: () => undefined };
+  const events = { onDrain: () => undefined, onBodyRejected: () => undefined, onClose: () => undefined };
   const onRequest = (downstream: Downstream) => {
     requests.push(downstream);
     return events;

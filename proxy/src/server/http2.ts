@@ -1,12 +1,12 @@
 /** HTTP/2 towards the client, over node:http2's stream interface. */
 import type { ServerHttp2Stream } from "node:http2";
 import { constants } from "node:http2";
-import type { Readable } from "node:stream";
+import type { IncomingBody, SwitchedStream } from "@gatewayproxy/http/ports";
 import type { Connection } from "./connection.ts";
 import type { Downstream, DownstreamEvents } from "./downstream.ts";
 import { fieldOf } from "./fields.ts";
 import { isTooLarge, type RequestHead } from "./request-head.ts";
-import type { TunnelEnd } from "./tunnel.ts";
+import { StreamBody } from "./stream-body.ts";
 
 /** The properties of one HTTP/2 request beside its stream. */
 export interface Http2Options {
@@ -26,7 +26,7 @@ export class Http2Downstream implements Downstream {
   readonly httpVersion = "2";
   readonly connection: Connection;
   readonly upgrade: string | undefined;
-  readonly #body: Readable | undefined;
+  readonly #body: StreamBody | undefined;
   readonly #stream: ServerHttp2Stream;
   #bodyTaken = false;
   #trailers: string[] = [];
@@ -38,7 +38,7 @@ export class Http2Downstream implements Downstream {
     this.head = head;
     this.connection = connection;
     this.upgrade = upgrade;
-    this.#body = isEnded || upgrade !== undefined ? undefined : stream;
+    this.#body = isEnded || upgrade !== undefined ? undefined : new StreamBody(stream);
     this.#stream = stream;
   }
 
@@ -54,14 +54,14 @@ export class Http2Downstream implements Downstream {
     stream.on("close", onClose).on("drain", onDrain);
     if (this.#body !== undefined) {
       stream.once("trailers", (_trailers, _flags, rawTrailers) => {
-        if (isTooLarge(rawTrailers)) events.onTrailersRejected();
+        if (isTooLarge(rawTrailers)) events.onBodyRejected(431, "trailers too large");
       });
     }
     // If the client resets the stream, "close" follows.
     stream.on("error", ignore);
   }
 
-  get body(): Readable | undefined {
+  get body(): IncomingBody | undefined {
     if (this.#body !== undefined && !this.#bodyTaken) {
       this.#bodyTaken = true;
       const isAwaited = fieldOf(this.head.rawHeaders, "expect")?.toLowerCase() === "100-continue";
@@ -98,7 +98,7 @@ export class Http2Downstream implements Downstream {
     this.#stream.end();
   }
 
-  switchProtocols(headers: string[]): TunnelEnd {
+  switchProtocols(headers: string[]): SwitchedStream {
     this.#isEnded = true;
     this.#isSwitched = true;
     // Proves to an HTTP/1.1 client that its key was read; HTTP/2 has neither (RFC 8441 §5).
@@ -110,7 +110,7 @@ export class Http2Downstream implements Downstream {
   }
 
   get isReceiving(): boolean {
-    return this.upgrade !== undefined || this.#body?.readableEnded === false;
+    return this.upgrade !== undefined || this.#hasBodyLeft();
   }
 
   get unreadBytes(): number {
@@ -121,6 +121,10 @@ export class Http2Downstream implements Downstream {
     this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
     // Its end would not come before the client has read the reset, which one that does not read never does.
     this.#stream.destroy();
+  }
+
+  #hasBodyLeft(): boolean {
+    return this.#body !== undefined && !this.#stream.readableEnded;
   }
 
   /** Whether the client has reset the stream. "close" follows, and until then Node throws if anything is sent. */
@@ -142,7 +146,7 @@ export class Http2Downstream implements Downstream {
   #rejectRest(): void {
     const isRejected = this.upgrade !== undefined && !this.#isSwitched;
     // A reset overtakes what Node is about to send in this turn.
-    if (isRejected || this.#body?.readableEnded === false) setImmediate(() => this.#stream.close());
+    if (isRejected || this.#hasBodyLeft()) setImmediate(() => this.#stream.close());
   }
 }
 

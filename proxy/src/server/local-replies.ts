@@ -67,6 +67,10 @@ export const trailersTooLarge: LocalReply = {
   reason: "BadRequest",
   body: "the trailers of the request are too large",
 };
+/** The body breaks the rules of the protocol (RFC 9112 §7.1). @param error what was found. */
+export function malformedBody(error: string): LocalReply {
+  return { status: 400, reason: "BadRequest", body: `the request body cannot be read: ${error}` };
+}
 /** The client stopped sending the body. */
 export const uploadStalled: LocalReply = {
   status: 408,

@@ -1,10 +1,9 @@
 /** The client's side of a request that is logged in detail: each head that goes to the client is logged. */
-import type { Readable } from "node:stream";
+import type { IncomingBody, SwitchedStream } from "@gatewayproxy/http/ports";
 import { loggedHeaders, type RequestLogger } from "../telemetry/request-log.ts";
 import type { Connection } from "./connection.ts";
 import type { Downstream } from "./downstream.ts";
 import type { RequestHead } from "./request-head.ts";
-import type { TunnelEnd } from "./tunnel.ts";
 
 export class LoggedDownstream implements Downstream {
   readonly #inner: Downstream;
@@ -27,7 +26,7 @@ export class LoggedDownstream implements Downstream {
     return this.#inner.connection;
   }
 
-  get body(): Readable | undefined {
+  get body(): IncomingBody | undefined {
     return this.#inner.body;
   }
 
@@ -66,7 +65,7 @@ export class LoggedDownstream implements Downstream {
     this.#inner.end(trailers);
   }
 
-  switchProtocols(headers: string[]): TunnelEnd {
+  switchProtocols(headers: string[]): SwitchedStream {
     this.#logHead(101, headers);
     return this.#inner.switchProtocols(headers);
   }

@@ -4,6 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "./body-budget.ts";
 import { RequestBody } from "./request-body.ts";
+import { StreamBody } from "./stream-body.ts";
 
 function upload(maxBytes = 2 ** 30) {
   const client = new PassThrough();
@@ -14,7 +15,7 @@ function upload(maxBytes = 2 ** 30) {
     faults,
     record,
     body: new RequestBody({
-      stream: client,
+      body: new StreamBody(client),
       record,
       owner: { fault: (error) => faults.push(error) },
       share: new BodyBudget(createBodyMemory(1), 1, maxBytes).openShare(),

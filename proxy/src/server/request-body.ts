@@ -4,9 +4,9 @@
  * length is read completely first, and sent in one write with the head.
  */
 import { Readable } from "node:stream";
+import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
 import { uploadAborted } from "../upstream/failure.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
-import { boundChunks } from "./bound-chunks.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { TokenIds } from "../llm/token-ids.ts";
 
@@ -24,7 +24,7 @@ interface BodyRecord {
 
 /** A request's body and where its bytes are counted as they arrive. */
 export interface BodySource {
-  readonly stream: Readable;
+  readonly body: IncomingBody;
   readonly record: BodyRecord;
   /** Of the memory for bodies, which is given back by `release`. */
   readonly share: BodyShare;
@@ -36,8 +36,8 @@ export interface BodySource {
  * The body of one request, which is read at most once from the client and may be opened for several attempts. Nothing
  * is read before `open`, `collect`, `peek` or `whenReady`.
  */
-export class RequestBody {
-  readonly #source: Readable;
+export class RequestBody implements BodyReceiver {
+  readonly #source: IncomingBody;
   readonly #record: BodyRecord;
   #tokenIds: TokenIds | undefined;
   readonly #share: BodyShare;
@@ -63,8 +63,8 @@ export class RequestBody {
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
 
-  constructor({ stream, record, share, owner }: BodySource) {
-    this.#source = stream;
+  constructor({ body, record, share, owner }: BodySource) {
+    this.#source = body;
     this.#owner = owner;
     this.#share = share;
     this.#record = record;
@@ -163,7 +163,7 @@ export class RequestBody {
   /** What the rest of it waits for: the client to send, or a call to read. Absent where nothing is read, or all has come. */
   get waitsFor(): "client" | "call" | undefined {
     if (this.#state !== "flowing") return undefined;
-    return this.#source.isPaused() ? "call" : "client";
+    return this.#source.isPaused ? "call" : "client";
   }
 
   /**
@@ -221,13 +221,10 @@ export class RequestBody {
   #begin(): void {
     if (this.#state !== "unread") return;
     this.#state = "flowing";
-    this.#source
-      .on("data", (chunk: Buffer) => this.#onData(chunk))
-      .on("end", () => this.#onEnd())
-      .on("close", () => this.#onClose());
+    this.#source.read(this);
   }
 
-  #onData(chunk: Buffer): void {
+  onData(chunk: Buffer): void {
     this.#record.requestBytes += chunk.length;
     if (this.#tokenIds !== undefined) {
       this.#tokenIds.push(chunk);
@@ -258,8 +255,7 @@ export class RequestBody {
 
   #readAhead(chunk: Buffer): void {
     this.#ahead.push(chunk);
-    if (this.#ahead.length < readAheadBytes || this.#source.isPaused()) return;
-    boundChunks(this.#source);
+    if (this.#ahead.length < readAheadBytes || this.#source.isPaused) return;
     this.#source.pause();
   }
 
@@ -272,15 +268,14 @@ export class RequestBody {
     else this.#source.resume();
   }
 
-  #onEnd(): void {
+  onEnd(): void {
     this.#state = "ended";
     this.#tellStart(Buffer.alloc(0));
     if (this.#ahead.length === 0) this.#reader?.push(null);
     if (this.#awaitingWhole.length > 0) this.#tellWhole(this.#kept?.join());
   }
 
-  #onClose(): void {
-    if (this.#state === "ended") return;
+  onAborted(): void {
     this.#state = "broken";
     this.#awaitingWhole = [];
     this.#awaitingStart = undefined;

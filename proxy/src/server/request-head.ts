@@ -1,7 +1,8 @@
 /**
  * The head of a request as plain data, of any protocol, and the checks which ensure that it means the same to the proxy and the
- * backend. Node's parser has rejected malformed heads; this module checks those that it accepts.
+ * backend. The parsers have rejected malformed heads; this module checks those that they accept.
  */
+import type { RequestHead as Http1Head } from "@gatewayproxy/http/http1/request-head";
 import { isProtocolName } from "../upstream/upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/request-reading.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
@@ -41,11 +42,11 @@ export const maxHeadBytes = 64 * 1024;
 /** Maximum number of fields. More are rejected, since Node would drop them silently. */
 export const maxHeaderFields = 200;
 /** Longest path and query in characters. */
-const maxTargetLength = 16 * 1024;
+export const maxTargetLength = 16 * 1024;
 
 /**
- * Whether a header or trailer section is rejected with 431. Node bounds the bytes of HTTP/1, but those of HTTP/2 only for a
- * client that acknowledges our SETTINGS.
+ * Whether a header or trailer section of HTTP/2 is rejected with 431. Node bounds its bytes only for a client that
+ * acknowledges our SETTINGS.
  *
  * @param rawFields flat.
  */
@@ -56,57 +57,20 @@ export function isTooLarge(rawFields: readonly string[]): boolean {
   return bytes > maxHeadBytes;
 }
 
-/**
- * Builds the head of an HTTP/1 request (RFC 9112 §3.2, §3.3).
- *
- * @param target the request target of the request line.
- */
+/** Builds the head of an HTTP/1 request (RFC 9112 §3.2, §3.3). The parser has bounded its parts. */
 export function readHttp1Head(
   rules: RequestRules,
   scheme: Scheme,
-  method: string,
-  target: string,
-  httpVersion: string,
-  rawHeaders: readonly string[],
+  { method, target, host, fields }: Http1Head,
 ): RequestHead | HeadFault {
-  if (method === "CONNECT") return connectNotServed;
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") return { status: 505, message: "HTTP version not supported" };
-  if (target.length > maxTargetLength) return { status: 414, message: "request target too long" };
-  if (rawHeaders.length > maxHeaderFields * 2) return { status: 431, message: "too many header fields" };
-  let host: string | undefined;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    if (name.length === 4 && isNamed(name, "host")) {
-      if (host !== undefined) return { status: 400, message: "more than one Host field" };
-      host = rawHeaders[i + 1];
-    } else if (name.length === 17 && isNamed(name, "transfer-encoding")) {
-      if (httpVersion === "1.0") return { status: 400, message: "Transfer-Encoding in an HTTP/1.0 request" };
-      // Node removes the chunked coding and keeps the others, which the backend would not know of.
-      if (!isNamed(rawHeaders[i + 1] ?? "", "chunked")) {
-        return { status: 501, message: "Transfer-Encoding other than chunked" };
-      }
-    }
-  }
-  if (host === undefined && httpVersion === "1.1") return { status: 400, message: "no Host field" };
-  return fromTarget(rules, scheme, method, target, host, rawHeaders);
-}
-
-function fromTarget(
-  rules: RequestRules,
-  scheme: Scheme,
-  method: string,
-  target: string,
-  host: string | undefined,
-  rawHeaders: readonly string[],
-): RequestHead | HeadFault {
-  if (target.charCodeAt(0) === slash) return checked(rules, scheme, method, host ?? "", target, rawHeaders);
-  if (target === "*" && method === "OPTIONS") return checked(rules, scheme, method, host ?? "", target, rawHeaders);
+  if (target.charCodeAt(0) === slash) return checked(rules, scheme, method, host ?? "", target, fields);
+  if (target === "*" && method === "OPTIONS") return checked(rules, scheme, method, host ?? "", target, fields);
   // Absolute form: its authority wins over Host (RFC 9112 §3.2.2).
   const absolute = /^https?:\/\/([^/?#]+)/i.exec(target);
   if (absolute === null) return { status: 400, message: "request target must be a path" };
   const [prefix, authority = ""] = absolute;
   const rest = target.slice(prefix.length);
-  return checked(rules, scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, rawHeaders);
+  return checked(rules, scheme, method, authority, rest.startsWith("/") ? rest : `/${rest}`, fields);
 }
 
 /** Builds the head of an HTTP/2 request (RFC 9113 §8.3.1); a Host field stands in for a missing `:authority`. */
@@ -209,8 +173,3 @@ function normalizeAuthority(authority: string): string {
 }
 
 const slash = 0x2f;
-
-/** Compares without allocating for the spellings that clients use. */
-function isNamed(name: string, lowerCase: string): boolean {
-  return name === lowerCase || name.toLowerCase() === lowerCase;
-}

@@ -3,6 +3,7 @@
  * held; each side is read at the pace of the other, and an end or a break of one is passed on to the other.
  */
 import type { Duplex } from "node:stream";
+import type { SwitchedStream } from "@gatewayproxy/http/ports";
 
 /** Bytes as they pass, added up where the access log finds them. */
 export interface TunnelCounts {
@@ -15,17 +16,12 @@ const idleTimeoutMs = 3_600_000;
 /** Once one side has ended, the other may be idle for so long; a client that closed its socket looks the same. */
 const halfClosedIdleTimeoutMs = 60_000;
 
-/** The streams that a tunnel joins: sockets and HTTP/2 streams. */
-export interface TunnelEnd extends Duplex {
-  setTimeout(ms: number, onTimeout?: () => void): unknown;
-}
-
 /**
  * Joins both ends. Their owners are notified of the end by their "close".
  *
  * @param onBroken called when the backend's connection broke, at most once and before the client's "close".
  */
-export function joinTunnel(client: TunnelEnd, backend: Duplex, counts: TunnelCounts, onBroken: () => void): void {
+export function joinTunnel(client: SwitchedStream, backend: Duplex, counts: TunnelCounts, onBroken: () => void): void {
   client.setTimeout(idleTimeoutMs, () => client.destroy());
   pass(client, backend, (bytes) => {
     counts.requestBytes += bytes;

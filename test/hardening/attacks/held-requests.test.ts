@@ -98,11 +98,6 @@ test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each
   {
     name: "HTTP/1 requests after a pending one",
     connections: 1_200,
-    bytes: (number: number) => afterHeld(number, 99),
-  },
-  {
-    name: "more HTTP/1 requests in one read than may be pending",
-    connections: 400,
     bytes: (number: number) => afterHeld(number, 2_000),
   },
 ])("$name", { timeout: 120_000 }, async ({ connections, bytes }) => {

@@ -1,0 +1,167 @@
+/**
+ * Parses the field lines of a head or a trailer section (RFC 9112 §5), and the fields that decide about the framing of the
+ * message and its connection. It accepts only lines that every server reads in the same way: no line folding, no white space
+ * before the colon, no control characters.
+ */
+import { isOf, tokenCharacters, valueCharacters } from "./characters.ts";
+import { MessageError } from "./message-error.ts";
+
+/** Bounds of a field section. */
+export interface SectionLimits {
+  /** Maximum number of field lines. */
+  readonly fields: number;
+}
+
+/** The fields about the message itself, collected while a section is parsed. */
+export interface FramingFields {
+  /** Value of `Content-Length`; -1 if absent. */
+  contentLength: number;
+  /** Whether `Transfer-Encoding: chunked` is present. */
+  isChunked: boolean;
+  /** Whether `Connection` has the option. */
+  hasClose: boolean;
+  hasKeepAlive: boolean;
+  hasUpgrade: boolean;
+  /** Values of fields that occur once; undefined if absent. */
+  host: string | undefined;
+  upgrade: string | undefined;
+  expect: string | undefined;
+}
+
+/** Returns the values for a message without any of the fields. */
+export function noFraming(): FramingFields {
+  return {
+    contentLength: -1,
+    isChunked: false,
+    hasClose: false,
+    hasKeepAlive: false,
+    hasUpgrade: false,
+    host: undefined,
+    upgrade: undefined,
+    expect: undefined,
+  };
+}
+
+const colon = 0x3a;
+const space = 0x20;
+const tab = 0x09;
+
+/**
+ * Parses field lines, each with its CRLF.
+ *
+ * @param text in latin1, which ends with the CRLF of the last line; more may precede `start`.
+ * @param framing takes the fields about the message; undefined in trailers, where they are rejected.
+ * @returns names, as received, and values without surrounding white space, in turns.
+ * @throws `MessageError`
+ */
+export function parseFieldLines(
+  text: string,
+  start: number,
+  limits: SectionLimits,
+  framing: FramingFields | undefined,
+): string[] {
+  const fields: string[] = [];
+  let at = start;
+  while (at < text.length) {
+    const end = text.indexOf("\r\n", at);
+    if (end === -1) throw new MessageError(400, "field line without an end");
+    let nameEnd = at;
+    while (nameEnd < end && tokenCharacters[text.charCodeAt(nameEnd)] === 1) nameEnd++;
+    if (nameEnd === at || nameEnd === end || text.charCodeAt(nameEnd) !== colon) {
+      throw new MessageError(400, "malformed field name");
+    }
+    let valueStart = nameEnd + 1;
+    let valueEnd = end;
+    while (valueStart < valueEnd && isBlank(text.charCodeAt(valueStart))) valueStart++;
+    while (valueEnd > valueStart && isBlank(text.charCodeAt(valueEnd - 1))) valueEnd--;
+    if (!isOf(valueCharacters, text, valueStart, valueEnd)) throw new MessageError(400, "malformed field value");
+    if (fields.length >= limits.fields * 2) throw new MessageError(431, "too many header fields");
+    const name = text.slice(at, nameEnd);
+    const value = text.slice(valueStart, valueEnd);
+    fields.push(name, value);
+    const length = nameEnd - at;
+    // Only names of these lengths decide about the message.
+    if (length >= 4 && length <= 17) readFraming(name, value, framing);
+    at = end + 2;
+  }
+  return fields;
+}
+
+function isBlank(code: number): boolean {
+  return code === space || code === tab;
+}
+
+function readFraming(name: string, value: string, framing: FramingFields | undefined): void {
+  switch (name.length) {
+    case 4:
+      if (isNamed(name, "host")) readHost(value, framing);
+      return;
+    case 6:
+      if (framing !== undefined && isNamed(name, "expect")) framing.expect = value;
+      return;
+    case 7:
+      if (framing !== undefined && isNamed(name, "upgrade")) readUpgrade(value, framing);
+      return;
+    case 10:
+      if (framing !== undefined && isNamed(name, "connection")) readConnection(value, framing);
+      return;
+    case 14:
+      if (isNamed(name, "content-length")) readContentLength(value, framing);
+      return;
+    case 17:
+      if (isNamed(name, "transfer-encoding")) readTransferEncoding(value, framing);
+  }
+}
+
+/** Compares a field name. @param lowerCase of the same length. */
+function isNamed(name: string, lowerCase: string): boolean {
+  return name === lowerCase || name.toLowerCase() === lowerCase;
+}
+
+function readHost(value: string, framing: FramingFields | undefined): void {
+  if (framing === undefined) throw inTrailers("Host");
+  if (framing.host !== undefined) throw new MessageError(400, "more than one Host field");
+  framing.host = value;
+}
+
+/** Several lines are one list (RFC 9110 §5.3). */
+function readUpgrade(value: string, framing: FramingFields): void {
+  framing.upgrade = framing.upgrade === undefined ? value : `${framing.upgrade}, ${value}`;
+}
+
+/** The options of RFC 9110 §7.6.1 that concern this connection. */
+function readConnection(value: string, framing: FramingFields): void {
+  for (const option of value.toLowerCase().split(",")) {
+    switch (option.trim()) {
+      case "close":
+        framing.hasClose = true;
+        break;
+      case "keep-alive":
+        framing.hasKeepAlive = true;
+        break;
+      case "upgrade":
+        framing.hasUpgrade = true;
+    }
+  }
+}
+
+/** Fifteen digits, so that every length is an exact number. A list of equal lengths is rejected, too (RFC 9112 §6.3). */
+const lengthPattern = /^\d{1,15}$/;
+
+function readContentLength(value: string, framing: FramingFields | undefined): void {
+  if (framing === undefined) throw inTrailers("Content-Length");
+  if (framing.contentLength !== -1) throw new MessageError(400, "more than one Content-Length field");
+  if (!lengthPattern.test(value)) throw new MessageError(400, "Content-Length is not a number of bytes");
+  framing.contentLength = Number(value);
+}
+
+function readTransferEncoding(value: string, framing: FramingFields | undefined): void {
+  if (framing === undefined) throw inTrailers("Transfer-Encoding");
+  if (framing.isChunked) throw new MessageError(400, "more than one Transfer-Encoding field");
+  if (!isNamed(value, "chunked")) throw new MessageError(501, "Transfer-Encoding other than chunked");
+  framing.isChunked = true;
+}
+
+function inTrailers(name: string): MessageError {
+  return new MessageError(400, `${name} in the trailers`);
+}

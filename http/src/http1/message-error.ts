@@ -1,0 +1,13 @@
+/** Errors of HTTP/1 messages. */
+
+/** A message that breaks the rules of RFC 9112, or exceeds a bound. Nothing that follows on its connection is read. */
+export class MessageError extends Error {
+  override readonly name = "MessageError";
+  /** The status of the response to a request with this error. */
+  readonly status: 400 | 414 | 431 | 501 | 505;
+
+  constructor(status: MessageError["status"], message: string) {
+    super(message);
+    this.status = status;
+  }
+}

@@ -1,0 +1,101 @@
+/** Renders the heads of HTTP/1 responses (RFC 9112 §4, §5). */
+import { STATUS_CODES } from "node:http";
+import { isOf, tokenCharacters, valueCharacters } from "./characters.ts";
+
+/** A head without the fields of the connection and the empty line. */
+export interface RenderedHead {
+  /** The status line and the field lines. */
+  readonly text: string;
+  /** The value of `content-length`; undefined if there is none. */
+  readonly contentLength: string | undefined;
+  /** The line of `trailer`, which is not part of `text`: only chunks end with a trailer section (RFC 9112 §7.1). */
+  readonly trailerLine: string;
+}
+
+const statusLines = new Map<number, string>();
+
+function statusLine(status: number): string {
+  let line = statusLines.get(status);
+  if (line === undefined) {
+    line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Unknown"}\r\n`;
+    statusLines.set(status, line);
+  }
+  return line;
+}
+
+/**
+ * Renders a head. The fields of the connection (`connection`, `keep-alive`, `transfer-encoding`) are left out, and `date` is
+ * added if it is absent (RFC 9110 §6.6.1).
+ *
+ * @param nowMs wall time.
+ * @throws `TypeError` for a name or a value that would not be read as one, such as one with a line break.
+ */
+export function renderHead(status: number, fields: readonly string[], nowMs: number): RenderedHead {
+  let text = statusLine(status);
+  let contentLength: string | undefined;
+  let trailerLine = "";
+  let hasDate = false;
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const name = fields[at] ?? "";
+    const value = fields[at + 1] ?? "";
+    switch (name.length) {
+      case 4:
+        if (isNamed(name, "date")) hasDate = true;
+        break;
+      case 7:
+        if (!isNamed(name, "trailer")) break;
+        trailerLine += fieldLine(name, value);
+        continue;
+      case 10:
+        if (isNamed(name, "connection") || isNamed(name, "keep-alive")) continue;
+        break;
+      case 14:
+        if (isNamed(name, "content-length")) contentLength = value;
+        break;
+      case 17:
+        if (isNamed(name, "transfer-encoding")) continue;
+    }
+    text += fieldLine(name, value);
+  }
+  if (!hasDate) text += dateLine(nowMs);
+  return { text, contentLength, trailerLine };
+}
+
+/** Renders the head of an interim response (RFC 9110 §15.2), with its empty line. @throws as `renderHead`. */
+export function renderInterimHead(status: number, fields: readonly string[]): string {
+  return `${statusLine(status)}${renderFieldLines(fields)}\r\n`;
+}
+
+/** Renders field lines. @throws as `renderHead`. */
+export function renderFieldLines(fields: readonly string[]): string {
+  let text = "";
+  for (let at = 0; at + 1 < fields.length; at += 2) text += fieldLine(fields[at] ?? "", fields[at + 1] ?? "");
+  return text;
+}
+
+function fieldLine(name: string, value: string): string {
+  if (name === "" || !isOf(tokenCharacters, name, 0, name.length)) {
+    throw new TypeError(`a header field has the name ${JSON.stringify(name)}, which is not a token`);
+  }
+  if (!isOf(valueCharacters, value, 0, value.length)) {
+    throw new TypeError(`the header field ${name} has a value with a control character, or one outside of ISO 8859-1`);
+  }
+  return `${name}: ${value}\r\n`;
+}
+
+function isNamed(name: string, lowerCase: string): boolean {
+  return name === lowerCase || name.toLowerCase() === lowerCase;
+}
+
+let dateSecond = -1;
+let currentDateLine = "";
+
+/** The line of one second is rendered once. */
+function dateLine(nowMs: number): string {
+  const second = Math.floor(nowMs / 1_000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    currentDateLine = `date: ${new Date(second * 1_000).toUTCString()}\r\n`;
+  }
+  return currentDateLine;
+}

@@ -1,0 +1,535 @@
+/**
+ * A connection of a client that speaks HTTP/1.0 or 1.1: reads its requests, and serves one after the other. What arrives
+ * before it is needed stays unparsed, and is bounded: then the connection is not read any more.
+ */
+import type { Socket } from "node:net";
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
+import type { BodyReceiver, IncomingBody, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
+import { type BodyDecoder, type BodySink, ChunkedDecoder, LengthDecoder } from "./body-decoder.ts";
+import { tokenCharacters } from "./characters.ts";
+import { HeadReader } from "./head-reader.ts";
+import { MessageError } from "./message-error.ts";
+import { type HeadLimits, parseRequestHead, type RequestHead } from "./request-head.ts";
+import { renderHead } from "./response-text.ts";
+import { type ExchangeConnection, Http1Exchange, keepAliveSeconds } from "./server-exchange.ts";
+
+/** Bounds of what is read. */
+export interface Http1Limits extends HeadLimits {
+  /** Maximum length of a head in bytes. */
+  readonly headBytes: number;
+  /** Maximum length of a trailer section in bytes. */
+  readonly trailerBytes: number;
+}
+
+/** A head that is not a request. Parts that could not be read are empty. */
+export interface RejectedHead {
+  readonly status: MessageError["status"] | 408;
+  readonly message: string;
+  readonly method: string;
+  readonly target: string;
+  readonly httpVersion: string;
+  /** Names and values in turns. */
+  readonly fields: readonly string[];
+}
+
+/** Receives the requests of a connection. */
+export interface Http1Receiver {
+  /** Called for each request. Returns the receiver of its events; undefined after `Http1Exchange.reject`. */
+  onRequest(exchange: Http1Exchange): ServerExchangeEvents | undefined;
+  /** Called for a head that is not a request, after its response. It is the last of the connection. */
+  onRejected(head: RejectedHead): void;
+  /** The receiver has failed. The connection is closed. */
+  onFault(error: unknown): void;
+}
+
+/** The server of a connection. */
+export interface Http1ConnectionOwner {
+  readonly limits: Http1Limits;
+  /** Whether responses ask clients to leave. */
+  readonly isLeaving: boolean;
+  /** Whether connections without a request are closed. */
+  readonly isClosing: boolean;
+  /** Wall time in milliseconds. */
+  nowMs(): number;
+  /** The connection has ended, or was switched to another protocol. */
+  onEnd(connection: Http1ServerConnection): void;
+}
+
+/** Interval of `Http1ServerConnection.sweep`. Times in sweeps are up to one longer. */
+export const sweepMs = 5_000;
+/** For another request, and for more of the body of a request that has its response. */
+const keepAliveSweeps = (keepAliveSeconds * 1_000) / sweepMs;
+/** For a head to end. */
+const headSweeps = 30_000 / sweepMs;
+/** For a client to close a connection that has its last response. */
+const lingerSweeps = 10_000 / sweepMs;
+
+/** Unparsed bytes at which the connection is not read any more: as many as a head may have. */
+const maxUnreadBytes = 64 * 1024;
+const cr = 0x0d;
+const lf = 0x0a;
+
+/**
+ * - `open`: requests are read.
+ * - `ending`: the response in progress is the last one. What arrives is dropped.
+ * - `lingering`: all has been written. The client may still read it; what arrives is dropped (RFC 9112 §9.6).
+ * - `switched`: the socket belongs to another protocol.
+ * - `closed`
+ */
+type ConnectionState = "open" | "ending" | "lingering" | "switched" | "closed";
+
+/** A connection with its requests. `start` begins to read. */
+export class Http1ServerConnection implements ExchangeConnection, IncomingBody, BodySink {
+  readonly #socket: Socket;
+  readonly #receiver: Http1Receiver;
+  readonly #owner: Http1ConnectionOwner;
+  readonly #head: HeadReader;
+  /** The next bytes whose turn has not come; what was received behind them is in `#later`. */
+  #unread: Buffer | undefined;
+  readonly #later = new ChunkBuffer();
+  #state: ConnectionState = "open";
+  #isLast = false;
+  #exchange: Http1Exchange | undefined;
+  /** The body of the request in progress, until it has ended. */
+  #decoder: BodyDecoder | undefined;
+  #bodyReceiver: BodyReceiver | undefined;
+  #isPaused = false;
+  #awaitsContinue = false;
+  #isProcessing = false;
+  #isPumpScheduled = false;
+  /** Sweeps since something was last expected of the client. */
+  #sweeps = 0;
+
+  constructor(socket: Socket, receiver: Http1Receiver, owner: Http1ConnectionOwner) {
+    this.#socket = socket;
+    this.#receiver = receiver;
+    this.#owner = owner;
+    this.#head = new HeadReader(owner.limits.headBytes);
+  }
+
+  /** Begins to read. */
+  start(): void {
+    this.#socket
+      .on("data", this.#onSocketData)
+      .on("end", this.#onSocketEnd)
+      .on("drain", this.#onSocketDrain)
+      .on("close", this.#onSocketClose);
+    this.#socket.resume();
+  }
+
+  /** Bytes that were received for requests that have not begun, or for an unread body. */
+  get heldBytes(): number {
+    const trailerBytes = this.#decoder instanceof ChunkedDecoder ? this.#decoder.heldBytes : 0;
+    const unreadBytes = (this.#unread?.buffer.byteLength ?? 0) + this.#later.memoryBytes;
+    return this.#head.length + unreadBytes + trailerBytes;
+  }
+
+  /** Whether the trailer section of a request has begun and not ended. */
+  get isInTrailers(): boolean {
+    return this.#decoder instanceof ChunkedDecoder && this.#decoder.isInTrailers;
+  }
+
+  /** Closes the connection if no request is in progress. */
+  closeIfIdle(): void {
+    if (this.#exchange === undefined && this.#state === "open") this.#socket.destroySoon();
+  }
+
+  /** Closes the connection when the kernel has taken what was written. */
+  closeSoon(): void {
+    this.#socket.destroySoon();
+  }
+
+  /** Ends what takes too long. Called every `sweepMs`. */
+  sweep(): void {
+    this.#sweeps++;
+    if (this.#state === "lingering") {
+      if (this.#sweeps > lingerSweeps) this.#socket.destroy();
+    } else if (this.#state === "ending" && this.#exchange === undefined) {
+      // The client does not read the response to a rejected head.
+      if (this.#sweeps > lingerSweeps) this.#socket.destroy();
+    } else if (this.#exchange === undefined) {
+      this.#sweepHead();
+    } else if (!this.#exchange.hasEnded || this.#decoder === undefined) {
+      this.#sweeps = 0;
+    } else if (this.#sweeps > keepAliveSweeps) {
+      this.#socket.destroy();
+    }
+  }
+
+  #sweepHead(): void {
+    if (this.#head.length === 0) {
+      if (this.#sweeps > keepAliveSweeps) this.#socket.destroySoon();
+    } else if (this.#sweeps > headSweeps) {
+      this.#reject({ status: 408, message: "the request head has not ended in time" }, "");
+    }
+  }
+
+  // The exchange's side.
+
+  get body(): IncomingBody | undefined {
+    return this.#decoder === undefined ? undefined : this;
+  }
+
+  get isReceiving(): boolean {
+    return this.#decoder !== undefined;
+  }
+
+  get unreadBytes(): number {
+    return this.#socket.writableLength;
+  }
+
+  nowMs(): number {
+    return this.#owner.nowMs();
+  }
+
+  isLast(): boolean {
+    // A client that still waits for 100 (Continue) may send the body that it announced, or not.
+    // Requests that have been received still get their response.
+    if (this.#awaitsContinue || (this.#owner.isLeaving && this.#keptBytes === 0)) this.#isLast = true;
+    return this.#isLast;
+  }
+
+  closeAfterResponse(): void {
+    this.#isLast = true;
+  }
+
+  write(bytes: Buffer | string): boolean {
+    return typeof bytes === "string" ? this.#socket.write(bytes, "latin1") : this.#socket.write(bytes);
+  }
+
+  writeLast(bytes: Buffer | string): void {
+    if (bytes.length === 0 && this.#socket.writableLength === 0) process.nextTick(this.#onResponseWritten);
+    else if (typeof bytes === "string") this.#socket.write(bytes, "latin1", this.#onResponseWritten);
+    else this.#socket.write(bytes, this.#onResponseWritten);
+  }
+
+  writeParts(parts: readonly (Buffer | string)[], isLast: boolean): boolean {
+    this.#socket.cork();
+    let isFlowing = true;
+    for (const part of parts) isFlowing = this.write(part);
+    if (isLast) this.writeLast("");
+    this.#socket.uncork();
+    return isFlowing;
+  }
+
+  switchProtocols(head: string): SwitchedStream {
+    const socket = this.#socket;
+    this.#state = "switched";
+    socket.off("data", this.#onSocketData).off("end", this.#onSocketEnd).off("drain", this.#onSocketDrain);
+    socket.pause();
+    this.write(head);
+    this.#owner.onEnd(this);
+    const [rest, later] = [this.#unread, this.#later.take()];
+    if (later !== undefined) socket.unshift(later);
+    if (rest !== undefined) socket.unshift(rest);
+    return socket;
+  }
+
+  destroy(isAbrupt: boolean): void {
+    // A socket of TLS has no reset. Its end without an alert says the same (RFC 8446 §6.1).
+    if (isAbrupt && !("encrypted" in this.#socket)) this.#socket.resetAndDestroy();
+    else this.#socket.destroy();
+  }
+
+  // The body of the request in progress.
+
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  read(receiver: BodyReceiver): void {
+    if (this.#decoder === undefined) throw new Error("the body has ended, or there is none");
+    this.#bodyReceiver = receiver;
+    if (this.#awaitsContinue) {
+      this.#awaitsContinue = false;
+      if (this.#exchange?.hasResponded === false) this.write("HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    this.#pumpLater();
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#pumpLater();
+  }
+
+  onData(bytes: Buffer): void {
+    this.#bodyReceiver?.onData(bytes);
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    const receiver = this.#takeBody();
+    receiver?.onEnd(trailers);
+    if (this.#exchange?.hasClosed === true) this.#next();
+  }
+
+  #takeBody(): BodyReceiver | undefined {
+    const receiver = this.#bodyReceiver;
+    this.#decoder = undefined;
+    this.#bodyReceiver = undefined;
+    this.#awaitsContinue = false;
+    this.resume();
+    return receiver;
+  }
+
+  // The socket's side.
+
+  readonly #onSocketData = (bytes: Buffer): void => {
+    if (this.#state !== "open") return;
+    if (this.#keptBytes === 0) this.#process(bytes);
+    else this.#keep(bytes);
+  };
+
+  /** A client that closes its side has left: it looks the same as one that has closed its socket. */
+  readonly #onSocketEnd = (): void => {
+    if (this.#exchange === undefined || this.#exchange.hasEnded) {
+      this.#isLast = true;
+      this.#socket.destroySoon();
+    } else {
+      this.#socket.destroy();
+    }
+  };
+
+  readonly #onSocketDrain = (): void => {
+    this.#guard(() => this.#exchange?.onDrain());
+  };
+
+  readonly #onSocketClose = (hadError: boolean): void => {
+    const wasSwitched = this.#state === "switched";
+    this.#state = "closed";
+    if (!wasSwitched) this.#owner.onEnd(this);
+    this.#guard(() => {
+      this.#takeBody()?.onAborted();
+      this.#exchange?.close(wasSwitched && !hadError);
+    });
+  };
+
+  readonly #onResponseWritten = (error?: Error | null): void => {
+    // "close" follows.
+    if (error != null || this.#state === "closed") return;
+    this.#guard(() => this.#exchange?.close(true));
+    if (this.#isLast) this.#linger();
+    else if (this.#decoder === undefined) this.#next();
+    else this.#dropBody();
+  };
+
+  /** Reads on, so that the next request is found. */
+  #dropBody(): void {
+    this.#sweeps = 0;
+    this.#bodyReceiver ??= dropped;
+    this.#isPaused = false;
+    this.#pumpLater();
+    this.#pumpLater();
+  }
+
+  #next(): void {
+    this.#exchange = undefined;
+    this.#sweeps = 0;
+    if (this.#owner.isClosing) this.#linger();
+    else if (!this.#isProcessing && this.#keptBytes > 0) this.#pump();
+  }
+
+  /**
+   * Closes the connection. If the client may still send, its bytes are read: otherwise the kernel would respond to them with a
+   * reset, which can reach the client before it has read the response (RFC 9112 §9.6).
+   */
+  #linger(): void {
+    const maySend = this.#decoder !== undefined || this.#keptBytes > 0 || this.#state === "ending";
+    this.#takeBody()?.onAborted();
+    this.#unread = undefined;
+    this.#later.take();
+    this.#state = "lingering";
+    this.#sweeps = 0;
+    if (maySend) {
+      this.#socket.end();
+      this.#socket.resume();
+    } else {
+      this.#socket.destroySoon();
+    }
+  }
+
+  #guard(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#socket.destroy();
+    this.#receiver.onFault(error);
+  }
+
+  #process(bytes: Buffer): void {
+    this.#isProcessing = true;
+    let at = 0;
+    try {
+      while (at < bytes.length && this.#state === "open") {
+        if (this.#decoder !== undefined) {
+          if (this.#bodyReceiver === undefined || this.#isPaused) break;
+          at = this.#decode(this.#decoder, bytes, at);
+        } else if (this.#exchange === undefined) {
+          at = this.#readHead(bytes, at);
+        } else {
+          break;
+        }
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#isProcessing = false;
+    if (at === bytes.length) return;
+    const rest = at === 0 ? bytes : bytes.subarray(at);
+    if (this.#state === "open") this.#setUnread(rest);
+    else if (this.#state === "switched") this.#socket.unshift(rest);
+  }
+
+  /** Keeps what has arrived behind bytes whose turn has not come. */
+  #keep(bytes: Buffer): void {
+    this.#later.push(bytes);
+    if (this.#keptBytes >= maxUnreadBytes) this.#socket.pause();
+  }
+
+  #setUnread(bytes: Buffer): void {
+    this.#unread = bytes;
+    if (this.#keptBytes >= maxUnreadBytes) this.#socket.pause();
+  }
+
+  get #keptBytes(): number {
+    return (this.#unread?.length ?? 0) + this.#later.length;
+  }
+
+  #takeKept(): Buffer | undefined {
+    const bytes = this.#unread ?? this.#later.take();
+    this.#unread = undefined;
+    return bytes;
+  }
+
+  #pumpLater(): void {
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    process.nextTick(pump, this);
+  }
+
+  /** Continues with what was kept, and reads more. */
+  pump(): void {
+    this.#isPumpScheduled = false;
+    this.#pump();
+  }
+
+  #pump(): void {
+    while (this.#mayProcess) {
+      const bytes = this.#takeKept();
+      if (bytes === undefined) break;
+      this.#process(bytes);
+      if (this.#unread !== undefined) break;
+    }
+    if (this.#mayProcess && this.#keptBytes < maxUnreadBytes && this.#socket.isPaused()) this.#socket.resume();
+  }
+
+  get #mayProcess(): boolean {
+    return this.#state === "open" && !this.#isPaused;
+  }
+
+  #decode(decoder: BodyDecoder, bytes: Buffer, start: number): number {
+    this.#sweeps = 0;
+    try {
+      const end = decoder.decode(bytes, start, this);
+      return end === -1 ? bytes.length : end;
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      this.#rejectBody(error);
+      return bytes.length;
+    }
+  }
+
+  #rejectBody({ status, message }: MessageError): void {
+    this.#isLast = true;
+    this.#state = "ending";
+    const exchange = this.#exchange;
+    const hasEnded = exchange?.hasEnded === true;
+    this.#takeBody()?.onAborted();
+    if (hasEnded) this.#socket.destroySoon();
+    else exchange?.onBodyRejected(status === 431 ? 431 : 400, message);
+  }
+
+  /** @returns the position behind what was read. */
+  #readHead(bytes: Buffer, start: number): number {
+    let text = "";
+    try {
+      const begin = this.#head.length === 0 ? skipEmptyLine(bytes, start) : start;
+      if (begin === bytes.length) return begin;
+      if (this.#head.length === 0) this.#beginHead(bytes, begin);
+      const found = this.#head.read(bytes, begin);
+      if (found === undefined) return bytes.length;
+      ({ text } = found);
+      this.#begin(parseRequestHead(text, this.#owner.limits));
+      return found.end;
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      this.#reject(error, text);
+      return bytes.length;
+    }
+  }
+
+  /** Rejects at once what would never end as a head, such as a TLS handshake. */
+  #beginHead(bytes: Buffer, start: number): void {
+    this.#sweeps = 0;
+    if (tokenCharacters[bytes[start] ?? 0] !== 1) throw new MessageError(400, "malformed request line");
+  }
+
+  #begin(head: RequestHead): void {
+    const { bodyLength } = head;
+    if (bodyLength === "chunked") this.#decoder = new ChunkedDecoder(this.#owner.limits);
+    else if (bodyLength > 0) this.#decoder = new LengthDecoder(bodyLength);
+    this.#awaitsContinue = head.awaitsContinue;
+    if (!head.keepsAlive) this.#isLast = true;
+    const exchange = new Http1Exchange(this, head);
+    this.#exchange = exchange;
+    exchange.listen(this.#receiver.onRequest(exchange));
+  }
+
+  #reject({ status, message }: Pick<RejectedHead, "status" | "message">, text: string): void {
+    this.#isLast = true;
+    this.#state = "ending";
+    this.#sweeps = 0;
+    const body = `${message}\n`;
+    const fields = ["content-type", "text/plain", "content-length", String(body.length)];
+    this.writeLast(`${renderHead(status, fields, this.nowMs()).text}connection: close\r\n\r\n${body}`);
+    this.#receiver.onRejected({ status, message, ...describeHead(text) });
+  }
+}
+
+/** Receives the rest of a body whose request has its response. */
+const dropped: BodyReceiver = { onData: ignore, onEnd: ignore, onAborted: ignore };
+
+function ignore(): void {
+  // Nothing is done with it.
+}
+
+/** A function of its own, so that no closure is allocated for each call. */
+function pump(connection: Http1ServerConnection): void {
+  connection.pump();
+}
+
+/** Returns the position behind an empty line before a request, which some clients send behind a body (RFC 9112 §2.2). */
+function skipEmptyLine(bytes: Buffer, start: number): number {
+  return bytes[start] === cr && bytes[start + 1] === lf ? start + 2 : start;
+}
+
+/** Reads as much of a rejected head as a log can use. Nothing is served by it. */
+function describeHead(text: string): Pick<RejectedHead, "method" | "target" | "httpVersion" | "fields"> {
+  const [line = "", ...lines] = text.split("\r\n");
+  const [, method = "", target = "", httpVersion = ""] = /^(\S+) (\S+) HTTP\/(\d\.\d)$/.exec(line) ?? [];
+  const fields = lines.flatMap((each) => {
+    const colon = each.indexOf(":");
+    return colon <= 0 ? [] : [each.slice(0, colon), each.slice(colon + 1).trim()];
+  });
+  return { method, target, httpVersion, fields };
+}

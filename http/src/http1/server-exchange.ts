@@ -1,0 +1,275 @@
+/** One request of an HTTP/1 connection, and the response to it (RFC 9112 §4, §6, §7). */
+import type { FieldList, IncomingBody, ServerExchange, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
+import type { RequestHead } from "./request-head.ts";
+import { renderFieldLines, renderHead, renderInterimHead } from "./response-text.ts";
+
+/** The connection of an exchange. */
+export interface ExchangeConnection {
+  /** The body of the exchange; undefined if there is none, or all of it has been delivered. */
+  readonly body: IncomingBody | undefined;
+  /** Whether more of the body is to be received. */
+  readonly isReceiving: boolean;
+  /** Bytes that the kernel has not taken. */
+  readonly unreadBytes: number;
+  /** Wall time in milliseconds. */
+  nowMs(): number;
+  /** Whether the response has to be the last one. Called once, for its head. */
+  isLast(): boolean;
+  /** Makes the response the last one. */
+  closeAfterResponse(): void;
+  /** @returns false if the client reads too slowly. */
+  write(bytes: Buffer | string): boolean;
+  /** As `write`, for a response that is complete with these bytes. */
+  writeLast(bytes: Buffer | string): void;
+  /** Writes several parts together. @param isLast whether the response is complete with them. */
+  writeParts(parts: readonly (Buffer | string)[], isLast: boolean): boolean;
+  /** Hands the socket over after `head`, with all that was received behind the request. */
+  switchProtocols(head: string): SwitchedStream;
+  /** Closes the connection at once. @param isAbrupt by a reset (RST), where the client would take the end for the response's. */
+  destroy(isAbrupt: boolean): void;
+}
+
+/**
+ * How the client finds the end of the response: there is no body (`none`), by its length (`length`), by its last chunk
+ * (`chunked`), or by the end of the connection (`close`).
+ */
+type Framing = "none" | "length" | "chunked" | "close";
+
+/** Bodies up to this length are copied behind the head, since a write of several parts costs more. */
+const joinedBytes = 16 * 1024;
+
+/**
+ * The progress of the response. A head waits (`headHeld`) for the first part of its body, or the end of the turn of the event
+ * loop, to be sent in one write. `closed`: the exchange is over.
+ */
+type ResponseState = "awaited" | "headHeld" | "started" | "ended" | "switched" | "closed";
+
+/** A request and its response. Requests of a connection are served one after the other. */
+export class Http1Exchange implements ServerExchange {
+  readonly head: RequestHead;
+  readonly #connection: ExchangeConnection;
+  #state: ResponseState = "awaited";
+  #framing: Framing = "none";
+  /** With the framing `length`: bytes of the body that are to be written. */
+  #remaining = 0;
+  #heldHead = "";
+  #events: ServerExchangeEvents | undefined;
+
+  constructor(connection: ExchangeConnection, head: RequestHead) {
+    this.#connection = connection;
+    this.head = head;
+  }
+
+  /** Sets the receiver of the events. Called by the connection when the request has begun. */
+  listen(events: ServerExchangeEvents | undefined): void {
+    this.#events = events;
+  }
+
+  get httpVersion(): string {
+    return this.head.minorVersion === 1 ? "1.1" : "1.0";
+  }
+
+  get body(): IncomingBody | undefined {
+    return this.#connection.body;
+  }
+
+  get isReceiving(): boolean {
+    return this.#state === "switched" || this.#connection.isReceiving;
+  }
+
+  get unreadBytes(): number {
+    return this.#connection.unreadBytes;
+  }
+
+  /** Whether the head of a response has been sent, or is about to be. */
+  get hasResponded(): boolean {
+    return this.#state !== "awaited";
+  }
+
+  /** Whether all of the response has been written. */
+  get hasEnded(): boolean {
+    return this.#state === "ended" || this.#state === "closed";
+  }
+
+  /** Whether the exchange is over. */
+  get hasClosed(): boolean {
+    return this.#state === "closed";
+  }
+
+  respond(status: number, fields: readonly string[], body: Buffer | string): void {
+    if (!this.#begins()) return;
+    const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    const { text, contentLength } = renderHead(status, fields, this.#connection.nowMs());
+    const hasBody = this.#mayHaveBody(status);
+    const length = hasBody && contentLength === undefined ? `content-length: ${bytes}\r\n` : "";
+    const head = `${text}${length}${this.#connectionLines()}\r\n`;
+    this.#state = "ended";
+    if (!hasBody || bytes === 0) this.#connection.writeLast(head);
+    else if (typeof body === "string" && bytes === body.length) this.#connection.writeLast(head + body);
+    else this.#writeJoined(head, typeof body === "string" ? Buffer.from(body) : body, "", true);
+  }
+
+  forward(status: number, fields: readonly string[], body: Buffer): void {
+    this.#hold(status, fields);
+    if (body.length > 0) this.#write(body, this.#isEndOf(body));
+    this.end([]);
+  }
+
+  inform(status: number, fields: readonly string[]): void {
+    if (this.#state !== "awaited" || this.head.minorVersion === 0) return;
+    this.#connection.write(renderInterimHead(status, fields));
+  }
+
+  start(status: number, fields: readonly string[]): void {
+    this.#hold(status, fields);
+    if (this.#state === "headHeld") process.nextTick(releaseHead, this);
+  }
+
+  write(bytes: Buffer): boolean {
+    return this.#write(bytes, false);
+  }
+
+  end(trailers: FieldList): void {
+    if (this.#state !== "headHeld" && this.#state !== "started") return;
+    // The client waits for the rest, and could take the next response for it.
+    if (this.#remaining > 0) {
+      this.reset();
+      return;
+    }
+    const head = this.#takeHead();
+    this.#state = "ended";
+    const end = this.#framing === "chunked" ? `0\r\n${renderFieldLines(trailers)}\r\n` : "";
+    this.#connection.writeLast(head + end);
+  }
+
+  switchProtocols(protocol: string, fields: readonly string[]): SwitchedStream {
+    if (this.#state !== "awaited") throw new Error("a response has been sent instead of the switch of protocols");
+    const { text } = renderHead(101, fields, this.#connection.nowMs());
+    this.#state = "switched";
+    return this.#connection.switchProtocols(`${text}connection: upgrade\r\nupgrade: ${protocol}\r\n\r\n`);
+  }
+
+  reset(): void {
+    if (this.#state === "closed") return;
+    if (this.#state === "headHeld") this.releaseHead();
+    this.#connection.destroy(this.#framing === "close" && this.#state === "started");
+  }
+
+  /** Makes the response the last one of the connection. Called before the response. */
+  closeAfterResponse(): void {
+    this.#connection.closeAfterResponse();
+  }
+
+  /** Rejects a request. The response is the last of the connection, since what follows may not be what it seems. */
+  reject({ status, message }: { readonly status: number; readonly message: string }): void {
+    this.#connection.closeAfterResponse();
+    this.respond(status, ["content-type", "text/plain"], `${message}\n`);
+  }
+
+  /** The response is written, or the client has left. Called by the connection. */
+  close(completed: boolean): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    this.#events?.onClose(completed);
+  }
+
+  onDrain(): void {
+    this.#events?.onDrain();
+  }
+
+  onBodyRejected(status: 400 | 431, message: string): void {
+    this.#events?.onBodyRejected(status, message);
+  }
+
+  /** Sends a head whose body has not begun. */
+  releaseHead(): void {
+    if (this.#state !== "headHeld") return;
+    this.#state = "started";
+    this.#connection.write(this.#takeHead());
+  }
+
+  /** @returns false after the client has left. */
+  #begins(): boolean {
+    if (this.#state === "closed") return false;
+    if (this.#state !== "awaited") throw new Error("a request has one response");
+    return true;
+  }
+
+  #hold(status: number, fields: readonly string[]): void {
+    if (!this.#begins()) return;
+    const { text, contentLength, trailerLine } = renderHead(status, fields, this.#connection.nowMs());
+    this.#framing = this.#framingOf(status, contentLength);
+    if (this.#framing === "close") this.#connection.closeAfterResponse();
+    if (this.#framing === "length") this.#remaining = Number(contentLength);
+    const chunked = this.#framing === "chunked" ? `${trailerLine}transfer-encoding: chunked\r\n` : "";
+    this.#heldHead = `${text}${chunked}${this.#connectionLines()}\r\n`;
+    this.#state = "headHeld";
+  }
+
+  #framingOf(status: number, contentLength: string | undefined): Framing {
+    if (!this.#mayHaveBody(status)) return "none";
+    if (contentLength !== undefined) return "length";
+    return this.head.minorVersion === 0 ? "close" : "chunked";
+  }
+
+  /** RFC 9110 §6.4.1 */
+  #mayHaveBody(status: number): boolean {
+    return this.head.method !== "HEAD" && status !== 204 && status !== 304;
+  }
+
+  #connectionLines(): string {
+    return this.#connection.isLast() ? "connection: close\r\n" : keepAliveLines;
+  }
+
+  #takeHead(): string {
+    const head = this.#heldHead;
+    this.#heldHead = "";
+    return head;
+  }
+
+  #isEndOf(body: Buffer): boolean {
+    return this.#framing === "chunked" || (this.#framing === "length" && this.#remaining === body.length);
+  }
+
+  /** @param isLast whether the response is complete with these bytes. */
+  #write(bytes: Buffer, isLast: boolean): boolean {
+    if (this.#state !== "headHeld" && this.#state !== "started") return true;
+    if (this.#framing === "none" || bytes.length === 0) return true;
+    if (this.#framing === "length" && bytes.length > this.#remaining) {
+      // The client would take the surplus for the next response.
+      this.reset();
+      return true;
+    }
+    const head = this.#takeHead();
+    this.#state = isLast ? "ended" : "started";
+    if (this.#framing !== "chunked") {
+      this.#remaining -= this.#framing === "length" ? bytes.length : 0;
+      return this.#writeJoined(head, bytes, "", isLast);
+    }
+    const end = isLast ? "\r\n0\r\n\r\n" : "\r\n";
+    return this.#writeJoined(`${head}${bytes.length.toString(16)}\r\n`, bytes, end, isLast);
+  }
+
+  #writeJoined(before: string, bytes: Buffer, after: string, isLast: boolean): boolean {
+    if (bytes.length > joinedBytes) {
+      const parts = [before, bytes, after].filter((part) => part.length > 0);
+      return this.#connection.writeParts(parts, isLast);
+    }
+    const joined = Buffer.allocUnsafe(before.length + bytes.length + after.length);
+    joined.write(before, 0, "latin1");
+    bytes.copy(joined, before.length);
+    if (after !== "") joined.write(after, before.length + bytes.length, "latin1");
+    if (!isLast) return this.#connection.write(joined);
+    this.#connection.writeLast(joined);
+    return true;
+  }
+}
+
+/** How long an idle connection stays open, in seconds. A client that knows sends no request into a close. */
+export const keepAliveSeconds = 75;
+const keepAliveLines = `connection: keep-alive\r\nkeep-alive: timeout=${keepAliveSeconds}\r\n`;
+
+/** A function of its own, so that no closure is allocated for each response. */
+function releaseHead(exchange: Http1Exchange): void {
+  exchange.releaseHead();
+}
