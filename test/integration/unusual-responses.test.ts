@@ -121,3 +121,33 @@ test("a response that announces trailers, to an HTTP/1.0 client, which supports 
   const gateway = await gatewayFor(`HTTP/1.1 200 OK\r\ntrailer: x\r\n${chunked}x: 1\r\n\r\n`);
   expect(await sendHttp1(gateway.url(), "/odd", "GET", "1.0")).toMatchObject({ status: 200, body: "ok" });
 });
+
+describe("interim responses reach the client before the final one (RFC 9110 §15.2)", () => {
+  const fields = "Link: </a.css>\r\nLink: </b.css>\r\nConnection: x-hop\r\nX-Hop: 1\r\n";
+  const response = `HTTP/1.1 103 Early Hints\r\n${fields}\r\nHTTP/1.1 200 OK\r\n${withBody}`;
+
+  test("over HTTP/1.1", async () => {
+    const gateway = await gatewayFor(response);
+    const received = await rawHttp(gateway.url(), "GET /odd HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    expect(received.interim).toEqual(["HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\nlink: </b.css>"]);
+    expect(received.status).toBe(200);
+  });
+
+  test("and not over HTTP/1.0, which has none", async () => {
+    const gateway = await gatewayFor(response);
+    const received = await rawHttp(gateway.url(), "GET /odd HTTP/1.0\r\nHost: a\r\n\r\n");
+    expect(received).toMatchObject({ interim: [], status: 200 });
+  });
+
+  test("over HTTP/2", async () => {
+    const gateway = await gatewayFor(response);
+    const session = connect(gateway.url());
+    onTestFinished(() => session.destroy());
+    const stream = session.request({ ":path": "/odd" });
+    const interim: unknown[] = [];
+    stream.on("headers", (headers) => interim.push([headers[":status"], headers["link"]]));
+    const status = await new Promise((resolve) => stream.once("response", (headers) => resolve(headers[":status"])));
+    expect(status).toBe(200);
+    expect(interim).toEqual([[103, "</a.css>, </b.css>"]]);
+  });
+});

@@ -2,6 +2,8 @@
 import { connect } from "node:net";
 
 export interface RawResponse {
+  /** The heads of interim responses (1xx) before it, with their status lines. */
+  readonly interim: readonly string[];
   /** 0 if the connection was closed without a response. */
   readonly status: number;
   /** The header section as received, without the status line; lines end with CRLF. */
@@ -22,10 +24,13 @@ export function rawHttp(url: string, request: string): Promise<RawResponse> {
   });
 }
 
-function parse(text: string): RawResponse {
+function parse(text: string, interim: readonly string[] = []): RawResponse {
   const headEnd = text.indexOf("\r\n\r\n");
   const statusEnd = text.indexOf("\r\n");
+  // 101 is final.
+  if (/^HTTP\/1\.1 1(?!01)/.test(text)) return parse(text.slice(headEnd + 4), [...interim, text.slice(0, headEnd)]);
   return {
+    interim,
     status: Number(text.slice(9, 12)),
     head: text.slice(statusEnd + 2, headEnd),
     body: headEnd === -1 ? "" : text.slice(headEnd + 4),

@@ -58,6 +58,8 @@ export interface Downstream {
    * depend on the timing of the backend.
    */
   forward(status: number, headers: string[], body: Buffer): void;
+  /** Sends an interim response (1xx, RFC 9110 §15.2). Called any number of times before the others. */
+  inform(status: number, headers: string[]): void;
   /**
    * Sends the head of a response with a body that follows by `write` and `end`. A `content-length` among `headers` is kept,
    * otherwise the protocol's own framing is used.

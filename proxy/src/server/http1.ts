@@ -85,6 +85,10 @@ class Http1Downstream implements Downstream {
     this.#exchange.forward(status, headers, body);
   }
 
+  inform(status: number, headers: string[]): void {
+    this.#exchange.inform(status, headers);
+  }
+
   start(status: number, headers: string[]): void {
     this.#exchange.start(status, headers);
   }

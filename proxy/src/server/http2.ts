@@ -82,6 +82,10 @@ export class Http2Downstream implements Downstream {
     this.respond(status, headers, body);
   }
 
+  inform(status: number, headers: string[]): void {
+    if (!this.#isGone()) this.#stream.additionalHeaders({ ":status": status, ...grouped(headers) });
+  }
+
   start(status: number, headers: string[]): void {
     if (this.#isGone()) return;
     this.#stream.respond([":status", String(status), ...headers], { waitForTrailers: true });

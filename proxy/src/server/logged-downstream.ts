@@ -52,6 +52,11 @@ export class LoggedDownstream implements Downstream {
     this.#inner.forward(status, headers, body);
   }
 
+  inform(status: number, headers: string[]): void {
+    this.#logHead(status, headers);
+    this.#inner.inform(status, headers);
+  }
+
   start(status: number, headers: string[]): void {
     this.#logHead(status, headers);
     this.#inner.start(status, headers);

@@ -115,6 +115,10 @@ export class ResponseRelay implements ResponseSink {
     this.sentMs = options.clock.monotonicMs();
   }
 
+  onInterimHead(status: number, headers: string[]): void {
+    if (this.#state === "awaitingHead") this.#options.downstream.inform(status, headers);
+  }
+
   onHead(status: number, headers: string[], call: UpstreamCall): void {
     const { readsUsage, usageEdit, reportsCharge, owner, downstream } = this.#options;
     if (this.#state === "abandoned") {

@@ -30,6 +30,12 @@ export interface UpstreamRequest {
 
 /** Receives the response. All methods are called in order, in the turn of the event loop in which the bytes were read. */
 export interface ResponseSink {
+  /**
+   * An interim response (1xx, RFC 9110 §15.2) other than 100 and 101 has arrived. Called any number of times before `onHead`.
+   *
+   * @param headers as for `onHead`.
+   */
+  onInterimHead?(status: number, headers: string[], call: UpstreamCall): void;
   /** @param headers flat, names lower case, without hop-by-hop fields. */
   onHead(status: number, headers: string[], call: UpstreamCall): void;
   onData(chunk: Buffer, call: UpstreamCall): void;
@@ -183,8 +189,19 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     this.#reject("the head of the endpoint's response has no end");
   }
 
-  onInterimHead(): void {
-    if (++this.#interimHeads > maxInterimHeads) this.#reject("the endpoint sends endless interim responses");
+  onInterimHead(status: number, headers: ResponseHeaders): void {
+    if (this.isOver || this.status !== 0) return;
+    if (++this.#interimHeads > maxInterimHeads) {
+      this.#reject("the endpoint sends endless interim responses");
+      return;
+    }
+    // A client that expects 100 got it from the proxy (RFC 9110 §10.1.1), and 101 without a request for it is an error.
+    if (status < firstForwardedInterim) return;
+    try {
+      this.#sink.onInterimHead?.(status, endToEndHeaders(headers), this);
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 
   /** Aborts a call with an invalid response. */
@@ -235,11 +252,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    // The final response follows a 1xx. RFC 9110 §15.2 requires proxies to forward these, such as 103 (Early Hints). This one
-    // does not, and clients only miss the hint.
     if (this.#aborted) return;
     if (status < 200) {
-      this.onInterimHead();
+      this.onInterimHead(status, headers);
       return;
     }
     this.#stopAwaiting();
@@ -311,6 +326,8 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
 
 /** Maximum bytes before the body of a response, including interim heads, and the part of the body in the same reads. */
 const maxHeadBytes = 256 * 1024;
+/** The lowest status of an interim response that is forwarded. */
+const firstForwardedInterim = 102;
 /** Maximum number of interim responses (1xx). */
 const maxInterimHeads = 16;
 

@@ -10,15 +10,15 @@
  * perhaps others too. The owner of the call is notified instead, and retries.
  */
 import { subscribe } from "node:diagnostics_channel";
-import { type ClientHttp2Stream, constants, type Http2Session } from "node:http2";
+import { type ClientHttp2Stream, constants, type Http2Session, type IncomingHttpHeaders } from "node:http2";
 import { addAbortSignal, type Readable } from "node:stream";
 
 /** The owner of a stream. */
 export interface StreamOwner {
   /** The endpoint has not processed the request, so it can be sent to another one, whatever its method. */
   onUnprocessed(): void;
-  /** An interim response (1xx) has arrived. */
-  onInterimHead(): void;
+  /** An interim response (1xx) has arrived. @param headers by name, in lower case. */
+  onInterimHead(status: number, headers: IncomingHttpHeaders): void;
 }
 
 interface OwnedStream extends ClientHttp2Stream {
@@ -111,8 +111,9 @@ function onError(this: OwnedStream): void {
 }
 
 /** The final head has its own event. */
-function onInterimHead(this: OwnedStream): void {
-  this[ownerKey]?.onInterimHead();
+function onInterimHead(this: OwnedStream, headers: IncomingHttpHeaders & { readonly ":status"?: number }): void {
+  const { ":status": status = 0, ...fields } = headers;
+  this[ownerKey]?.onInterimHead(status, fields);
 }
 
 /** A head could not be sent, since the endpoint has left. */
