@@ -98,14 +98,14 @@ const proxyctl = {
 /** Which workspaces a workspace may import, each through its exports. */
 const workspaces = {
   runtime: [],
-  // The wire: HTTP/1 and HTTP/2, which know nothing of Gateways.
+  // The wire: knows nothing of Gateways and of rate limits.
   http: ["runtime"],
   protos: [],
   // What the admin server answers; imported by whoever reads it, too.
   "admin-api": [],
   "admin-ui": ["admin-api"],
   proxy: ["runtime", "http", "protos", "admin-api"],
-  "ratelimit-service": ["runtime", "protos"],
+  "ratelimit-service": ["runtime", "http", "protos"],
   // Its limiter too, to try limits with.
   proxyctl: ["runtime", "admin-api", "proxy", "ratelimit-service"],
   "examples/mock-llm": [],

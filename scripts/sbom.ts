@@ -17,7 +17,7 @@ import { parseArgs } from "node:util";
 export const imageWorkspaces = {
   // The page of admin-ui is in the image as a bundle that holds its dependencies.
   proxy: ["runtime", "http", "protos", "admin-api", "admin-ui", "proxy"],
-  "ratelimit-service": ["runtime", "protos", "ratelimit-service"],
+  "ratelimit-service": ["runtime", "http", "protos", "ratelimit-service"],
   "mock-llm": ["examples/mock-llm"],
 } as const;
 

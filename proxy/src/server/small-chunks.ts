@@ -3,7 +3,7 @@
  * reads up to 2 MiB of a connection in one turn of the event loop: 200,000 chunks of one byte.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
+import { FloodLimit } from "@gatewayproxy/http/http2/flood-limit";
 import type { Connection } from "./connection.ts";
 
 /** In bytes. A chunk of this length or more pays for its work with its bytes. */

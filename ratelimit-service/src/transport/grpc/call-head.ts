@@ -1,7 +1,7 @@
 /** Parses the headers of a gRPC call (gRPC over HTTP/2, "Requests"), and builds the response to invalid ones. */
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
-import type { RequestHead } from "../http2/request-head.ts";
+import type { RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { GrpcMethod, GrpcMethods } from "./method.ts";
 import { errorResponse, GrpcError, StatusCode } from "./status.ts";
 

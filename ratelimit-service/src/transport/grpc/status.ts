@@ -1,7 +1,7 @@
 /**
  * gRPC statuses and their encoding: header blocks for each way in which a call can end (gRPC over HTTP/2, "Responses").
  */
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
 
 /** Status codes of gRPC. */
 export const StatusCode = {

@@ -1,6 +1,6 @@
 /** One streaming call on its stream: messages in both directions, in any order, until either side ends. */
-import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
-import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
+import { ErrorCode } from "@gatewayproxy/http/http2/frame";
+import type { ServerStream, StreamReceiver } from "@gatewayproxy/http/http2/server/server-stream";
 import type { CallContext } from "./call-context.ts";
 import type { MessageEncoding } from "./call-head.ts";
 import { decompressMessage, frameMessage, memoryOf, MessageReader, tooManyPartialBytes } from "./message-framing.ts";

@@ -1,6 +1,6 @@
 /** One unary call on its stream: collects the message, runs the method, sends the response. */
-import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
-import type { ServerStream, StreamReceiver } from "../http2/server-stream.ts";
+import { ErrorCode } from "@gatewayproxy/http/http2/frame";
+import type { ServerStream, StreamReceiver } from "@gatewayproxy/http/http2/server/server-stream";
 import type { CallContext } from "./call-context.ts";
 import type { CallHead } from "./call-head.ts";
 import type { Expirable } from "./deadlines.ts";

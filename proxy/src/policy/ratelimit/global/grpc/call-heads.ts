@@ -2,7 +2,7 @@
  * The header blocks that begin calls. Calls of one method differ only in their timeout, which rarely changes, so the
  * latest block of each method is cached.
  */
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
 
 interface Head {
   readonly timeoutMs: number;

@@ -1,8 +1,8 @@
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/runtime/http2/frame";
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
-import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/http/http2/frame";
+import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
+import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";

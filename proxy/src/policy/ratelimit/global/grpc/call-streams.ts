@@ -3,8 +3,8 @@
  * in both directions, and queues calls until the peer accepts them.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { assertProtocol, paddingBytes } from "@gatewayproxy/runtime/http2/assert-protocol";
-import type { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
+import { assertProtocol, paddingBytes } from "@gatewayproxy/http/http2/assert-protocol";
+import type { FloodLimit } from "@gatewayproxy/http/http2/flood-limit";
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -12,11 +12,11 @@ import {
   Flag,
   maxFramePayloadBytes,
   maxWindowBytes,
-} from "@gatewayproxy/runtime/http2/frame";
-import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { HeaderBlockReader } from "@gatewayproxy/runtime/http2/header-block-reader";
-import type { PeerSettings } from "@gatewayproxy/runtime/http2/settings";
-import { StreamTable } from "@gatewayproxy/runtime/http2/stream-table";
+} from "@gatewayproxy/http/http2/frame";
+import type { FrameWriter } from "@gatewayproxy/http/http2/frame-writer";
+import { HeaderBlockReader } from "@gatewayproxy/http/http2/header-block-reader";
+import type { PeerSettings } from "@gatewayproxy/http/http2/settings";
+import { StreamTable } from "@gatewayproxy/http/http2/stream-table";
 import { type Call, type CallHost, type Ending, maxResponseBytes } from "./call.ts";
 import type { CallHeads } from "./call-heads.ts";
 import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";

@@ -1,7 +1,7 @@
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/runtime/http2/frame";
-import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/http/http2/frame";
+import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -9,19 +9,13 @@
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { HeaderBlockAssembler } from "@gatewayproxy/runtime/http2/header-block-assembler";
-import { assertProtocol } from "@gatewayproxy/runtime/http2/assert-protocol";
-import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
-import {
-  ConnectionError,
-  defaultWindowBytes,
-  ErrorCode,
-  FrameReader,
-  Setting,
-} from "@gatewayproxy/runtime/http2/frame";
-import { FrameDispatch, type FrameHandler } from "@gatewayproxy/runtime/http2/frame-dispatch";
-import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import type { PeerSettings } from "@gatewayproxy/runtime/http2/settings";
+import { HeaderBlockAssembler } from "@gatewayproxy/http/http2/header-block-assembler";
+import { assertProtocol } from "@gatewayproxy/http/http2/assert-protocol";
+import { FloodLimit } from "@gatewayproxy/http/http2/flood-limit";
+import { ConnectionError, defaultWindowBytes, ErrorCode, FrameReader, Setting } from "@gatewayproxy/http/http2/frame";
+import { FrameDispatch, type FrameHandler } from "@gatewayproxy/http/http2/frame-dispatch";
+import { FrameWriter } from "@gatewayproxy/http/http2/frame-writer";
+import type { PeerSettings } from "@gatewayproxy/http/http2/settings";
 import type { Call } from "./call.ts";
 import { CallHeads } from "./call-heads.ts";
 import { CallStreams } from "./call-streams.ts";

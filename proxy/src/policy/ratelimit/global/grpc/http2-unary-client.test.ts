@@ -1,4 +1,4 @@
-import { FrameType } from "@gatewayproxy/runtime/http2/frame";
+import { FrameType } from "@gatewayproxy/http/http2/frame";
 import { describe, expect, test } from "vitest";
 import { responded, clientOf, ok } from "./testing/calls.ts";
 import { RawService } from "./testing/raw-service.ts";

@@ -1,5 +1,5 @@
 /** Reads the fields of a response's header block that matter for a unary gRPC call (RFC 9113 §8.3.2). */
-import { fieldSectionError } from "@gatewayproxy/runtime/http2/fields";
+import { fieldSectionError } from "@gatewayproxy/http/http2/fields";
 
 /** The fields of a head or of trailers. */
 export interface ResponseFields {

@@ -1,8 +1,8 @@
 /** A client under test, and the frames of a scripted service. */
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { Flag, FrameType } from "@gatewayproxy/runtime/http2/frame";
-import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { Flag, FrameType } from "@gatewayproxy/http/http2/frame";
+import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { onTestFinished } from "vitest";
 import type { ConnectionOptions } from "../endpoint-connection.ts";
 import { Http2UnaryClient } from "../http2-unary-client.ts";

@@ -1,9 +1,9 @@
 /** A server that sends scripted frames, valid or not, and records the frames that it receives. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import { clientPreface, Flag, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
-import { type RawFrame, rawFrame } from "@gatewayproxy/runtime/http2/testing/raw-frame";
+import { clientPreface, Flag, FrameReader, FrameType } from "@gatewayproxy/http/http2/frame";
+import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
+import { type RawFrame, rawFrame } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { onTestFinished } from "vitest";
 
 export const responseHead = encodeHeaderBlock([":status", "200", "content-type", "application/grpc"]);

@@ -1,5 +1,5 @@
 /** Parses a header block that begins a request, or that ends one. */
-import { fieldSectionError } from "@gatewayproxy/runtime/http2/fields";
+import { fieldSectionError } from "../fields.ts";
 import { parseRequestHead, type RequestHead } from "./request-head.ts";
 
 /** The result of a block that begins a request. */

@@ -2,7 +2,7 @@
  * Validates the header block of a request (RFC 9113 §8.1 to §8.3). A request that violates these rules is malformed: it
  * is rejected, never repaired, so that no server behind this one can interpret it differently.
  */
-import { fieldSectionError, isFieldValue } from "@gatewayproxy/runtime/http2/fields";
+import { fieldSectionError, isFieldValue } from "../fields.ts";
 import type { Result } from "@gatewayproxy/runtime/problem";
 
 /** A valid head of a request. */

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describeWith } from "../../../../test/support/describe-with.ts";
 import { expect, test } from "vitest";
-import { EchoServer } from "./testing/echo-server.ts";
+import { EchoServer } from "../testing/echo-server.ts";
 
 describeWith(["h2spec"], "h2spec", ({ h2spec }) => {
   test("finds nothing that breaks the protocol", { timeout: 120_000 }, async () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ConnectionError } from "./frame.ts";
+import { ConnectionError } from "../frame.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { encodeHeaderBlock } from "./hpack-encoder.ts";
 

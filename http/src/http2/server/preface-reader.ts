@@ -2,7 +2,7 @@
  * Reads the first bytes of a connection: an HTTP/2 client sends the preface (RFC 9113 §3.4); any other client is at the
  * wrong port.
  */
-import { clientPreface } from "@gatewayproxy/runtime/http2/frame";
+import { clientPreface } from "../frame.ts";
 
 /** `incomplete`: more bytes are needed. `complete`: `rest` follows the preface. `mismatch`: not an HTTP/2 client. */
 export type PrefaceResult =

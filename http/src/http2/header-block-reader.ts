@@ -2,7 +2,7 @@
  * Decodes the header blocks of a connection, and caches the result for short ones. A peer sends the same few blocks
  * again and again, and equal bytes have equal fields as long as the dynamic table does not change.
  */
-import { HpackDecoder } from "./hpack-decoder.ts";
+import { HpackDecoder } from "./hpack/hpack-decoder.ts";
 
 /** The table size that a peer may use unless SETTINGS change it (RFC 9113 §6.5.2). */
 const tableBytes = 4_096;

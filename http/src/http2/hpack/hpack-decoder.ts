@@ -5,7 +5,7 @@
  * Bounds: the table never exceeds `tableBytes`. A block whose fields exceed `maxListBytes` is read to its end, to keep the
  * table in step, but its fields are not kept, so a small block of references cannot become large.
  */
-import { ConnectionError, ErrorCode } from "./frame.ts";
+import { ConnectionError, ErrorCode } from "../frame.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { staticTable } from "./static-table.ts";
 

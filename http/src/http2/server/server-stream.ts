@@ -2,8 +2,8 @@
  * One request and its response: the sending half of a stream, with its flow control. The handler is the stream's
  * `StreamReceiver`; input of the peer reaches it through `connection.ts`.
  */
-import { ErrorCode, maxFramePayloadBytes } from "@gatewayproxy/runtime/http2/frame";
-import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
+import { ErrorCode, maxFramePayloadBytes } from "../frame.ts";
+import type { FrameWriter } from "../frame-writer.ts";
 
 /**
  * The handler's side of a stream. It finishes every stream exactly once, with a response or with `reset`, also after

@@ -3,7 +3,7 @@
  * peer. Ordinary peers never empty it; the known floods (SETTINGS, PING, RST_STREAM, empty DATA, PRIORITY, WINDOW_UPDATE)
  * empty it at once.
  */
-import type { Clock } from "../timing/clock.ts";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { ConnectionError, ErrorCode } from "./frame.ts";
 
 /** A token bucket for one kind of frames of one connection. */

@@ -1,8 +1,8 @@
 /** A client that sends any frames, valid or not, and records the frames that it receives. */
 import { connect, type Socket } from "node:net";
-import { type RawFrame, rawFrame } from "@gatewayproxy/runtime/http2/testing/raw-frame";
-import { clientPreface, FrameReader, FrameType } from "@gatewayproxy/runtime/http2/frame";
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
+import { type RawFrame, rawFrame } from "./raw-frame.ts";
+import { clientPreface, FrameReader, FrameType } from "../frame.ts";
+import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
 
 /** Encodes a header block that begins a request. */
 export function requestBlock(...fields: readonly string[]): Buffer {

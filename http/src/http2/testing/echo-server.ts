@@ -1,14 +1,13 @@
 /** A server that responds to each complete request with its body, or with `nothing`: to test a connection alone. */
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { ServerConnection } from "../connection.ts";
-import { ErrorCode } from "@gatewayproxy/runtime/http2/frame";
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
-import { defaultHttp2Limits, type Http2Limits } from "../limits.ts";
-import type { RequestHead } from "../request-head.ts";
-import type { RequestHandler } from "../request-streams.ts";
-import { defaultMaxConnectionMemory } from "../../connection-bounds.ts";
-import { ConnectionMemory } from "../connection-memory.ts";
+import { ServerConnection } from "../server/server-connection.ts";
+import { ErrorCode } from "../frame.ts";
+import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
+import { defaultHttp2Limits, type Http2Limits } from "../server/server-limits.ts";
+import type { RequestHead } from "../server/request-head.ts";
+import type { RequestHandler } from "../server/request-streams.ts";
+import { ConnectionMemory } from "../server/connection-memory.ts";
 
 const okHeaders = encodeHeaderBlock([":status", "200", "content-type", "text/plain"]);
 const trailers = encodeHeaderBlock(["x-end", "yes"]);
@@ -29,7 +28,7 @@ export class EchoServer {
   readonly #server: Server;
 
   /** @param maxConnectionMemory bound for all connections together */
-  constructor(limits: Partial<Http2Limits> = {}, maxConnectionMemory = defaultMaxConnectionMemory) {
+  constructor(limits: Partial<Http2Limits> = {}, maxConnectionMemory = 67_108_864) {
     this.memory = new ConnectionMemory(maxConnectionMemory);
     this.#server = createServer((socket) => {
       const connection = new ServerConnection({

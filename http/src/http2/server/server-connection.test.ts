@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { connect as connectHttp2, constants } from "node:http2";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/runtime/http2/frame";
-import type { Http2Limits } from "./limits.ts";
-import { EchoServer } from "./testing/echo-server.ts";
-import { rawFrame, uint32 } from "@gatewayproxy/runtime/http2/testing/raw-frame";
-import { RawClient, requestBlock } from "./testing/raw-client.ts";
+import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
+import type { Http2Limits } from "./server-limits.ts";
+import { EchoServer } from "../testing/echo-server.ts";
+import { rawFrame, uint32 } from "../testing/raw-frame.ts";
+import { RawClient, requestBlock } from "../testing/raw-client.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

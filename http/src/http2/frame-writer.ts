@@ -4,7 +4,7 @@
  */
 import type { Socket } from "node:net";
 import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
-import { emptyTableUpdate } from "./hpack-encoder.ts";
+import { emptyTableUpdate } from "./hpack/hpack-encoder.ts";
 
 const initialBytes = 8_192;
 /** A buffer that a large response made longer than this is not reused. */

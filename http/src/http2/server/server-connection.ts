@@ -9,20 +9,13 @@
  */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { HeaderBlockAssembler } from "@gatewayproxy/runtime/http2/header-block-assembler";
-import { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
-import {
-  ConnectionError,
-  defaultWindowBytes,
-  ErrorCode,
-  FrameReader,
-  maxWindowBytes,
-  Setting,
-} from "@gatewayproxy/runtime/http2/frame";
-import { FrameDispatch, type FrameHandler } from "@gatewayproxy/runtime/http2/frame-dispatch";
-import { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
+import { HeaderBlockAssembler } from "../header-block-assembler.ts";
+import { FloodLimit } from "../flood-limit.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, FrameReader, maxWindowBytes, Setting } from "../frame.ts";
+import { FrameDispatch, type FrameHandler } from "../frame-dispatch.ts";
+import { FrameWriter } from "../frame-writer.ts";
 import { PrefaceReader } from "./preface-reader.ts";
-import type { Http2Limits } from "./limits.ts";
+import type { Http2Limits } from "./server-limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
 import { type ConnectionMemory, type ChargedConnection, openCallBytes } from "./connection-memory.ts";

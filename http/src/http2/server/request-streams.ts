@@ -2,23 +2,17 @@
  * The requests of one connection: opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4, §6.9) and controls the flow
  * in both directions. Streams in progress are bounded, including cancelled ones until their handler is done.
  */
-import type { FloodLimit } from "@gatewayproxy/runtime/http2/flood-limit";
-import { assertProtocol, paddingBytes } from "@gatewayproxy/runtime/http2/assert-protocol";
-import {
-  ConnectionError,
-  defaultWindowBytes,
-  ErrorCode,
-  Flag,
-  maxWindowBytes,
-} from "@gatewayproxy/runtime/http2/frame";
-import type { FrameWriter } from "@gatewayproxy/runtime/http2/frame-writer";
-import { HeaderBlockReader } from "@gatewayproxy/runtime/http2/header-block-reader";
-import { encodeHeaderBlock } from "@gatewayproxy/runtime/http2/hpack-encoder";
-import type { Http2Limits } from "./limits.ts";
+import type { FloodLimit } from "../flood-limit.ts";
+import { assertProtocol, paddingBytes } from "../assert-protocol.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxWindowBytes } from "../frame.ts";
+import type { FrameWriter } from "../frame-writer.ts";
+import { HeaderBlockReader } from "../header-block-reader.ts";
+import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
+import type { Http2Limits } from "./server-limits.ts";
 import { trailerProblem, readRequestBlock, type RequestBlock } from "./request-block.ts";
 import type { RequestHead } from "./request-head.ts";
 import { ServerStream, type StreamHost, type StreamReceiver } from "./server-stream.ts";
-import { StreamTable } from "@gatewayproxy/runtime/http2/stream-table";
+import { StreamTable } from "../stream-table.ts";
 
 /** The handler of requests, shared by all connections of a server. */
 export interface RequestHandler<Head> {

@@ -1,4 +1,4 @@
-import { FakeClock } from "../testing/fake-clock.ts";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import { FloodLimit } from "./flood-limit.ts";
 import { ConnectionError, ErrorCode } from "./frame.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { HeaderBlockReader } from "./header-block-reader.ts";
-import { HpackDecoder } from "./hpack-decoder.ts";
-import { encodeHeaderBlock } from "./hpack-encoder.ts";
+import { HpackDecoder } from "./hpack/hpack-decoder.ts";
+import { encodeHeaderBlock } from "./hpack/hpack-encoder.ts";
 
 /** `:method POST`, `:scheme http`, `:path /` by index, the start of every request. */
 const head = Buffer.from([0x83, 0x86, 0x84]);
