@@ -67,7 +67,7 @@ const ratelimitService = {
   metrics: { layers: ["stats.ts"], packages: ["re2js", "yaml"] },
   settings: {
     // Each layer defines its own options, with defaults and bounds.
-    layers: ["limiter", "store", "transport", "metrics"],
+    layers: ["limiter", "store", "metrics"],
     packages: [],
   },
 };
@@ -100,14 +100,15 @@ const workspaces = {
   runtime: [],
   // The wire: knows nothing of Gateways and of rate limits.
   http: ["runtime"],
+  grpc: ["runtime", "http", "protos"],
   protos: [],
   // What the admin server answers; imported by whoever reads it, too.
   "admin-api": [],
   "admin-ui": ["admin-api"],
-  proxy: ["runtime", "http", "protos", "admin-api"],
-  "ratelimit-service": ["runtime", "http", "protos"],
+  proxy: ["runtime", "http", "grpc", "protos", "admin-api"],
+  "ratelimit-service": ["runtime", "grpc", "protos"],
   // Its limiter too, to try limits with.
-  proxyctl: ["runtime", "admin-api", "proxy", "ratelimit-service"],
+  proxyctl: ["runtime", "grpc", "admin-api", "proxy", "ratelimit-service"],
   "examples/mock-llm": [],
 };
 

@@ -51,6 +51,7 @@ COPY package.json package-lock.json ./
 COPY node/package.json node/
 COPY runtime/package.json runtime/
 COPY http/package.json http/
+COPY grpc/package.json grpc/
 COPY protos/package.json protos/
 COPY admin-api/package.json admin-api/
 COPY admin-ui/package.json admin-ui/
@@ -70,9 +71,10 @@ RUN npm run --silent build --workspace admin-ui
 # --- The programs, with the packages that they need and the licences of those -----------------------------------------
 FROM dependencies AS bundles
 RUN npm ci --ignore-scripts --no-audit --no-fund \
-    --workspace runtime --workspace http --workspace protos --workspace admin-api --workspace proxy --workspace ratelimit-service
+    --workspace runtime --workspace http --workspace grpc --workspace protos --workspace admin-api --workspace proxy --workspace ratelimit-service
 COPY runtime/ runtime/
 COPY http/ http/
+COPY grpc/ grpc/
 COPY protos/ protos/
 COPY admin-api/ admin-api/
 COPY proxy/ proxy/

@@ -16,8 +16,8 @@ import { parseArgs } from "node:util";
 /** The workspaces whose code and production dependencies are in each image. */
 export const imageWorkspaces = {
   // The page of admin-ui is in the image as a bundle that holds its dependencies.
-  proxy: ["runtime", "http", "protos", "admin-api", "admin-ui", "proxy"],
-  "ratelimit-service": ["runtime", "http", "protos", "ratelimit-service"],
+  proxy: ["runtime", "http", "grpc", "protos", "admin-api", "admin-ui", "proxy"],
+  "ratelimit-service": ["runtime", "http", "grpc", "protos", "ratelimit-service"],
   "mock-llm": ["examples/mock-llm"],
 } as const;
 

@@ -10,7 +10,17 @@ import { expect, test } from "vitest";
 
 const repository = join(import.meta.dirname, "../..");
 
-const workspaces = ["admin-api", "admin-ui", "protos", "proxy", "proxyctl", "ratelimit-service", "runtime"];
+const workspaces = [
+  "admin-api",
+  "admin-ui",
+  "grpc",
+  "http",
+  "protos",
+  "proxy",
+  "proxyctl",
+  "ratelimit-service",
+  "runtime",
+];
 const files = execFileSync("git", ["ls-files", ...workspaces.map((folder) => `${folder}/src/`)], {
   cwd: repository,
   encoding: "utf8",

@@ -1,22 +1,28 @@
 /**
- * Processes frames as far as both sides of an HTTP/2 connection do the same (RFC 9113 §4 and §6): checks the order of
- * frames, their size and their stream identifier, assembles header blocks, acknowledges SETTINGS and PING, and counts
- * frames that make no progress. The rest is passed to the `FrameHandler` of the side.
+ * Reads the frames of a connection as far as both roles do the same (RFC 9113 §4 and §6): checks the order of frames, their
+ * size and their stream identifier, assembles header blocks, acknowledges SETTINGS and PING, and counts frames that make no
+ * progress. The rest is passed to the streams and to the control of the connection.
  */
-import type { HeaderBlockAssembler } from "./header-block-assembler.ts";
+import { HeaderBlockAssembler } from "./header-block-assembler.ts";
 import { assertProtocol, assertFrameSize } from "./assert-protocol.ts";
 import type { FloodLimit } from "./flood-limit.ts";
-import { Flag, FrameType } from "./frame.ts";
+import { Flag, FrameReader, FrameType } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import { type PeerSettings, readSettings } from "./settings.ts";
 
-/** Handles the well-formed frames of one side. May throw `ConnectionError`. */
-export interface FrameHandler {
+/** Receives the well-formed frames of streams. May throw `ConnectionError`. */
+export interface StreamFrames {
   /** The payload is `buffer[start, end)`, padding included, and is valid only during the call. */
   data(flags: number, streamId: number, buffer: Buffer, start: number, end: number): void;
+  /** A whole header block is `buffer[start, end)`, which is valid only during the call. */
+  headerBlock(streamId: number, endStream: boolean, buffer: Buffer, start: number, end: number): void;
   rstStream(streamId: number, code: number): void;
   /** @param increment 0 to 2^31-1; 0 is an error, of the stream or of the connection. */
   windowUpdate(streamId: number, increment: number): void;
+}
+
+/** Receives the well-formed frames of the connection as a whole. May throw `ConnectionError`. */
+export interface ControlFrames {
   settings(settings: PeerSettings): void;
   /** The peer has acknowledged a PING, whose eight bytes begin at `start`. */
   pong(buffer: Buffer, start: number): void;
@@ -26,49 +32,75 @@ export interface FrameHandler {
 
 /** Options of a `FrameDispatch`. */
 export interface FrameDispatchOptions {
-  /** Receives the frames that the two sides process differently. */
-  readonly handler: FrameHandler;
+  readonly streams: StreamFrames;
+  readonly control: ControlFrames;
   /** Receives acknowledgements. */
   readonly writer: FrameWriter;
-  /** Assembles header blocks and passes them on. */
-  readonly blocks: HeaderBlockAssembler;
   /** Bounds frames that make no progress. */
   readonly idleFrames: FloodLimit;
+  /** The maximum size of a header block that spans several frames. */
+  readonly maxBlockBytes: number;
 }
 
 const pingBytes = 8;
 
-/** Dispatches the frames of one connection. */
+/** Reads and dispatches the frames of one connection. */
 export class FrameDispatch {
   readonly #options: FrameDispatchOptions;
+  readonly #reader: FrameReader;
+  readonly #blocks: HeaderBlockAssembler;
   #hasSettings = false;
+  #isStopped = false;
 
   constructor(options: FrameDispatchOptions) {
     this.#options = options;
+    this.#blocks = new HeaderBlockAssembler(options.maxBlockBytes, options.streams);
+    this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
+      if (!this.#isStopped) this.#dispatch(type, flags, id, buffer, start, end);
+    });
   }
 
-  /** Processes one frame, as a `FrameSink`. Throws `ConnectionError` for a violation of the protocol. */
-  dispatch(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    const { handler, blocks } = this.#options;
+  /** Bytes of an incomplete frame and of an incomplete header block. */
+  get heldBytes(): number {
+    return this.#reader.heldBytes + this.#blocks.heldBytes;
+  }
+
+  /** Whether a header block has begun and not ended. Nothing but its rest may be received (§4.3). */
+  get isWithinBlock(): boolean {
+    return this.#blocks.openStreamId !== undefined;
+  }
+
+  /** Processes received bytes. Throws `ConnectionError` for a violation of the protocol. */
+  read(chunk: Buffer): void {
+    if (!this.#isStopped) this.#reader.read(chunk);
+  }
+
+  /** Ignores all further frames, also those of the chunk that is being read. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  #dispatch(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    const { streams } = this.#options;
     this.#assertOrder(type, flags, id);
     switch (type) {
       case FrameType.Data:
-        handler.data(flags, id, buffer, start, end);
+        streams.data(flags, id, buffer, start, end);
         break;
       case FrameType.Headers:
-        blocks.headers(flags, id, buffer, start, end);
+        this.#blocks.headers(flags, id, buffer, start, end);
         break;
       case FrameType.Continuation:
-        blocks.continuation(flags, buffer, start, end);
+        this.#blocks.continuation(flags, buffer, start, end);
         break;
       case FrameType.WindowUpdate:
         assertFrameSize(end - start === 4, "WINDOW_UPDATE");
-        handler.windowUpdate(id, buffer.readUInt32BE(start) & 0x7fff_ffff);
+        streams.windowUpdate(id, buffer.readUInt32BE(start) & 0x7fff_ffff);
         break;
       case FrameType.RstStream:
         assertProtocol(id !== 0, "RST_STREAM belongs to a stream");
         assertFrameSize(end - start === 4, "RST_STREAM");
-        handler.rstStream(id, buffer.readUInt32BE(start));
+        streams.rstStream(id, buffer.readUInt32BE(start));
         break;
       default:
         this.#processIdle(type, flags, id, buffer, start, end);
@@ -81,7 +113,7 @@ export class FrameDispatch {
       assertProtocol(type === FrameType.Settings && (flags & Flag.Ack) === 0, "the first frame must be SETTINGS");
       this.#hasSettings = true;
     }
-    const open = this.#options.blocks.openStreamId;
+    const open = this.#blocks.openStreamId;
     assertProtocol(
       open === undefined || (type === FrameType.Continuation && id === open),
       "a header block is not complete",
@@ -90,7 +122,7 @@ export class FrameDispatch {
 
   /** Processes frames that do not advance a stream. Their number is bounded. */
   #processIdle(type: number, flags: number, id: number, buffer: Buffer, start: number, end: number): void {
-    const { handler, idleFrames } = this.#options;
+    const { control, idleFrames } = this.#options;
     idleFrames.count();
     const isAck = (flags & Flag.Ack) !== 0;
     const length = end - start;
@@ -103,7 +135,7 @@ export class FrameDispatch {
       case FrameType.Ping:
         assertProtocol(id === 0, "PING belongs to the connection");
         assertFrameSize(length === pingBytes, "PING");
-        if (isAck) handler.pong(buffer, start);
+        if (isAck) control.pong(buffer, start);
         else this.#options.writer.ping(buffer, start, true);
         break;
       case FrameType.Priority:
@@ -114,7 +146,7 @@ export class FrameDispatch {
       case FrameType.GoAway:
         assertProtocol(id === 0, "GOAWAY belongs to the connection");
         assertFrameSize(length >= 8, "GOAWAY");
-        handler.goAway(buffer.readUInt32BE(start) & 0x7fff_ffff, buffer.readUInt32BE(start + 4));
+        control.goAway(buffer.readUInt32BE(start) & 0x7fff_ffff, buffer.readUInt32BE(start + 4));
         break;
       case FrameType.PushPromise:
         // A client must not send it, and a server must not either: clients disable push in their SETTINGS (§6.6).
@@ -128,6 +160,6 @@ export class FrameDispatch {
 
   #settings(settings: PeerSettings): void {
     this.#options.writer.settingsAck();
-    this.#options.handler.settings(settings);
+    this.#options.control.settings(settings);
   }
 }

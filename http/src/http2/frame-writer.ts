@@ -4,7 +4,7 @@
  */
 import type { Socket } from "node:net";
 import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
-import { emptyTableUpdate } from "./hpack/hpack-encoder.ts";
+import { emptyTableUpdate, encodeHeaderBlock, type HeaderSource } from "./hpack/hpack-encoder.ts";
 
 const initialBytes = 8_192;
 /** A buffer that a large response made longer than this is not reused. */
@@ -104,8 +104,9 @@ export class FrameWriter {
     this.#bytes(text, 0, text.length);
   }
 
-  /** Writes a whole header block; one that does not fit into a frame continues in CONTINUATION frames. */
-  headers(streamId: number, block: Uint8Array, endStream: boolean): void {
+  /** Writes a header block; one that does not fit into a frame continues in CONTINUATION frames. */
+  headers(streamId: number, source: HeaderSource, endStream: boolean): void {
+    const block = source instanceof Uint8Array ? source : encodeHeaderBlock(source);
     const prefixBytes = this.#isFirstBlock ? emptyTableUpdate.length : 0;
     const firstEnd = Math.min(block.length, maxFramePayloadBytes - prefixBytes);
     const isWhole = firstEnd === block.length;

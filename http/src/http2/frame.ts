@@ -101,32 +101,54 @@ export class FrameReader {
     this.#sink = sink;
   }
 
+  /** Bytes of an incomplete frame that are kept until the rest is received. */
+  get heldBytes(): number {
+    return this.#rest?.length ?? 0;
+  }
+
   /**
    * Passes every complete frame to the sink and keeps an incomplete one, at most one frame of bytes. Throws
    * `ConnectionError` for a frame that is too long, and what the sink throws.
    */
   read(chunk: Buffer): void {
-    const buffer = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
+    const rest = this.#rest;
+    if (rest === undefined) {
+      this.#readFrom(chunk, 0);
+      return;
+    }
     this.#rest = undefined;
-    let position = 0;
+    // Only the frame that spans the chunks is copied. Its length is known with its header.
+    const headed = rest.length >= frameHeaderBytes ? rest : Buffer.concat([rest, chunk.subarray(0, frameHeaderBytes)]);
+    const missing = headed.length < frameHeaderBytes ? chunk.length : frameBytes(headed, 0) - rest.length;
+    if (missing >= chunk.length) {
+      this.#readFrom(Buffer.concat([rest, chunk]), 0);
+    } else {
+      this.#readFrom(Buffer.concat([rest, chunk.subarray(0, missing)]), 0);
+      this.#readFrom(chunk, missing);
+    }
+  }
+
+  #readFrom(buffer: Buffer, start: number): void {
+    let position = start;
     while (buffer.length - position >= frameHeaderBytes) {
-      const length = buffer.readUIntBE(position, 3);
-      if (length > maxFramePayloadBytes) {
-        throw new ConnectionError(
-          ErrorCode.FrameSizeError,
-          `frame of ${length} bytes, at most ${maxFramePayloadBytes} are accepted`,
-        );
-      }
-      const start = position + frameHeaderBytes;
-      const end = start + length;
-      if (end > buffer.length) {
-        break;
-      }
+      const end = position + frameBytes(buffer, position);
+      if (end > buffer.length) break;
       const streamId = buffer.readUInt32BE(position + 5) & 0x7fff_ffff;
-      this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, start, end);
+      const payload = position + frameHeaderBytes;
+      this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, payload, end);
       position = end;
     }
     // A copy, since a reference would keep the whole chunk, which is much longer.
     if (position < buffer.length) this.#rest = Buffer.from(buffer.subarray(position));
   }
+}
+
+/** Returns the size of a frame with its header. Throws `ConnectionError` if it is too long. */
+function frameBytes(buffer: Buffer, start: number): number {
+  const length = ((buffer[start] ?? 0) << 16) | ((buffer[start + 1] ?? 0) << 8) | (buffer[start + 2] ?? 0);
+  if (length <= maxFramePayloadBytes) return frameHeaderBytes + length;
+  throw new ConnectionError(
+    ErrorCode.FrameSizeError,
+    `frame of ${length} bytes, at most ${maxFramePayloadBytes} are accepted`,
+  );
 }

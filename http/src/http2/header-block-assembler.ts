@@ -2,8 +2,10 @@
 import { assertProtocol, paddingBytes } from "./assert-protocol.ts";
 import { ConnectionError, ErrorCode, Flag } from "./frame.ts";
 
-/** Receives a whole block: `buffer[start, end)`, which is valid only during the call. */
-export type BlockSink = (streamId: number, endStream: boolean, buffer: Buffer, start: number, end: number) => void;
+/** Receives whole blocks: `buffer[start, end)`, which is valid only during the call. */
+export interface BlockSink {
+  headerBlock(streamId: number, endStream: boolean, buffer: Buffer, start: number, end: number): void;
+}
 
 /** A block that waits for CONTINUATION frames. */
 interface OpenBlock {
@@ -15,6 +17,9 @@ interface OpenBlock {
 
 /** The maximum number of CONTINUATION frames. A block of ordinary size fits into one HEADERS frame; only attacks need more. */
 const maxContinuations = 16;
+
+/** Approximate memory of a buffer beside its bytes. */
+const bufferOverheadBytes = 256;
 
 /** Assembles the header blocks of one connection. */
 export class HeaderBlockAssembler {
@@ -33,6 +38,11 @@ export class HeaderBlockAssembler {
     return this.#open?.streamId;
   }
 
+  /** Bytes of the incomplete block, with the buffers that hold them. */
+  get heldBytes(): number {
+    return this.#open === undefined ? 0 : this.#open.bytes + bufferOverheadBytes * this.#open.fragments.length;
+  }
+
   headers(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
     assertProtocol((id & 1) === 1, "a client's streams have odd numbers");
     let blockStart = start;
@@ -48,7 +58,7 @@ export class HeaderBlockAssembler {
     }
     const endStream = (flags & Flag.EndStream) !== 0;
     if ((flags & Flag.EndHeaders) !== 0) {
-      this.#sink(id, endStream, buffer, blockStart, blockEnd);
+      this.#sink.headerBlock(id, endStream, buffer, blockStart, blockEnd);
       return;
     }
     const fragment = Buffer.from(buffer.subarray(blockStart, blockEnd));
@@ -67,7 +77,7 @@ export class HeaderBlockAssembler {
     }
     if ((flags & Flag.EndHeaders) !== 0) {
       this.#open = undefined;
-      this.#sink(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
+      this.#sink.headerBlock(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
     }
   }
 }

@@ -5,7 +5,8 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { ReplayServices } from "@gatewayproxy/proxy/limit-replay";
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
-import { type CallOutcome, callFailure, type UnaryClient } from "@gatewayproxy/proxy/unary-client";
+import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "@gatewayproxy/proxy/unary-client";
 import { openOfflineService } from "@gatewayproxy/ratelimit-service/offline-service";
 import type { ConfigText } from "@gatewayproxy/ratelimit-service/config-set";
 

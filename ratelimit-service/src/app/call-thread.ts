@@ -19,16 +19,17 @@ import type { ServiceSettings } from "../settings.ts";
 import { RateLimitStats } from "../stats.ts";
 import type { LiveCounter } from "../model/counter-store.ts";
 import { CounterTable } from "../store/counter-table.ts";
-import { GrpcServer, type ListenAddress } from "../transport/grpc/grpc-server.ts";
-import { healthMethods } from "../transport/grpc/health-service.ts";
+import { GrpcServer, type ListenAddress } from "@gatewayproxy/grpc/server/grpc-server";
+import { healthMethods } from "@gatewayproxy/grpc/server/health-service";
 import { infoMethod } from "../transport/grpc/info-service.ts";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import type { GrpcMethod } from "../transport/grpc/method.ts";
+import type { GrpcMethod } from "@gatewayproxy/grpc/server/method";
+import { describedFiles } from "../transport/grpc/described-files.ts";
 import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
-import { reflectionMethods } from "../transport/grpc/reflection-service.ts";
-import { ServerTls } from "../transport/grpc/server-tls.ts";
-import { timedMethod } from "../transport/grpc/timed-method.ts";
-import { ServingStatus } from "../transport/serving-status.ts";
+import { reflectionMethods } from "@gatewayproxy/grpc/server/reflection-service";
+import { ServerTls } from "@gatewayproxy/grpc/server/server-tls";
+import { timedMethod } from "@gatewayproxy/grpc/server/timed-method";
+import { healthServiceNames, ServingStatus } from "../transport/serving-status.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
@@ -233,9 +234,9 @@ export class CallThread {
     const timed = timedMethod(method, clock, (milliseconds) => this.#callTimes.observe(milliseconds));
     return new Map<string, GrpcMethod>([
       [path, settings.values.disableStats ? method : timed],
-      ...healthMethods(this.status),
+      ...healthMethods(this.status, healthServiceNames),
       infoMethod(readVersion(new URL("../../package.json", import.meta.url))),
-      ...reflectionMethods(),
+      ...reflectionMethods(describedFiles),
     ]);
   }
 

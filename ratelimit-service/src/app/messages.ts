@@ -2,7 +2,7 @@
 import type { ConfigUpdate } from "../config/config-source.ts";
 import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { ServiceSettings } from "../settings.ts";
-import type { ListenAddress } from "../transport/grpc/grpc-server.ts";
+import type { ListenAddress } from "@gatewayproxy/grpc/server/grpc-server";
 
 /** The data that a worker starts with. */
 export interface WorkerStart {

@@ -13,7 +13,7 @@ import { RateLimitStats } from "../stats.ts";
 import { CounterTable } from "../store/counter-table.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
-import { GrpcError, StatusCode } from "../transport/grpc/status.ts";
+import { GrpcError, StatusCode } from "@gatewayproxy/grpc/status";
 
 /**
  * Decides one call. Takes the path and the message as in gRPC and returns the response message. Throws the `GrpcError`

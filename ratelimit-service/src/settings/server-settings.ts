@@ -1,7 +1,7 @@
 /** Settings of the servers, the shutdown and the log. */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { Settings } from "@gatewayproxy/runtime/settings";
-import { defaultMaxConnectionMemory, defaultMaxConnections } from "../transport/connection-bounds.ts";
+import { defaultMaxConnectionMemory, defaultMaxConnections } from "@gatewayproxy/grpc/server/connection-bounds";
 import { duration, flag, integer, pemFile, referenceLogFilter, word } from "./kinds.ts";
 import { serviceLogModules } from "./log-modules.ts";
 

@@ -18,7 +18,7 @@ import { MemoryStore } from "../store/memory-store.ts";
 import type { CaseSettings } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
 import { describeCases } from "../testing/acceptance/run-cases.ts";
-import { GrpcServer } from "./grpc/grpc-server.ts";
+import { GrpcServer } from "@gatewayproxy/grpc/server/grpc-server";
 import { rateLimitMethod } from "./grpc/rate-limit-method.ts";
 import { RateLimitClient } from "./grpc/testing/grpc-clients.ts";
 import { HttpServer } from "./http/http-server.ts";

@@ -2,7 +2,11 @@
  * Encodes header blocks (HPACK, RFC 7541) without a dynamic table. A block then depends only on its fields, so the blocks
  * of ordinary responses are encoded once for all connections. Text is not compressed: such responses have a few dozen bytes.
  */
+import type { FieldList } from "../../ports.ts";
 import { staticTable } from "./static-table.ts";
+
+/** Fields to send: a block that was encoded without the dynamic table, or names and values in turns. */
+export type HeaderSource = Uint8Array | FieldList;
 
 const indexOfField = new Map(staticTable.map(([name, value], index) => [`${name}\0${value}`, index + 1]));
 /** The first entry of each name; the reverse order lets the first win. */

@@ -25,7 +25,14 @@ export function readRequestBlock<Head>(
   return { kind: "request", head: readHead(result.value), ...(contentLength !== undefined && { contentLength }) };
 }
 
-/** Returns the problem of a block that ends a request, or `undefined`; its fields are not used otherwise. */
-export function trailerProblem(fields: readonly string[] | undefined): string | undefined {
-  return fields === undefined ? "the trailers are too large" : fieldSectionError(fields);
+/** The result of a block that ends a request. */
+export type TrailerBlock =
+  | { readonly kind: "trailers"; readonly fields: readonly string[] }
+  | { readonly kind: "malformed" }
+  | { readonly kind: "tooLarge" };
+
+/** Validates the fields of a block that ends a request; undefined for too many. */
+export function readTrailerBlock(fields: readonly string[] | undefined): TrailerBlock {
+  if (fields === undefined) return { kind: "tooLarge" };
+  return fieldSectionError(fields) === undefined ? { kind: "trailers", fields } : { kind: "malformed" };
 }

@@ -9,10 +9,9 @@
  */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { HeaderBlockAssembler } from "../header-block-assembler.ts";
 import { FloodLimit } from "../flood-limit.ts";
-import { ConnectionError, defaultWindowBytes, ErrorCode, FrameReader, maxWindowBytes, Setting } from "../frame.ts";
-import { FrameDispatch, type FrameHandler } from "../frame-dispatch.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, maxWindowBytes, Setting } from "../frame.ts";
+import { type ControlFrames, FrameDispatch } from "../frame-dispatch.ts";
 import { FrameWriter } from "../frame-writer.ts";
 import { PrefaceReader } from "./preface-reader.ts";
 import type { Http2Limits } from "./server-limits.ts";
@@ -54,6 +53,9 @@ export interface ConnectionOptions<Head> {
  */
 type Phase = "open" | "draining" | "closing" | "failed";
 
+/** A shorter DATA frame that does not end its request counts for the flood limit. */
+const smallFrameBytes = 256;
+
 const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
@@ -61,7 +63,7 @@ const drainPing = Buffer.from("draining", "latin1");
 export class ServerConnection<Head> implements ChargedConnection {
   readonly #options: ConnectionOptions<Head>;
   readonly #writer: FrameWriter;
-  readonly #reader: FrameReader;
+  readonly #frames: FrameDispatch;
   readonly #streams: RequestStreams<Head>;
   readonly #liveness: Liveness;
   #preface: PrefaceReader | undefined = new PrefaceReader();
@@ -78,17 +80,20 @@ export class ServerConnection<Head> implements ChargedConnection {
       writer: this.#writer,
       handler,
       limits,
+      windows: limits,
       idleFrames,
+      smallFrames: idleFrames,
+      smallFrameBytes,
       earlyResets: new FloodLimit("requests that are begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
       onWaiting: () => this.#updateMemory(),
     });
-    const blocks = new HeaderBlockAssembler(limits.maxHeaderListBytes, (id, endStream, buffer, start, end) =>
-      this.#streams.headerBlock(id, endStream, buffer, start, end),
-    );
-    const frames = new FrameDispatch({ handler: this.#frameHandler(), writer: this.#writer, blocks, idleFrames });
-    this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
-      if (this.#phase !== "failed") frames.dispatch(type, flags, id, buffer, start, end);
+    this.#frames = new FrameDispatch({
+      streams: this.#streams,
+      control: this.#controlFrames(),
+      writer: this.#writer,
+      idleFrames,
+      maxBlockBytes: limits.maxHeaderListBytes,
     });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
@@ -140,7 +145,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   }
 
   closeForMemory(reason: string): void {
-    this.#phase = "failed";
+    this.#stop();
     this.#options.onError(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
     this.destroy();
   }
@@ -184,7 +189,7 @@ export class ServerConnection<Head> implements ChargedConnection {
 
   #read(chunk: Buffer): void {
     if (this.#preface === undefined) {
-      this.#reader.read(chunk);
+      this.#frames.read(chunk);
       return;
     }
     const outcome = this.#preface.read(chunk);
@@ -192,13 +197,13 @@ export class ServerConnection<Head> implements ChargedConnection {
       case "incomplete":
         break;
       case "mismatch":
-        this.#phase = "failed";
+        this.#stop();
         this.#options.socket.end(outcome.response);
         break;
       case "complete":
         this.#preface = undefined;
         this.#sendSettings();
-        this.#reader.read(outcome.rest);
+        this.#frames.read(outcome.rest);
         break;
     }
   }
@@ -220,15 +225,21 @@ export class ServerConnection<Head> implements ChargedConnection {
   #fail(error: unknown): void {
     const isPeerError = error instanceof ConnectionError;
     const code = isPeerError ? error.code : ErrorCode.InternalError;
-    this.#phase = "failed";
+    this.#stop();
     this.#writer.goAway(this.#streams.lastStreamId, code, isPeerError ? error.message : "");
     this.#writer.flush();
     this.#options.socket.end();
     this.#options.onError(error);
   }
 
-  #closed(): void {
+  /** Ignores further input, also of the chunk that is being read. */
+  #stop(): void {
     this.#phase = "failed";
+    this.#frames.stop();
+  }
+
+  #closed(): void {
+    this.#stop();
     this.#streams.cancelAll();
     this.#options.memory.update(this, 0);
     this.#options.onClose();
@@ -241,14 +252,10 @@ export class ServerConnection<Head> implements ChargedConnection {
     }
   }
 
-  #frameHandler(): FrameHandler {
-    const streams = this.#streams;
+  #controlFrames(): ControlFrames {
     return {
-      data: (flags, id, buffer, start, end) => streams.data(flags, id, buffer, start, end),
-      rstStream: (id) => streams.rstStream(id),
-      windowUpdate: (id, increment) => streams.windowUpdate(id, increment),
       settings: ({ initialWindowBytes }) => {
-        if (initialWindowBytes !== undefined) streams.changeInitialWindow(initialWindowBytes);
+        if (initialWindowBytes !== undefined) this.#streams.changeInitialWindow(initialWindowBytes);
       },
       pong: (buffer, start) => this.#pong(buffer, start),
       goAway: () => {

@@ -18,16 +18,16 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
 import type { RateLimitRequest, RateLimitResponse } from "../../model/rate-limit.ts";
 import { RateLimitError } from "../../service.ts";
-import { ServingStatus } from "../serving-status.ts";
-import { GrpcServer, type GrpcServerOptions } from "./grpc-server.ts";
-import { healthMethods } from "./health-service.ts";
-import { frameMessage } from "./message-framing.ts";
-import type { GrpcMethod } from "./method.ts";
+import { healthServiceNames, ServingStatus } from "../serving-status.ts";
+import { GrpcServer, type GrpcServerOptions } from "@gatewayproxy/grpc/server/grpc-server";
+import { healthMethods } from "@gatewayproxy/grpc/server/health-service";
+import { frameMessage } from "@gatewayproxy/grpc/message-framing";
+import type { GrpcMethod } from "@gatewayproxy/grpc/server/method";
 import { encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { rateLimitMethod } from "./rate-limit-method.ts";
 import { HealthClient, RateLimitClient } from "./testing/grpc-clients.ts";
 import { rawCall, shouldRateLimitPath as path } from "./testing/raw-call.ts";
-import { GrpcError } from "./status.ts";
+import { GrpcError } from "@gatewayproxy/grpc/status";
 
 const closers: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -397,7 +397,7 @@ describe("health", () => {
     ["", false, "NOT_SERVING"],
     ["other", true, status.NOT_FOUND],
   ])("of %j with serving %s is %s", async (service, isServing, expected) => {
-    const { port } = await start(healthMethods(new ServingStatus(isServing)));
+    const { port } = await start(healthMethods(new ServingStatus(isServing), healthServiceNames));
 
     expect(await check(port, service)).toBe(expected);
   });
@@ -406,7 +406,7 @@ describe("health", () => {
     [true, "SERVING"],
     [false, "NOT_SERVING"],
   ])("of all services is listed, with serving %s", async (isServing, expected) => {
-    const { port } = await start(healthMethods(new ServingStatus(isServing)));
+    const { port } = await start(healthMethods(new ServingStatus(isServing), healthServiceNames));
     const response = await new Promise((resolve) => healthClient(port).list({}, (_, listed) => resolve(listed)));
 
     expect(response).toEqual({ statuses: { "": { status: expected }, ratelimit: { status: expected } } });
@@ -414,7 +414,7 @@ describe("health", () => {
 
   test("is watched: the state at once, then each change", async () => {
     const serving = new ServingStatus(true);
-    const { port } = await start(healthMethods(serving));
+    const { port } = await start(healthMethods(serving, healthServiceNames));
     const call = healthClient(port).watch({ service: "ratelimit" });
     const seen: unknown[] = [];
     call.on("data", (response: { status: string }) => seen.push(response.status));
@@ -430,7 +430,7 @@ describe("health", () => {
   });
 
   test("of an unknown service is watched too, in case it comes", async () => {
-    const { port } = await start(healthMethods(new ServingStatus(true)));
+    const { port } = await start(healthMethods(new ServingStatus(true), healthServiceNames));
     const call = healthClient(port).watch({ service: "other" });
     call.on("error", () => undefined);
     const [response] = (await once(call, "data")) as [{ status: string }];
@@ -507,7 +507,7 @@ describe("the server", () => {
     const gate = Promise.withResolvers<Uint8Array>();
     const { port, server } = await start([
       [path, { kind: "unary", call: () => gate.promise }],
-      ...healthMethods(new ServingStatus(true)),
+      ...healthMethods(new ServingStatus(true), healthServiceNames),
     ]);
     const asked = client(port);
     const open = ask(asked, {});

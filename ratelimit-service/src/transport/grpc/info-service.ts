@@ -4,7 +4,7 @@
  */
 import { serviceInfoMethod, serviceInfoName } from "@gatewayproxy/protos/service-info";
 import { WireType } from "@gatewayproxy/protos/wire-reader";
-import type { GrpcMethod } from "./method.ts";
+import type { GrpcMethod } from "@gatewayproxy/grpc/server/method";
 
 /** Returns the method with its path. */
 export function infoMethod(version: string): [path: string, method: GrpcMethod] {

@@ -1,9 +1,9 @@
 /** envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit as a method of the gRPC server. */
 import { type CallBounds, CallTooLargeError, defaultCallBounds } from "../../limiter/call-bounds.ts";
 import { RateLimitError, type RateLimitErrorCode, type RateLimitService } from "../../service.ts";
-import type { UnaryMethod } from "./method.ts";
+import type { UnaryMethod } from "@gatewayproxy/grpc/server/method";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "@gatewayproxy/grpc/status";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 
 /** envoyproxy/ratelimit returns UNKNOWN for all its errors, and clients may rely on that. */

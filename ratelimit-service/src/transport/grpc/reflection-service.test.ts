@@ -3,11 +3,12 @@ import { promisify } from "node:util";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeWith } from "../../../../test/support/describe-with.ts";
-import { ServingStatus } from "../serving-status.ts";
-import { GrpcServer } from "./grpc-server.ts";
-import { healthMethods } from "./health-service.ts";
+import { healthServiceNames, ServingStatus } from "../serving-status.ts";
+import { GrpcServer } from "@gatewayproxy/grpc/server/grpc-server";
+import { healthMethods } from "@gatewayproxy/grpc/server/health-service";
+import { describedFiles } from "./described-files.ts";
 import { rateLimitMethod } from "./rate-limit-method.ts";
-import { reflectionMethods } from "./reflection-service.ts";
+import { reflectionMethods } from "@gatewayproxy/grpc/server/reflection-service";
 
 describeWith(["grpcurl"], "grpcurl, knowing nothing but the port", ({ grpcurl }) => {
   const limit = { requestsPerUnit: 10, unit: "MINUTE" } as const;
@@ -16,8 +17,8 @@ describeWith(["grpcurl"], "grpcurl, knowing nothing but the port", ({ grpcurl })
   const server = new GrpcServer({
     methods: new Map([
       rateLimitMethod({ shouldRateLimit: () => response }),
-      ...healthMethods(new ServingStatus(true)),
-      ...reflectionMethods(),
+      ...healthMethods(new ServingStatus(true), healthServiceNames),
+      ...reflectionMethods(describedFiles),
     ]),
     clock: systemClock,
     random: () => 0,

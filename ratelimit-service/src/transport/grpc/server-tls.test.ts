@@ -7,9 +7,9 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type Certificate, TestAuthority } from "../../../../test/support/certificates.ts";
 import { describeWith } from "../../../../test/support/describe-with.ts";
-import { GrpcServer } from "./grpc-server.ts";
+import { GrpcServer } from "@gatewayproxy/grpc/server/grpc-server";
 import { rateLimitMethod } from "./rate-limit-method.ts";
-import { ServerTls, type ServerTlsFiles } from "./server-tls.ts";
+import { ServerTls, type ServerTlsFiles } from "@gatewayproxy/grpc/server/server-tls";
 import { RateLimitClient } from "./testing/grpc-clients.ts";
 
 describeWith(["openssl"], "TLS", ({ openssl }) => {

@@ -2,8 +2,8 @@ import { gzipSync } from "node:zlib";
 import { status } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { afterEach, describe, expect, test } from "vitest";
-import { GrpcServer, type GrpcServerOptions } from "./grpc-server.ts";
-import type { GrpcMethod } from "./method.ts";
+import { GrpcServer, type GrpcServerOptions } from "@gatewayproxy/grpc/server/grpc-server";
+import type { GrpcMethod } from "@gatewayproxy/grpc/server/method";
 import { rawCall, shouldRateLimitPath } from "./testing/raw-call.ts";
 
 const closers: (() => void | Promise<void>)[] = [];

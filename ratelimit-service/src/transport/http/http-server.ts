@@ -5,7 +5,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
-import { defaultMaxConnections } from "../connection-bounds.ts";
+import { defaultMaxConnections } from "@gatewayproxy/grpc/server/connection-bounds";
 
 /** A request with its whole body. */
 export interface HttpRequest {

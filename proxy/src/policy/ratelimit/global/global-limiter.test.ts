@@ -5,7 +5,8 @@ import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalLimit } from "../../../ir/global-limit.ts";
 import { CounterTable } from "../counter-table.ts";
 import { GlobalLimiter, type GlobalReservation } from "./global-limiter.ts";
-import { callFailure, type UnaryClient } from "./grpc/unary-client.ts";
+import { callFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "./grpc/unary-client.ts";
 
 const limit: GlobalLimit = {
   id: "default/chat HTTPRoute/default/chat",

@@ -1,5 +1,5 @@
 /** Observes the calls to rate limit services, for metrics and the log. `service` is a service's key. */
-import type { FailureCause } from "./grpc/unary-client.ts";
+import type { FailureCause } from "@gatewayproxy/grpc/client/unary-client";
 
 /** Receives the events of the rate limit services of a worker. */
 export interface GlobalLimitObserver {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type CallOutcome, callFailure } from "./grpc/unary-client.ts";
+import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
 import { away, call, ok, serviceThat } from "./testing/service-that.ts";
 
 describe("charges", () => {

@@ -2,7 +2,8 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
 import { silentObserver } from "./observer.ts";
 import { ServiceClient } from "./service-client.ts";
-import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-client.ts";
+import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "./grpc/unary-client.ts";
 import { away, call, health, notServing, ok, serviceThat, unimplemented } from "./testing/service-that.ts";
 
 describe("an unavailable service", () => {

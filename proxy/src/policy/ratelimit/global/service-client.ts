@@ -18,10 +18,9 @@ import {
   type CallFailure,
   type CallOutcome,
   callFailure,
-  type Endpoints,
   type FailureCause,
-  type UnaryClient,
-} from "./grpc/unary-client.ts";
+} from "@gatewayproxy/grpc/client/unary-client";
+import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
 
 /** The methods of a service; the last two are Limitador's own. */
 export const methods = {

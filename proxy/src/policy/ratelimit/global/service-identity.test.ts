@@ -1,6 +1,7 @@
 import { serviceInfoMethod } from "@gatewayproxy/protos/service-info";
 import { expect, test } from "vitest";
-import { type CallOutcome, callFailure, type UnaryClient } from "./grpc/unary-client.ts";
+import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "./grpc/unary-client.ts";
 import { identifyService } from "./service-identity.ts";
 
 const unimplemented = callFailure("rejected", "UNIMPLEMENTED");

@@ -5,7 +5,8 @@
  */
 import { serviceInfoMethod, serviceInfoName } from "@gatewayproxy/protos/service-info";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
-import type { CallOutcome, UnaryClient } from "./grpc/unary-client.ts";
+import type { CallOutcome } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "./grpc/unary-client.ts";
 
 /** The program and version of a rate limit service. */
 export interface ServiceIdentity {

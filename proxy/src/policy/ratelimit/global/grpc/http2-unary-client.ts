@@ -1,70 +1,23 @@
-/**
- * Sends unary gRPC calls over HTTP/2 to the less busy of two open endpoints of the service. A call that an endpoint has
- * certainly not processed is sent once more, to another endpoint or over a new connection.
- */
-import type { PendingCall } from "./call.ts";
-import { type ConnectionOptions, EndpointConnection } from "./endpoint-connection.ts";
-import { type CallOutcome, callFailure, type Endpoints, type UnaryClient } from "./unary-client.ts";
+/** Unary gRPC calls to a rate limit service, over sockets to permitted addresses. */
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { ConnectionOptions } from "@gatewayproxy/grpc/client/endpoint-connection";
+import { UnaryGrpcClient } from "@gatewayproxy/grpc/client/unary-grpc-client";
+import type { UpstreamTls } from "../../../../ir/snapshot.ts";
+import { openSocket } from "./open-socket.ts";
 
-export class Http2UnaryClient implements UnaryClient {
-  readonly #options: ConnectionOptions;
-  /** By address and TLS settings. */
-  #byEndpoint: ReadonlyMap<string, EndpointConnection> = new Map();
-  #connections: readonly EndpointConnection[] = [];
+/** The services of a client. */
+export interface Http2UnaryClientOptions extends Omit<ConnectionOptions<UpstreamTls>, "openSocket"> {
+  /** Rejects addresses that the proxy must not connect to. */
+  readonly addresses: AddressGuard;
+}
 
-  constructor(options: ConnectionOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Connects to new endpoints at once, so that no call waits for it. Removed endpoints finish their calls and close.
-   */
-  update({ endpoints, tls }: Endpoints): void {
-    const kept = new Map<string, EndpointConnection>();
-    for (const endpoint of endpoints) {
-      const key = `${endpoint.host} ${endpoint.port} ${tls === undefined ? "" : JSON.stringify(tls)}`;
-      if (kept.has(key)) continue;
-      kept.set(key, this.#byEndpoint.get(key) ?? new EndpointConnection(endpoint, tls, this.#options));
-    }
-    for (const [key, connection] of this.#byEndpoint) if (!kept.has(key)) connection.retire();
-    this.#byEndpoint = kept;
-    this.#connections = [...kept.values()];
-  }
-
-  call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void {
-    const first = this.#pick();
-    if (first === undefined) {
-      done(callFailure("unavailable", this.#connections[0]?.connectionError ?? "the service has no endpoint"));
-      return;
-    }
-    const call: PendingCall = {
-      path,
-      message,
-      deadlineMs: this.#options.clock.monotonicMs() + timeoutMs,
-      onDone: done,
-      onUnprocessed: (failure) => {
-        const second = this.#pick();
-        if (second === undefined) done(failure);
-        else second.send({ ...call, onUnprocessed: done });
-      },
-    };
-    first.send(call);
-  }
-
-  close(): void {
-    for (const connection of this.#connections) connection.close();
-  }
-
-  /** Picks the less busy of two random open endpoints; else one that is opening; else none. */
-  #pick(): EndpointConnection | undefined {
-    const [only, other] = this.#connections;
-    if (other === undefined) return only === undefined || only.state === "lost" ? undefined : only;
-    const open = this.#connections.filter(({ state }) => state === "open");
-    if (open.length === 0) return this.#connections.find(({ state }) => state === "opening");
-    const { random } = this.#options;
-    const first = Math.floor(random() * open.length);
-    const second = (first + 1 + Math.floor(random() * Math.max(1, open.length - 1))) % open.length;
-    const [a, b] = [open[first], open[second]];
-    return a !== undefined && b !== undefined && b.inFlight < a.inFlight ? b : a;
+/** A client of one rate limit service. */
+export class Http2UnaryClient extends UnaryGrpcClient<UpstreamTls> {
+  constructor(options: Http2UnaryClientOptions) {
+    const { addresses } = options;
+    super({
+      ...options,
+      openSocket: (endpoint, tls, listener) => openSocket({ endpoint, tls, addresses }, listener),
+    });
   }
 }

@@ -2,19 +2,11 @@
 import { connect as connectTcp, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
-import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
+import type { SocketListener } from "@gatewayproxy/grpc/client/endpoint-connection";
+import type { Endpoint } from "@gatewayproxy/grpc/client/unary-client";
+import type { UpstreamTls } from "../../../../ir/snapshot.ts";
 import { clientTls } from "../../../../connect/client-tls.ts";
 import { findForbidden, guardedLookup } from "../../../../connect/guarded-lookup.ts";
-
-/** The receiver of a socket's events until HTTP/2 takes over. */
-export interface SocketListener {
-  /** Connected, with the TLS handshake done. */
-  readonly onConnect: () => void;
-  /** The peer did not select HTTP/2 by ALPN. */
-  readonly onNotHttp2: () => void;
-  /** Bytes were received. `chunk` is valid only during the call. */
-  readonly onRead: (chunk: Buffer) => void;
-}
 
 /** Size of the buffer of all reads of a socket. */
 const readBytes = 65_536;

@@ -1,55 +1,12 @@
-/** Unary gRPC calls, independent of the transport. */
+/** The client and the endpoints of a rate limit service, with the TLS settings of a Backend. */
+import type {
+  Endpoints as GrpcEndpoints,
+  UnaryClient as GrpcUnaryClient,
+} from "@gatewayproxy/grpc/client/unary-client";
+import type { UpstreamTls } from "../../../../ir/snapshot.ts";
 
-import type { Backend } from "../../../../ir/snapshot.ts";
+/** The endpoints of a rate limit service and the TLS settings for them. */
+export type Endpoints = GrpcEndpoints<UpstreamTls>;
 
-/** The endpoints of a service and the TLS settings for them. */
-export type Endpoints = Pick<Backend, "endpoints" | "tls">;
-
-/** Calls a service with several endpoints. It chooses the endpoint of each call. */
-export interface UnaryClient {
-  /** Sets the endpoints to call. */
-  update(endpoints: Endpoints): void;
-  /**
-   * Sends one call. `done` is called exactly once, at the latest after `timeoutMs`, and within this call only if
-   * nothing can be sent.
-   *
-   * @param path `/package.Service/Method`
-   * @param message A protobuf message without gRPC framing.
-   */
-  call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void;
-  /** Closes every connection; calls in progress fail. */
-  close(): void;
-}
-
-/** The response as a protobuf message without gRPC framing, or the failure. */
-export type CallOutcome = { readonly kind: "responded"; readonly message: Buffer } | CallFailure;
-
-/** The failure of a call. */
-export interface CallFailure {
-  readonly kind: "failed";
-  readonly cause: FailureCause;
-  /** For the log: what was found, without data of requests. */
-  readonly message: string;
-}
-
-/** Why a call got no usable response. */
-export type FailureCause =
-  /** No response within the timeout. */
-  | "timeout"
-  /** No connection, a connection that closed, or a service that reports that it cannot serve. */
-  | "unavailable"
-  /** The service reports a failure, without saying whether this call or the service is the cause (INTERNAL). */
-  | "failed"
-  /** The service rejects the call itself: a setting is wrong in the gateway or in the service. */
-  | "rejected"
-  /** The call is too large for the service, or one too many now. The service may accept it later. */
-  | "exhausted"
-  /** The response is malformed. */
-  | "garbage"
-  /** The service responds with overall code UNKNOWN. */
-  | "unknown";
-
-/** Returns a failure; `message` says for the log what happened. */
-export function callFailure(cause: FailureCause, message: string): CallFailure {
-  return { kind: "failed", cause, message };
-}
+/** Calls a rate limit service. */
+export type UnaryClient = GrpcUnaryClient<UpstreamTls>;

@@ -3,7 +3,8 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import type { RateLimitRequest } from "../messages.ts";
 import { silentObserver } from "../observer.ts";
 import { ServiceClient } from "../service-client.ts";
-import { type CallOutcome, callFailure, type UnaryClient } from "../grpc/unary-client.ts";
+import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { UnaryClient } from "../grpc/unary-client.ts";
 
 export const ok: CallOutcome = { kind: "responded", message: Buffer.from([8, 1]) };
 export const away = callFailure("unavailable", "away");

@@ -1,7 +1,8 @@
 /** gRPC server reflection, v1 and v1alpha: describes services and messages to tools. */
+import type { ProtoFile } from "@gatewayproxy/protos/options";
 import type { GrpcMethod, MessageReceiver, MessageSink } from "./method.ts";
 import type { Reflection } from "./reflection.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "../status.ts";
 
 const versions = ["v1", "v1alpha"] as const;
 
@@ -12,13 +13,13 @@ const versions = ["v1", "v1alpha"] as const;
 const maxWaiting = 100;
 
 /**
- * Returns the methods, by path. Messages are loaded with the first request, since most servers get none. Both versions
+ * Returns the methods, by path, for a server with the services of `files`: paths as their imports name them. Messages are loaded with the first request, since most servers get none. Both versions
  * have the same messages.
  */
-export function reflectionMethods(): [path: string, method: GrpcMethod][] {
+export function reflectionMethods(files: readonly ProtoFile[]): [path: string, method: GrpcMethod][] {
   let loaded: Promise<Reflection> | undefined;
   const load = (): Promise<Reflection> =>
-    (loaded ??= import("./reflection.ts").then((module) => new module.Reflection()));
+    (loaded ??= import("./reflection.ts").then((module) => new module.Reflection(files)));
   const method: GrpcMethod = { kind: "streaming", open: (sink) => openWhenLoaded(load(), sink) };
   return versions.map((version) => [`/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`, method]);
 }

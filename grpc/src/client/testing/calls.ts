@@ -1,11 +1,11 @@
 /** A client under test, and the frames of a scripted service. */
-import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { connect } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Flag, FrameType } from "@gatewayproxy/http/http2/frame";
 import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { onTestFinished } from "vitest";
-import type { ConnectionOptions } from "../endpoint-connection.ts";
-import { Http2UnaryClient } from "../http2-unary-client.ts";
+import type { ConnectionOptions, OpenSocket } from "../endpoint-connection.ts";
+import { UnaryGrpcClient } from "../unary-grpc-client.ts";
 import type { CallOutcome } from "../unary-client.ts";
 
 export const path = "/test.Service/Method";
@@ -24,16 +24,23 @@ export const settings = (...entries: readonly (readonly [number, number])[]): Bu
     Buffer.concat(entries.map(([setting, value]) => Buffer.concat([Buffer.from([0, setting]), uint32(value)]))),
   );
 
+/** Connects without TLS. */
+export const openPlainSocket: OpenSocket<never> = ({ host, port }, _tls, listener) => {
+  const socket = connect({ host, port, noDelay: true });
+  socket.once("connect", listener.onConnect).on("data", listener.onRead);
+  return socket;
+};
+
 /** Returns a client of these ports until the test ends, and functions for calls on it. */
-export function clientOf(ports: readonly number[], options: Partial<ConnectionOptions> = {}) {
-  const client = new Http2UnaryClient({
+export function clientOf(ports: readonly number[], options: Partial<ConnectionOptions<never>> = {}) {
+  const client = new UnaryGrpcClient<never>({
     clock: systemClock,
     random: () => 0.5,
-    addresses: new AddressGuard(unrestricted),
+    openSocket: openPlainSocket,
     ...options,
   });
   const endpointsOf = (list: readonly number[]) => ({
-    endpoints: list.map((port) => ({ name: String(port), host: "127.0.0.1", port })),
+    endpoints: list.map((port) => ({ host: "127.0.0.1", port })),
   });
   client.update(endpointsOf(ports));
   onTestFinished(() => client.close());

@@ -1,12 +1,12 @@
 /**
- * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation in `../http2/`. It serves unary
+ * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation of `http/`. It serves unary
  * and streaming methods on one port, plain or TLS, TCP or a Unix socket. docs/adr/0004 says why it
  * exists.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { defaultMaxConnectionMemory, defaultMaxConnections } from "../connection-bounds.ts";
+import { defaultMaxConnectionMemory, defaultMaxConnections } from "./connection-bounds.ts";
 import { FairConnectionLimit } from "@gatewayproxy/runtime/fair-connection-limit";
 import { ServerConnection } from "@gatewayproxy/http/http2/server/server-connection";
 import { ConnectionError } from "@gatewayproxy/http/http2/frame";
@@ -15,14 +15,13 @@ import type { RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { RequestHandler } from "@gatewayproxy/http/http2/server/request-streams";
 import type { ServerStream, StreamReceiver } from "@gatewayproxy/http/http2/server/server-stream";
 import { ConnectionMemory } from "@gatewayproxy/http/http2/server/connection-memory";
-import { defaultMaxCallBytes } from "../../limiter/call-bounds.ts";
 import { CallContext } from "./call-context.ts";
 import { type CallHead, readCallHead } from "./call-head.ts";
 import { Deadlines } from "./deadlines.ts";
-import { PartialBytes } from "./message-framing.ts";
+import { PartialBytes } from "../message-framing.ts";
 import type { GrpcMethods } from "./method.ts";
 import type { ServerTls } from "./server-tls.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "../status.ts";
 import { StreamingCall } from "./streaming-call.ts";
 import { UnaryCall } from "./unary-call.ts";
 
@@ -103,7 +102,7 @@ export class GrpcServer {
     const context = new CallContext({
       deadlines: this.#deadlines,
       bounds: {
-        maxMessageBytes: options.maxMessageBytes ?? defaultMaxCallBytes,
+        maxMessageBytes: options.maxMessageBytes ?? 262_144,
         partialBytes: new PartialBytes(options.maxPartialBytes ?? 33_554_432),
       },
       maxCalls: options.maxCalls ?? 10_000,

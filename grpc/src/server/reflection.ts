@@ -9,20 +9,18 @@ import type {
   ServerReflectionResponse__Output,
 } from "@gatewayproxy/protos/gen/grpc/reflection/v1/ServerReflectionResponse";
 import { loadProtos, messageOf } from "@gatewayproxy/protos/load";
+import type { ProtoFile } from "@gatewayproxy/protos/options";
 import type { MessageReceiver, MessageSink } from "./method.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "../status.ts";
 
 export class Reflection {
-  readonly #files: DescriptorFiles = describeFiles(
-    "envoy/service/ratelimit/v3/rls.proto",
-    "grpc/health/v1/health.proto",
-    "grpc/reflection/v1/reflection.proto",
-    "grpc/reflection/v1alpha/reflection.proto",
-  );
+  readonly #files: DescriptorFiles;
   readonly #request;
   readonly #response;
 
-  constructor() {
+  /** @param files the paths of the described files, as their imports name them. */
+  constructor(files: readonly ProtoFile[]) {
+    this.#files = describeFiles(...files);
     const definitions = loadProtos("grpc/reflection/v1/reflection.proto");
     this.#request = messageOf<ServerReflectionRequest, ServerReflectionRequest__Output>(
       definitions,

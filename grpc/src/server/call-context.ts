@@ -1,8 +1,8 @@
 /** State that the calls of one server share. */
 import type { Deadlines } from "./deadlines.ts";
-import type { MessageBounds } from "./message-framing.ts";
+import type { MessageBounds } from "../message-framing.ts";
 import { TurnQueue } from "./turn-queue.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "../status.ts";
 
 /** The bounds of all calls together. */
 export interface CallContextOptions {

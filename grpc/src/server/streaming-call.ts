@@ -2,11 +2,17 @@
 import { ErrorCode } from "@gatewayproxy/http/http2/frame";
 import type { ServerStream, StreamReceiver } from "@gatewayproxy/http/http2/server/server-stream";
 import type { CallContext } from "./call-context.ts";
-import type { MessageEncoding } from "./call-head.ts";
-import { decompressMessage, frameMessage, memoryOf, MessageReader, tooManyPartialBytes } from "./message-framing.ts";
+import {
+  decompressMessage,
+  frameMessage,
+  memoryOf,
+  type MessageEncoding,
+  MessageReader,
+  tooManyPartialBytes,
+} from "../message-framing.ts";
 import type { MessageReceiver, MessageSink, StreamingMethod } from "./method.ts";
 import type { QueuedTurn } from "./turn-queue.ts";
-import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
+import { errorResponse, errorTrailers, GrpcError, okTrailers, responseHeaders, StatusCode } from "../status.ts";
 
 /** Requests of reflection and health checks contain only names. */
 const maxDecompressedBytes = 16_384;

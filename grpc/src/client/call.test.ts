@@ -6,7 +6,7 @@ import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { defaultClientLimits } from "./client-limits.ts";
+import { defaultClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
 import { responded, clientOf, data, headers, lastHeaders, ok, path, settings } from "./testing/calls.ts";
 import { framed, okTrailers, RawService, responseHead } from "./testing/raw-service.ts";
 

@@ -1,32 +1,45 @@
 /**
- * One endpoint of a rate limit service and the connection to it. It connects ahead of the first call, and reconnects
+ * One endpoint of a service and the connection to it. It connects ahead of the first call, and reconnects
  * with growing pauses.
  *
  * A server that closes the connection sends GOAWAY: new calls then use a new connection while those in progress finish
  * on the old one. A call that the server has certainly not processed is returned to be sent again; any other is not,
  * since it may have been counted.
  */
+import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
-import type { Endpoint, UpstreamTls } from "../../../../ir/snapshot.ts";
+import { ClientConnection } from "@gatewayproxy/http/http2/client/client-connection";
+import { type ClientLimits, defaultClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
 import { Call, type Ending, type PendingCall } from "./call.ts";
-import { ClientConnection } from "./client-connection.ts";
-import { type ClientLimits, defaultClientLimits } from "./client-limits.ts";
-import { openSocket } from "./open-socket.ts";
-import { callFailure } from "./unary-client.ts";
+import { CallHeads } from "./call-heads.ts";
+import { type ResponseFields, readResponseFields } from "./response-fields.ts";
+import { callFailure, type Endpoint } from "./unary-client.ts";
 
-/** The services and limits of connections to a rate limit service. */
-export interface ConnectionOptions {
+/** The receiver of a socket's events until HTTP/2 takes over. */
+export interface SocketListener {
+  /** Connected, with the TLS handshake done. */
+  readonly onConnect: () => void;
+  /** The peer did not select HTTP/2 by ALPN. */
+  readonly onNotHttp2: () => void;
+  /** Bytes were received. `chunk` is valid only during the call. */
+  readonly onRead: (chunk: Buffer) => void;
+}
+
+/** Starts to connect to an endpoint, in plain text if `tls` is undefined. Errors and the end are events of the socket. */
+export type OpenSocket<Tls> = (endpoint: Endpoint, tls: Tls | undefined, listener: SocketListener) => Socket;
+
+/** The services and limits of connections to a service. */
+export interface ConnectionOptions<Tls> {
   /** Times attempts to connect (2 s each), the pauses between them, and calls. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
-  /** Rejects addresses that the proxy must not connect to. */
-  readonly addresses: AddressGuard;
+  /** Opens the sockets. */
+  readonly openSocket: OpenSocket<Tls>;
   /** Absent: `defaultClientLimits`. */
-  readonly limits?: ClientLimits;
+  readonly limits?: ClientLimits | undefined;
   /** As `ClientConnectionOptions.onError`. */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
 /** Time to connect to the service and to receive its settings. */
@@ -36,12 +49,13 @@ const firstPauseMs = 50;
 const maxPauseMs = 400;
 
 /** The connection to one endpoint. Pauses between attempts to connect double from 50 ms to 400 ms. */
-export class EndpointConnection {
-  readonly #options: ConnectionOptions;
+export class EndpointConnection<Tls> {
+  readonly #options: ConnectionOptions<Tls>;
   readonly #endpoint: Endpoint;
-  readonly #tls: UpstreamTls | undefined;
+  readonly #tls: Tls | undefined;
   readonly #authority: string;
-  #connection: ClientConnection | undefined;
+  readonly #heads: CallHeads;
+  #connection: ClientConnection<ResponseFields> | undefined;
   #isOpen = false;
   /**
    * The connection has delivered a response. One that the peer accepts and closes without a response must not be
@@ -54,16 +68,17 @@ export class EndpointConnection {
   /** The reason why there is no connection. */
   #lastError = "not connected yet";
   /** All open connections, including draining ones. */
-  readonly #connections = new Set<ClientConnection>();
+  readonly #connections = new Set<ClientConnection<ResponseFields>>();
   /** Calls that wait or are in progress. */
   inFlight = 0;
 
-  constructor(endpoint: Endpoint, tls: UpstreamTls | undefined, options: ConnectionOptions) {
+  constructor(endpoint: Endpoint, tls: Tls | undefined, options: ConnectionOptions<Tls>) {
     const host = endpoint.host.includes(":") ? `[${endpoint.host}]` : endpoint.host;
     this.#options = options;
     this.#endpoint = endpoint;
     this.#tls = tls;
     this.#authority = `${host}:${endpoint.port}`;
+    this.#heads = new CallHeads(tls === undefined ? "http" : "https", this.#authority);
     this.#connect();
   }
 
@@ -90,7 +105,7 @@ export class EndpointConnection {
       return;
     }
     this.inFlight++;
-    this.#connection.start(new Call(pending, this.#options.clock, this.#ended));
+    this.#connection.start(new Call(pending, this.#heads, this.#options.clock, this.#ended));
   }
 
   /** Drains the endpoint: accepts no more calls, finishes those in progress, and closes. */
@@ -107,7 +122,7 @@ export class EndpointConnection {
     for (const connection of this.#connections) connection.destroy("the connection is closed");
   }
 
-  readonly #ended = (_call: Call, ending: Ending): void => {
+  readonly #ended = (ending: Ending): void => {
     this.inFlight--;
     if (ending !== "responded") return;
     this.#hasResponded = true;
@@ -115,19 +130,16 @@ export class EndpointConnection {
   };
 
   #connect(): void {
-    const { clock, addresses, onError, limits = defaultClientLimits } = this.#options;
-    const socket = openSocket(
-      { endpoint: this.#endpoint, tls: this.#tls, addresses },
-      {
-        onConnect: () => connection.sendPreface(),
-        onNotHttp2: () => connection.destroy("the service did not select HTTP/2 in the TLS handshake (ALPN h2)"),
-        onRead: (chunk) => connection.receive(chunk),
-      },
-    );
-    const connection: ClientConnection = new ClientConnection({
+    const { clock, onError, limits = defaultClientLimits } = this.#options;
+    const socket = this.#options.openSocket(this.#endpoint, this.#tls, {
+      onConnect: () => connection.sendPreface(),
+      onNotHttp2: () => connection.destroy("the service did not select HTTP/2 in the TLS handshake (ALPN h2)"),
+      onRead: (chunk) => connection.receive(chunk),
+    });
+    const connection: ClientConnection<ResponseFields> = new ClientConnection({
       socket,
-      scheme: this.#tls === undefined ? "http" : "https",
-      authority: this.#authority,
+      isTls: this.#tls !== undefined,
+      readHead: readResponseFields,
       limits,
       clock,
       onError,
@@ -146,7 +158,7 @@ export class EndpointConnection {
   }
 
   /** Replaces a connection that accepts no more calls: at once if it delivered responses, otherwise after a pause. */
-  #drained(connection: ClientConnection, reason: string): void {
+  #drained(connection: ClientConnection<ResponseFields>, reason: string): void {
     if (this.#connection !== connection) return;
     const hasResponded = this.#hasResponded;
     this.#lastError = reason;

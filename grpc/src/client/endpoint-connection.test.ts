@@ -1,13 +1,12 @@
-import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { ErrorCode, Flag, FrameType, Setting } from "@gatewayproxy/http/http2/frame";
 import { rawFrame, uint32 } from "@gatewayproxy/http/http2/testing/raw-frame";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { defaultClientLimits } from "./client-limits.ts";
-import { Http2UnaryClient } from "./http2-unary-client.ts";
-import { responded, clientOf, data, headers, ok, path, settings } from "./testing/calls.ts";
+import { defaultClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
+import { UnaryGrpcClient } from "./unary-grpc-client.ts";
+import { responded, clientOf, data, headers, ok, openPlainSocket, path, settings } from "./testing/calls.ts";
 import { RawService, responseHead } from "./testing/raw-service.ts";
 import type { CallOutcome } from "./unary-client.ts";
 
@@ -197,12 +196,12 @@ describe("a connection", () => {
     const service = await RawService.start();
     await fc.assert(
       fc.asyncProperty(fc.array(junk, { maxLength: 12 }), async (parts) => {
-        const client = new Http2UnaryClient({
+        const client = new UnaryGrpcClient({
           clock: systemClock,
           random: () => 0,
-          addresses: new AddressGuard(unrestricted),
+          openSocket: openPlainSocket,
         });
-        client.update({ endpoints: [{ name: "raw", host: "127.0.0.1", port: service.port }] });
+        client.update({ endpoints: [{ host: "127.0.0.1", port: service.port }] });
         const ends: CallOutcome[] = [];
         client.call(path, Buffer.from("ask"), 10_000, (outcome) => ends.push(outcome));
         const peer = await service.peer(service.peers.length + 1);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { outcomeOf } from "./grpc-message.ts";
+import { outcomeOf } from "./call-outcome.ts";
 
 const nothing = Buffer.alloc(0);
 

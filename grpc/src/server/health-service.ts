@@ -1,13 +1,14 @@
-/**
- * grpc.health.v1.Health: Check, Watch and List for envoyproxy/ratelimit's service names, `ratelimit` and the empty name
- * for the whole server.
- */
-import type { ServingStatus } from "../serving-status.ts";
+/** grpc.health.v1.Health: Check, Watch and List. */
 import type { GrpcMethod, MessageReceiver, MessageSink, StreamingMethod, UnaryMethod } from "./method.ts";
-import { GrpcError, StatusCode } from "./status.ts";
+import { GrpcError, StatusCode } from "../status.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 
-const serviceNames = ["", "ratelimit"];
+/** Whether a server can take calls. */
+export interface HealthStatus {
+  readonly isServing: boolean;
+  /** Calls `listener` with each change until the returned function is called. */
+  onChange(listener: (isServing: boolean) => void): () => void;
+}
 
 /** Encodes a HealthCheckResponse: field 1, one of the ServingStatus numbers. */
 const responseOf = (status: number): Buffer => Buffer.from([0x08, status]);
@@ -15,27 +16,40 @@ const serving = responseOf(1);
 const notServing = responseOf(2);
 const serviceUnknown = responseOf(3);
 
-/** Returns the methods, by path. */
-export function healthMethods(status: ServingStatus): [path: string, method: GrpcMethod][] {
-  const response = (isServing: boolean): Buffer => (isServing ? serving : notServing);
+function statusResponse(isServing: boolean): Buffer {
+  return isServing ? serving : notServing;
+}
+
+/**
+ * Returns the methods, by path.
+ *
+ * @param serviceNames the services that all have `status`; the empty name is that of the whole server.
+ */
+export function healthMethods(
+  status: HealthStatus,
+  serviceNames: readonly string[],
+): [path: string, method: GrpcMethod][] {
   const check: UnaryMethod = {
     kind: "unary",
     call: (message) => {
       const service = readServiceName(message);
       if (!serviceNames.includes(service)) throw new GrpcError(StatusCode.NotFound, "unknown service");
-      return response(status.isServing);
+      return statusResponse(status.isServing);
     },
   };
-  const watch: StreamingMethod = { kind: "streaming", open: (sink) => new Watch(sink, status, response) };
+  const watch: StreamingMethod = { kind: "streaming", open: (sink) => new Watch(sink, status, serviceNames) };
   return [
     ["/grpc.health.v1.Health/Check", check],
-    ["/grpc.health.v1.Health/List", { kind: "unary", call: () => listResponse(response(status.isServing)) }],
+    [
+      "/grpc.health.v1.Health/List",
+      { kind: "unary", call: () => listResponse(serviceNames, statusResponse(status.isServing)) },
+    ],
     ["/grpc.health.v1.Health/Watch", watch],
   ];
 }
 
 /** Encodes a HealthListResponse: field 1, a map from the names to their HealthCheckResponse. */
-function listResponse(response: Buffer): Buffer {
+function listResponse(serviceNames: readonly string[], response: Buffer): Buffer {
   return Buffer.concat(
     serviceNames.map((name) => {
       const entry = Buffer.concat([field(1, Buffer.from(name)), field(2, response)]);
@@ -52,21 +66,21 @@ function field(number: number, bytes: Buffer): Buffer {
 /** Sends the status at once and then each change, until the client cancels. */
 class Watch implements MessageReceiver {
   readonly #sink: MessageSink;
-  readonly #status: ServingStatus;
-  readonly #response: (isServing: boolean) => Buffer;
+  readonly #status: HealthStatus;
+  readonly #serviceNames: readonly string[];
   #stop: (() => void) | undefined;
 
-  constructor(sink: MessageSink, status: ServingStatus, response: (isServing: boolean) => Buffer) {
+  constructor(sink: MessageSink, status: HealthStatus, serviceNames: readonly string[]) {
     this.#sink = sink;
     this.#status = status;
-    this.#response = response;
+    this.#serviceNames = serviceNames;
   }
 
   message(bytes: Buffer): void {
     if (this.#stop !== undefined) throw new GrpcError(StatusCode.Internal, "Watch takes one message");
-    if (serviceNames.includes(readServiceName(bytes))) {
-      this.#sink.send(this.#response(this.#status.isServing));
-      this.#stop = this.#status.onChange((isServing) => this.#sink.send(this.#response(isServing)));
+    if (this.#serviceNames.includes(readServiceName(bytes))) {
+      this.#sink.send(statusResponse(this.#status.isServing));
+      this.#stop = this.#status.onChange((isServing) => this.#sink.send(statusResponse(isServing)));
     } else {
       this.#sink.send(serviceUnknown);
       this.#stop = () => undefined;

@@ -1,16 +1,6 @@
-/** The framing of messages and the outcome of calls (gRPC over HTTP/2, "Requests" and "Responses"). */
+/** The outcome of a unary call (gRPC over HTTP/2, "Responses"). */
+import { prefixBytes } from "../message-framing.ts";
 import { type CallOutcome, callFailure, type FailureCause } from "./unary-client.ts";
-
-const prefixBytes = 5;
-
-/** Returns a Length-Prefixed-Message, not compressed. */
-export function frameMessage(message: Buffer): Buffer {
-  const framed = Buffer.allocUnsafe(prefixBytes + message.length);
-  framed[0] = 0;
-  framed.writeUInt32BE(message.length, 1);
-  message.copy(framed, prefixBytes);
-  return framed;
-}
 
 /** Returns the length of a body with its framing, from its prefix; 0 if `beginning` is shorter than the prefix. */
 export function framedLength(beginning: Buffer): number {

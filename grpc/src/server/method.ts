@@ -1,5 +1,5 @@
 /** The methods of a gRPC server, by path, over plain bytes. The implementations supply codecs and meaning. */
-import type { GrpcError } from "./status.ts";
+import type { GrpcError } from "../status.ts";
 
 /**
  * Returns one message for one message. The request's bytes are valid during the call only. A thrown or rejected

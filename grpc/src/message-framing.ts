@@ -4,8 +4,10 @@
  * | compressed (8) | length (32, big endian) | message … |
  */
 import { gunzipSync, inflateSync } from "node:zlib";
-import type { MessageEncoding } from "./call-head.ts";
 import { GrpcError, StatusCode } from "./status.ts";
+
+/** Compression of messages with the compressed flag. */
+export type MessageEncoding = "identity" | "gzip" | "deflate";
 
 /** Bytes before each message: one for compression, four for the length. */
 export const prefixBytes = 5;

@@ -2,8 +2,9 @@
 import { encodeHeaderBlock } from "@gatewayproxy/http/http2/hpack/hpack-encoder";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import type { RequestHead } from "@gatewayproxy/http/http2/server/request-head";
+import type { MessageEncoding } from "../message-framing.ts";
 import type { GrpcMethod, GrpcMethods } from "./method.ts";
-import { errorResponse, GrpcError, StatusCode } from "./status.ts";
+import { errorResponse, GrpcError, StatusCode } from "../status.ts";
 
 /** The result of parsing the headers of a call. */
 export type CallHead =
@@ -16,9 +17,6 @@ export type CallHead =
     }
   /** A call that cannot be served; `response` is the header block of the whole response. */
   | { readonly kind: "rejected"; readonly response: Buffer };
-
-/** Compression of messages with the compressed flag. */
-export type MessageEncoding = "identity" | "gzip" | "deflate";
 
 const acceptedEncodings: readonly string[] = ["identity", "gzip", "deflate"];
 const acceptEncodingFields = ["grpc-accept-encoding", acceptedEncodings.join(",")];

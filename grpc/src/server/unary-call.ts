@@ -11,10 +11,10 @@ import {
   MessageReader,
   tooManyPartialBytes,
   prefixBytes,
-} from "./message-framing.ts";
+} from "../message-framing.ts";
 import type { UnaryMethod } from "./method.ts";
 import type { QueuedTurn } from "./turn-queue.ts";
-import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "./status.ts";
+import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "../status.ts";
 
 /** Timeout of a request that does not arrive in one chunk, in ms. */
 const incompleteRequestMs = 30_000;

@@ -1,0 +1,217 @@
+/**
+ * The streams of one connection, and their flow control in both directions (RFC 9113 §5.2, §6.1, §6.9). Both roles
+ * share it; `server/request-streams.ts` and `client/client-streams.ts` open and end streams.
+ */
+import { assertProtocol, paddingBytes } from "./assert-protocol.ts";
+import type { FloodLimit } from "./flood-limit.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxWindowBytes } from "./frame.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+import type { Http2Stream, StreamHost } from "./http2-stream.ts";
+import { StreamTable } from "./stream-table.ts";
+
+/** Receive windows, in bytes. */
+export interface WindowLimits {
+  /** Window of a stream. */
+  readonly streamWindowBytes: number;
+  /** Window of the connection. */
+  readonly connectionWindowBytes: number;
+}
+
+/** The connection of the streams, and its bounds. */
+export interface StreamsOptions {
+  /** Receives the frames to send. */
+  readonly writer: FrameWriter;
+  /** The windows for what is received. */
+  readonly windows: WindowLimits;
+  /** Bounds frames that advance no stream. */
+  readonly idleFrames: FloodLimit;
+  /** Bounds small DATA frames. */
+  readonly smallFrames: FloodLimit;
+  /** A shorter DATA frame that does not end its stream counts as small. */
+  readonly smallFrameBytes: number;
+  /** Called when more bytes wait for the peer's windows. */
+  readonly onWaiting?: (() => void) | undefined;
+}
+
+/** Small frames per stream that are allowed: peers send a message's prefix, or its end, in a frame of its own. */
+const allowedSmallFrames = 8;
+/** A WINDOW_UPDATE that releases fewer bytes counts as a frame without progress. */
+const usefulUpdateBytes = 256;
+/** Frames without progress that each sent chunk permits: a peer may open two windows for it, and acknowledge others. */
+const idleFramesPerChunk = 4;
+
+/** The streams of a connection. Methods that handle frames throw `ConnectionError` if the peer violates HTTP/2. */
+export abstract class Streams<Stream extends Http2Stream> implements StreamHost {
+  readonly writer: FrameWriter;
+  sendWindowBytes = defaultWindowBytes;
+  waitingBytes = 0;
+  /** Frames that advance no stream. */
+  protected readonly idleFrames: FloodLimit;
+  protected readonly table = new StreamTable<Stream>();
+  protected readonly windows: WindowLimits;
+  protected peerInitialWindowBytes = defaultWindowBytes;
+  readonly #options: StreamsOptions;
+  /** Streams with more to send than the connection's window allows, without those that wait for their own window. */
+  readonly #waiting = new Set<Http2Stream>();
+  #receiveWindowBytes: number;
+
+  constructor(options: StreamsOptions) {
+    this.#options = options;
+    this.writer = options.writer;
+    this.windows = options.windows;
+    this.idleFrames = options.idleFrames;
+    this.#receiveWindowBytes = options.windows.connectionWindowBytes;
+  }
+
+  /** Number of open streams. */
+  get active(): number {
+    return this.table.size;
+  }
+
+  /**
+   * Returns the stream of a frame that only an open stream, or one that was open, may receive; undefined for a closed one.
+   * Throws if the peer could not have sent the frame in good faith.
+   */
+  protected abstract streamOf(id: number): Stream | undefined;
+
+  /** Delivers body bytes, which are valid during the call only. */
+  protected abstract deliver(stream: Stream, buffer: Buffer, start: number, end: number, isLast: boolean): void;
+
+  waitForWindow(stream: Http2Stream): void {
+    if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
+    this.#options.onWaiting?.();
+  }
+
+  sentData(): void {
+    this.idleFrames.replenish(idleFramesPerChunk);
+  }
+
+  /** Adds an open stream with full windows. */
+  protected open(stream: Stream): void {
+    stream.sendWindowBytes = this.peerInitialWindowBytes;
+    stream.receiveWindowBytes = this.windows.streamWindowBytes;
+    this.table.add(stream);
+  }
+
+  /** Removes a closed stream. */
+  protected close(stream: Stream): void {
+    this.table.delete(stream.id);
+    if (this.#waiting.size > 0) this.#waiting.delete(stream);
+  }
+
+  /** Applies a change of the initial window size by the peer's SETTINGS (§6.9.2). */
+  changeInitialWindow(bytes: number): void {
+    const change = bytes - this.peerInitialWindowBytes;
+    this.peerInitialWindowBytes = bytes;
+    const streams = this.table.all();
+    for (const stream of streams) {
+      if (!stream.adjustSendWindow(change)) {
+        throw new ConnectionError(ErrorCode.FlowControlError, "INITIAL_WINDOW_SIZE makes a window too large");
+      }
+    }
+    for (const stream of streams) this.#resume(stream);
+  }
+
+  data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    assertProtocol(id !== 0, "DATA belongs to a stream");
+    this.#receiveWindowBytes -= end - start;
+    if (this.#receiveWindowBytes < 0) {
+      throw new ConnectionError(ErrorCode.FlowControlError, "DATA beyond the connection's window");
+    }
+    const isPadded = (flags & Flag.Padded) !== 0;
+    const dataStart = isPadded ? start + 1 : start;
+    const dataEnd = isPadded ? end - paddingBytes(buffer, start, end) : end;
+    const isLast = (flags & Flag.EndStream) !== 0;
+    const stream = this.streamOf(id);
+    if (!isLast && dataEnd - dataStart < this.#options.smallFrameBytes) {
+      this.#boundSmallFrames(stream, dataEnd - dataStart);
+    }
+    if (stream !== undefined) this.#receive(stream, end - start, buffer, dataStart, dataEnd, isLast);
+    this.#refillConnection();
+  }
+
+  #receive(stream: Stream, frameBytes: number, buffer: Buffer, start: number, end: number, isLast: boolean): void {
+    if (stream.isInputComplete) {
+      stream.fail(ErrorCode.StreamClosed, "DATA after the end of its stream");
+      return;
+    }
+    stream.receiveWindowBytes -= frameBytes;
+    if (stream.receiveWindowBytes < 0) {
+      stream.fail(ErrorCode.FlowControlError, "DATA beyond the window of its stream");
+      return;
+    }
+    this.deliver(stream, buffer, start, end, isLast);
+    if (!isLast) this.refillStream(stream);
+  }
+
+  /** Counts small frames, since the work for a frame depends little on its length; a stream may send a few before. */
+  #boundSmallFrames(stream: Stream | undefined, bytes: number): void {
+    if (bytes === 0 || stream === undefined) this.idleFrames.count();
+    else if (stream.smallFrames < allowedSmallFrames) stream.smallFrames++;
+    else this.#options.smallFrames.count();
+  }
+
+  /** Opens the connection's window again, also for bytes that are held, so that an unread stream blocks no other. */
+  #refillConnection(): void {
+    const { connectionWindowBytes } = this.windows;
+    if (this.#receiveWindowBytes >= connectionWindowBytes / 2) return;
+    this.writer.windowUpdate(0, connectionWindowBytes - this.#receiveWindowBytes);
+    this.#receiveWindowBytes = connectionWindowBytes;
+  }
+
+  /** Opens a stream's window for the bytes that its receiver has taken, once they are half of the window. */
+  refillStream(stream: Stream): void {
+    const { streamWindowBytes } = this.windows;
+    const bytes = streamWindowBytes - stream.heldBytes - stream.receiveWindowBytes;
+    if (bytes <= streamWindowBytes / 2 || stream.isInputComplete || this.table.get(stream.id) !== stream) return;
+    this.writer.windowUpdate(stream.id, bytes);
+    stream.receiveWindowBytes += bytes;
+  }
+
+  windowUpdate(id: number, bytes: number): void {
+    const { waitingBytes } = this;
+    if (id === 0) {
+      this.#openConnectionWindow(bytes);
+    } else {
+      this.assertOpened(id, "WINDOW_UPDATE");
+      const stream = this.table.get(id);
+      if (stream !== undefined) this.#openStreamWindow(stream, bytes);
+    }
+    // A peer opens the window of the connection together with that of the stream.
+    if (waitingBytes - this.waitingBytes >= usefulUpdateBytes) this.idleFrames.replenish(1);
+    else this.idleFrames.count();
+  }
+
+  /** Throws unless the stream is open or was open: a frame on an idle stream is an error (§5.1). */
+  protected abstract assertOpened(id: number, frame: string): void;
+
+  #openConnectionWindow(bytes: number): void {
+    assertProtocol(bytes > 0, "WINDOW_UPDATE by 0");
+    this.sendWindowBytes += bytes;
+    if (this.sendWindowBytes > maxWindowBytes) {
+      throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
+    }
+    for (const stream of this.#waiting) {
+      if (this.sendWindowBytes <= 0) break;
+      this.#resume(stream);
+    }
+  }
+
+  #openStreamWindow(stream: Stream, bytes: number): void {
+    if (bytes === 0) {
+      stream.fail(ErrorCode.ProtocolError, "WINDOW_UPDATE by 0");
+    } else if (!stream.adjustSendWindow(bytes)) {
+      stream.fail(ErrorCode.FlowControlError, "the stream's window is too large");
+    } else {
+      this.#resume(stream);
+    }
+  }
+
+  /** Sends what the windows allow now. */
+  #resume(stream: Http2Stream): void {
+    if (!stream.isWaiting) return;
+    const isDone = stream.resume(this);
+    if (isDone || stream.sendWindowBytes <= 0) this.#waiting.delete(stream);
+    else this.#waiting.add(stream);
+  }
+}
