@@ -102,7 +102,8 @@ export class MemcacheServer {
       return await this.#withTimeout(this.#sendUntimed(command, isMultiline));
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
-      throw new Error(`${this.#name}: ${text}`, { cause: error });
+      // The error of a connection that was closed for a reason does not name it.
+      throw new Error(`${this.#name}: ${this.#failure?.message ?? text}`, { cause: error });
     }
   }
 

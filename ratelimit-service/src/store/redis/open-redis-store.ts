@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import { withBoundedReplies } from "./bounded-replies.ts";
 import { ClusterLink } from "./cluster-link.ts";
 import type { OnLinkError, RedisLink, TlsSocketOptions } from "./redis-link.ts";
 import type { RedisOptions, RedisStartup, RedisTls } from "./redis-options.ts";
@@ -43,7 +44,7 @@ export interface OpeningRedisStore {
 export function openRedisStore(options: OpenRedisOptions, signal?: AbortSignal): OpeningRedisStore {
   const { redis, jitterMaxSeconds, clock, random, onError, onReply } = options;
   const { startup, timeoutMs } = redis;
-  const link = linkFor(redis, onError);
+  const link = withBoundedReplies(linkFor(redis, onError));
   const reopen = (closing: AbortSignal) => connect(link, { ...startup, maxElapsedMs: 0 }, { clock, onError }, closing);
   const store = new RedisStore({ link, timeoutMs, jitterMaxSeconds, clock, random, reopen, onError, onReply });
   return { store, connected: connect(link, startup, { clock, onError }, signal) };

@@ -67,11 +67,14 @@ function newClient(options: LinkOptions, connections: ConnectionCounts, onError:
     commandOptions: { timeout: 0 },
     // Without a reserved connection every command would wait for the reply to the previous one.
     reserveClient: true,
+    // Without it the reasons of broken connections are lost.
+    passthroughClientErrorEvents: true,
     scanInterval: 10_000,
     nodeClientOptions: { ...clientOptions(auth), socket },
     sentinelClientOptions: { ...clientOptions(sentinelAuth), socket },
   });
   client.on("ready", () => connections.opened(""));
   for (const event of ["reconnecting", "end"]) client.on(event, () => connections.closed(""));
-  return client.on("error", onError);
+  // The library emits some errors as texts.
+  return client.on("error", (error: unknown) => onError(error instanceof Error ? error : new Error(String(error))));
 }
