@@ -132,8 +132,8 @@ class Checker {
     const variable = variables.find((candidate) => isWithin(name, candidate.name));
     if (variable === undefined) {
       if (locals.names.has(name.split(".", 1)[0] ?? "")) return undefined;
-      const known = variables.filter((candidate) => this.#isKnown(candidate)).map((candidate) => candidate.name);
-      return this.#report(at, `unknown variable "${name}", known are ${known.join(", ")}`);
+      const knownNames = variables.filter((candidate) => this.#isKnown(candidate)).map((candidate) => candidate.name);
+      return this.#report(at, `unknown variable "${name}", known are ${knownNames.join(", ")}`);
     }
     if (!this.#isKnown(variable)) {
       const here = phaseDescriptions[this.#phase];
@@ -158,7 +158,7 @@ class Checker {
     return phases.indexOf(phase) <= phases.indexOf(this.#phase);
   }
 
-  /** A value of a map variable, selected by its name. */
+  /** Checks the selection of a value of a map variable, and returns the type of the value. */
   #field(at: Expr, variable: Variable, field: string): CelType | undefined {
     if (variable.type === claimsByName) return undefined;
     if (variable.type !== textByName) {
@@ -185,8 +185,8 @@ class Checker {
     }
     if (dotted !== undefined) return this.#name(expr, dotted, locals);
     const operand = this.#operand(select.operand, locals);
-    if (operand?.kind === "map") return known(operand.value);
-    if (operand?.kind === "scalar" && known(operand) !== undefined) {
+    if (operand?.kind === "map") return knownType(operand.value);
+    if (operand?.kind === "scalar" && knownType(operand) !== undefined) {
       return this.#report(expr, `a value of type ${operand.name} has no field "${select.field}"`);
     }
     return undefined;
@@ -234,7 +234,7 @@ class Checker {
     return CelScalar.BOOL;
   }
 
-  /** `map["name"]` or `list[0]`. */
+  /** Checks `map["name"]` and `list[0]`. */
   #index(expr: Expr, call: Expr_Call, locals: Locals): CelType | undefined {
     const [operand, key] = call.args;
     if (operand === undefined || key === undefined) return undefined;
@@ -248,9 +248,9 @@ class Checker {
     if (variable !== undefined && literal !== undefined && variable.type === textByName) {
       return this.#field(expr, variable, literal);
     }
-    if (type?.kind === "map") return known(type.value);
-    if (type?.kind === "list") return known(type.element);
-    if (type?.kind === "scalar" && known(type) !== undefined) {
+    if (type?.kind === "map") return knownType(type.value);
+    if (type?.kind === "list") return knownType(type.element);
+    if (type?.kind === "scalar" && knownType(type) !== undefined) {
       return this.#report(expr, `a value of type ${type.name} cannot be indexed`);
     }
     return undefined;
@@ -267,14 +267,16 @@ class Checker {
     }
     const group = environment.funcs.find(name);
     if (group === undefined) return this.#report(expr, `unknown function "${name}"`);
-    const fitting = [...group].filter((candidate) => fits(candidate, target, args));
-    const [first] = fitting;
+    const matching = [...group].filter((candidate) => acceptsCall(candidate, target, args));
+    const [first] = matching;
     if (first === undefined) {
-      const given = args.map((type) => type?.name ?? "dyn").join(", ");
+      const found = args.map((type) => type?.name ?? "dyn").join(", ");
       const on = target === undefined ? "" : ` on ${target.type?.name ?? "dyn"}`;
-      return this.#report(expr, `${displayName(name)} does not take (${given})${on}`);
+      return this.#report(expr, `${displayName(name)} does not take (${found})${on}`);
     }
-    return fitting.every((candidate) => candidate.result.name === first.result.name) ? known(first.result) : undefined;
+    return matching.every((candidate) => candidate.result.name === first.result.name)
+      ? knownType(first.result)
+      : undefined;
   }
 
   #pattern(expr: Expr | undefined): void {
@@ -311,7 +313,10 @@ function isWithin(name: string, outer: string): boolean {
   return name === outer || name.startsWith(`${outer}.`);
 }
 
-/** The first name of a chain of fields. The position of the chain itself is that of its last dot. */
+/**
+ * Returns the first name of a chain of fields. The parser reports the position of its last dot as the position of the
+ * chain.
+ */
 function leftmost(expr: Expr): Expr {
   const kind = expr.exprKind;
   return kind.case === "selectExpr" && kind.value.operand !== undefined ? leftmost(kind.value.operand) : expr;
@@ -347,7 +352,7 @@ function constantType(constant: Constant): CelType | undefined {
   return constantTypes[constant.constantKind.case ?? ""];
 }
 
-function fits(
+function acceptsCall(
   candidate: CelFunc,
   target: { readonly type: CelType | undefined } | undefined,
   args: readonly (CelType | undefined)[],
@@ -359,15 +364,15 @@ function fits(
 }
 
 function accepts(parameter: CelType, type: CelType | undefined): boolean {
-  return type === undefined || known(parameter) === undefined || parameter.name === type.name;
+  return type === undefined || knownType(parameter) === undefined || parameter.name === type.name;
 }
 
-/** CEL marks an unknown type by the type `dyn`, this module by undefined. */
-function known(type: CelType): CelType | undefined {
+/** Returns undefined for `dyn`, the type by which CEL marks unknown types. */
+function knownType(type: CelType): CelType | undefined {
   return type === CelScalar.DYN ? undefined : type;
 }
 
-/** The name of a function for messages. CEL names operators by their shape: `_+_`. */
+/** Returns the name of a function for messages. CEL writes the names of operators with placeholders: `_+_`. */
 function displayName(name: string): string {
   return /^[a-z]/i.test(name) ? `${name}()` : name.replaceAll(/[_@]/g, "");
 }

@@ -1,8 +1,7 @@
 /**
  * The cost of evaluating an expression, in the units of `regex/work-budget.ts`. Each CEL function is charged before it
- * runs, by the sizes of its operands, and afterwards by the size of its result. The rounds of a macro and the
- * variables read are charged too. Thus no expression costs more than the budget of one evaluation, whatever the
- * request.
+ * runs, by the sizes of its operands, and afterwards by the size of its result. The rounds of a macro and the reading
+ * of variables are charged too. Thus no expression costs more than the budget of one evaluation for any request.
  */
 import {
   type CelEnv,
@@ -17,7 +16,7 @@ import { WorkBudget } from "../regex/work-budget.ts";
 import type { RequestView } from "./request-view.ts";
 import { headerOf, type Variable } from "./variables.ts";
 
-/** The budget of the current evaluation. One is enough: an evaluation runs synchronously from begin to end. */
+/** The budget of the current evaluation. One budget is enough, because evaluations are synchronous. */
 export const evaluationBudget = new WorkBudget(0);
 
 /** Units for each node of the syntax tree that an evaluation, or one round of a macro, may visit. */
@@ -37,13 +36,13 @@ export function metered(env: CelEnv): CelEnv {
   const groups = new Map<string, FuncGroup>();
 
   function findMetered(name: string): FuncGroup | undefined {
-    const known = groups.get(name);
-    if (known !== undefined) return known;
+    const cached = groups.get(name);
+    if (cached !== undefined) return cached;
     const group = env.funcs.find(name);
     if (group === undefined) return undefined;
-    const made = meteredGroup(group, costs[name] ?? linearCost);
-    groups.set(name, made);
-    return made;
+    const meteredFunctions = meteredGroup(group, costs[name] ?? linearCost);
+    groups.set(name, meteredFunctions);
+    return meteredFunctions;
   }
   return Object.create(env, { funcs: { value: funcs } }) as CelEnv;
 }
@@ -92,10 +91,10 @@ const costs: Readonly<Record<string, (operands: Operands) => number>> = {
   format: (operands) => costOfFormatting(operands),
   matches: costOfMatching,
   "@matches": costOfMatching,
-  // The macro copies a list before its first round. A text is passed through, and the macro rejects it.
+  // The macro copies a list before its first round. It rejects a text.
   "@iterate": ([, range]) => 10 + 5 * sizeOf(range) + lengthOf(range) / 8,
   "@step": ([, , nodes]) => unitsPerNode * Number(nodes),
-  // A number as the key is compared with all keys, and a missing key causes an error.
+  // A numeric key is compared with all keys, and a missing key causes an error.
   "@indexed": ([, operand]) => 80 + sizeOf(operand),
   int: costOfParsingNumber,
   uint: costOfParsingNumber,
@@ -130,7 +129,10 @@ function costOfMatching([text]: Operands): number {
 
 /** A comparison descends into lists and maps. */
 function costOfComparing(operands: Operands): number {
-  return operands.reduce<number>((units, each) => units + (each === undefined ? 0 : costOfTraversing(each, 1)), 10);
+  return operands.reduce<number>(
+    (units, operand) => units + (operand === undefined ? 0 : costOfTraversing(operand, 1)),
+    10,
+  );
 }
 
 /** In the worst case two long texts nearly match at each position. */
@@ -173,21 +175,21 @@ export function sizeOf(value: CelValue | undefined): number {
 }
 
 /**
- * Units to traverse a value with all that it contains, by characters and elements. A value that contains another value
- * several times counts it each time, so the traversal stops when the budget is exceeded.
+ * Units to traverse a value with all that it contains, by characters and elements. A value that is contained several
+ * times is counted each time, which can take long, so the traversal stops when the budget is exceeded.
  */
 function costOfTraversing(value: CelValue, perChar: number): number {
   let units = 0;
-  const measure = (each: CelValue): void => {
-    units += 20 + (lengthOf(each) * perChar) / 4;
+  const measure = (part: CelValue): void => {
+    units += 20 + (lengthOf(part) * perChar) / 4;
     if (units > evaluationBudget.left) return;
-    if (isCelList(each)) {
-      for (const item of each) {
+    if (isCelList(part)) {
+      for (const item of part) {
         measure(item);
         if (units > evaluationBudget.left) return;
       }
-    } else if (isCelMap(each)) {
-      for (const [key, item] of each) {
+    } else if (isCelMap(part)) {
+      for (const [key, item] of part) {
         // Some functions sort by the key.
         units += 100;
         if (typeof key === "string") units += (key.length * perChar) / 4;
@@ -200,7 +202,7 @@ function costOfTraversing(value: CelValue, perChar: number): number {
   return units;
 }
 
-/** Units to read a variable. Variables that are parsed from a text of the request cost by its length. */
+/** Units to read a variable. The cost of variables that are parsed from a text of the request depends on its length. */
 export function costOfReading({ name }: Variable, view: RequestView): number {
   const { path, rawHeaders } = view;
   switch (name) {

@@ -18,13 +18,14 @@ import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
 export const maxExpressionLength = 1024;
 
 /**
- * Valid expressions by source and use, for as long as something refers to them. The entries of a policy at all of its
- * targets, in every rule, share one. The latest are kept, since each configuration is parsed before it is compiled.
+ * Valid expressions by source and use, for as long as something refers to them. All targets and rules of a policy share
+ * one expression. `latest` refers to the latest ones, because nothing else refers to an expression between parsing and
+ * compilation.
  */
 const shared = new Map<string, WeakRef<Expression>>();
 let latest: Expression[] = [];
 let latestLength = 0;
-/** Characters of the sources that are kept. A compiled expression takes up to 95 bytes for each. */
+/** The maximum length of all sources in `latest` together. A compiled expression takes up to 95 bytes per character. */
 const maxLatestLength = 65_536;
 const collected = new FinalizationRegistry<string>((key) => {
   if (shared.get(key)?.deref() === undefined) shared.delete(key);
@@ -84,13 +85,13 @@ export interface Expression {
 }
 
 /**
- * Parses and checks an expression. Each problem names the column (from 1) and the text found. The caller adds
+ * Parses and checks an expression. Each problem contains the column (from 1) and the text found there. The caller adds
  * resource, path and location. Never throws.
  */
 export function parseExpression(source: string, use: Use = asKey): Result<Expression> {
   const key = `${use.phase} ${use.result} ${source}`;
-  const known = shared.get(key)?.deref();
-  if (known !== undefined) return { ok: true, value: known };
+  const cached = shared.get(key)?.deref();
+  if (cached !== undefined) return { ok: true, value: cached };
   const parsed = parseUncached(source, use);
   if (parsed.ok) share(key, parsed.value);
   return parsed;
@@ -120,7 +121,10 @@ function parseUncached(source: string, { phase, result }: Use): Result<Expressio
   return { ok: true, value: compile(source, expr, checked) };
 }
 
-/** In a function of its own: what it returns keeps everything that a closure here refers to, and syntax trees are large. */
+/**
+ * A separate function: the returned functions keep alive everything that a closure here refers to, and syntax trees are
+ * large.
+ */
 function compile(source: string, expr: Expr, checked: Checked): Expression {
   const latestPhase = latestOf(checked.variables);
   const outcomeOf =
@@ -232,15 +236,17 @@ function headerName(expr: Expr): string | undefined {
   return map?.exprKind.case === "selectExpr" && key !== undefined ? textConstant(key) : undefined;
 }
 
-/** Evaluates once per allowance. An expression that reads the LLM request is evaluated again when its view changed. */
+/**
+ * Evaluates once per allowance. An expression that reads the LLM request is evaluated again after a change of its view.
+ */
 function cachedPerAllowance(
   { source, readsLlm }: { readonly source: string; readonly readsLlm: boolean },
   evaluate: Evaluate<Outcome>,
 ): Evaluate<Outcome> {
   return (view, allowance) => {
-    const known = allowance?.cached(source);
+    const cached = allowance?.cached(source);
     // Only this function caches values of `source`, so the type is known.
-    if (known !== undefined && (!readsLlm || known.llm === view.llm)) return known.value as Outcome;
+    if (cached !== undefined && (!readsLlm || cached.llm === view.llm)) return cached.value as Outcome;
     const value = evaluate(view, allowance);
     allowance?.cache(source, { llm: view.llm, value });
     return value;
@@ -278,7 +284,7 @@ function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outc
       throw error;
     } finally {
       Error.stackTraceLimit = stackTraceLimit;
-      // Work beyond the budget was not begun, so it is not charged.
+      // Work beyond the budget was not done, so it is not charged.
       if (allowance !== undefined) allowance.left -= units - Math.max(0, evaluationBudget.left);
     }
   };
@@ -286,7 +292,10 @@ function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outc
 
 let hasLoadedLocales = false;
 
-/** Loads the ICU data of time zones and decimals. Loading at first use would take far longer than an evaluation may. */
+/**
+ * Loads the ICU data of time zones and decimals. Loading it at its first use would take far longer than the budget of
+ * an evaluation.
+ */
 function loadLocales(expr: Expr): void {
   if (hasLoadedLocales || !callsSome(expr, (name) => name === "format" || /^get[A-Z]/.test(name))) return;
   hasLoadedLocales = true;

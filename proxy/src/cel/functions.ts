@@ -1,7 +1,7 @@
 /**
- * CEL functions that replace those of the library with the same results. The library's are too slow for texts that a
- * client chooses: `replace` copies the text at each occurrence, `size` makes a list of the characters, and a macro
- * builds its list as a chain of lists with one element each.
+ * CEL functions that replace functions of the library and give the same results. Those of the library are too slow for
+ * texts that a client chooses: `replace` copies the text at each occurrence, `size` makes a list of the characters, and
+ * a macro builds its list as a chain of lists with one element each.
  */
 import {
   type CelFunc,
@@ -19,7 +19,7 @@ import { evaluationBudget } from "./cost.ts";
 const { BOOL, INT, STRING, DYN } = CelScalar;
 const list = listType(DYN);
 
-/** The elements of the lists that `concat` made. */
+/** The elements of the lists that `concat` created. */
 const elements = new WeakMap<CelList, readonly CelValue[]>();
 
 function elementsOf(value: CelList): readonly CelValue[] {
@@ -28,9 +28,9 @@ function elementsOf(value: CelList): readonly CelValue[] {
 
 function concat(left: CelList, right: CelList): CelList {
   const all = elementsOf(left).concat(elementsOf(right));
-  const made = celList(all);
-  elements.set(made, all);
-  return made;
+  const result = celList(all);
+  elements.set(result, all);
+  return result;
 }
 
 /** The size of a text in characters: a surrogate pair is one character. */
@@ -45,20 +45,24 @@ function sizeOfText(text: string): bigint {
 }
 
 function replace(this: string, part: string, by: string, limit?: bigint): string {
-  const most = limit === undefined ? this.length : Number(limit);
-  const places: number[] = [];
+  const maxReplacements = limit === undefined ? this.length : Number(limit);
+  const positions: number[] = [];
   if (part === "") {
-    const times = by === "" ? 0 : Math.max(0, most);
+    const times = by === "" ? 0 : Math.max(0, maxReplacements);
     spendOn(this.length + times * by.length);
     return by.repeat(times) + this;
   }
-  for (let at = this.indexOf(part); at !== -1 && places.length < most; at = this.indexOf(part, at + part.length)) {
-    places.push(at);
+  for (
+    let at = this.indexOf(part);
+    at !== -1 && positions.length < maxReplacements;
+    at = this.indexOf(part, at + part.length)
+  ) {
+    positions.push(at);
   }
-  spendOn(this.length + places.length * (by.length + 16));
+  spendOn(this.length + positions.length * (by.length + 16));
   let text = "";
   let end = 0;
-  for (const at of places) {
+  for (const at of positions) {
     text += this.slice(end, at) + by;
     end = at + part.length;
   }
@@ -68,13 +72,13 @@ function replace(this: string, part: string, by: string, limit?: bigint): string
 function join(this: CelList, separator = ""): string {
   const all = elementsOf(this);
   spendOn(all.length * separator.length);
-  if (!all.every((each) => typeof each === "string")) {
+  if (!all.every((element) => typeof element === "string")) {
     throw new Error("invalid argument to function join: list contains non-string value");
   }
   return all.join(separator);
 }
 
-/** Charges for a result that may be longer than the operands. Called before the result is made. */
+/** Charges for a result that may be longer than the operands. Called before the result is created. */
 function spendOn(length: number): void {
   evaluationBudget.spend(length / 4);
 }

@@ -18,7 +18,7 @@ export function callsSome(expr: Expr, predicate: (name: string) => boolean): boo
   return childrenOf(expr).some((child) => callsSome(child, predicate));
 }
 
-/** Returns the tree with these calls. The given tree stays unchanged. */
+/** Returns a copy of the tree with the inserted calls. */
 export function instrument(expr: Expr): Expr {
   const { exprKind: kind } = expr;
   switch (kind.case) {
@@ -108,7 +108,7 @@ function withKind(expr: Expr, exprKind: Expr["exprKind"]): Expr {
   return { ...expr, exprKind };
 }
 
-/** A call that takes the position of `at`. */
+/** Creates a call at the position of `at` in the source. */
 function call(at: Expr, name: string, args: Expr[]): Expr {
   return withKind(at, { case: "callExpr", value: { $typeName: "cel.expr.Expr.Call", function: name, args } });
 }

@@ -1,6 +1,6 @@
 /**
  * The claims of a JSON Web Token (RFC 7519), read without verification: neither the signature nor the times are
- * checked. The claims distinguish honest clients. They are no proof of identity.
+ * checked. The claims distinguish honest clients; they do not prove an identity.
  */
 
 import type { CelInput } from "@bufbuild/cel";
@@ -26,5 +26,5 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
 function asMap(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(asMap);
-  return new Map(Object.entries(value).map(([name, each]) => [name, asMap(each)]));
+  return new Map(Object.entries(value).map(([name, member]) => [name, asMap(member)]));
 }

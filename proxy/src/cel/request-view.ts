@@ -1,6 +1,6 @@
 /**
- * The view that expressions have of a request: plain fields as the server has them, nothing parsed. A request without
- * expressions pays nothing for it.
+ * The view that expressions have of a request: fields as the server received them, unparsed. Thus a request without
+ * expressions causes no work.
  */
 
 import type { LlmView } from "./llm-view.ts";
@@ -14,7 +14,7 @@ export interface RequestView {
   readonly authority: string;
   /** The scheme that the client used: `http` or `https`. */
   readonly scheme: string;
-  /** Names and values in turn. Names are unique and in any case; pseudo-headers are ignored. */
+  /** Names and values alternate. Names are unique and in any case; pseudo-headers are ignored. */
   readonly rawHeaders: readonly string[];
   /**
    * The address of the client without its port: the peer of the connection, or the address that trusted proxies report.

@@ -1,6 +1,6 @@
 /**
- * Bounds the work of all expressions of one request together, over all policies. The policies of the Gateway have an
- * allowance of their own, so that the policies of a route, which another tenant may write, cannot use it up.
+ * Bounds the work of all expressions of one request together, over all policies. The policies of the Gateway have a
+ * separate allowance, so that the policies of a route, which another tenant may write, cannot exhaust it.
  */
 import type { LlmView } from "./llm-view.ts";
 
@@ -37,7 +37,7 @@ export class Allowance {
   }
 }
 
-/** The two allowances of one request, each made at its first use. */
+/** The two allowances of one request, each created at its first use. */
 export class RequestWork {
   #gateway: Allowance | undefined;
   #route: Allowance | undefined;

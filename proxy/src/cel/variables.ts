@@ -38,7 +38,7 @@ export const variables: readonly Variable[] = [
   text("request.scheme", (view) => view.scheme),
   { name: "request.headers", type: textByName, phase: "head", read: headersOf },
   { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
-  // Anyone can write such a token. The name makes this visible in each expression.
+  // The name says in each expression that the token is not verified: anyone can write one.
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
   text("source.address", ({ sourceAddress, ipv6PrefixLength = defaultIpv6PrefixLength }) =>
     networkOf(sourceAddress, ipv6PrefixLength),
@@ -81,7 +81,7 @@ export function headerOf({ rawHeaders, authority }: RequestView, name: string): 
   if (name === "host") return authority === "" ? undefined : authority;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const raw = rawHeaders[at];
-    // Compares the length first: most names differ in it, and no lower-case copy is made of them.
+    // Compares the length first, which avoids a lower-case copy of most names.
     if (raw?.length === name.length && raw.toLowerCase() === name) return rawHeaders[at + 1];
   }
   return undefined;

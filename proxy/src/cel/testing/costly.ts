@@ -1,4 +1,4 @@
-/** Expensive expressions, and requests that make them so. */
+/** Expensive expressions, and requests for which they are expensive. */
 import type { RequestView } from "../request-view.ts";
 
 const [x, y] = ['request.headers["x"]', 'request.headers["y"]'];

@@ -14,12 +14,12 @@ export interface Work {
   calls: number;
   /** UTF-16 code units and bytes of the operands. */
   charactersRead: number;
-  charactersMade: number;
+  charactersWritten: number;
   /** Elements of the lists in the results. */
-  elementsMade: number;
+  elementsWritten: number;
 }
 
-const none: Work = { calls: 0, charactersRead: 0, charactersMade: 0, elementsMade: 0 };
+const none: Work = { calls: 0, charactersRead: 0, charactersWritten: 0, elementsWritten: 0 };
 
 const done: Work = { ...none };
 
@@ -31,8 +31,8 @@ export function workOf(evaluate: () => unknown): Readonly<Work> {
 }
 
 /** The units for this work at the lowest cost of any function. */
-export function leastUnits({ calls, charactersRead, charactersMade, elementsMade }: Readonly<Work>): number {
-  return 10 * calls + charactersRead / 8 + charactersMade / 8 + 2 * elementsMade;
+export function leastUnits({ calls, charactersRead, charactersWritten, elementsWritten }: Readonly<Work>): number {
+  return 10 * calls + charactersRead / 8 + charactersWritten / 8 + 2 * elementsWritten;
 }
 
 type Library = typeof import("@bufbuild/cel");
@@ -48,8 +48,8 @@ export function withCountedWork(library: Library): Library {
       done.charactersRead += charactersRead(name, target, args);
       const result = group.call(id, target, args);
       if (result === undefined || isCelError(result)) return result;
-      done.charactersMade += lengthOf(result);
-      if (isCelList(result)) done.elementsMade += result.size;
+      done.charactersWritten += lengthOf(result);
+      if (isCelList(result)) done.elementsWritten += result.size;
       return result;
     };
     return Object.create(group, { call: { value: call } }) as FuncGroup;
@@ -67,15 +67,15 @@ export function withCountedWork(library: Library): Library {
   return { ...library, celEnv };
 }
 
-/** Functions that search a text for a part. They read no more of the part than the text is long. */
+/** Functions that search a text for a part. They read at most as much of the part as the length of the text. */
 const searching = new Set(["contains", "indexOf", "lastIndexOf", "split", "startsWith", "endsWith"]);
 
 function charactersRead(name: string, target: CelValue | undefined, args: readonly CelValue[]): number {
   // The separator is read once per occurrence in the result.
   if (name === "join") return 0;
   const own = lengthOf(target);
-  return args.reduce<number>((sum, each) => {
-    const length = lengthOf(each);
+  return args.reduce<number>((sum, arg) => {
+    const length = lengthOf(arg);
     return sum + (searching.has(name) ? Math.min(own, length) : length);
   }, own);
 }
