@@ -5,7 +5,7 @@ import type { Route } from "../ir/snapshot.ts";
 import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
 import {
   compileRoutes,
-  compileRoutesInTurns,
+  compileRoutesInSlices,
   maxMatchUnits,
   type RequestHead,
   type RouteIndex,
@@ -508,7 +508,7 @@ describe("compiling many routes", () => {
     try {
       // Each step is a turn.
       const binds = [bindOf([listenerOf({ routes: many(50) })])];
-      await compileRoutesInTurns(binds, () => "", new PreparedMatches(defaultPathRules), { sliceMs: 0 });
+      await compileRoutesInSlices(binds, () => "", new PreparedMatches(defaultPathRules), { sliceMs: 0 });
     } finally {
       isDone = true;
       added.mockRestore();

@@ -1,11 +1,12 @@
 /**
  * Compiles the listeners of each socket address to an index, and finds in it the rule of a request by the precedence
- * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`). All of a
- * snapshot is compiled together, since what listeners have in common is held once (`shared-routes.ts`).
+ * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`). All listeners
+ * of a snapshot are compiled together, because routes and matches that several of them share are stored once
+ * (`shared-routes.ts`).
  *
- * A request belongs to the most specific listener that its host matches and never falls to another one (HTTP listener
- * isolation, GEP-1713). Within the listener it does fall, from a route with a more specific host name none of whose
- * matches holds to one with a less specific host name.
+ * A request belongs to the most specific listener that its host matches, and never to another one (HTTP listener
+ * isolation, GEP-1713). Within the listener, if none of the matches at the most specific host name holds, the request
+ * goes to the routes of the next less specific host name.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, runInSlices, type Steps, type SliceOptions } from "@gatewayproxy/runtime/steps";
@@ -28,10 +29,10 @@ export interface RouteMatch<T> {
   readonly rule: RouteRule;
   /** The result of `compileRule`. */
   readonly compiled: T;
-  /** The match that held, its path normalised; `ReplacePrefixMatch` needs its prefix. */
+  /** The match that holds, with a normalised path; `ReplacePrefixMatch` needs its prefix. */
   readonly match: Match;
   /**
-   * Whether a query parameter that comes twice with different values was read to find it: a server that takes another of
+   * Whether the search read a query parameter that occurs twice with different values: a server that reads another of
    * the values could find another rule.
    */
   readonly isQueryAmbiguous: boolean;
@@ -40,11 +41,11 @@ export interface RouteMatch<T> {
 /** The rules of one socket address. `T` is the compiled form of a rule. */
 export interface RouteIndex<T> {
   /**
-   * `undefined`: no listener has the host, or no rule of the listener matches (404). Throws `BudgetExceeded` where
-   * the search costs more than `budget` has; absent: `maxMatchUnits`.
+   * Returns undefined if no listener has the host, or if no rule of the listener matches (404). Throws `BudgetExceeded`
+   * if the search costs more than `budget` (`maxMatchUnits` if absent).
    */
   find(head: RequestHead, budget?: WorkBudget): RouteMatch<T> | undefined;
-  /** The listener that the request belongs to, whether or not a rule matches. */
+  /** Returns the listener that the request belongs to, whether or not a rule matches. */
   findListener(authority: string): Listener | undefined;
 }
 
@@ -53,12 +54,15 @@ export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule
 
 /**
  * Maximum work to find the rule of one request, regular expressions included: about a millisecond (docs/adr/0007). A
- * path of 16 KiB that a pattern reads to its end costs some 16,000 units; 5,000 matches on one path, with a header and
- * a query parameter each of which only the last holds, some 15,000.
+ * pattern that reads a path of 16 KiB to its end costs some 16,000 units. A search among 5,000 matches of one path
+ * costs some 15,000 units if each has a header and a query parameter and only the last one holds.
  */
 export const maxMatchUnits = 40_000;
 
-/** Of listeners with equal hostnames the first serves; translation reports the others as conflicted. */
+/**
+ * Compiles the listeners of one socket address. Of listeners with equal hostnames, the first one serves; translation
+ * reports the others as conflicted.
+ */
 export function compileRoutes<T>(
   bind: Bind,
   compileRule: CompileRule<T>,
@@ -67,30 +71,30 @@ export function compileRoutes<T>(
   return indexOf(runToEnd(compileInSteps([bind], compileRule, new PreparedMatches(pathRules))), bind);
 }
 
-/** The result for each bind: one that cannot be compiled does not affect the others. */
-export type CompiledBinds<T> = ReadonlyMap<Bind, { readonly index: RouteIndex<T> } | { readonly fault: unknown }>;
+/** The result for each bind. An error in one bind does not affect the others. */
+export type CompiledBinds<T> = ReadonlyMap<Bind, { readonly index: RouteIndex<T> } | { readonly error: unknown }>;
 
 /** @throws the reason why the bind could not be compiled. */
 export function indexOf<T>(compiled: CompiledBinds<T>, bind: Bind): RouteIndex<T> {
   const found = compiled.get(bind);
   if (found === undefined) throw new Error(`port ${bind.port} is not one of those that were compiled`);
-  if ("fault" in found) throw found.fault;
+  if ("error" in found) throw found.error;
   return found.index;
 }
 
-/** The same for all binds of a snapshot, a piece in each turn of the event loop, so that requests are served meanwhile. */
-export function compileRoutesInTurns<T>(
+/** Compiles all binds of a snapshot, in slices, so that requests are served between them. */
+export function compileRoutesInSlices<T>(
   binds: readonly Bind[],
   compileRule: CompileRule<T>,
   prepared: PreparedMatches,
-  turns?: SliceOptions,
+  slices?: SliceOptions,
 ): Promise<CompiledBinds<T>> {
-  return runInSlices(compileInSteps(binds, compileRule, prepared), turns);
+  return runInSlices(compileInSteps(binds, compileRule, prepared), slices);
 }
 
 /** Work between two steps, in matches that are indexed. */
 const workPerStep = 100;
-/** For compiling a rule. */
+/** Work to compile one rule, in the same unit. */
 const workPerRule = 10;
 
 function* compileInSteps<T>(
@@ -101,21 +105,21 @@ function* compileInSteps<T>(
   const pace = new Pace(workPerStep);
   const shared = yield* SharedRoutes.of(binds, prepared, pace);
   const compiler = new ListenerCompiler(shared, compileRule, pace);
-  const drafts = new Map<Bind, readonly ListenerDraft<T>[] | { readonly fault: unknown }>();
+  const drafts = new Map<Bind, readonly ListenerDraft<T>[] | { readonly error: unknown }>();
   for (const bind of binds) {
     try {
       const listeners: ListenerDraft<T>[] = [];
       for (const listener of bind.listeners) listeners.push(yield* compiler.draft(listener));
       drafts.set(bind, listeners);
-    } catch (fault) {
-      drafts.set(bind, { fault });
+    } catch (error) {
+      drafts.set(bind, { error });
     }
   }
-  // All sets of routes are known now, and the matches of each are selected once.
+  // All sets of routes are complete here, so the matches of each set are selected once.
   const selected = yield* compiler.sets.select(shared.index, pace);
-  const compiled = new Map<Bind, { readonly index: RouteIndex<T> } | { readonly fault: unknown }>();
+  const compiled = new Map<Bind, { readonly index: RouteIndex<T> } | { readonly error: unknown }>();
   for (const [bind, listeners] of drafts) {
-    if ("fault" in listeners) {
+    if ("error" in listeners) {
       compiled.set(bind, listeners);
       continue;
     }
@@ -137,14 +141,14 @@ function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathI
       for (let host = found.hosts.find(head.authority); host !== undefined; host = host.lessSpecific) {
         const candidate = paths.find(host.matches, request);
         if (candidate === undefined) continue;
-        const served = found.routes.get(candidate.route);
-        const rule = served?.route.rules[candidate.rule];
+        const servedRoute = found.routes.get(candidate.route);
+        const rule = servedRoute?.route.rules[candidate.rule];
         // A host selects from the routes of its listener, and their rules are those that were indexed.
-        if (served === undefined || rule === undefined) continue;
+        if (servedRoute === undefined || rule === undefined) continue;
         const { listener } = found;
-        const compiled = served.compiled[candidate.rule] as T;
+        const compiled = servedRoute.compiled[candidate.rule] as T;
         const { match } = candidate;
-        return { listener, route: served.route, rule, compiled, match, isQueryAmbiguous: request.isAmbiguous };
+        return { listener, route: servedRoute.route, rule, compiled, match, isQueryAmbiguous: request.isAmbiguous };
       }
       return undefined;
     },
@@ -161,18 +165,18 @@ interface ServedRoute<T> {
 
 interface CompiledListener<T> {
   readonly listener: Listener;
-  /** By the place of the route among all. */
+  /** By the position of the route among all routes. */
   readonly routes: ReadonlyMap<number, ServedRoute<T>>;
   readonly hosts: HostTable<CompiledHost>;
 }
 
-/** One hostname of routes, and where to go on when none of its matches holds. */
+/** The matches at one hostname, and the next less specific hostname, to try if none of them holds. */
 interface CompiledHost {
   readonly matches: MatchSet;
   lessSpecific: CompiledHost | undefined;
 }
 
-/** A listener of which the sets of routes are known, but not their matches. */
+/** A listener whose sets of routes are complete, but without the matches of these sets. */
 interface ListenerDraft<T> extends Pick<CompiledListener<T>, "listener" | "routes"> {
   /** The number of the set of routes of each hostname. */
   readonly hostnames: ReadonlyMap<string | undefined, number>;
@@ -183,7 +187,7 @@ class ListenerCompiler<T> {
   readonly #shared: SharedRoutes;
   readonly #compileRule: CompileRule<T>;
   readonly #pace: Pace;
-  /** By Gateway, then by the rules: listeners of one Gateway have the same ones unless they differ in limits. */
+  /** By Gateway, then by the rules. The listeners of a Gateway have the same rules unless they differ in limits. */
   readonly #compiled = new Map<string, Map<Route["rules"], readonly T[]>>();
 
   constructor(shared: SharedRoutes, compileRule: CompileRule<T>, pace: Pace) {
@@ -195,8 +199,8 @@ class ListenerCompiler<T> {
   *draft(listener: Listener): Steps<ListenerDraft<T>> {
     const routes = new Map<number, ServedRoute<T>>();
     for (const route of listener.routes) {
-      routes.set(this.#shared.placeOf(route), { route, compiled: yield* this.#compile(listener, route) });
-      if (this.#pace.isOver(1)) yield;
+      routes.set(this.#shared.positionOf(route), { route, compiled: yield* this.#compile(listener, route) });
+      if (this.#pace.endsStep(1)) yield;
     }
     return { listener, routes, hostnames: yield* this.#setsByHostname(routes) };
   }
@@ -205,12 +209,12 @@ class ListenerCompiler<T> {
     const key = objectKey(gateway);
     const ofGateway = this.#compiled.get(key) ?? new Map<Route["rules"], readonly T[]>();
     this.#compiled.set(key, ofGateway);
-    const known = ofGateway.get(route.rules);
-    if (known !== undefined) return known;
+    const existing = ofGateway.get(route.rules);
+    if (existing !== undefined) return existing;
     const compiled: T[] = [];
     for (const rule of route.rules) {
       compiled.push(this.#compileRule(gateway, route, rule));
-      if (this.#pace.isOver(workPerRule)) yield;
+      if (this.#pace.endsStep(workPerRule)) yield;
     }
     ofGateway.set(route.rules, compiled);
     return compiled;
@@ -218,18 +222,18 @@ class ListenerCompiler<T> {
 
   *#setsByHostname(routes: ReadonlyMap<number, ServedRoute<T>>): Steps<ReadonlyMap<string | undefined, number>> {
     const byHostname = new Map<string | undefined, number[]>();
-    for (const [place, { route }] of routes) {
+    for (const [position, { route }] of routes) {
       for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
-        const sharing = byHostname.get(hostname);
-        if (sharing === undefined) byHostname.set(hostname, [place]);
-        else sharing.push(place);
+        const positionsOfHostname = byHostname.get(hostname);
+        if (positionsOfHostname === undefined) byHostname.set(hostname, [position]);
+        else positionsOfHostname.push(position);
       }
-      if (this.#pace.isOver(1)) yield;
+      if (this.#pace.endsStep(1)) yield;
     }
     const numbers = new Map<string | undefined, number>();
-    for (const [hostname, places] of byHostname) {
-      numbers.set(hostname, this.sets.numberOf(places.sort((a, b) => a - b)));
-      if (this.#pace.isOver(1 + places.length / 4)) yield;
+    for (const [hostname, positions] of byHostname) {
+      numbers.set(hostname, this.sets.numberOf(positions.sort((a, b) => a - b)));
+      if (this.#pace.endsStep(1 + positions.length / 4)) yield;
     }
     return numbers;
   }
@@ -248,12 +252,12 @@ function* hostTableOf(
     const host = { matches, lessSpecific: undefined };
     hosts.set(hostname, host);
     table.add(hostname, host);
-    if (pace.isOver(1)) yield;
+    if (pace.endsStep(1)) yield;
   }
-  // Which hostname comes next does not depend on the request, so it is found once, here.
+  // The next less specific hostname does not depend on the request, so it is found once, here.
   for (const [hostname, host] of hosts) {
     host.lessSpecific = table.findLessSpecific(hostname);
-    if (pace.isOver(1)) yield;
+    if (pace.endsStep(1)) yield;
   }
   return table;
 }

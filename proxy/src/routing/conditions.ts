@@ -1,6 +1,6 @@
 /**
- * The parts of a match beside its path: method, headers, query parameters (Gateway API `HTTPRouteMatch`). Compiled to
- * `undefined` where a match has none, so that a plain route never looks at a header.
+ * The parts of a match beside its path: method, headers, query parameters (Gateway API `HTTPRouteMatch`). A match
+ * without any compiles to `undefined`, so that its requests cause no look-up of headers.
  */
 import type { Match, ValueMatch } from "../ir/match.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
@@ -19,10 +19,10 @@ interface ValueCondition {
   readonly accepts: Pick<Pattern, "test">;
 }
 
-/** For looking a value up. */
+/** Units to look up a value. */
 const unitsPerCondition = 1;
 
-/** Characters that are compared in a unit. */
+/** The number of characters compared per unit. */
 export const comparedPerUnit = 128;
 
 /** Compiles the method, headers and query parameters of a match; undefined if it has none of them. */
@@ -35,22 +35,24 @@ export function compileConditions(match: Match): Conditions | undefined {
   };
 }
 
-function compileValueMatch({ kind, name, value: wanted }: ValueMatch): ValueCondition {
-  return { name, accepts: kind === "Exact" ? exactly(wanted) : patternFor(wanted, "whole") };
+function compileValueMatch({ kind, name, value: expected }: ValueMatch): ValueCondition {
+  return { name, accepts: kind === "Exact" ? exactly(expected) : patternFor(expected, "whole") };
 }
 
-function exactly(wanted: string): ValueCondition["accepts"] {
-  const units = wanted.length / comparedPerUnit;
+function exactly(expected: string): ValueCondition["accepts"] {
+  const units = expected.length / comparedPerUnit;
   return {
     test(value: string, budget: WorkBudget): boolean {
-      if (value.length !== wanted.length) return false;
+      if (value.length !== expected.length) return false;
       budget.spend(units);
-      return value === wanted;
+      return value === expected;
     },
   };
 }
 
-/** Whether all conditions hold for the request. Throws `BudgetExceeded` where the request's budget does not suffice. */
+/**
+ * Whether all conditions hold for the request. Throws `BudgetExceeded` if the budget of the request does not suffice.
+ */
 export function satisfies(request: RequestReading, conditions: Conditions): boolean {
   const { budget } = request;
   if (conditions.method !== undefined && conditions.method !== request.method) return false;

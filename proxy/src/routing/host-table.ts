@@ -1,9 +1,9 @@
 /**
- * Finds what was declared for a host name: the exact name first, then the longest wildcard, then what is declared for
- * every host (Gateway API `Listener.hostname`, `HTTPRouteSpec.hostnames`). Listeners and routes share these rules.
+ * Finds the value for a host name: the value of the exact name, else of the longest wildcard, else of every host
+ * (Gateway API `Listener.hostname`, `HTTPRouteSpec.hostnames`). Listeners and routes share these rules.
  */
 
-/** A DNS name has at most 253 characters (RFC 1035 §2.3.4); a longer host costs no wildcard look-ups. */
+/** A DNS name has at most 253 characters (RFC 1035 §2.3.4); a longer host causes no wildcard look-ups. */
 const maxHostLength = 253;
 
 /**
@@ -11,7 +11,7 @@ const maxHostLength = 253;
  */
 export function hostOf(authority: string): string {
   const colon = authority.lastIndexOf(":");
-  // Behind a `]` there is a port; a colon before it belongs to an IPv6 literal.
+  // A colon before a `]` belongs to an IPv6 literal; only a colon after it begins a port.
   let end = colon > authority.lastIndexOf("]") ? colon : authority.length;
   if (authority.charAt(end - 1) === ".") end--;
   return authority.slice(0, end).toLowerCase();
@@ -20,18 +20,18 @@ export function hostOf(authority: string): string {
 /** Values by host name, in lower case. A look-up takes at most one step for each label of the host. */
 export class HostTable<T> {
   readonly #exact = new Map<string, T>();
-  /** By the part behind the asterisk, with its dot: `.example.com`. */
+  /** By the part after the asterisk, with its dot: `.example.com`. */
   readonly #wildcard = new Map<string, T>();
   #any: T | undefined;
 
-  /** Declares `value` for `hostname` (`undefined`: every host). The first of equal hostnames stays. */
+  /** Adds the value of `hostname` (undefined: every host). The first of equal hostnames is kept. */
   add(hostname: string | undefined, value: T): void {
     if (hostname === undefined) this.#any ??= value;
     else if (hostname.startsWith("*.")) setFirst(this.#wildcard, hostname.slice(1), value);
     else setFirst(this.#exact, hostname, value);
   }
 
-  /** Returns the most specific value declared for the host of `authority`. */
+  /** Returns the most specific value for the host of `authority`. */
   find(authority: string): T | undefined {
     if (this.#exact.size === 0 && this.#wildcard.size === 0) return this.#any;
     const host = hostOf(authority);
@@ -46,7 +46,7 @@ export class HostTable<T> {
 
   #findWildcard(host: string): T | undefined {
     if (this.#wildcard.size === 0 || host.length > maxHostLength) return this.#any;
-    // From 1: the asterisk stands for one label or more, never for none.
+    // Begins at 1, because the asterisk stands for at least one label.
     for (let dot = host.indexOf(".", 1); dot !== -1; dot = host.indexOf(".", dot + 1)) {
       const found = this.#wildcard.get(host.slice(dot));
       if (found !== undefined) return found;

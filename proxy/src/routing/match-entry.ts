@@ -1,6 +1,6 @@
 /**
- * Matches in the form in which `conflicts/comparison.ts` compares them: with a number for each text, so that what a look-up
- * costs does not depend on the length of paths and header values.
+ * Matches in the form in which `conflicts/comparison.ts` compares them: with a number for each text, so that the cost
+ * of a look-up does not depend on the length of paths and header values.
  */
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
 import { normalizeMatch } from "./normalize-match.ts";
@@ -8,9 +8,9 @@ import type { PathRules } from "./path-rules.ts";
 
 /** One match of a rule. */
 export interface MatchEntry {
-  /** Place of the rule in its route, from 0. */
+  /** Index of the rule in its route. */
   readonly rule: number;
-  /** Place of the match in its rule, from 0. */
+  /** Index of the match in its rule. */
   readonly match: number;
   /** Normalised. */
   readonly path: PathMatch;
@@ -18,18 +18,18 @@ export interface MatchEntry {
   readonly pathNumber: number;
   /** 0 for every method. */
   readonly method: number;
-  /** Sorted by name; no two have one name. */
+  /** Sorted by name. The names are unique. */
   readonly conditions: readonly Condition[];
   readonly headerCount: number;
   /** Equal for matches with equal parts. */
   readonly identity: string;
 }
 
-/** What one header or query parameter must be. */
+/** A condition on one header or query parameter. */
 export interface Condition {
-  /** A header and a query parameter have different ones. */
+  /** The number of the name. Headers and query parameters have different numbers. */
   readonly name: number;
-  /** With the kind of the comparison. Different ones are never taken to hold together. */
+  /** The number of the value and of the kind of comparison. Conditions with different numbers count as exclusive. */
   readonly value: number;
 }
 
@@ -38,15 +38,15 @@ class Numbers {
   readonly #numbers = new Map<string, number>();
 
   of(text: string): number {
-    const known = this.#numbers.get(text);
-    if (known !== undefined) return known;
+    const existing = this.#numbers.get(text);
+    if (existing !== undefined) return existing;
     const number = this.#numbers.size + 1;
     this.#numbers.set(text, number);
     return number;
   }
 
-  /** Undefined for a text that has none yet. */
-  known(text: string): number | undefined {
+  /** Returns the number of a text; undefined if it has none yet. */
+  find(text: string): number | undefined {
     return this.#numbers.get(text);
   }
 }
@@ -64,21 +64,21 @@ export class MatchReader {
     this.#pathRules = pathRules;
   }
 
-  /** The matches of a route's rules, in their order. */
+  /** Returns the matches of a route's rules, in their order. */
   read(rules: readonly { readonly matches: readonly Match[] }[]): readonly MatchEntry[] {
-    return rules.flatMap(({ matches }, rule) => matches.map((match, place) => this.#entry(match, rule, place)));
+    return rules.flatMap(({ matches }, rule) => matches.map((match, index) => this.#entry(match, rule, index)));
   }
 
-  /** The number of a path; undefined where no match has it. */
+  /** Returns the number of a path; undefined if no match has the path. */
   pathNumber({ kind, value }: PathMatch): number | undefined {
-    const number = this.#paths[kind].known(value);
+    const number = this.#paths[kind].find(value);
     return number === undefined ? undefined : pathNumbers[kind](number);
   }
 
-  #entry(written: Match, rule: number, match: number): MatchEntry {
-    const { path, method: named, headers, query } = normalizeMatch(written, this.#pathRules);
+  #entry(original: Match, rule: number, match: number): MatchEntry {
+    const { path, method: methodName, headers, query } = normalizeMatch(original, this.#pathRules);
     const pathNumber = pathNumbers[path.kind](this.#paths[path.kind].of(path.value));
-    const method = named === undefined ? 0 : this.#methods.of(named);
+    const method = methodName === undefined ? 0 : this.#methods.of(methodName);
     const conditions =
       headers.length + query.length === 0
         ? none
@@ -87,9 +87,9 @@ export class MatchReader {
     return { rule, match, path, pathNumber, method, conditions, headerCount: headers.length, identity };
   }
 
-  #conditions(of: "header" | "query", matches: readonly ValueMatch[]): readonly Condition[] {
+  #conditions(part: "header" | "query", matches: readonly ValueMatch[]): readonly Condition[] {
     return matches.map(({ kind, name, value }) => ({
-      name: 2 * this.#names[of].of(name) + (of === "header" ? 0 : 1),
+      name: 2 * this.#names[part].of(name) + (part === "header" ? 0 : 1),
       value: 2 * this.#values[kind].of(value) + (kind === "Exact" ? 0 : 1),
     }));
   }
@@ -97,7 +97,7 @@ export class MatchReader {
 
 const none: readonly Condition[] = [];
 
-/** One number for the numbers of each kind. */
+/** Numbers that are unique across the kinds of paths. */
 const pathNumbers = {
   Exact: (number: number) => 3 * number,
   PathPrefix: (number: number) => 3 * number + 1,

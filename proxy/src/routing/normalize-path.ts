@@ -1,11 +1,11 @@
 /**
- * Brings a request target to the one form that is matched, limited, logged and forwarded, so that no spelling of a path
- * reaches a backend past the rule, and the limits, that its plain spelling would meet.
+ * Normalises a request target for matching, limits, logs and forwarding. Thus no other spelling of a path reaches a
+ * backend without the rule and the limits that apply to its plain spelling.
  *
- * Percent-encoded characters that a path segment may hold as they are get decoded once (RFC 3986 §6.2.2.2, and beyond it
- * the delimiters of §3.3, which servers decode alike), other escapes get upper-case digits (§6.2.2.1), `.` and `..`
- * segments are removed (§5.2.4). `PathRules` decides about the spellings that some servers read one way and some another.
- * A spelling that two servers could read as different paths is rejected. The query is left unchanged.
+ * Percent-encoded characters that a path segment may contain unencoded are decoded once (RFC 3986 §6.2.2.2, and also
+ * the delimiters of §3.3, which all servers decode). Other escapes get upper-case digits (§6.2.2.1). `.` and `..`
+ * segments are removed (§5.2.4). `PathRules` decides about the spellings that servers read differently. A spelling that
+ * two servers could read as different paths is rejected. The query is left unchanged.
  */
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 
@@ -22,10 +22,10 @@ const upperZ = 0x5a;
 
 /**
  * Returns the normalised target (query included), or `undefined` if it must be rejected with a 400: it does not begin
- * with `/`, or the path holds a broken escape, NUL, a fragment, an overlong UTF-8 sequence, bytes beyond ASCII that some
- * servers take for their escapes (HTTP/2 carries them), a spelling that `rules` rejects, or dots and separators in a
- * spelling that some servers read as `..` and others as data (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of
- * `OPTIONS *` passes as it is.
+ * with `/`, or the path contains a broken escape, NUL, a fragment, an overlong UTF-8 sequence, a non-ASCII byte
+ * (possible in HTTP/2; some servers read it like its escape), a spelling that `rules` rejects, or dots and separators
+ * in a spelling that some servers read as `..` and others as data (`..%2f`, `..\`, `..;`). Idempotent. The asterisk of
+ * `OPTIONS *` is accepted.
  */
 export function normalizePath(target: string, rules: PathRules = defaultPathRules): string | undefined {
   if (isPlain(target, rules.pathCase === "lower")) return target;
@@ -33,13 +33,14 @@ export function normalizePath(target: string, rules: PathRules = defaultPathRule
   const [path, query] = splitTarget(target);
   const decoded = decodeSafe(path);
   if (decoded === undefined || isAmbiguous(decoded)) return undefined;
-  const chosen = applyRules(decoded, rules);
-  return chosen === undefined ? undefined : chosen + query;
+  const changed = applyRules(decoded, rules);
+  return changed === undefined ? undefined : changed + query;
 }
 
 /**
- * The paths, normalised and without the query, that servers could read a normalised target as, where `rules` asks that
- * all of them lead to the same rule. Empty for nearly every request. The target's own reading is not among them.
+ * Returns the other paths that servers could read in a normalised target, if `rules` requires that all of them lead to
+ * the same rule: normalised, without the query and without the path of the target itself. Empty for nearly every
+ * request.
  */
 export function otherReadings(target: string, rules: PathRules): readonly string[] {
   const decodes = rules.escapedSlashes === "consistent" && (target.includes("%2F") || target.includes("%5C"));
@@ -63,7 +64,7 @@ export function otherReadings(target: string, rules: PathRules): readonly string
   return [...readings];
 }
 
-/** True for the paths that nearly all requests have, found in one pass that allocates nothing. */
+/** Recognizes the paths of nearly all requests in one pass that allocates nothing. */
 function isPlain(target: string, isLowered: boolean): boolean {
   if (target.charCodeAt(0) !== slash) return false;
   let previous = 0;
@@ -78,7 +79,7 @@ function isPlain(target: string, isLowered: boolean): boolean {
   return true;
 }
 
-/** The path and the query, which begins with its question mark or is empty. */
+/** Returns the path and the query, which is empty or begins with its question mark. */
 function splitTarget(target: string): readonly [path: string, query: string] {
   const queryStart = target.indexOf("?");
   return queryStart === -1 ? [target, ""] : [target.slice(0, queryStart), target.slice(queryStart)];
@@ -87,14 +88,14 @@ function splitTarget(target: string): readonly [path: string, query: string] {
 const percentEscape = /%[0-9A-Fa-f]{2}/g;
 const brokenEscape = /%(?![0-9A-Fa-f]{2})/;
 /**
- * Unreserved characters, and the delimiters that a segment may hold (RFC 3986 §3.3). Without `;`, which begins a path
- * parameter for some servers, and `+`, which some read as a space and others as itself.
+ * Unreserved characters, and the delimiters that a segment may contain (RFC 3986 §3.3), except `;`, which begins a path
+ * parameter for some servers, and `+`, which some servers read as a space.
  */
 const safe = /[A-Za-z0-9\-._~!$&'()*,=:@]/;
 
-/** `undefined` when a `%` is not followed by two hexadecimal digits. */
+/** Returns undefined if a `%` is not followed by two hexadecimal digits. */
 function decodeSafe(path: string): string | undefined {
-  // A lone `%` is rejected and not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
+  // A `%` without digits is rejected, not kept: `%%32e` would become `%2e`, which the backend would decode to a dot.
   if (brokenEscape.test(path)) return undefined;
   return path.replace(percentEscape, (escape) => {
     const char = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
@@ -102,7 +103,7 @@ function decodeSafe(path: string): string | undefined {
   });
 }
 
-/** RFC 3986 has no place for them but in escapes. */
+/** RFC 3986 allows them in escapes only. */
 const beyondTilde = /[^\0-~]/;
 /** More bytes than the character needs (RFC 3629 §3): lenient decoders read `%C0%AF` as a slash. */
 const overlong = /%C[01]%[89AB]|%E0%[89]|%F0%8/;
@@ -111,8 +112,8 @@ function isAmbiguous(path: string): boolean {
   return path.includes("#") || beyondTilde.test(path) || path.includes("%00") || overlong.test(path);
 }
 
-/** A dot segment with a separator of another server on one of its sides, `/..;x/` (servlet path parameters) included. */
-const foreignDotSegment =
+/** A dot segment next to a separator that only some servers recognize, including `/..;x/` (servlet path parameters). */
+const ambiguousDotSegment =
   /(?:^|\/|\\|%2F|%5C)\.{1,2}(?:\\|%2F|%5C|;|%3B)|(?:\\|%2F|%5C)\.{1,2}(?:$|\/|\\|%2F|%5C|;|%3B)/;
 
 function applyRules(decoded: string, rules: PathRules): string | undefined {
@@ -122,10 +123,10 @@ function applyRules(decoded: string, rules: PathRules): string | undefined {
   if (rules.backslashes === "convert") path = path.replaceAll("\\", "/");
   else if (rules.backslashes === "reject" && path.includes("\\")) return undefined;
   if (rules.pathParameters === "reject" && /;|%3B/.test(path)) return undefined;
-  if (foreignDotSegment.test(path)) return undefined;
+  if (ambiguousDotSegment.test(path)) return undefined;
   if (rules.pathParameters === "strip") path = withoutParameters(path);
   if (rules.repeatedSlashes !== "merge" && path.includes("//")) {
-    // Whether `..` takes an empty segment away is read in two ways.
+    // Servers differ in whether `..` removes an empty segment.
     if (rules.repeatedSlashes === "reject" || /\/\.{1,2}(?:\/|$)/.test(path)) return undefined;
   }
   if (rules.pathCase === "lower") path = path.toLowerCase().replace(percentEscape, (escape) => escape.toUpperCase());
@@ -140,19 +141,21 @@ function withoutParameters(path: string): string {
   return path.replace(/;[^/]*/g, "");
 }
 
-/** RFC 3986 §5.2.4 over a path whose empty segments are dropped first, so that `/a//../b` is `/b` for everybody. */
+/**
+ * Removes dot segments (RFC 3986 §5.2.4), and before that empty segments, so that all servers read `/a//../b` as `/b`.
+ */
 function withoutDotSegments(path: string, repeatedSlashes: PathRules["repeatedSlashes"]): string {
-  // The remaining ones are not next to a dot segment.
+  // No empty segment that remains is next to a dot segment.
   if (repeatedSlashes === "keep" && path.includes("//")) return path;
-  const kept: string[] = [];
-  const segments = path.split("/");
-  const last = segments[segments.length - 1] ?? "";
-  for (const segment of segments) {
+  const segments: string[] = [];
+  const segmentsOfPath = path.split("/");
+  const last = segmentsOfPath.at(-1) ?? "";
+  for (const segment of segmentsOfPath) {
     if (segment === "" || segment === ".") continue;
-    if (segment === "..") kept.pop();
-    else kept.push(segment);
+    if (segment === "..") segments.pop();
+    else segments.push(segment);
   }
   const endsWithSlash = last === "" || last === "." || last === "..";
-  if (kept.length === 0) return "/";
-  return `/${kept.join("/")}${endsWithSlash ? "/" : ""}`;
+  if (segments.length === 0) return "/";
+  return `/${segments.join("/")}${endsWithSlash ? "/" : ""}`;
 }

@@ -1,30 +1,31 @@
 /**
- * Matches of equal precedence that hold for some of the same requests: the same path and method, as many headers and as
- * many query parameters, but not the same ones. Sets of names are compared, and within two sets the values of the names
- * that both have, by look-up, so that a thousand versions of one header cost a thousand look-ups.
+ * Finds matches of equal precedence that hold for some of the same requests: matches with the same path and method and
+ * with equal numbers of headers and of query parameters, but different names. Matches with the same names form a set. A
+ * match is compared with a whole set by one look-up of the values of the common names, so that a thousand values of one
+ * header cost a thousand look-ups.
  */
 import type { Condition, MatchEntry } from "./match-entry.ts";
 
-/** A match with its place in the order of precedence. */
-export interface PlacedEntry {
-  /** Place of its route, from 0 for the first. */
+/** A match with the position of its route in the order of precedence. */
+export interface PositionedEntry {
+  /** Position of its route, from 0 for the first. */
   readonly route: number;
   readonly entry: MatchEntry;
 }
 
-/** Sets of names that each match is compared with: the first ones, so most often those of the oldest routes. */
+/** The number of sets that each match is compared with: the first sets, usually those of the oldest routes. */
 const maxNameSets = 8;
 
-/** Names that are compared, in headers and query parameters of a request that two matches hold for. */
+/** The maximum number of names of headers and query parameters in two matches together that are compared. */
 const maxNames = 6;
 
-/** The earliest, and the earliest of another route than that. */
+/** The earliest match, and the earliest match of another route. */
 interface Earliest {
   readonly first: Numbered;
   other: Numbered | undefined;
 }
 
-interface Numbered extends PlacedEntry {
+interface Numbered extends PositionedEntry {
   readonly order: number;
 }
 
@@ -33,7 +34,7 @@ interface NameSet {
   readonly signature: string;
   readonly names: ReadonlySet<number>;
   readonly members: Numbered[];
-  /** By the names that are compared, then by their values. */
+  /** By the common names, then by their values. */
   readonly projections: Map<string, Projection>;
 }
 
@@ -47,28 +48,28 @@ export class OverlapIndex {
   readonly #sets = new Map<string, NameSet>();
   #added = 0;
 
-  /** How many look-ups the next `add` makes at most. */
+  /** The maximum number of look-ups of the next `add`. */
   get cost(): number {
     return Math.min(this.#sets.size, maxNameSets);
   }
 
   /**
-   * Adds a match; to be called in order of precedence, with each identity once.
+   * Adds a match. Matches must be added in order of precedence, each identity once.
    *
-   * @returns the first match of another route, with other names, that holds for some of its requests.
+   * @returns the first match of another route, with other names, that holds for some of the requests of `positioned`.
    */
-  add(placed: PlacedEntry): PlacedEntry | undefined {
-    const { conditions } = placed.entry;
+  add(positioned: PositionedEntry): PositionedEntry | undefined {
+    const { conditions } = positioned.entry;
     const signature = conditions.map(({ name }) => name).join(" ");
     let earliest: Numbered | undefined;
     let compared = 0;
     for (const set of this.#sets.values()) {
       if (compared++ === maxNameSets) break;
       if (set.signature === signature) continue;
-      const found = earliestAgreeing(set, conditions, placed.route);
+      const found = earliestAgreeing(set, conditions, positioned.route);
       if (found !== undefined && (earliest === undefined || found.order < earliest.order)) earliest = found;
     }
-    this.#put(signature, { ...placed, order: this.#added++ });
+    this.#put(signature, { ...positioned, order: this.#added++ });
     return earliest;
   }
 
@@ -84,7 +85,7 @@ export class OverlapIndex {
   }
 }
 
-/** The earliest member of another route that has no other value for a name of `conditions`. */
+/** Returns the earliest member of another route that has the same values for the names that `conditions` has too. */
 function earliestAgreeing(set: NameSet, conditions: readonly Condition[], route: number): Numbered | undefined {
   const common = conditions.filter(({ name }) => set.names.has(name));
   const key = common.map(({ name }) => name).join(" ");
@@ -110,23 +111,26 @@ function valuesKey(conditions: readonly Condition[]): string {
   return conditions.map(({ value }) => value).join(" ");
 }
 
-/** What a request has that both matches hold for; undefined where that is more than can be compared. */
-export function together(a: MatchEntry, b: MatchEntry): readonly Condition[] | undefined {
+/** Returns the conditions of a request for which both matches hold; undefined if there are too many to compare. */
+export function unionOf(a: MatchEntry, b: MatchEntry): readonly Condition[] | undefined {
   const byName = new Map([...a.conditions, ...b.conditions].map((condition) => [condition.name, condition]));
   if (byName.size > maxNames) return undefined;
   return [...byName.values()].sort((one, other) => one.name - other.name);
 }
 
-/** Every choice of some of the conditions, in their order; all, and none, too. Only those with few are asked for. */
+/**
+ * Yields every subset of the conditions, in their order. If there are more than `maxNames` conditions, yields only the
+ * subsets with none, with one and with all of them.
+ */
 export function* subsetsOf(conditions: readonly Condition[]): Generator<readonly Condition[]> {
   if (conditions.length > maxNames) {
-    // Those that are likely to be there.
+    // The subsets that most likely belong to a match.
     yield [];
     for (const condition of conditions) yield [condition];
     yield conditions;
     return;
   }
-  for (let chosen = 0; chosen < 1 << conditions.length; chosen++) {
-    yield conditions.filter((_, at) => (chosen & (1 << at)) !== 0);
+  for (let mask = 0; mask < 1 << conditions.length; mask++) {
+    yield conditions.filter((_, at) => (mask & (1 << at)) !== 0);
   }
 }

@@ -1,18 +1,18 @@
-/** Counts work, so that a computation in steps yields after a piece of it and not at each item. */
+/** Counts the work of a computation in steps, so that it yields once per step and not at each item. */
 export class Pace {
   readonly #perStep: number;
-  #done = 0;
+  #workOfStep = 0;
 
-  /** @param perStep work of one step, in whatever the caller counts. */
+  /** @param perStep work of one step, in a unit of the caller. */
   constructor(perStep: number) {
     this.#perStep = perStep;
   }
 
-  /** Adds `work` and says whether the step is long enough. */
-  isOver(work: number): boolean {
-    this.#done += work;
-    if (this.#done < this.#perStep) return false;
-    this.#done = 0;
+  /** Adds `work`. Returns whether this completes the step, and then begins the next one. */
+  endsStep(work: number): boolean {
+    this.#workOfStep += work;
+    if (this.#workOfStep < this.#perStep) return false;
+    this.#workOfStep = 0;
     return true;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Explains why rules of a listener do not match a request, for the log of single requests, which is off the request
- * path. The rules that fit best come first, since a rule for another host or path is rarely the expected one.
+ * Explains why rules of a listener do not match a request, for the log of single requests. The rules that match most
+ * conditions come first, because a rule for another host or path is rarely the expected one.
  */
 import { redactNamed, redactPath } from "@gatewayproxy/runtime/redaction";
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
@@ -18,7 +18,7 @@ interface PassedOver {
   /** Key of the rule. */
   readonly rule: string;
   /** The first condition that does not hold, in words: `method is not GET`. */
-  readonly why: string;
+  readonly reason: string;
   /** The number of conditions that hold before it, in the order host, path, method, headers, query parameters. */
   readonly fit: number;
 }
@@ -49,12 +49,12 @@ export function passedOver(
       if (count > maxRules) continue;
       const fit = servesHost(hostnames, head.authority)
         ? fitOfRule(rule, request, pathRules)
-        : { why: `host is not ${hostnames.join(" or ")}`, fit: 0 };
+        : { reason: `host is not ${hostnames.join(" or ")}`, fit: 0 };
       found.push({ rule: rule.key, ...fit });
     }
   }
   const shown = found.toSorted((a, b) => b.fit - a.fit).slice(0, max);
-  return { rules: shown.map(({ rule, why }) => `${rule}: ${why}`), more: count - shown.length };
+  return { rules: shown.map(({ rule, reason }) => `${rule}: ${reason}`), more: count - shown.length };
 }
 
 function servesHost(hostnames: readonly string[], authority: string): boolean {
@@ -64,7 +64,7 @@ function servesHost(hostnames: readonly string[], authority: string): boolean {
   return table.find(authority) === true;
 }
 
-type RuleFit = Pick<PassedOver, "why" | "fit">;
+type RuleFit = Pick<PassedOver, "reason" | "fit">;
 
 /** Returns the fit of the rule's best match. */
 function fitOfRule({ matches }: RouteRule, request: RequestReading, pathRules: PathRules): RuleFit {
@@ -72,31 +72,34 @@ function fitOfRule({ matches }: RouteRule, request: RequestReading, pathRules: P
     const fits = matches.map((match) => fitOfMatch(normalizeMatch(match, pathRules), request));
     return fits.reduce((best, other) => (other.fit > best.fit ? other : best));
   } catch (error) {
-    if (error instanceof BudgetExceeded) return { why: "takes too much work to match", fit: 1 };
+    if (error instanceof BudgetExceeded) return { reason: "takes too much work to match", fit: 1 };
     throw error;
   }
 }
 
-const all: RuleFit = { why: "matches too, and another rule takes precedence", fit: Number.POSITIVE_INFINITY };
+const completeFit: RuleFit = {
+  reason: "matches too, and another rule takes precedence",
+  fit: Number.POSITIVE_INFINITY,
+};
 
 function fitOfMatch({ path, method, headers, query }: Match, request: RequestReading): RuleFit {
   const { budget, pathname } = request;
   if (!holdsPath(path, pathname, budget)) {
-    return { why: `path ${pathWords[path.kind]} ${redactPath(path.value)}`, fit: 1 };
+    return { reason: `path ${pathWords[path.kind]} ${redactPath(path.value)}`, fit: 1 };
   }
-  if (method !== undefined && method !== request.method) return { why: `method is not ${method}`, fit: 2 };
+  if (method !== undefined && method !== request.method) return { reason: `method is not ${method}`, fit: 2 };
   let fit = 3;
   for (const header of headers) {
-    const why = findMismatch("header", header, request.header(header.name), budget);
-    if (why !== undefined) return { why, fit };
+    const reason = findMismatch("header", header, request.header(header.name), budget);
+    if (reason !== undefined) return { reason, fit };
     fit++;
   }
   for (const parameter of query) {
-    const why = findMismatch("query parameter", parameter, request.query(parameter.name), budget);
-    if (why !== undefined) return { why, fit };
+    const reason = findMismatch("query parameter", parameter, request.query(parameter.name), budget);
+    if (reason !== undefined) return { reason, fit };
     fit++;
   }
-  return all;
+  return completeFit;
 }
 
 const pathWords = { Exact: "is not", PathPrefix: "is not under", RegularExpression: "does not match" } as const;
@@ -113,13 +116,13 @@ function holdsPath({ kind, value }: PathMatch, pathname: string, budget: WorkBud
 }
 
 function findMismatch(
-  what: string,
+  subject: string,
   { kind, name, value: expected }: ValueMatch,
   value: string | undefined,
   budget: WorkBudget,
 ): string | undefined {
-  if (value === undefined) return `${what} ${name} is absent`;
+  if (value === undefined) return `${subject} ${name} is absent`;
   const shown = redactNamed(name, expected);
-  if (kind === "Exact") return value === expected ? undefined : `${what} ${name} is not ${shown}`;
-  return patternFor(expected, "whole").test(value, budget) ? undefined : `${what} ${name} does not match ${shown}`;
+  if (kind === "Exact") return value === expected ? undefined : `${subject} ${name} is not ${shown}`;
+  return patternFor(expected, "whole").test(value, budget) ? undefined : `${subject} ${name} does not match ${shown}`;
 }

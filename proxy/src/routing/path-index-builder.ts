@@ -7,7 +7,7 @@ import { comparedPerUnit } from "./conditions.ts";
 import type { Pace } from "./pace.ts";
 import { type Candidate, PathIndex, type Span } from "./path-index.ts";
 import { conditionRank } from "./precedence.ts";
-import { createNode, growTo, type PrefixNode, unranked } from "./prefix-tree.ts";
+import { createNode, findOrCreateNode, type PrefixNode, unranked } from "./prefix-tree.ts";
 
 export class PathIndexBuilder {
   /** By `conditionRank`. */
@@ -24,24 +24,24 @@ export class PathIndexBuilder {
     this.#pace = pace;
   }
 
-  /** Adds a match; to be called in the order of routes, of their rules, and of their matches. */
+  /** Adds a match. Matches must be added in the order of routes, of their rules, and of their matches. */
   add(candidate: Candidate): void {
     append(this.#byConditions, conditionRank(candidate.match), candidate);
   }
 
-  /** To be called once, at the end. */
+  /** Builds the index of all added matches. Must be called once, at the end. */
   *build(): Steps<PathIndex> {
     for (const rank of numbers(this.#byConditions.keys())) {
       for (const candidate of this.#byConditions.get(rank) ?? []) {
-        this.#place(candidate);
-        if (this.#pace.isOver(1 + candidate.match.path.value.length / comparedPerUnit)) yield;
+        this.#addToPath(candidate);
+        if (this.#pace.endsStep(1 + candidate.match.path.value.length / comparedPerUnit)) yield;
       }
       this.#byConditions.delete(rank);
     }
     const exact = new Map<string, Span>();
-    for (const [path, sharing] of this.#exact) {
+    for (const [path, candidates] of this.#exact) {
       const from = this.#ranked.length;
-      yield* this.#rank(sharing);
+      yield* this.#rank(candidates);
       exact.set(path, { from, to: this.#ranked.length });
     }
     const from = this.#ranked.length;
@@ -51,7 +51,7 @@ export class PathIndexBuilder {
     return new PathIndex({ candidates: this.#ranked, exact, regexes, root: this.#root });
   }
 
-  #place(candidate: Candidate): void {
+  #addToPath(candidate: Candidate): void {
     const { kind, value } = candidate.match.path;
     switch (kind) {
       case "Exact":
@@ -61,7 +61,7 @@ export class PathIndexBuilder {
         append(this.#regexes, value.length, candidate);
         break;
       case "PathPrefix":
-        append(this.#prefixes, growTo(this.#root, value), candidate);
+        append(this.#prefixes, findOrCreateNode(this.#root, value), candidate);
         break;
     }
   }
@@ -69,13 +69,13 @@ export class PathIndexBuilder {
   *#rank(candidates: readonly Candidate[]): Steps<void> {
     for (const candidate of candidates) {
       this.#ranked.push(candidate);
-      if (this.#pace.isOver(1 / 4)) yield;
+      if (this.#pace.endsStep(1 / 4)) yield;
     }
   }
 
-  /** A node before those below it. */
+  /** Ranks the matches of each node before those of the nodes below it. */
   *#rankPrefixes(): Steps<void> {
-    /** Nodes that are to be entered, and those that are entered and not left. */
+    /** Nodes whose matches are not ranked yet, and nodes below which this is so. */
     const open = [this.#root];
     for (let node = open.pop(); node !== undefined; node = open.pop()) {
       if (node.end !== unranked) continue;
@@ -87,10 +87,10 @@ export class PathIndexBuilder {
       yield* this.#rank(this.#prefixes.get(node) ?? []);
       node.to = this.#ranked.length;
       open.push(node);
-      // One at a time: a node may have more children than a call takes arguments.
+      // One call for each, because a node may have more children than the maximum number of arguments.
       for (const child of node.children?.values() ?? []) {
         open.push(child);
-        if (this.#pace.isOver(1 / 16)) yield;
+        if (this.#pace.endsStep(1 / 16)) yield;
       }
     }
   }

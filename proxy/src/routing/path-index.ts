@@ -1,12 +1,13 @@
 /**
- * The matches of all routes by path, each with a rank: its place in an order in which the matches of every path follow each
- * other by precedence. Exact paths come first, by path; then regular expressions, longest first; then prefixes, in the
- * order in which a walk through the tree of their segments meets them. A set of routes, such as those of one hostname at
- * one listener, is a sorted list of ranks: four bytes for each match, whatever the match consists of.
+ * The matches of all routes by path. Each match has a rank: its position in an order in which the matches of each path
+ * are sorted by precedence. Exact paths come first, by path; then regular expressions, the longest first; then
+ * prefixes, in depth-first order of the tree of their segments. A set of routes, such as those of one hostname at one
+ * listener, is a sorted list of ranks, which takes four bytes for each match.
  *
- * A request meets the matches of its hostname in their order of precedence: exact paths, regular expressions, prefixes
- * from the longest to the shortest. What that costs depends on the matches of this hostname alone: branches of the tree
- * that only others have are not entered. Each candidate and each branch is charged to the request's budget.
+ * A search tries the matches of the hostname of the request in their order of precedence: exact paths, regular
+ * expressions, prefixes from the longest to the shortest. Its cost depends on the matches of this hostname alone: it
+ * does not enter branches of the tree that have matches of other hostnames only. Each candidate and each branch is
+ * charged to the request's budget.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
@@ -21,11 +22,11 @@ export interface Candidate {
   /** Its path is normalised. */
   readonly match: Match;
   readonly conditions: Conditions | undefined;
-  /** Of a path that is a regular expression. */
+  /** The compiled path if it is a regular expression. */
   readonly pattern: Pattern | undefined;
-  /** Place of its route among all routes, in their order of precedence. */
+  /** Position of its route among all routes, in their order of precedence. */
   readonly route: number;
-  /** Place of its rule in the route, from 0. */
+  /** Index of its rule in the route. */
   readonly rule: number;
 }
 
@@ -33,22 +34,22 @@ export interface Candidate {
 export interface MatchSet {
   /** Sorted. */
   readonly ranks: Uint32Array;
-  /** Where those of regular expressions begin in `ranks`; those of exact paths come before. */
+  /** The index in `ranks` of the first rank of a regular expression; the ranks of exact paths are before it. */
   readonly regexesFrom: number;
-  /** Where those of prefixes begin. */
+  /** The index in `ranks` of the first rank of a prefix. */
   readonly prefixesFrom: number;
 }
 
-/** Ranks from `from` up to, and without, `to`. */
+/** Ranks from `from` up to `to`, which is excluded. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** For a candidate that is looked at, and for a branch that is tried. */
+/** Units to check one candidate, or to try one branch. */
 const unitsPerStep = 1;
 
-/** The matches of all routes of a snapshot. `select` makes a set of them, and `find` searches in such a set. */
+/** The matches of all routes of a snapshot. `select` creates a set of them, and `find` searches in such a set. */
 export class PathIndex {
   /** By rank. */
   readonly #candidates: readonly Candidate[];
@@ -56,7 +57,7 @@ export class PathIndex {
   readonly #regexes: Span;
   readonly #root: PrefixNode;
 
-  /** For `PathIndexBuilder`. */
+  /** Only `PathIndexBuilder` calls this. */
   constructor(parts: {
     readonly candidates: readonly Candidate[];
     readonly exact: ReadonlyMap<string, Span>;
@@ -70,29 +71,29 @@ export class PathIndex {
   }
 
   /**
-   * The matches of each of several sets of routes.
+   * Returns the matches of each of several sets of routes.
    *
-   * @param sets places of routes, each once in a set.
+   * @param sets positions of routes, without duplicates within a set.
    */
   *select(sets: readonly (readonly number[])[], pace: Pace): Steps<readonly MatchSet[]> {
     const sizes: number[] = [];
     for (const { route } of this.#candidates) {
       sizes[route] = (sizes[route] ?? 0) + 1;
-      if (pace.isOver(1 / 8)) yield;
+      if (pace.endsStep(1 / 8)) yield;
     }
-    /** By place of a route: the lists that get its ranks. */
+    /** The lists that get the ranks of a route, by the position of the route. */
     const listsOf: RankList[][] = [];
     const lists: RankList[] = [];
     for (const routes of sets) {
       const list = { ranks: new Uint32Array(routes.reduce((sum, route) => sum + (sizes[route] ?? 0), 0)), size: 0 };
       lists.push(list);
       for (const route of routes) (listsOf[route] ??= []).push(list);
-      if (pace.isOver(1 + routes.length / 4)) yield;
+      if (pace.endsStep(1 + routes.length / 4)) yield;
     }
     for (const [rank, { route }] of this.#candidates.entries()) {
-      const takers = listsOf[route] ?? [];
-      for (const list of takers) list.ranks[list.size++] = rank;
-      if (pace.isOver((1 + takers.length) / 16)) yield;
+      const targets = listsOf[route] ?? [];
+      for (const list of targets) list.ranks[list.size++] = rank;
+      if (pace.endsStep((1 + targets.length) / 16)) yield;
     }
     return lists.map(({ ranks }) => {
       const regexesFrom = lowerBound(ranks, this.#regexes.from, 0, ranks.length);
@@ -100,7 +101,7 @@ export class PathIndex {
     });
   }
 
-  /** Finds the first match by precedence. Throws `BudgetExceeded` where the request's budget does not suffice. */
+  /** Finds the first match by precedence. Throws `BudgetExceeded` if the budget of the request does not suffice. */
   find(matches: MatchSet, request: RequestReading): Candidate | undefined {
     const { ranks, regexesFrom, prefixesFrom } = matches;
     const { pathname, budget } = request;
@@ -123,8 +124,9 @@ export class PathIndex {
   /**
    * Finds the first match of the prefixes at `node` and below it, the longest first.
    *
-   * @param start of the segment behind the node's prefix in the path; beyond its end where there is none.
-   * @param from where the ranks of the node and of those below it begin in `ranks`, and `to` where they end.
+   * @param start the start of the segment after the node's prefix in the path; beyond its end if there is none.
+   * @param from the index in `ranks` of the first rank of the node and of the nodes below it.
+   * @param to the index after their last rank.
    */
   #findPrefix(
     node: PrefixNode,
@@ -142,7 +144,7 @@ export class PathIndex {
       if (child !== undefined) {
         const first = lowerBound(ranks, child.from, below, to);
         const last = lowerBound(ranks, child.end, first, to);
-        if (first < last && leadsOn(child, pathname, start, budget)) {
+        if (first < last && continuesWith(child, pathname, start, budget)) {
           const found = this.#findPrefix(child, start + child.label.length + 1, ranks, first, last, request);
           if (found !== undefined) return found;
         }
@@ -151,7 +153,7 @@ export class PathIndex {
     return this.#firstSatisfied(ranks, from, below, request);
   }
 
-  /** Of the matches at `from` up to `to` in `ranks`. */
+  /** Returns the first match that holds among those at `from` up to `to` in `ranks`. */
   #firstSatisfied(ranks: Uint32Array, from: number, to: number, request: RequestReading): Candidate | undefined {
     for (let at = from; at < to; at++) {
       const candidate = this.#candidates[ranks[at] ?? 0];
@@ -161,14 +163,19 @@ export class PathIndex {
   }
 }
 
-/** A list that is being filled. */
+/** A list of ranks that is not complete yet. */
 interface RankList {
   readonly ranks: Uint32Array;
   size: number;
 }
 
-/** Whether the path goes on with the segments of a node; of the first one that is known. */
-function leadsOn({ label }: PrefixNode, pathname: string, start: number, budget: RequestReading["budget"]): boolean {
+/** Whether the path continues at `start` with the segments of a node. Its first segment was compared before. */
+function continuesWith(
+  { label }: PrefixNode,
+  pathname: string,
+  start: number,
+  budget: RequestReading["budget"],
+): boolean {
   budget.spend(label.length / comparedPerUnit);
   return hasSegments(pathname, start, label);
 }
@@ -178,14 +185,14 @@ function isSatisfied({ conditions }: Candidate, request: RequestReading): boolea
   return conditions === undefined || satisfies(request, conditions);
 }
 
-/** The place of the first rank that is `wanted` or more, among those at `from` up to `to`. */
-function lowerBound(ranks: Uint32Array, wanted: number, from: number, to: number): number {
-  if (from === to || (ranks[from] ?? 0) >= wanted) return from;
+/** Returns the index of the first rank that is at least `minRank`, among those at `from` up to `to`. */
+function lowerBound(ranks: Uint32Array, minRank: number, from: number, to: number): number {
+  if (from === to || (ranks[from] ?? 0) >= minRank) return from;
   let low = from + 1;
   let high = to;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((ranks[middle] ?? 0) < wanted) low = middle + 1;
+    if ((ranks[middle] ?? 0) < minRank) low = middle + 1;
     else high = middle;
   }
   return low;

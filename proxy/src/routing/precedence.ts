@@ -1,20 +1,23 @@
 /**
- * Which of two matches on the same host comes first: Gateway API `HTTPRouteRule.matches`, down to the last tie-breaker.
- * The path decides first (`path-index.ts`): exact, then regular expression, then prefix, and of one kind the longest.
- * The API leaves regular expressions to the implementation: they come after exact paths and before prefixes because who
- * writes one means something narrower than a prefix. Then the conditions decide, then the age of the route, its name,
- * and the place in it.
+ * The order of matches at the same host, as specified for `HTTPRouteRule.matches` in the Gateway API, with all
+ * tie-breakers. The path decides first (`path-index.ts`): exact, then regular expression, then prefix, and of one kind
+ * the longest. The API leaves regular expressions to the implementation: they come after exact paths and before
+ * prefixes, because a regular expression is usually narrower than a prefix. Then the conditions decide, then the age of
+ * the route, then its name, then the order in the route.
  */
 import type { Match } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
 
-/** What decides between routes. */
+/** The fields that decide between two routes. */
 export type RouteAge = Pick<Route, "key" | "creationTimestamp">;
 
-/** More than a match has of headers, or of query parameters. */
+/** Greater than the number of headers, and of query parameters, that a match can have. */
 const manyConditions = 2 ** 20;
 
-/** Place of a match among those with its path, by its conditions: lower goes first. Equal for those that routes decide. */
+/**
+ * Returns the rank of a match by its conditions, among the matches with the same path. A lower rank precedes. Between
+ * equal ranks, the routes decide.
+ */
 export function conditionRank({ method, headers, query }: Match): number {
   const ofMethod = method === undefined ? 1 : 0;
   const ofHeaders = manyConditions - 1 - headers.length;
@@ -22,20 +25,20 @@ export function conditionRank({ method, headers, query }: Match): number {
   return (ofMethod * manyConditions + ofHeaders) * manyConditions + ofQuery;
 }
 
-/** Routes in the order of `compareRoutes`, each timestamp read once. */
+/** Sorts by route, in the order of `compareRoutes`. Parses each timestamp once. */
 export function byPrecedence<Item extends { readonly route: RouteAge }>(items: Iterable<Item>): readonly Item[] {
   return Array.from(items, (item) => ({ item, ms: createdMs(item.route) }))
     .sort((a, b) => compare(a.ms, b.ms) || compare(a.item.route.key, b.item.route.key))
     .map(({ item }) => item);
 }
 
-/** Between routes with matches of one rank: the older first, then by `namespace/name`. For `Array.sort`. */
+/** Compares routes with matches of equal rank, for `Array.sort`: the older one first, then by `namespace/name`. */
 export function compareRoutes(a: RouteAge, b: RouteAge): number {
-  // By code unit, as `namespace/name` in one string: `a-b/x` is before `a/x`.
+  // Compares `namespace/name` as one string, by code unit: `a-b/x` is before `a/x`.
   return compareAge(a, b) || compare(a.key, b.key);
 }
 
-/** Which step of the order has put one route before another, for matches of one rank. */
+/** Returns the criterion that orders two routes with matches of equal rank. */
 export function decisionBetween(a: RouteAge, b: RouteAge): "Age" | "Name" | "RuleOrder" {
   if (a.key === b.key) return "RuleOrder";
   return compareAge(a, b) === 0 ? "Name" : "Age";
@@ -50,7 +53,10 @@ function compare<T extends string | number>(a: T, b: T): number {
   return a < b ? -1 : 1;
 }
 
-/** A route without a readable timestamp (a file says none) is younger than every other. */
+/**
+ * Returns the creation time. A route without a valid timestamp, such as a route from a file, is younger than all
+ * others.
+ */
 function createdMs({ creationTimestamp }: RouteAge): number {
   const ms = creationTimestamp === undefined ? Number.NaN : Date.parse(creationTimestamp);
   return Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms;

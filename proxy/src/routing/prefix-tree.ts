@@ -1,21 +1,23 @@
 /**
- * A tree of path prefixes by segment. A node is one prefix of a route or a point where several prefixes divide, so the
- * size of the tree depends on the number of prefixes and not on how many segments they have.
+ * A tree of path prefixes by segment. A node is one prefix of a route, or the common part of several prefixes. Thus the
+ * size of the tree depends on the number of prefixes and not on the number of their segments.
  */
 
-/** A prefix, or what several have in common. */
+/** A prefix, or the common part of several prefixes. */
 export interface PrefixNode {
-  /** The segments that it has more than its parent, such as `a/b`; empty for the root. */
+  /** The segments after those of its parent, such as `a/b`; empty for the root. */
   label: string;
-  /** By the first segment of their labels; absent on a leaf, which most nodes are. */
+  /** By the first segment of their labels; undefined for a leaf, as most nodes are. */
   children: Map<string, PrefixNode> | undefined;
-  /** Ranks from `from` up to `to` are its own matches; up to `end`, those of the nodes below it. */
+  /**
+   * The ranks from `from` up to `to` belong to its own matches, the ranks from `to` up to `end` to the nodes below it.
+   */
   from: number;
   to: number;
   end: number;
 }
 
-/** Of a node that has no ranks yet. */
+/** The value of `from`, `to` and `end` of a node that has no ranks yet. */
 export const unranked = -1;
 
 /** Returns a node without children and ranks. */
@@ -23,8 +25,8 @@ export function createNode(label: string): PrefixNode {
   return { label, children: undefined, from: unranked, to: unranked, end: unranked };
 }
 
-/** The node of a prefix such as `/`, `/a` or `/a/b`, made where it is missing. */
-export function growTo(root: PrefixNode, prefix: string): PrefixNode {
+/** Returns the node of a prefix such as `/`, `/a` or `/a/b`. Creates it if it is missing. */
+export function findOrCreateNode(root: PrefixNode, prefix: string): PrefixNode {
   if (prefix === "/") return root;
   let node = root;
   for (let start = 1; start <= prefix.length; ) {
@@ -38,13 +40,13 @@ export function growTo(root: PrefixNode, prefix: string): PrefixNode {
   return node;
 }
 
-/** The segment that begins at `start`. */
+/** Returns the segment that begins at `start`. */
 export function segmentAt(path: string, start: number): string {
   const slash = path.indexOf("/", start);
   return path.slice(start, slash === -1 ? undefined : slash);
 }
 
-/** Whether the segments of `label` come at `start` of the path, as whole segments. */
+/** Whether the path has the segments of `label` at `start`, as whole segments. */
 export function hasSegments(path: string, start: number, label: string): boolean {
   return path.startsWith(label, start) && endsSegment(path, start + label.length);
 }
@@ -55,7 +57,7 @@ function addChild(node: PrefixNode, segment: string, child: PrefixNode): PrefixN
   return child;
 }
 
-/** Puts a node for the first `length` characters of a child's label between the two. */
+/** Inserts a node for the first `length` characters of a child's label between parent and child. */
 function split(parent: PrefixNode, segment: string, child: PrefixNode, length: number): PrefixNode {
   const upper = addChild(parent, segment, createNode(child.label.slice(0, length)));
   child.label = child.label.slice(length + 1);
@@ -63,7 +65,7 @@ function split(parent: PrefixNode, segment: string, child: PrefixNode, length: n
   return upper;
 }
 
-/** How many characters of `label` come at `start` of `prefix`, in whole segments. The first segment does. */
+/** Returns how many characters of `label` the prefix has at `start`, in whole segments: at least the first segment. */
 function commonLength(label: string, prefix: string, start: number): number {
   const longest = Math.min(label.length, prefix.length - start);
   let length = 0;

@@ -1,14 +1,14 @@
 /**
- * Query parameters that come more than once. Servers disagree about which of the values counts: the first (Go, Flask),
- * the last (PHP, Django, Starlette), or all of them (Express). A request must not pass by a value that the backend does
- * not read.
+ * Query parameters that occur several times. Servers disagree about the value that counts: the first (Go, Flask), the
+ * last (PHP, Django, Starlette), or all of them (Express). A request must not be accepted because of a value that the
+ * backend does not read.
  */
 
 /** `all`: every name. */
 export type ParameterNames = ReadonlySet<string> | "all";
 
 /**
- * Whether a parameter among `names` comes twice with different values.
+ * Whether a parameter among `names` occurs twice with different values.
  *
  * @param target path and query.
  */

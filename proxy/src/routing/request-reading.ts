@@ -1,28 +1,28 @@
 /**
- * What matching reads of one request. Headers and query are read once, at the first condition that needs them, however
- * many matches have such conditions. All work is charged to the budget of the request, so that what a match costs depends
- * neither on how many names a query has nor on how they are escaped.
+ * Reads the parts of a request that matching needs. Headers and query are parsed once, at the first condition that
+ * needs them. All work is charged to the budget of the request, so that neither the number of names in a query nor
+ * their escapes can make a match expensive.
  */
 import type { WorkBudget } from "../regex/work-budget.ts";
 
-/** What routing reads of a request. */
+/** The parts of a request that routing reads. */
 export interface RequestHead {
   readonly method: string;
   /** As `normalizePath` returned it, query included. */
   readonly path: string;
   /** The `Host` field or `:authority`; port and case do not matter. */
   readonly authority: string;
-  /** Names and values in turn; each name comes once (`requestFields`). */
+  /** Names and values alternate. Names are unique (`requestFields`). */
   readonly rawHeaders: readonly string[];
 }
 
-/** For each field of the header, and each parameter of the query. */
+/** Units for each header field and each query parameter. */
 const unitsPerName = 2;
 
-/** For text that is read once, by character. */
+/** Units for each character of a text that is read once. */
 const unitsPerChar = 1 / 4;
 
-/** For the exception that a value with a broken escape causes. */
+/** Units for the exception that a value with a broken escape causes. */
 const unitsPerBrokenValue = 150;
 
 /** The reading of one request during its search. `budget` bounds the work. */
@@ -33,12 +33,12 @@ export class RequestReading {
   readonly budget: WorkBudget;
   readonly #authority: string;
   readonly #rawHeaders: readonly string[];
-  /** Absent where there is no `?`. */
+  /** Undefined if there is no `?`. */
   readonly #queryText: string | undefined;
   #headers: ReadonlyMap<string, string> | undefined;
   #encodedQuery: ReadonlyMap<string, string> | undefined;
   readonly #query = new Map<string, string>();
-  /** Further values of parameters, where they are not spelled as the first. */
+  /** Further values of parameters that are not spelled like the first one. */
   #otherValues: ReadonlyMap<string, readonly string[]> | undefined;
   #isAmbiguous = false;
 
@@ -52,15 +52,15 @@ export class RequestReading {
     this.budget = budget;
   }
 
-  /** The value of a header; `name` is in lower case. Throws `BudgetExceeded`. */
+  /** Returns the value of a header; `name` is in lower case. Throws `BudgetExceeded`. */
   header(name: string): string | undefined {
-    // HTTP/2 clients send `:authority` in its place.
+    // HTTP/2 clients send `:authority` instead.
     if (name === "host") return this.#authority;
     this.#headers ??= readHeaders(this.#rawHeaders, this.budget);
     return this.#headers.get(name);
   }
 
-  /** The decoded value of the first query parameter of that name. Throws `BudgetExceeded`. */
+  /** Returns the decoded value of the first query parameter with this name. Throws `BudgetExceeded`. */
   query(name: string): string | undefined {
     if (this.#queryText === undefined) return undefined;
     if (this.#encodedQuery === undefined) {
@@ -68,8 +68,8 @@ export class RequestReading {
       this.#encodedQuery = first;
       this.#otherValues = others;
     }
-    const known = this.#query.get(name);
-    if (known !== undefined) return known;
+    const cached = this.#query.get(name);
+    if (cached !== undefined) return cached;
     const encoded = this.#encodedQuery.get(name);
     if (encoded === undefined) return undefined;
     const value = decodeValue(encoded, this.budget);
@@ -81,8 +81,8 @@ export class RequestReading {
   }
 
   /**
-   * Whether `query` was asked for a parameter that comes twice with different values. Servers disagree about which of them
-   * counts (`query-parameters.ts`), so what was found by it may be what they would not find.
+   * Whether `query` has read a parameter that occurs twice with different values. Servers disagree about the value that
+   * counts (`query-parameters.ts`), so a server could find another rule.
    */
   get isAmbiguous(): boolean {
     return this.#isAmbiguous;
@@ -100,9 +100,9 @@ function readHeaders(rawHeaders: readonly string[], budget: WorkBudget): Readonl
 }
 
 interface EncodedQuery {
-  /** By decoded name, values as they were sent. */
+  /** The encoded values, by decoded name. */
   readonly first: ReadonlyMap<string, string>;
-  /** Absent where each name comes once, or always with one spelling of its value. */
+  /** Undefined if no name occurs with different spellings of its value. */
   readonly others: ReadonlyMap<string, readonly string[]> | undefined;
 }
 
@@ -118,10 +118,10 @@ function readQuery(text: string, budget: WorkBudget): EncodedQuery {
     const equals = parameter.indexOf("=");
     const name = decodeName(equals === -1 ? parameter : parameter.slice(0, equals));
     const value = equals === -1 ? "" : parameter.slice(equals + 1);
-    const known = first.get(name);
-    if (known === undefined) {
+    const firstValue = first.get(name);
+    if (firstValue === undefined) {
       first.set(name, value);
-    } else if (known !== value) {
+    } else if (firstValue !== value) {
       others ??= new Map();
       const values = others.get(name);
       if (values === undefined) others.set(name, [value]);
@@ -133,8 +133,8 @@ function readQuery(text: string, budget: WorkBudget): EncodedQuery {
 }
 
 /**
- * Form decoding of a name, byte by byte: the names of conditions are tokens, which are ASCII. Without an exception for a
- * broken escape, since a query may have thousands of them.
+ * Form-decodes a name, byte by byte, because the names in conditions are tokens, which are ASCII. Throws no exception
+ * for a broken escape, because a query may have thousands of them.
  */
 function decodeName(encoded: string): string {
   if (!encoded.includes("%") && !encoded.includes("+")) return encoded;
@@ -152,21 +152,21 @@ function decodeName(encoded: string): string {
   return name;
 }
 
-/** The byte that two hexadecimal digits at `at` give; -1 where there are none. */
+/** Returns the byte of the two hexadecimal digits at `at`; -1 if they are not hexadecimal digits. */
 function hexByte(text: string, at: number): number {
   const high = hexDigit(text.charCodeAt(at));
   const low = hexDigit(text.charCodeAt(at + 1));
   return high === -1 || low === -1 ? -1 : high * 16 + low;
 }
 
-/** -1 for what is no hexadecimal digit, such as the end of the text (NaN). */
+/** Returns -1 for a code that is not a hexadecimal digit, such as NaN at the end of the text. */
 function hexDigit(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
   const lower = code | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }
 
-/** Form decoding; text with a broken escape is taken as it stands. */
+/** Form-decodes a value. Returns a value with a broken escape unchanged. */
 function decodeValue(encoded: string, budget: WorkBudget): string {
   if (!encoded.includes("%") && !encoded.includes("+")) return encoded;
   budget.spend(unitsPerChar * encoded.length);

@@ -13,8 +13,8 @@
  * - A match at a more specific hostname covers a match at a wider one, on a listener whose own hostname is as specific
  *   (`conflicts/cover.ts`).
  *
- * Two regular expressions count as equal only if their texts are equal. So there are no false reports, but a rule that
- * a different expression covers is missed.
+ * Two regular expressions count as equal only if their texts are equal. So no report is false, but a rule that another
+ * expression covers is not reported.
  *
  * Time and memory grow with the size of the routes, not with the number of listeners: listeners with the same routes are
  * analysed once (`conflicts/contest.ts`), within a budget of comparisons and results (`conflicts/budget.ts`).
@@ -43,45 +43,48 @@ export function* findRouteConflicts(
   for (const { comparison, group } of yield* cheapestFirst(comparisons, pace)) {
     const isWhole = yield* comparison.examine(group);
     if (!isWhole) unexamined += group.hostnames * comparison.contest.listeners.length;
-    if (pace.isOver(1)) yield;
+    if (pace.endsStep(1)) yield;
   }
   const byListener = new Map<string, ListenerConflicts>();
   for (const { contest, losses } of comparisons) {
     if (losses.isEmpty) continue;
     for (const listener of contest.listeners) byListener.set(listener, losses);
-    if (pace.isOver(contest.listeners.length)) yield;
+    if (pace.endsStep(contest.listeners.length)) yield;
   }
   return { byListener, unexamined };
 }
 
-/** How many matches there are to compare for the routes of each namespace. */
+/** Returns the number of matches to compare for the routes of each namespace. */
 function* demandsOf(contests: readonly Contest[], pace: Pace): Steps<ReadonlyMap<string, number>> {
   const demands = new Map<string, number>();
   for (const { routes, entries, groupCounts } of contests) {
-    for (const [place, { key }] of routes.entries()) {
+    for (const [position, { key }] of routes.entries()) {
       const namespace = namespaceOf(key);
-      const own = (entries[place]?.length ?? 0) * (groupCounts[place] ?? 0);
-      demands.set(namespace, (demands.get(namespace) ?? 0) + own);
-      if (pace.isOver(1)) yield;
+      const demand = (entries[position]?.length ?? 0) * (groupCounts[position] ?? 0);
+      demands.set(namespace, (demands.get(namespace) ?? 0) + demand);
+      if (pace.endsStep(1)) yield;
     }
   }
   return demands;
 }
 
-interface PlacedGroup {
+interface GroupToCompare {
   readonly comparison: Comparison;
   readonly group: Group;
 }
 
-/** Groups in the order of their cost, so that an expensive group cannot use up the budget before the cheap ones. */
-function* cheapestFirst(comparisons: readonly Comparison[], pace: Pace): Steps<Iterable<PlacedGroup>> {
-  const byCost = new Map<number, PlacedGroup[]>();
+/**
+ * Returns the groups in the order of their cost, so that an expensive group cannot use up the budget before the cheap
+ * ones.
+ */
+function* cheapestFirst(comparisons: readonly Comparison[], pace: Pace): Steps<Iterable<GroupToCompare>> {
+  const byCost = new Map<number, GroupToCompare[]>();
   for (const comparison of comparisons) {
     for (const group of comparison.contest.groups) {
       const equal = byCost.get(group.cost);
       if (equal === undefined) byCost.set(group.cost, [{ comparison, group }]);
       else equal.push({ comparison, group });
-      if (pace.isOver(1)) yield;
+      if (pace.endsStep(1)) yield;
     }
   }
   const costs = [...byCost.keys()].sort((a, b) => a - b);

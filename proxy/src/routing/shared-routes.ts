@@ -1,7 +1,8 @@
 /**
- * The routes of all listeners of a snapshot, each once, with one index of their matches. A route is usually attached to
- * several listeners, on one port or on several, which differ in hostnames and limits and never in matches. So a match is
- * prepared and ranked once, and each listener and hostname selects from the index the matches of its routes.
+ * The routes of all listeners of a snapshot, without duplicates, with one index of their matches. A route is usually
+ * attached to several listeners, on one port or on several. Its hostnames and limits may differ between listeners, but
+ * not its matches. So each match is prepared and ranked once, and each hostname of a listener selects the matches of
+ * its routes from the index.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
@@ -18,8 +19,8 @@ import { byPrecedence } from "./precedence.ts";
 type PreparedMatch = Pick<Candidate, "match" | "conditions" | "pattern">;
 
 /**
- * Matches that have been prepared, by the match as written. Kept from snapshot to snapshot, since a route that does not
- * change keeps its matches.
+ * Prepared matches, by the original match. They outlive a snapshot, because an unchanged route has the same matches in
+ * the next one.
  */
 export class PreparedMatches {
   readonly #pathRules: PathRules;
@@ -30,26 +31,26 @@ export class PreparedMatches {
     this.#pathRules = pathRules;
   }
 
-  of(written: Match): PreparedMatch {
-    const known = this.#prepared.get(written);
-    if (known !== undefined) return known;
-    const match = normalizeMatch(written, this.#pathRules);
+  of(original: Match): PreparedMatch {
+    const cached = this.#prepared.get(original);
+    if (cached !== undefined) return cached;
+    const match = normalizeMatch(original, this.#pathRules);
     const { kind, value } = match.path;
     const pattern = kind === "RegularExpression" ? patternFor(value, "whole") : undefined;
     const prepared = { match, conditions: compileConditions(match), pattern };
-    this.#prepared.set(written, prepared);
+    this.#prepared.set(original, prepared);
     return prepared;
   }
 }
 
-/** A route with its matches, whichever listeners it is attached to. */
+/** A route with its matches, shared by all listeners to which it is attached. */
 interface SharedRoute {
-  /** As the first of its listeners has it. */
+  /** The route as attached to the first of its listeners. */
   readonly route: Route;
-  /** Its place in the order of precedence among all routes. */
-  place: number;
-  /** The reason why its matches cannot be prepared. */
-  fault: Error | undefined;
+  /** Its position in the order of precedence among all routes. */
+  position: number;
+  /** The error that prevents the preparation of its matches. */
+  error: Error | undefined;
 }
 
 /** The routes of a snapshot, and the index of their matches. */
@@ -65,19 +66,23 @@ export class SharedRoutes {
   static *of(binds: readonly Bind[], prepared: PreparedMatches, pace: Pace): Steps<SharedRoutes> {
     const { distinct, shared } = yield* findDistinct(binds, pace);
     const builder = new PathIndexBuilder(pace);
-    for (const [place, route] of byPrecedence(distinct).entries()) {
-      route.place = place;
+    for (const [position, route] of byPrecedence(distinct).entries()) {
+      route.position = position;
       yield* addRoute(builder, route, prepared, pace);
     }
     return new SharedRoutes(yield* builder.build(), shared);
   }
 
-  /** @throws the reason why the route's matches could not be prepared. */
-  placeOf(route: Route): number {
+  /**
+   * Returns the position of a route in the order of precedence.
+   *
+   * @throws the error that prevented the preparation of its matches.
+   */
+  positionOf(route: Route): number {
     const shared = this.#shared.get(route);
     if (shared === undefined) throw new Error(`route ${route.key} is not one of those that were indexed`);
-    if (shared.fault !== undefined) throw shared.fault;
-    return shared.place;
+    if (shared.error !== undefined) throw shared.error;
+    return shared.position;
   }
 }
 
@@ -87,20 +92,20 @@ function* findDistinct(
 ): Steps<{ readonly distinct: readonly SharedRoute[]; readonly shared: ReadonlyMap<Route, SharedRoute> }> {
   const distinct: SharedRoute[] = [];
   const shared = new Map<Route, SharedRoute>();
-  /** By key. Of one key there are several only where listeners have different versions of the route. */
+  /** By key. A key has several routes only if listeners have different versions of the route. */
   const byKey = new Map<string, SharedRoute[]>();
   for (const { listeners } of binds) {
     for (const route of listeners.flatMap(({ routes }) => routes)) {
       const versions = byKey.get(route.key) ?? [];
       byKey.set(route.key, versions);
-      let known = shared.get(route) ?? versions.find((version) => haveSameMatches(version.route.rules, route.rules));
-      if (known === undefined) {
-        known = { route, place: -1, fault: undefined };
-        versions.push(known);
-        distinct.push(known);
+      let existing = shared.get(route) ?? versions.find((version) => haveSameMatches(version.route.rules, route.rules));
+      if (existing === undefined) {
+        existing = { route, position: -1, error: undefined };
+        versions.push(existing);
+        distinct.push(existing);
       }
-      shared.set(route, known);
-      if (pace.isOver(1 + route.rules.length / 16)) yield;
+      shared.set(route, existing);
+      if (pace.endsStep(1 + route.rules.length / 16)) yield;
     }
   }
   return { distinct, shared };
@@ -110,10 +115,10 @@ function haveSameMatches(a: readonly RouteRule[], b: readonly RouteRule[]): bool
   return a === b || (a.length === b.length && a.every(({ matches }, at) => matches === b[at]?.matches));
 }
 
-/** For compiling patterns, by their size. */
+/** Work to compile a pattern, per unit of its size. */
 const workPerSize = 10;
 
-/** The regular expressions of a match, which are compiled before a request needs them. */
+/** Returns the regular expressions of a match, to compile them before a request needs them. */
 function patternsOf({ path, headers, query }: Match): readonly Pattern[] {
   if (path.kind !== "RegularExpression" && headers.length + query.length === 0) return none;
   return [path, ...headers, ...query].flatMap(({ kind, value }) =>
@@ -127,42 +132,46 @@ function sizeOf(patterns: readonly Pattern[]): number {
   return patterns.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** Leaves out routes that cannot be prepared; `placeOf` throws the reason for the binds that use them. */
+/** Leaves out routes that cannot be prepared; `positionOf` throws the error for the binds that use them. */
 function* addRoute(builder: PathIndexBuilder, shared: SharedRoute, prepared: PreparedMatches, pace: Pace): Steps<void> {
-  const { route, place } = shared;
+  const { route, position } = shared;
   for (const [rule, { matches }] of route.rules.entries()) {
-    for (const written of matches) {
+    for (const original of matches) {
       try {
-        const { match, conditions, pattern } = prepared.of(written);
+        const { match, conditions, pattern } = prepared.of(original);
         const patterns = patternsOf(match);
-        for (const each of patterns) each.prepare();
-        builder.add({ match, conditions, pattern, route: place, rule });
-        if (pace.isOver(1 + workPerSize * sizeOf(patterns))) yield;
+        for (const compiled of patterns) compiled.prepare();
+        builder.add({ match, conditions, pattern, route: position, rule });
+        if (pace.endsStep(1 + workPerSize * sizeOf(patterns))) yield;
       } catch (error) {
-        shared.fault = error instanceof Error ? error : new Error(String(error));
+        shared.error = error instanceof Error ? error : new Error(String(error));
         return;
       }
     }
   }
 }
 
-/** Sets of routes, by place, of which each is selected once. */
+/** Distinct sets of routes, identified by the positions of their routes. The matches of each set are selected once. */
 export class RouteSets {
   readonly #numbers = new Map<string, number>();
   readonly #sets: (readonly number[])[] = [];
 
-  /** The number of a set, from 0. @param places ascending */
-  numberOf(places: readonly number[]): number {
-    const key = places.join(" ");
-    const known = this.#numbers.get(key);
-    if (known !== undefined) return known;
+  /**
+   * Returns the number of a set, from 0.
+   *
+   * @param positions in ascending order.
+   */
+  numberOf(positions: readonly number[]): number {
+    const key = positions.join(" ");
+    const cached = this.#numbers.get(key);
+    if (cached !== undefined) return cached;
     const number = this.#sets.length;
     this.#numbers.set(key, number);
-    this.#sets.push(places);
+    this.#sets.push(positions);
     return number;
   }
 
-  /** The matches of each set, by its number. */
+  /** Returns the matches of each set, by its number. */
   *select(index: PathIndex, pace: Pace): Steps<readonly MatchSet[]> {
     return yield* index.select(this.#sets, pace);
   }

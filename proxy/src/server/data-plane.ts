@@ -23,7 +23,7 @@ import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
 import {
-  compileRoutesInTurns,
+  compileRoutesInSlices,
   indexOf,
   maxMatchUnits,
   type RouteIndex,
@@ -255,7 +255,7 @@ export class DataPlane {
     const wanted = new Set(snapshot.binds.map(bindName));
     for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
     const limits: CompiledLimits = new Map();
-    const compiled = await compileRoutesInTurns(
+    const compiled = await compileRoutesInSlices(
       snapshot.binds,
       (gateway, route, rule) => compileRule(shared, limits, gateway, route, rule),
       this.#preparedMatches,

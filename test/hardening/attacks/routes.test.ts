@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../../../proxy/src/api/resource.ts";
 import type { Route } from "../../../proxy/src/ir/snapshot.ts";
-import { compileRoutesInTurns, indexOf } from "../../../proxy/src/routing/compile-routes.ts";
+import { compileRoutesInSlices, indexOf } from "../../../proxy/src/routing/compile-routes.ts";
 import { defaultPathRules } from "../../../proxy/src/routing/path-rules.ts";
 import { PreparedMatches } from "../../../proxy/src/routing/shared-routes.ts";
 import {
@@ -65,7 +65,7 @@ test.each(isLong ? cases : cases.slice(0, 1))(
   async (_, count, hostnamesOf, path) => {
     const bind = bindOf([listenerOf({ routes: largeRoutes(count, hostnamesOf, path) })]);
     const before = await usedMemory();
-    const compile = () => compileRoutesInTurns([bind], () => ({}), new PreparedMatches(defaultPathRules));
+    const compile = () => compileRoutesInSlices([bind], () => ({}), new PreparedMatches(defaultPathRules));
     const compiled = await compile();
     const taken = (await usedMemory()) - before;
     expect(taken).toBeLessThan(64 * mib);
@@ -90,7 +90,7 @@ test.runIf(isLong)("conditions of a route at 64 listeners are stored once", asyn
   );
   const before = await usedMemory();
   const bind = bindOf(listeners);
-  const compiled = await compileRoutesInTurns([bind], () => ({}), new PreparedMatches(defaultPathRules));
+  const compiled = await compileRoutesInSlices([bind], () => ({}), new PreparedMatches(defaultPathRules));
   const taken = (await usedMemory()) - before;
   console.log(`${Math.round(taken / mib)} MiB`);
   expect(taken).toBeLessThan(64 * mib);
@@ -134,7 +134,7 @@ test.each([
   // In the form that a worker receives.
   const { binds } = structuredClone({ binds: translate(resources).binds });
   const compileRule = (gateway: object, route: object, rule: object) => ({ gateway, route, rule });
-  const compiled = await compileRoutesInTurns(binds, compileRule, new PreparedMatches(defaultPathRules));
+  const compiled = await compileRoutesInSlices(binds, compileRule, new PreparedMatches(defaultPathRules));
   const taken = (await usedMemory()) - before;
   console.log(`${Math.round(taken / mib)} MiB`);
   expect(taken).toBeLessThan((isLong ? 32 : 8) * mib);

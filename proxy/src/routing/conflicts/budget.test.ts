@@ -11,18 +11,18 @@ test("an allowance never gives more than its total, and each namespace its deman
       const needs = new Map(Object.entries(demanded));
       const allowance = new Allowance(total, needs);
       const taken = new Map<string, number>();
-      let refusals = 0;
+      let denials = 0;
       for (const [namespace, units] of spent) {
         const before = taken.get(namespace) ?? 0;
         const part = Math.min(needs.get(namespace) ?? 0, Math.floor(total / needs.size));
         const isGiven = allowance.spend(namespace, units);
         if (isGiven) taken.set(namespace, before + units);
-        else refusals++;
+        else denials++;
         // Whatever others have taken.
         if (before + units <= part) expect(isGiven).toBe(true);
       }
       expect([...taken.values()].reduce((sum, units) => sum + units, 0)).toBeLessThanOrEqual(total);
-      expect(allowance.refusals).toBe(refusals);
+      expect(allowance.denials).toBe(denials);
     }),
   );
 });

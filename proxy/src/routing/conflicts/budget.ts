@@ -1,8 +1,8 @@
 /**
  * Limits on the time and memory of the search for conflicts. Without them, the work is the product of routes and
  * listeners, and tenants write both. The limits grow with the size of the routes alone. Namespaces share them, so that
- * the routes of one namespace cannot use up the share of another. What exceeds them is not compared and is reported as
- * unexamined.
+ * the routes of one namespace cannot use up the share of another. Matches beyond the limits are not compared, and the
+ * hostnames concerned are reported as unexamined.
  */
 
 /** Look-ups allowed in addition to those that follow from the size of the routes. */
@@ -12,14 +12,14 @@ const spareLookUps = 50_000;
 const lookUpsPerText = 4;
 
 /** Conflicts to store in total. Each takes 100 to 300 bytes. */
-const maxKept = 100_000;
+const maxStored = 100_000;
 
 /** The limits of one search, divided between namespaces. */
 export interface Budget {
   /** Look-ups for comparing matches. */
   readonly lookUps: Allowance;
-  /** Conflicts that are stored. */
-  readonly kept: Allowance;
+  /** Conflicts to store. */
+  readonly stored: Allowance;
 }
 
 /**
@@ -30,18 +30,18 @@ export interface Budget {
 export function budgetFor(inputSize: number, demands: ReadonlyMap<string, number>): Budget {
   return {
     lookUps: new Allowance(spareLookUps + lookUpsPerText * inputSize, demands),
-    kept: new Allowance(maxKept, demands),
+    stored: new Allowance(maxStored, demands),
   };
 }
 
 /**
  * An amount that namespaces share. Each namespace gets its demand, or an equal share if its demand is greater (max-min
- * fairness). What is left after that goes to the namespaces that ask for it first.
+ * fairness). The rest goes to the namespaces that need it first.
  */
 export class Allowance {
   readonly #parts = new Map<string, number>();
   #rest: number;
-  #refusals = 0;
+  #denials = 0;
 
   constructor(total: number, demands: ReadonlyMap<string, number>) {
     this.#rest = total;
@@ -54,17 +54,21 @@ export class Allowance {
     }
   }
 
-  /** How often `spend` has returned false. */
-  get refusals(): number {
-    return this.#refusals;
+  /** Number of calls of `spend` that returned false. */
+  get denials(): number {
+    return this.#denials;
   }
 
-  /** @returns false, and takes nothing, if less than `units` is left for the namespace. */
+  /**
+   * Takes `units` for the namespace.
+   *
+   * @returns false, and takes nothing, if less is left.
+   */
   spend(namespace: string, units: number): boolean {
     const part = this.#parts.get(namespace) ?? 0;
     const fromRest = Math.max(0, units - part);
     if (fromRest > this.#rest) {
-      this.#refusals++;
+      this.#denials++;
       return false;
     }
     this.#parts.set(namespace, part - (units - fromRest));

@@ -15,12 +15,15 @@ import type { ConflictListener, ConflictRoute } from "./findings.ts";
 export interface Contest {
   /** Keys of the listeners that share this contest. */
   readonly listeners: string[];
-  /** By age and name, which decide between matches of equal precedence. The place of a route is its index here. */
+  /**
+   * Sorted by age and name, which decide between matches of equal precedence. The position of a route is its index in
+   * this array.
+   */
   readonly routes: readonly ConflictRoute[];
-  /** The matches of each route, by the place of the route. */
+  /** The matches of each route, by the position of the route. */
   readonly entries: readonly (readonly MatchEntry[])[];
   readonly groups: readonly Group[];
-  /** In how many groups each route is, by the place of the route. */
+  /** The number of groups that contain each route, by the position of the route. */
   readonly groupCounts: readonly number[];
 }
 
@@ -28,16 +31,16 @@ export interface Contest {
 export interface Group {
   /** The number of matches to compare; if another listener owns the hostnames, the number of routes. */
   readonly cost: number;
-  /** How many hostnames have this group of routes. */
+  /** The number of hostnames that have this group of routes. */
   readonly hostnames: number;
   /**
-   * Another listener of the same address that gets all requests for the hostnames. Then there is one tier, with the routes
-   * that this other listener does not serve.
+   * Another listener of the same address that gets all requests for the hostnames; usually undefined. If present, the
+   * only tier has the routes that this listener does not serve.
    */
   readonly hostOwner: ConflictListener | undefined;
   /**
-   * The most specific hostname first. More than one tier only in the group of the hostnames that cover the hostname of the
-   * listener: there each request matches all of them.
+   * The most specific hostname first. Only the group of the hostnames that cover the hostname of the listener has
+   * several tiers, because each request matches all of these hostnames.
    */
   readonly tiers: readonly Tier[];
 }
@@ -45,16 +48,16 @@ export interface Group {
 /** The routes of a group that have the same hostname; undefined: every host. */
 export interface Tier {
   readonly hostname: string | undefined;
-  /** Places of the routes, in order of precedence. */
+  /** Positions of the routes, in order of precedence. */
   readonly routes: readonly number[];
 }
 
-/** The contests of all listeners, each once. */
+/** The contests of all listeners, without duplicates. */
 export interface Contests {
   readonly contests: readonly Contest[];
   /** Matches and hostnames of all routes. A route counts once, whatever the number of its listeners. */
   readonly inputSize: number;
-  /** Has parsed every match of the contests. */
+  /** The reader of all matches of the contests. */
   readonly reader: MatchReader;
 }
 
@@ -89,7 +92,10 @@ export function* contestsOf(listeners: readonly ConflictListener[], pathRules: P
   const numbers = new Map<unknown, number>();
   for (const listener of listeners) {
     const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
-    /** The other listener that gets all requests for a hostname; undefined if this one gets some at any of its addresses. */
+    /**
+     * Returns the other listener that gets all requests for a hostname; undefined if this one gets some of them at any
+     * of its addresses.
+     */
     const hostOwnerOf = (hostname: string | undefined): ConflictListener | undefined => {
       if (hostname === undefined) return undefined;
       const owners = tables.map((table) => table.find(hostname));
@@ -97,9 +103,9 @@ export function* contestsOf(listeners: readonly ConflictListener[], pathRules: P
     };
     const contest = yield* contestOf(listener, { hostOwnerOf, isServedAt, entriesOf, pace });
     const key = yield* keyOf(contest, numbers, pace);
-    const known = contests.get(key);
-    if (known === undefined) contests.set(key, contest);
-    else known.listeners.push(listener.key);
+    const existing = contests.get(key);
+    if (existing === undefined) contests.set(key, contest);
+    else existing.listeners.push(listener.key);
     yield;
   }
   return { contests: [...contests.values()], inputSize, reader };
@@ -118,18 +124,21 @@ function* readRoutes(listeners: readonly ConflictListener[], pathRules: PathRule
   let inputSize = 0;
   for (const { routes } of listeners) {
     for (const { rules, hostnames } of routes) {
-      if (pace.isOver(1)) yield;
+      if (pace.endsStep(1)) yield;
       if (entries.has(rules)) continue;
-      const own = reader.read(rules);
-      entries.set(rules, own);
-      inputSize += own.length + hostnames.length;
+      const matches = reader.read(rules);
+      entries.set(rules, matches);
+      inputSize += matches.length + hostnames.length;
       yield;
     }
   }
   return { reader, entries, inputSize };
 }
 
-/** A key that is equal for contests with equal results. Texts are replaced by numbers, since hostnames and keys are long. */
+/**
+ * A key that is equal for contests with equal results. It contains numbers instead of texts, because hostnames and keys
+ * are long.
+ */
 function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace: Pace): Steps<string> {
   const numberOf = (value: unknown): number => {
     const number = numbers.get(value) ?? numbers.size;
@@ -139,13 +148,13 @@ function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace
   const parts: string[] = [];
   for (const { key, creationTimestamp, rules } of routes) {
     parts.push(String(numberOf(`${key} ${creationTimestamp} ${numberOf(rules)}`)));
-    if (pace.isOver(1)) yield;
+    if (pace.endsStep(1)) yield;
   }
   for (const { hostnames, hostOwner, tiers } of groups) {
     parts.push(`${hostnames} of ${numberOf(hostOwner?.key)}`);
-    for (const { hostname, routes: places } of tiers) {
-      parts.push(`${numberOf(hostname)}: ${places.join(" ")}`);
-      if (pace.isOver(1 + places.length)) yield;
+    for (const { hostname, routes: positions } of tiers) {
+      parts.push(`${numberOf(hostname)}: ${positions.join(" ")}`);
+      if (pace.endsStep(1 + positions.length)) yield;
     }
   }
   return parts.join(",");
@@ -157,14 +166,14 @@ function* contestOf(listener: ConflictListener, context: ContestContext): Steps<
   const entries: (readonly MatchEntry[])[] = [];
   for (const route of routes) {
     entries.push(entriesOf(route));
-    if (pace.isOver(1)) yield;
+    if (pace.endsStep(1)) yield;
   }
   const groups = yield* groupsOf(listener, { routes, entries }, context);
   const groupCounts = routes.map(() => 0);
   for (const { tiers } of groups) {
-    for (const place of tiers.flatMap((tier) => tier.routes)) {
-      groupCounts[place] = (groupCounts[place] ?? 0) + 1;
-      if (pace.isOver(1)) yield;
+    for (const position of tiers.flatMap((tier) => tier.routes)) {
+      groupCounts[position] = (groupCounts[position] ?? 0) + 1;
+      if (pace.endsStep(1)) yield;
     }
   }
   return { listeners: [listener.key], routes, entries, groups, groupCounts };
@@ -175,31 +184,31 @@ function* groupsOf(
   { routes, entries }: Pick<Contest, "routes" | "entries">,
   { hostOwnerOf, isServedAt, pace }: ContestContext,
 ): Steps<readonly Group[]> {
-  const { shared, own } = yield* tiersOf(listener, routes, pace);
+  const { shared, separate } = yield* tiersOf(listener, routes, pace);
   // Hostnames that have the same routes form one group, which is compared once.
   const groups = new Map<string, Pick<Group, "hostOwner" | "tiers"> & { hostnames: number }>();
-  for (const [hostname, sharing] of own) {
-    if (pace.isOver(1 + sharing.length)) yield;
+  for (const [hostname, all] of separate) {
+    if (pace.endsStep(1 + all.length)) yield;
     const hostOwner = hostOwnerOf(hostname);
-    // A route that the other listener serves too gets its requests there.
-    const losing = (place: number): boolean => {
-      const route = routes[place];
+    // A route that the other listener serves too does not lose its requests.
+    const losesHostname = (position: number): boolean => {
+      const route = routes[position];
       return hostOwner === undefined || (route !== undefined && !isServedAt(route, hostOwner));
     };
-    const places = sharing.filter(losing);
-    if (places.length === 0) continue;
-    const key = `${hostOwner?.key ?? ""} ${places.join(" ")}`;
+    const positions = all.filter(losesHostname);
+    if (positions.length === 0) continue;
+    const key = `${hostOwner?.key ?? ""} ${positions.join(" ")}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, { hostnames: 1, hostOwner, tiers: [{ hostname, routes: places }] });
+    if (group === undefined) groups.set(key, { hostnames: 1, hostOwner, tiers: [{ hostname, routes: positions }] });
     else group.hostnames++;
   }
   if (shared.length > 0) groups.set("shared", { hostnames: 1, hostOwner: undefined, tiers: shared });
   const withCosts: Group[] = [];
   for (const group of groups.values()) {
     let cost = 0;
-    for (const place of group.tiers.flatMap((tier) => tier.routes)) {
-      cost += group.hostOwner === undefined ? (entries[place]?.length ?? 0) : 1;
-      if (pace.isOver(1)) yield;
+    for (const position of group.tiers.flatMap((tier) => tier.routes)) {
+      cost += group.hostOwner === undefined ? (entries[position]?.length ?? 0) : 1;
+      if (pace.endsStep(1)) yield;
     }
     withCosts.push({ ...group, cost });
   }
@@ -207,42 +216,47 @@ function* groupsOf(
 }
 
 /**
- * The places of routes by hostname.
+ * Returns the positions of routes by hostname.
  *
- * `shared` has the hostnames that cover the hostname of the listener, so that each request of the listener matches all of
- * them: the most specific first, each route at its most specific one. `own` has all other hostnames.
+ * `shared` has the hostnames that cover the hostname of the listener: each request of the listener matches all of them.
+ * The most specific hostname is first, and each route is listed at its most specific hostname only. `separate` has all
+ * other hostnames.
  */
 function* tiersOf(
-  { hostname: of }: ConflictListener,
+  { hostname: listenerHostname }: ConflictListener,
   routes: readonly ConflictRoute[],
   pace: Pace,
 ): Steps<{
   readonly shared: readonly Tier[];
-  readonly own: ReadonlyMap<string | undefined, readonly number[]>;
+  readonly separate: ReadonlyMap<string | undefined, readonly number[]>;
 }> {
   const isShared = (hostname: string | undefined): boolean => {
-    if (of === undefined) return false;
-    return hostname === undefined || hostname === of || (hostname.startsWith("*.") && of.endsWith(hostname.slice(1)));
+    if (listenerHostname === undefined) return false;
+    if (hostname === undefined || hostname === listenerHostname) return true;
+    return hostname.startsWith("*.") && listenerHostname.endsWith(hostname.slice(1));
   };
-  const own = new Map<string | undefined, number[]>();
+  const separate = new Map<string | undefined, number[]>();
   const shared = new Map<string | undefined, number[]>();
-  const add = (to: typeof own, hostname: string | undefined, place: number): void => {
-    const places = to.get(hostname);
-    if (places === undefined) to.set(hostname, [place]);
-    else places.push(place);
+  const add = (to: typeof separate, hostname: string | undefined, position: number): void => {
+    const positions = to.get(hostname);
+    if (positions === undefined) to.set(hostname, [position]);
+    else positions.push(position);
   };
-  for (const [place, { hostnames }] of routes.entries()) {
+  for (const [position, { hostnames }] of routes.entries()) {
     const all = hostnames.length === 0 ? [undefined] : hostnames;
-    for (const hostname of all) if (!isShared(hostname)) add(own, hostname, place);
-    const [most] = all.filter(isShared).sort((a, b) => specificity(b) - specificity(a));
-    if (all.some(isShared)) add(shared, most, place);
-    if (pace.isOver(all.length)) yield;
+    for (const hostname of all) if (!isShared(hostname)) add(separate, hostname, position);
+    const [mostSpecific] = all.filter(isShared).sort((a, b) => specificity(b) - specificity(a));
+    if (all.some(isShared)) add(shared, mostSpecific, position);
+    if (pace.endsStep(all.length)) yield;
   }
-  const tiers = Array.from(shared, ([hostname, places]): Tier => ({ hostname, routes: places }));
-  return { shared: tiers.sort((a, b) => specificity(b.hostname) - specificity(a.hostname)), own };
+  const tiers = Array.from(shared, ([hostname, positions]): Tier => ({ hostname, routes: positions }));
+  return { shared: tiers.sort((a, b) => specificity(b.hostname) - specificity(a.hostname)), separate };
 }
 
-/** Greater for a more specific hostname. Only compares hostnames that end alike, so a longer one is more specific. */
+/**
+ * Returns a greater number for a more specific hostname. The hostnames to compare have the same end, so a longer one is
+ * more specific.
+ */
 function specificity(hostname: string | undefined): number {
   return hostname === undefined ? -1 : hostname.length + (hostname.startsWith("*.") ? 0 : 1);
 }

@@ -1,14 +1,14 @@
 /**
  * Finds matches at a more specific hostname that take all requests of a match at a wider hostname. Matches at the more
- * specific hostname go first, whatever their paths and headers.
+ * specific hostname precede for all paths and headers.
  */
 import type { Match } from "../../ir/match.ts";
 import { type Condition, identityOf, type MatchEntry, type MatchReader } from "../match-entry.ts";
-import { type PlacedEntry, subsetsOf } from "../overlaps.ts";
+import { type PositionedEntry, subsetsOf } from "../overlaps.ts";
 import type { Allowance } from "./budget.ts";
 
 /** Whether `a` precedes `b`. Both must have the same path, method and hostname. */
-export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
+export function isStronger(a: PositionedEntry, b: PositionedEntry): boolean {
   const [one, other] = [a.entry, b.entry];
   if (one.headerCount !== other.headerCount) return one.headerCount > other.headerCount;
   if (one.conditions.length !== other.conditions.length) return one.conditions.length > other.conditions.length;
@@ -16,8 +16,8 @@ export function isStronger(a: PlacedEntry, b: PlacedEntry): boolean {
 }
 
 /** A match at a more specific hostname. */
-interface CoverEntry extends PlacedEntry {
-  /** Index of its hostname's tier. A lower index goes first. */
+interface CoverEntry extends PositionedEntry {
+  /** Index of its hostname's tier. A lower index precedes. */
   readonly tier: number;
 }
 
@@ -33,27 +33,27 @@ export class Cover {
     this.#lookUps = lookUps;
   }
 
-  add(placed: PlacedEntry, tier: number): void {
-    const { pathNumber, identity } = placed.entry;
+  add(positioned: PositionedEntry, tier: number): void {
+    const { pathNumber, identity } = positioned.entry;
     const ofPath = this.#byPath.get(pathNumber) ?? new Map<string, CoverEntry>();
     this.#byPath.set(pathNumber, ofPath);
-    if (!ofPath.has(identity)) ofPath.set(identity, { ...placed, tier });
+    if (!ofPath.has(identity)) ofPath.set(identity, { ...positioned, tier });
   }
 
   /**
-   * The match of highest precedence that takes all requests with the path and method of the entry that satisfy all of
-   * `conditions`. Undefined if there is none, or if the namespace has no look-ups left.
+   * Returns the match of highest precedence that takes all requests that have the path and method of the entry and
+   * satisfy all of `conditions`. Undefined if there is none, or if the namespace has no look-ups left.
    */
-  find({ path, method }: MatchEntry, conditions: readonly Condition[], namespace: string): PlacedEntry | undefined {
+  find({ path, method }: MatchEntry, conditions: readonly Condition[], namespace: string): PositionedEntry | undefined {
     if (this.#byPath.size === 0) return undefined;
     let first: CoverEntry | undefined;
-    for (const wider of pathsOver(path)) {
+    for (const covering of coveringPaths(path)) {
       if (!this.#lookUps.spend(namespace, 1)) return first;
-      const number = this.#reader.pathNumber(wider);
+      const number = this.#reader.pathNumber(covering);
       const ofPath = number === undefined ? undefined : this.#byPath.get(number);
       if (number === undefined || ofPath === undefined) continue;
       for (const found of this.#findIn(ofPath, [number, method], conditions, namespace)) {
-        // Paths come from the longest to the shortest, so at one hostname the first one found precedes.
+        // The order of paths is from the longest to the shortest, so at one hostname the first match found precedes.
         const isEqual = first?.tier === found.tier && first.entry.pathNumber === number;
         if (first === undefined || found.tier < first.tier || (isEqual && isStrongerAbove(found, first))) first = found;
       }
@@ -67,10 +67,10 @@ export class Cover {
     conditions: readonly Condition[],
     namespace: string,
   ): Generator<CoverEntry> {
-    for (const some of subsetsOf(conditions)) {
+    for (const subset of subsetsOf(conditions)) {
       if (!this.#lookUps.spend(namespace, 1)) return;
-      for (const each of method === 0 ? [0] : [method, 0]) {
-        const found = ofPath.get(identityOf(path, each, some));
+      for (const methodNumber of method === 0 ? [0] : [method, 0]) {
+        const found = ofPath.get(identityOf(path, methodNumber, subset));
         if (found !== undefined) yield found;
       }
     }
@@ -78,13 +78,13 @@ export class Cover {
 }
 
 /** Whether `a` precedes `b`. Both must have the same path and hostname. */
-function isStrongerAbove(a: PlacedEntry, b: PlacedEntry): boolean {
+function isStrongerAbove(a: PositionedEntry, b: PositionedEntry): boolean {
   const [one, other] = [a.entry.method !== 0, b.entry.method !== 0];
   return one === other ? isStronger(a, b) : one;
 }
 
-/** The path itself and every prefix of it in whole segments. A regular expression has only itself. */
-function* pathsOver(path: Match["path"]): Generator<Match["path"]> {
+/** Yields the path, and every prefix of it in whole segments unless it is a regular expression. */
+function* coveringPaths(path: Match["path"]): Generator<Match["path"]> {
   yield path;
   if (path.kind === "RegularExpression") return;
   const { kind, value } = path;

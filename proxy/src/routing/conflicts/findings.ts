@@ -27,9 +27,9 @@ export interface Conflict {
 }
 
 /**
- * Why the winner precedes: a more specific hostname of another listener (`Listener`) or of its own route (`Hostname`), an
- * older route (`Age`), a route whose name sorts first (`Name`), or an earlier rule of the same route (`RuleOrder`). The
- * other criteria of precedence compare matches that differ, and never decide a conflict.
+ * Why the winner precedes: a more specific hostname of another listener (`Listener`) or of its own route (`Hostname`),
+ * an older route (`Age`), a route whose name sorts first (`Name`), or an earlier rule of the same route (`RuleOrder`).
+ * The other criteria of precedence decide between matches that differ, which is no conflict.
  */
 export type Decision = "Listener" | "Hostname" | "Age" | "Name" | "RuleOrder";
 
@@ -44,7 +44,7 @@ export interface RuleReach {
   readonly isReachable: boolean;
   /** One conflict for each winner, at most `maxWinners`. */
   readonly conflicts: readonly Conflict[];
-  /** How many more winners there are. */
+  /** The number of winners that are not in `conflicts`. */
   readonly leftOut: number;
 }
 
@@ -61,7 +61,10 @@ export interface ListenerConflicts {
 export interface FoundConflicts {
   /** By key of the listener. Listeners without a conflict are absent. */
   readonly byListener: ReadonlyMap<string, ListenerConflicts>;
-  /** Hostnames, summed over all listeners, at which the budget did not allow to compare all routes or store all conflicts. */
+  /**
+   * The number of hostnames, summed over all listeners, for which the budget was too small to compare all routes and
+   * store all conflicts.
+   */
   readonly unexamined: number;
 }
 

@@ -1,10 +1,10 @@
-/** The conflicts of one contest. Only rules and routes with a conflict take memory, and the budget bounds how much. */
+/** The conflicts of one contest. Only rules and routes with a conflict take memory, which the budget bounds. */
 import { type Allowance, namespaceOf } from "./budget.ts";
 import type { Contest } from "./contest.ts";
 import { type Conflict, type ListenerConflicts, maxWinners, type RuleReach } from "./findings.ts";
 
-/** A rule, by the place of its route and its own index. */
-export interface RulePlace {
+/** A rule, identified by the position of its route and by its index in the route. */
+export interface RulePosition {
   readonly route: number;
   readonly rule: number;
 }
@@ -12,9 +12,12 @@ export interface RulePlace {
 /** Greater than the number of rules that a route can have. */
 const rulesPerRoute = 2 ** 16;
 
-/** The winners over one rule, or over all rules of one route. */
+/** The winners that take requests from one rule, or from all rules of one route. */
 class Winners<Id> {
-  /** For a rule: its matches without requests, summed over groups. For a route: groups in which it gets no request. */
+  /**
+   * For a rule: the number of its matches without requests, summed over groups. For a route: the number of groups in
+   * which it gets no request.
+   */
   lost = 0;
   /** At most `maxWinners`. */
   readonly conflicts: Conflict[] = [];
@@ -26,13 +29,15 @@ class Winners<Id> {
     return this.#others?.size ?? 0;
   }
 
-  /** Whether the winner is known already, with at least this extent. */
+  /** Whether the winner is recorded, with at least this extent. */
   has(id: Id, extent: Conflict["extent"]): boolean {
-    const known = this.conflicts[this.#ids.indexOf(id)];
-    return known === undefined ? this.#others?.has(id) === true : known.extent === "Whole" || extent === "Overlap";
+    const recorded = this.conflicts[this.#ids.indexOf(id)];
+    return recorded === undefined
+      ? this.#others?.has(id) === true
+      : recorded.extent === "Whole" || extent === "Overlap";
   }
 
-  /** @param describe makes the conflict; not called if `maxWinners` others are stored. */
+  /** @param describe creates the conflict; not called if `maxWinners` others are stored. */
   add(id: Id, describe: () => Conflict): void {
     const at = this.#ids.indexOf(id);
     if (at !== -1) {
@@ -47,32 +52,37 @@ class Winners<Id> {
   }
 }
 
-/** The conflicts of a contest, by the route that gets fewer requests than it asks for. */
+/** The conflicts of a contest, by the route that loses requests. */
 export class Losses implements ListenerConflicts {
   readonly #contest: Contest;
-  readonly #kept: Allowance;
-  /** By place of the route, then by index of the rule. */
+  readonly #stored: Allowance;
+  /** By position of the route, then by index of the rule. */
   readonly #ofRules = new Map<number, Map<number, Winners<number>>>();
-  /** By place of the route. The winners are listeners, identified by their keys. */
+  /** By position of the route. The winners are listeners, identified by their keys. */
   readonly #ofRoutes = new Map<number, Winners<string>>();
-  /** Places of the routes that have a conflict, by their keys. */
-  readonly #places = new Map<string, number>();
+  /** Positions of the routes that have a conflict, by their keys. */
+  readonly #positions = new Map<string, number>();
 
-  constructor(contest: Contest, kept: Allowance) {
+  constructor(contest: Contest, stored: Allowance) {
     this.#contest = contest;
-    this.#kept = kept;
+    this.#stored = stored;
   }
 
   get isEmpty(): boolean {
-    return this.#places.size === 0;
+    return this.#positions.size === 0;
   }
 
   get losers(): Iterable<string> {
-    return this.#places.keys();
+    return this.#positions.keys();
   }
 
   /** Records that a match loses to another rule: all of its requests in one group, or those that match both. */
-  recordLostMatch(loser: RulePlace, winner: RulePlace, extent: Conflict["extent"], describe: () => Conflict): void {
+  recordLostMatch(
+    loser: RulePosition,
+    winner: RulePosition,
+    extent: Conflict["extent"],
+    describe: () => Conflict,
+  ): void {
     const ofRoute = this.#ofRules.get(loser.route);
     const winners = this.#add(
       ofRoute?.get(loser.rule),
@@ -94,35 +104,38 @@ export class Losses implements ListenerConflicts {
     this.#ofRoutes.set(route, winners);
   }
 
-  /** @returns undefined if there was nothing before and the budget does not allow to store more. */
+  /** @returns undefined if `existing` is undefined and the budget does not allow to store more. */
   #add<Id>(
-    known: Winners<Id> | undefined,
+    existing: Winners<Id> | undefined,
     route: number,
     [id, extent]: readonly [Id, Conflict["extent"]],
     describe: () => Conflict,
   ): Winners<Id> | undefined {
-    if (known?.has(id, extent) === true) return known;
+    if (existing?.has(id, extent) === true) return existing;
     const { key } = this.#contest.routes[route] ?? { key: "" };
-    if (!this.#kept.spend(namespaceOf(key), 1)) return known;
-    const winners = known ?? new Winners<Id>();
+    if (!this.#stored.spend(namespaceOf(key), 1)) return existing;
+    const winners = existing ?? new Winners<Id>();
     winners.add(id, describe);
-    this.#places.set(key, route);
+    this.#positions.set(key, route);
     return winners;
   }
 
   reachesOf(route: string): readonly RuleReach[] | undefined {
-    const place = this.#places.get(route);
-    if (place === undefined) return undefined;
-    const hosts = this.#ofRoutes.get(place);
-    const ofRules = this.#ofRules.get(place);
-    const groups = this.#contest.groupCounts[place] ?? 0;
-    return this.#contest.routes[place]?.rules.map(({ matches }, rule): RuleReach => {
-      const own = ofRules?.get(rule);
-      if (hosts === undefined && own === undefined) return { isReachable: true, conflicts: [], leftOut: 0 };
-      const lost = (own?.lost ?? 0) + matches.length * (hosts?.lost ?? 0);
-      const winners = [...(hosts?.conflicts ?? []), ...(own?.conflicts ?? [])];
+    const position = this.#positions.get(route);
+    if (position === undefined) return undefined;
+    const winnersOfRoute = this.#ofRoutes.get(position);
+    const ofRules = this.#ofRules.get(position);
+    const groups = this.#contest.groupCounts[position] ?? 0;
+    return this.#contest.routes[position]?.rules.map(({ matches }, rule): RuleReach => {
+      const winnersOfRule = ofRules?.get(rule);
+      if (winnersOfRoute === undefined && winnersOfRule === undefined) {
+        return { isReachable: true, conflicts: [], leftOut: 0 };
+      }
+      const lost = (winnersOfRule?.lost ?? 0) + matches.length * (winnersOfRoute?.lost ?? 0);
+      const winners = [...(winnersOfRoute?.conflicts ?? []), ...(winnersOfRule?.conflicts ?? [])];
       const conflicts = winners.slice(0, maxWinners);
-      const leftOut = winners.length - conflicts.length + (own?.leftOut ?? 0) + (hosts?.leftOut ?? 0);
+      const leftOut =
+        winners.length - conflicts.length + (winnersOfRule?.leftOut ?? 0) + (winnersOfRoute?.leftOut ?? 0);
       return { isReachable: lost < matches.length * groups, conflicts, leftOut };
     });
   }

@@ -1,4 +1,4 @@
-/** Small binds, listeners, routes and matches for tests; what a test does not name has a plain default. */
+/** Small binds, listeners, routes and matches for tests, with defaults for the fields that a test does not set. */
 import type { Match, PathMatch } from "../../ir/match.ts";
 import type { Bind, Listener, Route, RouteRule } from "../../ir/snapshot.ts";
 
