@@ -1,6 +1,6 @@
 /**
- * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429. Stored by
- * reference; the descriptions are made on request.
+ * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429. The ring
+ * stores references; descriptions are created on request.
  */
 import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial } from "../policy/ratelimit/denial.ts";
@@ -28,7 +28,7 @@ export interface DecisionResult {
   readonly remembered: number;
 }
 
-interface Remembered {
+interface StoredDenial {
   readonly record: RequestRecord;
   readonly denial: Denial;
   /** Wall time and monotonic time of the denial. */
@@ -39,7 +39,7 @@ interface Remembered {
 /** The latest 1,024 denials of one worker; a further one replaces the oldest. */
 export class DecisionRing {
   readonly #worker: number;
-  readonly #ring: Remembered[] = [];
+  readonly #ring: StoredDenial[] = [];
   #next = 0;
 
   /** @param worker The worker's number, from 1. */
@@ -47,20 +47,20 @@ export class DecisionRing {
     this.#worker = worker;
   }
 
-  add(remembered: Remembered): void {
-    this.#ring[this.#next] = remembered;
+  add(denial: StoredDenial): void {
+    this.#ring[this.#next] = denial;
     this.#next = (this.#next + 1) % decisionCapacity;
   }
 
   find({ id }: DecisionQuery): DecisionResult {
     const newestFirst = [...this.#ring.slice(0, this.#next).reverse(), ...this.#ring.slice(this.#next).reverse()];
     const found = newestFirst.filter(({ record }) => id === undefined || record.requestId === id);
-    return { decisions: found.map((each) => describe(each, this.#worker)), remembered: this.#ring.length };
+    return { decisions: found.map((denial) => describe(denial, this.#worker)), remembered: this.#ring.length };
   }
 }
 
-function describe(remembered: Remembered, worker: number): Decision {
-  const { record, denial, atMs } = remembered;
+function describe(stored: StoredDenial, worker: number): Decision {
+  const { record, denial, atMs } = stored;
   const { requestId, method, authority, path, listener, route, rule } = record;
   const request = {
     requestId,
@@ -73,17 +73,17 @@ function describe(remembered: Remembered, worker: number): Decision {
     ...(route !== undefined && { route }),
     ...(rule !== undefined && { rule }),
   };
-  if (denial.kind === "global") return { kind: "global", ...request, ...describeGlobal(denial, remembered) };
+  if (denial.kind === "global") return { kind: "global", ...request, ...describeGlobal(denial, stored) };
   const { policy, target } = denial.denied.limit;
-  const counter = describeCounter(denial.denied, remembered);
+  const counter = describeCounter(denial.denied, stored);
   return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial.denied, counter) };
 }
 
 type Counter = NonNullable<GlobalDenial["counter"]>;
 
-function describeCounter({ limit, key, used, windowStartMs, state }: Denied, when: Remembered): Counter {
+function describeCounter({ limit, key, used, windowStartMs, state }: Denied, stored: StoredDenial): Counter {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
-  const windowStart = when.atMs - (when.monotonicMs - windowStartMs);
+  const windowStart = stored.atMs - (stored.monotonicMs - windowStartMs);
   return {
     entry: limit.entry,
     counts: limit.counts,
@@ -105,10 +105,10 @@ function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly
   ];
 }
 
-function describeGlobal({ limit, decision }: Extract<Denial, { kind: "global" }>, when: Remembered) {
+function describeGlobal({ limit, decision }: Extract<Denial, { kind: "global" }>, stored: StoredDenial) {
   const { policy, target, service, domain } = limit;
   const { denied, response } = decision.kind === "denied" ? decision : {};
-  const counter = denied === undefined ? undefined : describeCounter(denied, when);
+  const counter = denied === undefined ? undefined : describeCounter(denied, stored);
   const descriptors = decision.descriptors.map((descriptor, at) =>
     describeDescriptor(descriptor, response?.statuses[at]),
   );

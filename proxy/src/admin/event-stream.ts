@@ -3,9 +3,9 @@ import type { ServerResponse } from "node:http";
 import type { EventSink } from "./endpoint.ts";
 
 /** Maximum unread bytes; a slower client is disconnected. */
-const maxBehindBytes = 16 * 1024 * 1024;
+const maxUnreadBytes = 16 * 1024 * 1024;
 
-/** Lets `send` write events until it is done, then ends the response. */
+/** Calls `send` to write the events, and ends the response when it resolves. */
 export async function sendEvents(
   response: ServerResponse,
   send: (sink: EventSink, signal: AbortSignal) => Promise<void>,
@@ -13,7 +13,7 @@ export async function sendEvents(
 ): Promise<void> {
   const write = (text: string): void => {
     response.write(text);
-    if (response.writableLength > maxBehindBytes) response.destroy();
+    if (response.writableLength > maxUnreadBytes) response.destroy();
   };
   await send({ comment: (text) => write(`: ${text}\n\n`), data: (json) => write(`data: ${json}\n\n`) }, signal);
   response.end();

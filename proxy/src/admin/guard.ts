@@ -9,16 +9,16 @@ import { type AdminError, reject } from "./endpoint.ts";
  * Returns the error for a request with a disallowed host or origin; undefined if it is allowed.
  *
  * @param hosts Allowed hosts besides localhost and loopback addresses, in lower case, without port.
- * @param asksForToken A token is required: then every IP address is allowed as well, since other machines use it and no
- *   web page can claim one.
+ * @param requiresToken A token is required. Then every IP address is allowed as a host too, because other machines use
+ *   it and DNS rebinding needs a host name.
  */
 export function checkOrigin(
   headers: IncomingHttpHeaders,
   hosts: readonly string[],
-  asksForToken: boolean,
+  requiresToken: boolean,
 ): AdminError | undefined {
   const name = hostName(headers);
-  if (!isLocalHost(name) && !hosts.includes(name) && !(asksForToken && isAddress(name))) {
+  if (!isLocalHost(name) && !hosts.includes(name) && !(requiresToken && isAddress(name))) {
     const hint = "use localhost or a loopback address, or allow the host with --admin-host";
     return reject(403, `host ${JSON.stringify(headers.host ?? "")} is not allowed`, hint);
   }
@@ -35,7 +35,7 @@ export async function readToken(file: string): Promise<string> {
   return token;
 }
 
-/** Makes browsers ask for the token as a password, with any user name. */
+/** Browsers then prompt for a password, which is the token. Any user name is accepted. */
 const challenge = { "www-authenticate": 'Bearer realm="admin", Basic realm="admin: the token as password"' };
 
 /**
@@ -62,7 +62,7 @@ function tokenIn(authorization = ""): string {
 }
 
 /** Compares in constant time. */
-function isSame(given: string, expected: string): boolean {
+function isSame(received: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(given), digest(expected));
+  return timingSafeEqual(digest(received), digest(expected));
 }

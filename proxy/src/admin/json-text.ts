@@ -1,10 +1,10 @@
 /** Renders JSON in chunks, so that a large response does not block the event loop. */
 
 /** Minimum characters of a chunk; the last one may be shorter. */
-const pieceLength = 16_384;
+const chunkLength = 16_384;
 
 /** Yields the text of `JSON.stringify(value, undefined, 2)` and a line feed. The value must be plain JSON data. */
-export function* jsonPieces(value: unknown): Generator<string, undefined, undefined> {
+export function* jsonChunks(value: unknown): Generator<string, undefined, undefined> {
   const out = { text: "" };
   yield* append(out, value, "\n");
   yield `${out.text}\n`;
@@ -23,12 +23,12 @@ function* append(out: { text: string }, value: unknown, lineStart: string): Gene
     : Object.entries(value).filter(([, field]) => field !== undefined);
   const inner = `${lineStart}  `;
   let separator = isList ? "[" : "{";
-  for (const [name, each] of entries) {
+  for (const [name, member] of entries) {
     out.text += separator + inner;
     if (!isList) out.text += `${JSON.stringify(name)}: `;
-    yield* append(out, each, inner);
+    yield* append(out, member, inner);
     separator = ",";
-    if (out.text.length < pieceLength) continue;
+    if (out.text.length < chunkLength) continue;
     yield out.text;
     out.text = "";
   }

@@ -1,6 +1,6 @@
 /**
- * Names the counters of this replica by their limits, and merges the states of rate limit services of all workers. Pure
- * functions.
+ * Describes the counters of this replica by their limits, and merges the states of rate limit services of all workers.
+ * Pure functions.
  */
 import type { LearnedLimit, LimitCounter, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { LocalLimit } from "../ir/limit.ts";
@@ -29,8 +29,8 @@ export function nameCounters(
   for (const limit of localLimitsOf(snapshot)) limits.set(labelOf(limit), { limit, source: "local" });
   const named: LimitCounter[] = [];
   for (const counter of counters) {
-    const known = limits.get(counter.entry);
-    if (known !== undefined) named.push(nameCounter(known, counter));
+    const limit = limits.get(counter.entry);
+    if (limit !== undefined) named.push(nameCounter(limit, counter));
   }
   return named.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit || b.used - a.used);
 }
@@ -105,7 +105,8 @@ function mergeService(service: string, states: readonly ServiceState[]): RateLim
   const errors = states.flatMap(({ lastError }) => (lastError === undefined ? [] : [lastError]));
   const lastError = errors.toSorted((a, b) => b.atMs - a.atMs)[0];
   const identity = states.find((state) => state.identity !== undefined)?.identity;
-  const sum = (of: (state: ServiceState) => number): number => states.reduce((total, state) => total + of(state), 0);
+  const sum = (read: (state: ServiceState) => number): number =>
+    states.reduce((total, state) => total + read(state), 0);
   return {
     service,
     breaker: open.length === 0 ? "closed" : "open",
@@ -132,7 +133,7 @@ function failuresSinceResponse(states: readonly ServiceState[]): number {
   return Math.max(0, ...failing.map(({ failuresInARow }) => failuresInARow));
 }
 
-/** Returns when the service became unavailable for the first worker, or recovered for the last one. */
+/** Returns the time at which the service became unavailable for the first worker, or recovered for the last one. */
 function sinceMs(states: readonly ServiceState[], open: readonly ServiceState[]): number {
   return open.length > 0
     ? Math.min(...open.map((state) => state.sinceMs))

@@ -56,7 +56,7 @@ function countBy(rows: readonly Row[], label: string): readonly (readonly [strin
   return Array.from(groups, ([value, group]) => [value, sumOf(group)] as const);
 }
 
-/** Returns a number; 0 for the label `other`, which a metric has beyond 10,000 label sets. */
+/** Parses a number. Returns 0 for the label `other`, to which metrics add label sets beyond 10,000. */
 function readNumber(code: string): number {
   return Number.isNaN(Number(code)) ? 0 : Number(code);
 }

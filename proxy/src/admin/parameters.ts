@@ -1,4 +1,4 @@
-/** Parses query parameters. The errors say what is accepted. */
+/** Parses query parameters. The errors contain the accepted values. */
 import { type AdminError, reject } from "./endpoint.ts";
 
 /** Returns a whole number within inclusive bounds; `fallback` if the parameter is absent. */
@@ -17,9 +17,13 @@ export function readInteger<Fallback>(
 }
 
 /** Returns the error for an unknown or repeated parameter; undefined if there is none. */
-export function findUnknown(query: URLSearchParams, path: string, known: readonly string[]): AdminError | undefined {
-  const names = known.map((parameter) => parameter.split("=", 1)[0] ?? "");
-  const accepted = names.length === 0 ? `${path} takes no parameters` : `${path} takes ${known.join(" and ")}`;
+export function findUnknown(
+  query: URLSearchParams,
+  path: string,
+  parameters: readonly string[],
+): AdminError | undefined {
+  const names = parameters.map((parameter) => parameter.split("=", 1)[0] ?? "");
+  const accepted = names.length === 0 ? `${path} takes no parameters` : `${path} takes ${parameters.join(" and ")}`;
   const seen = new Set<string>();
   for (const name of query.keys()) {
     if (!names.includes(name)) return reject(400, `parameter "${name}" is not known`, accepted);

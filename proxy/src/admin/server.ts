@@ -21,7 +21,7 @@ import {
 } from "./endpoint.ts";
 import { sendEvents } from "./event-stream.ts";
 import { checkOrigin, checkToken, readToken } from "./guard.ts";
-import { jsonPieces } from "./json-text.ts";
+import { jsonChunks } from "./json-text.ts";
 import { findUnknown } from "./parameters.ts";
 
 /** Connections of open pages and of tools. */
@@ -70,7 +70,7 @@ async function listen(server: Server, address: AdminServer["address"]): Promise<
   if ("path" in address) await removeStaleSocket(address.path);
   const listening = once(server, "listening");
   if ("path" in address) {
-    // Only the owner may connect, from the start: the socket's file is created within this call.
+    // The umask lets only the owner connect. `listen` creates the file of the socket synchronously.
     const before = process.umask(0o177);
     server.listen(address.path);
     process.umask(before);
@@ -87,12 +87,12 @@ async function serve(options: AdminServerOptions, request: IncomingMessage, resp
   const { log } = options;
   // No endpoint takes a body.
   request.resume();
-  const gone = new AbortController();
-  response.once("close", () => gone.abort());
+  const disconnect = new AbortController();
+  response.once("close", () => disconnect.abort());
   try {
-    const result = await handle(options, request, gone.signal);
+    const result = await handle(options, request, disconnect.signal);
     if (log.isLevelEnabled("debug")) logResponse(log, request, result);
-    await write(response, result, gone.signal);
+    await write(response, result, disconnect.signal);
   } catch (error) {
     log.error({ err: error, path: redactPath(request.url ?? "") }, "an admin request failed");
     if (response.headersSent) {
@@ -101,7 +101,7 @@ async function serve(options: AdminServerOptions, request: IncomingMessage, resp
       await write(
         response,
         reject(500, "the response could not be created", "the log contains the cause"),
-        gone.signal,
+        disconnect.signal,
       );
     }
   }
@@ -112,10 +112,10 @@ function logResponse(
   { method = "", url = "", socket, rawHeaders }: IncomingMessage,
   result: AdminResponse,
 ) {
-  const about = { source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
-  log.trace({ ...about, headers: redactHeaders(rawHeaders) }, "request head received");
+  const fields = { source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
+  log.trace({ ...fields, headers: redactHeaders(rawHeaders) }, "request head received");
   const error = result.kind === "error" && { error: redactText(result.error) };
-  log.debug({ ...about, status: result.kind === "error" ? result.status : 200, ...error }, "response sent");
+  log.debug({ ...fields, status: result.kind === "error" ? result.status : 200, ...error }, "response sent");
 }
 
 async function handle(
@@ -133,7 +133,9 @@ async function handle(
   const endpoint = endpoints.find((candidate) => candidate.path === path);
   const file = endpoint === undefined ? files?.(path) : undefined;
   const methods = endpoint?.methods ?? (file && { GET: () => file });
-  if (methods === undefined) return notFound(path, [...endpoints.map((each) => each.path), ...(files ? ["/ui"] : [])]);
+  if (methods === undefined) {
+    return notFound(path, [...endpoints.map((candidate) => candidate.path), ...(files ? ["/ui"] : [])]);
+  }
   const handler = handlerOf(methods, method);
   if (handler === undefined) return methodNotAllowed(path, methods, method);
   if (hasBody(headers)) {
@@ -143,7 +145,7 @@ async function handle(
   return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
 }
 
-/** Returns whether a request has a body that is not empty (RFC 9112 §6.3). */
+/** Whether a request has a body that is not empty (RFC 9112 §6.3). */
 function hasBody(headers: IncomingMessage["headers"]): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
@@ -161,7 +163,7 @@ function describeQuery(endpoint: AdminEndpoint | undefined): string {
 function handlerOf(methods: AdminEndpoint["methods"], method: string): AdminHandler | undefined {
   const { GET } = methods;
   if (method === "HEAD") return GET && ((request) => GET({ ...request, signal: AbortSignal.abort() }));
-  return adminMethods.includes(method as AdminMethod) ? methods[method as AdminMethod] : undefined; // by the check
+  return adminMethods.includes(method as AdminMethod) ? methods[method as AdminMethod] : undefined; // Checked by `includes`.
 }
 
 function notFound(path: string, paths: readonly string[]): AdminResponse {
@@ -170,7 +172,7 @@ function notFound(path: string, paths: readonly string[]): AdminResponse {
 
 function methodNotAllowed(path: string, methods: AdminEndpoint["methods"], method: string): AdminResponse {
   const allowed = Object.keys(methods)
-    .flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]))
+    .flatMap((name) => (name === "GET" ? ["GET", "HEAD"] : [name]))
     .join(", ");
   const error = reject(405, `${path} does not accept ${method}`, `${path} accepts ${allowed}`);
   return { ...error, headers: { allow: allowed } };
@@ -256,7 +258,7 @@ async function write(response: ServerResponse, result: AdminResponse, signal: Ab
   }
 }
 
-/** Writes JSON in chunks over several turns of the event loop, at the pace of the client. */
+/** Writes JSON in chunks over several turns of the event loop, as fast as the client reads. */
 async function writeJson(
   response: ServerResponse,
   status: number,
@@ -265,18 +267,18 @@ async function writeJson(
   signal: AbortSignal,
 ): Promise<void> {
   response.writeHead(status, { ...commonHeaders, ...headers, "content-type": "application/json" });
-  let waiting = "";
-  for (const piece of jsonPieces(value)) {
-    if (waiting !== "") {
-      const isTaken = response.write(waiting);
+  let pending = "";
+  for (const chunk of jsonChunks(value)) {
+    if (pending !== "") {
+      const canContinue = response.write(pending);
       // A client that has disconnected is reported by the signal.
-      await (isTaken ? nextTurn() : once(response, "drain", { signal }).catch(() => undefined));
+      await (canContinue ? nextTurn() : once(response, "drain", { signal }).catch(() => undefined));
       if (signal.aborted) return;
     }
-    waiting = piece;
+    pending = chunk;
   }
-  // A response of one chunk has its length in the head.
-  response.end(waiting);
+  // If the response is a single chunk, Node sends its length in the head.
+  response.end(pending);
 }
 
 function nextTurn(): Promise<void> {

@@ -72,24 +72,25 @@ function rowOf({ kind: type, name, namespace }: Backend, endpoint: string, addre
 function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): readonly EndpointState[] {
   const [first] = group;
   if (first === undefined) return [];
-  const sum = (read: (figures: EndpointFigures) => number): number => group.reduce((all, each) => all + read(each), 0);
-  const most = (read: (figures: EndpointFigures) => number): number => Math.max(...group.map(read));
-  const requests = sum((each) => each.requests);
+  const sum = (read: (figures: EndpointFigures) => number): number =>
+    group.reduce((total, worker) => total + read(worker), 0);
+  const max = (read: (figures: EndpointFigures) => number): number => Math.max(...group.map(read));
+  const requests = sum((worker) => worker.requests);
   const latencyMs = meanLatencyMs(group);
-  const ejectedForMs = most((each) => each.ejectedForMs);
-  // A worker without requests says nothing about the health.
-  const used = group.filter((each) => each.requests > 0);
+  const ejectedForMs = max((worker) => worker.ejectedForMs);
+  // A worker without requests has not measured the health.
+  const used = group.filter((worker) => worker.requests > 0);
   return [
     {
       ...rowOf(backend, first.endpoint, first.address),
       health: used.length === 0 ? 1 : Math.min(...used.map(({ health }) => health)),
       requests,
-      inFlight: sum((each) => each.pending),
+      inFlight: sum((worker) => worker.pending),
       ...(latencyMs !== undefined && { latencyMs }),
-      consecutiveFailures: most((each) => each.consecutiveFailures),
-      timesEjected: sum((each) => each.timesEjected),
+      consecutiveFailures: max((worker) => worker.consecutiveFailures),
+      timesEjected: sum((worker) => worker.timesEjected),
       ...(ejectedForMs > 0 && { ejectedForMs }),
-      failsHealthChecks: group.some((each) => each.failsChecks),
+      failsHealthChecks: group.some((worker) => worker.failsChecks),
     },
   ];
 }
@@ -98,8 +99,8 @@ function mergeFigures(backend: Backend, group: readonly EndpointFigures[]): read
 function meanLatencyMs(group: readonly EndpointFigures[]): number | undefined {
   const measured = group.filter(({ latencyMs }) => latencyMs > 0);
   if (measured.length === 0) return undefined;
-  const requests = measured.reduce((all, each) => all + each.requests, 0);
-  const ms = measured.reduce((all, each) => all + each.latencyMs * each.requests, 0) / requests;
+  const requests = measured.reduce((total, worker) => total + worker.requests, 0);
+  const ms = measured.reduce((total, worker) => total + worker.latencyMs * worker.requests, 0) / requests;
   return Math.round(ms * 1_000) / 1_000;
 }
 
@@ -127,7 +128,7 @@ export function* dumpWorkloads(backends: readonly DumpedBackend[]): Steps<readon
   }));
 }
 
-/** Returns each Service with its ready endpoints, and the keys of the backends that its ports have become. */
+/** Returns each Service with its ready endpoints, and the keys of the backends of its ports. */
 export function* dumpServices({ resources, snapshot }: ConfigurationState): Steps<readonly DumpedService[]> {
   const slices = Map.groupBy(
     resources.EndpointSlice,

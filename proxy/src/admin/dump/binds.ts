@@ -8,7 +8,7 @@ import type { ListenerStatus } from "../../api/status.ts";
 import type { Certificate, Listener, ListenerTls } from "../../ir/snapshot.ts";
 import type { ConfigurationState } from "./input.ts";
 
-/** Returns the binds of the snapshot with their listeners. `fault` says why a bind is not open. */
+/** Returns the binds of the snapshot with their listeners. `fault` is the reason why a bind is not open. */
 export function* dumpBinds({ snapshot, failures }: ConfigurationState): Steps<readonly DumpedBind[]> {
   const binds: DumpedBind[] = [];
   for (const { address, port, listeners } of snapshot.binds) {
@@ -56,14 +56,14 @@ function dumpCertificate({ source, hostnames, chain }: Certificate): DumpedTls["
     const { validToDate, fingerprint256 } = new X509Certificate(chain);
     return { source, hostnames, notAfter: validToDate.toISOString(), fingerprint256 };
   } catch {
-    // The translation rejects unreadable certificates; a dump must not fail all the same.
+    // The translation rejects unreadable certificates; but a dump must not fail in any case.
     return { source, hostnames };
   }
 }
 
 /** Returns the listeners of all Gateways and ListenerSets with their conditions, served or not. */
 export function* dumpListeners({ statuses, resources }: ConfigurationState): Steps<readonly DumpedListener[]> {
-  const own = yield* mapInSteps(statuses.gateways, ({ namespace, name, listeners }) =>
+  const ofGateways = yield* mapInSteps(statuses.gateways, ({ namespace, name, listeners }) =>
     listeners.map((listener) => ({ gateway: { namespace, name }, ...dumpDeclared(listener) })),
   );
   const sets = new Map(resources.ListenerSet.map((set) => [objectKey(set.metadata), set]));
@@ -72,7 +72,7 @@ export function* dumpListeners({ statuses, resources }: ConfigurationState): Ste
     const gateway = { namespace: parent?.namespace ?? namespace, name: parent?.name ?? "" };
     return listeners.map((listener) => ({ gateway, listenerSet: { namespace, name }, ...dumpDeclared(listener) }));
   });
-  return [...own.flat(), ...ofSets.flat()];
+  return [...ofGateways.flat(), ...ofSets.flat()];
 }
 
 function dumpDeclared({ name, attachedRoutes, conditions }: ListenerStatus) {

@@ -1,4 +1,4 @@
-/** The response of `/config_dump`, assembled in steps, since there may be thousands of routes. Pure functions. */
+/** The response of `/config_dump`, assembled in steps, because there may be thousands of routes. Pure functions. */
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { dumpBackends, dumpServices, dumpWorkloads } from "./backends.ts";

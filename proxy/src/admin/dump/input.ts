@@ -55,7 +55,7 @@ export interface ConfigurationState {
   readonly lastRejected: RejectedConfiguration | undefined;
 }
 
-/** Rules that others take precedence over; see `translate/route/route-conflicts.ts`. */
+/** Rules that lose requests to other rules; see `translate/route/route-conflicts.ts`. */
 export interface ConflictsFound {
   readonly found: readonly {
     readonly route: string;

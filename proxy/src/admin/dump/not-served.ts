@@ -22,12 +22,14 @@ export function* findNotServed(configuration: ConfigurationState): Steps<readonl
 
 /** Invalid objects without a previous valid version in use. */
 function unreadable({ problems, resources }: ConfigurationState): readonly NotServed[] {
-  const known = new Set(keysOf(resources));
+  const validKeys = new Set(keysOf(resources));
   const byResource = Map.groupBy(problems, ({ resource }) => resource);
-  return [...byResource].flatMap(([resource, faults]) => {
-    if (resource === undefined || known.has(resource)) return [];
-    const message = faults.map((fault) => `${fault.path === undefined ? "" : `${fault.path}: `}${fault.message}`);
-    return [{ resource, reason: "Invalid", message: message.join("; ") }];
+  return [...byResource].flatMap(([resource, problemsOfResource]) => {
+    if (resource === undefined || validKeys.has(resource)) return [];
+    const messages = problemsOfResource.map(
+      ({ path, message }) => `${path === undefined ? "" : `${path}: `}${message}`,
+    );
+    return [{ resource, reason: "Invalid", message: messages.join("; ") }];
   });
 }
 
@@ -56,8 +58,8 @@ function gatewaysOfOtherClasses({ resources, statuses }: ConfigurationState): re
 
 function orphanRoutes({ resources, statuses }: ConfigurationState): readonly NotServed[] {
   const attached = statuses.httpRoutes.filter(({ parents }) => parents.length > 0);
-  const known = new Set(attached.map(({ namespace, name }) => renderKey("HTTPRoute", namespace, name)));
-  return resources.HTTPRoute.filter((route) => !known.has(resourceKey(route))).map((route) => ({
+  const attachedKeys = new Set(attached.map(({ namespace, name }) => renderKey("HTTPRoute", namespace, name)));
+  return resources.HTTPRoute.filter((route) => !attachedKeys.has(resourceKey(route))).map((route) => ({
     resource: resourceKey(route),
     reason: "NotReferenced",
     message: "none of its parentRefs names a Gateway of this class, or a ListenerSet of one",

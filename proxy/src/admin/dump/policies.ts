@@ -1,4 +1,4 @@
-/** Dumps policies as written, their targets, and their global limits as enforced. */
+/** Dumps policies as declared, their targets, and their global limits as enforced. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
@@ -11,7 +11,7 @@ import type { ConfigurationState } from "./input.ts";
 
 export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly DumpedPolicy[]> {
   const globals = new Map(globalLimitsOf(configuration.snapshot).map((limit) => [limit.policy, limit]));
-  const written = new Map(configuration.resources.ProxyPolicy.map((each) => [objectKey(each.metadata), each]));
+  const declared = new Map(configuration.resources.ProxyPolicy.map((policy) => [objectKey(policy.metadata), policy]));
   return yield* mapInSteps(configuration.statuses.proxyPolicies, (status) => {
     const key = objectKey(status);
     const global = globals.get(key);
@@ -19,7 +19,7 @@ export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly
       namespace: status.namespace,
       name: status.name,
       targets: status.ancestors.map(dumpTarget),
-      local: localEntries(written.get(key)),
+      local: localEntries(declared.get(key)),
       ...(global !== undefined && { global: dumpGlobal(global) }),
     };
   });

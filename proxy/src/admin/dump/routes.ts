@@ -19,24 +19,24 @@ export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<r
   const served = new Map<string, ServedRoute[]>();
   for (const { key, routes } of snapshot.binds.flatMap(({ listeners }) => listeners)) {
     for (const route of routes) {
-      const places = served.get(route.key);
-      if (places === undefined) served.set(route.key, [{ listener: key, route }]);
-      else places.push({ listener: key, route });
+      const servedRoutes = served.get(route.key);
+      if (servedRoutes === undefined) served.set(route.key, [{ listener: key, route }]);
+      else servedRoutes.push({ listener: key, route });
     }
     yield;
   }
   return yield* mapInSteps(statuses.httpRoutes, ({ namespace, name, parents }) => {
     const key = objectKey({ namespace, name });
-    const places = served.get(key) ?? [];
+    const servedRoutes = served.get(key) ?? [];
     return {
       key,
       namespace,
       name,
-      hostnames: [...new Set(places.flatMap(({ route }) => route.hostnames))],
+      hostnames: [...new Set(servedRoutes.flatMap(({ route }) => route.hostnames))],
       // Listeners with several addresses occur once per address.
-      listeners: [...new Set(places.map(({ listener }) => listener))],
+      listeners: [...new Set(servedRoutes.map(({ listener }) => listener))],
       parents: parents.map((parent) => dumpParent(namespace, parent)),
-      rules: dumpRules(places.map(({ route }) => route)),
+      rules: dumpRules(servedRoutes.map(({ route }) => route)),
     };
   });
 }
@@ -48,37 +48,37 @@ function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus):
   return { parent: `${kind} ${parentRef.namespace ?? namespace}/${name}${section}${portSuffix}`, conditions };
 }
 
-/** Merges a route's rules at its listeners, which differ only in the policies attached there. */
-function dumpRules(places: readonly Route[]): readonly DumpedRule[] {
-  const [first] = places;
+/** Merges a route's rules at its listeners. They differ only in the policies attached there. */
+function dumpRules(routes: readonly Route[]): readonly DumpedRule[] {
+  const [first] = routes;
   if (first === undefined) return [];
   return first.rules.map((rule, index) =>
     dumpRule(
       rule,
-      places.flatMap(({ rules }) => rules[index] ?? []),
+      routes.flatMap(({ rules }) => rules[index] ?? []),
     ),
   );
 }
 
-/** @param everywhere The same rule at every listener. */
-function dumpRule(rule: RouteRule, everywhere: readonly RouteRule[]): DumpedRule {
+/** @param atListeners The same rule at every listener. */
+function dumpRule(rule: RouteRule, atListeners: readonly RouteRule[]): DumpedRule {
   const { key, name, matches, filters, backendRefs, timeouts, retry } = rule;
   return {
     key,
     ...(name !== undefined && { name }),
-    matches: matches.map(shownMatch),
-    filters: filters.map(shownFilter),
+    matches: matches.map(redactMatch),
+    filters: filters.map(redactFilter),
     backendRefs: backendRefs.map(dumpBackendRef),
     ...(timeouts !== undefined && { timeouts }),
     ...(retry !== undefined && { retry: { ...retry, codes: retry.codes } }),
-    limits: limitsOf(everywhere),
-    refusedPolicies: [...new Set(everywhere.flatMap(({ refusedPolicies = [] }) => refusedPolicies))],
+    limits: limitsOf(atListeners),
+    refusedPolicies: [...new Set(atListeners.flatMap(({ refusedPolicies = [] }) => refusedPolicies))],
   };
 }
 
 function dumpBackendRef(ref: BackendRef): DumpedRule["backendRefs"][number] {
   if (ref.kind === "invalid") return { weight: ref.weight, filters: [], fault: ref.reason };
-  return { backend: ref.backend, weight: ref.weight, filters: ref.filters.map(shownFilter) };
+  return { backend: ref.backend, weight: ref.weight, filters: ref.filters.map(redactFilter) };
 }
 
 /** Returns the distinct limits in the order in which they apply. */
@@ -90,12 +90,12 @@ function limitsOf(rules: readonly RouteRule[]): DumpedRule["limits"] {
   return [...new Map(all.map((limit) => [JSON.stringify(limit), limit])).values()];
 }
 
-/** Dumps a filter with credentials redacted, as matches are. */
-function shownFilter(filter: Filter): DumpedRule["filters"][number] {
+/** Returns a filter with credentials redacted. */
+function redactFilter(filter: Filter): DumpedRule["filters"][number] {
   switch (filter.kind) {
     case "RequestHeaderModifier":
     case "ResponseHeaderModifier":
-      return { ...filter, set: filter.set.map(shownField), add: filter.add.map(shownField) };
+      return { ...filter, set: filter.set.map(redactField), add: filter.add.map(redactField) };
     case "URLRewrite":
     case "RequestRedirect":
       return { ...filter, ...(filter.path && { path: { ...filter.path, value: redactPath(filter.path.value) } }) };
@@ -105,15 +105,15 @@ function shownFilter(filter: Filter): DumpedRule["filters"][number] {
   }
 }
 
-function shownMatch({ path, headers, query, ...match }: Match): DumpedRule["matches"][number] {
+function redactMatch({ path, headers, query, ...match }: Match): DumpedRule["matches"][number] {
   return {
     ...match,
     path: { ...path, value: redactPath(path.value) },
-    headers: headers.map(shownField),
-    query: query.map(shownField),
+    headers: headers.map(redactField),
+    query: query.map(redactField),
   };
 }
 
-function shownField<Field extends HeaderField>(field: Field): Field {
+function redactField<Field extends HeaderField>(field: Field): Field {
   return { ...field, value: redactNamed(field.name, field.value) };
 }

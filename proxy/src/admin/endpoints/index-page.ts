@@ -11,8 +11,8 @@ export function indexEndpoint(endpoints: readonly AdminEndpoint[]): AdminEndpoin
     methods: {
       GET({ headers }) {
         const value = renderIndex([index, ...endpoints]);
-        const wantsPage = headers.accept?.includes("text/html") === true;
-        return wantsPage
+        const acceptsHtml = headers.accept?.includes("text/html") === true;
+        return acceptsHtml
           ? { kind: "text", text: renderPage(value), contentType: "text/html; charset=utf-8" }
           : { kind: "json", value };
       },

@@ -56,7 +56,7 @@ function readFilter(text: string, modules: LogLevels["modules"]): LogFilter | Ad
 function show({ modules }: LogLevels, filter: LogFilter): AdminResponse {
   const width = Math.max(...Object.keys(modules).map((name) => name.length));
   const rows = Object.entries(modules).map(
-    ([name, about]) => `${name.padEnd(width)}  ${levelOf(filter, name).padEnd(5)}  ${about}\n`,
+    ([name, subject]) => `${name.padEnd(width)}  ${levelOf(filter, name).padEnd(5)}  ${subject}\n`,
   );
   return { kind: "text", text: `current log level is ${renderLogFilter(filter)}\n\n${rows.join("")}` };
 }

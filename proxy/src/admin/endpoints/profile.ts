@@ -1,4 +1,4 @@
-/** `/debug/pprof/profile` and `/debug/pprof/heap`: profiles of all threads, for `go tool pprof` and its like. */
+/** `/debug/pprof/profile` and `/debug/pprof/heap`: profiles of all threads, for tools such as `go tool pprof`. */
 import type { ProfileOutcome } from "@gatewayproxy/runtime/profiler";
 import { type AdminResponse, type AdminEndpoint, type AdminError, type AdminRequest, reject } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
@@ -16,7 +16,7 @@ export function cpuProfileEndpoint(take: TakeCpuProfile): AdminEndpoint {
   };
 }
 
-/** Takes a heap profile: of the live objects without a duration, of their change over one with it. */
+/** Takes a heap profile: of the live objects, or, if a duration is given, of their change over it. */
 export type TakeHeapProfile = (durationMs: number | undefined, signal: AbortSignal) => Promise<Buffer>;
 
 /** The endpoint of heap profiles. */

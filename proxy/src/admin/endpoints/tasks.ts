@@ -20,20 +20,20 @@ export function tasksEndpoint(collect: () => Promise<TaskTree>): AdminEndpoint {
 export function threadTasks(thread: string, tasks: readonly Task[]): ThreadTasks {
   const timers = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
   const timer: Task = { kind: "timer", name: "timers", detail: { keepingAlive: timers }, children: [] };
-  const room = { left: maxTasks, out: 0 };
-  const kept = [timer, ...tasks].flatMap((task) => keep(task, room));
-  return { thread, tasks: kept, leftOut: room.out };
+  const capacity = { left: maxTasks, leftOut: 0 };
+  const included = [timer, ...tasks].flatMap((task) => limitTasks(task, capacity));
+  return { thread, tasks: included, leftOut: capacity.leftOut };
 }
 
-/** Returns a task with as many tasks below it as fit, its age in whole milliseconds. */
-function keep(task: Task, room: { left: number; out: number }): readonly Task[] {
-  if (room.left === 0) {
-    room.out += sizeOf(task);
+/** Returns a task with as many of the tasks below it as `capacity` allows. Rounds its age to milliseconds. */
+function limitTasks(task: Task, capacity: { left: number; leftOut: number }): readonly Task[] {
+  if (capacity.left === 0) {
+    capacity.leftOut += sizeOf(task);
     return [];
   }
-  room.left--;
+  capacity.left--;
   const age = task.ageMs === undefined ? {} : { ageMs: Math.round(task.ageMs) };
-  return [{ ...task, ...age, children: task.children.flatMap((child) => keep(child, room)) }];
+  return [{ ...task, ...age, children: task.children.flatMap((child) => limitTasks(child, capacity)) }];
 }
 
 function sizeOf({ children }: Task): number {

@@ -1,6 +1,6 @@
 /**
- * `/debug/trace`: streams the events of the next request, or of the next that meets a condition. It covers one request
- * of any worker, then the stream ends. Concurrent clients get the same request.
+ * `/debug/trace`: streams the events of the next request of any worker, or of the next one that meets a condition. The
+ * stream ends with the request. Concurrent clients get the same request.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -13,7 +13,7 @@ export interface WatchOptions {
   readonly expression: string | undefined;
   /** Called for each event of the watched request, in its order. */
   readonly onEvent: (event: TraceEvent) => void;
-  /** Called when the request has ended, or will not come. */
+  /** Called when the request has ended, or when no request can be watched any more. */
   readonly onEnd: () => void;
 }
 
@@ -23,10 +23,7 @@ export type WatchNext = (options: WatchOptions) => Promise<() => void>;
 /** Interval of comments that distinguish a long wait from a broken connection. */
 const keepAliveMs = 1_000;
 
-/**
- * The endpoint of traces. An invalid expression gets a 400. `clock` times a comment each second, which keeps the stream
- * open.
- */
+/** The endpoint of traces. An invalid expression gets a 400. A comment each second by `clock` keeps the stream open. */
 export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
   const handler = (request: AdminRequest): AdminResponse => respondTrace(watch, clock, request);
   return {
@@ -65,14 +62,14 @@ async function sendTrace(watch: WatchNext, clock: Clock, { expression, sink, sig
   signal.addEventListener("abort", onEnd, { once: true });
   const stop = await watch({ expression, onEvent: (event) => sink.data(JSON.stringify(event)), onEnd });
   sink.comment("ready");
-  let isOver = false;
+  let hasEnded = false;
   const keepAlive = (): void => {
-    if (isOver) return;
+    if (hasEnded) return;
     sink.comment("keepalive");
     clock.setTimer(keepAliveMs, keepAlive);
   };
   clock.setTimer(keepAliveMs, keepAlive);
   await ended.promise;
-  isOver = true;
+  hasEnded = true;
   stop();
 }
