@@ -100,7 +100,11 @@ test("a start logs the number of objects and each one with a problem; later chan
   const { proxy } = await start(lost("p"));
   expect(proxy.log.filter(({ msg }) => msg === "condition")).toEqual([]);
   const validated = proxy.log.find(({ msg }) => msg === "objects validated");
-  expect(validated).toMatchObject({ level: "info", notFine: 1, objects: { Gateway: 1, HTTPRoute: 1, ProxyPolicy: 1 } });
+  expect(validated).toMatchObject({
+    level: "info",
+    needAttention: 1,
+    objects: { Gateway: 1, HTTPRoute: 1, ProxyPolicy: 1 },
+  });
   expect(proxy.log.filter(({ msg }) => msg === "object has conditions that need attention")).toEqual([
     expect.objectContaining({
       level: "warn",

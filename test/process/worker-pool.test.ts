@@ -23,12 +23,12 @@ import { packed, startWorkerPool } from "../support/worker-pool.ts";
 // Threads start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });
 
-function startPool(clock: FakeClock, watches = new TraceWatches(), onUnopened = vi.fn()): WorkerPool {
+function startPool(clock: FakeClock, watches = new TraceWatches(), onBindFailure = vi.fn()): WorkerPool {
   return startWorkerPool(1, clock, {
     onRestart: (worker) => watches.workerDied(worker),
-    onUnopened,
-    waiting: () => watches.waiting(),
-    onTraced: (watch, event) => watches.take(watch, event),
+    onBindFailure,
+    unclaimedWatches: () => watches.unclaimed(),
+    onTraced: (watch, event) => watches.deliver(watch, event),
   });
 }
 
@@ -96,8 +96,8 @@ test("a worker that replaces one that died reports an address that it cannot ope
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);
   const clock = new FakeClock();
-  const onUnopened = vi.fn();
-  const pool = startPool(clock, undefined, onUnopened);
+  const onBindFailure = vi.fn();
+  const pool = startPool(clock, undefined, onBindFailure);
   const snapshot = packed(1, translate(resources, onLoopback));
   expect(await pool.apply(snapshot)).toEqual([]);
 
@@ -106,7 +106,7 @@ test("a worker that replaces one that died reports an address that it cannot ope
   const squatter = createServer().listen(port, "127.0.0.1");
   await once(squatter, "listening");
   clock.advance(1_000);
-  await vi.waitFor(() => expect(onUnopened).toHaveBeenCalledOnce(), { timeout: 60_000 });
+  await vi.waitFor(() => expect(onBindFailure).toHaveBeenCalledOnce(), { timeout: 60_000 });
   expect(await pool.apply(snapshot)).toMatchObject([
     { port, message: expect.stringContaining("EADDRINUSE") as string },
   ]);
@@ -114,7 +114,7 @@ test("a worker that replaces one that died reports an address that it cannot ope
   squatter.close();
   await once(squatter, "close");
   expect(await pool.apply(snapshot)).toEqual([]);
-  expect(onUnopened).toHaveBeenCalledOnce();
+  expect(onBindFailure).toHaveBeenCalledOnce();
 });
 
 test("a port of another proxy process is not shared, and is opened when that process has ended", async () => {

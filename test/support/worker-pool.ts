@@ -15,7 +15,7 @@ import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../prox
 import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 
-type Events = Pick<WorkerPoolOptions, "onRestart" | "onUnopened" | "waiting" | "onTraced">;
+type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimedWatches" | "onTraced">;
 
 /** Starts `workers` threads with the default settings of a proxy, without logs, on 127.0.0.1. */
 export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
@@ -47,8 +47,8 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     clock,
     log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
     onRestart: () => undefined,
-    onUnopened: () => undefined,
-    waiting: () => [],
+    onBindFailure: () => undefined,
+    unclaimedWatches: () => [],
     onTraced: () => undefined,
     ...events,
   });

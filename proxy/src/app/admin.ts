@@ -72,7 +72,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
 }
 
 function configDump({ settings, pool, configuration }: AdminParts, startedMs: number): AdminEndpoint {
-  const facts: ProcessFacts = {
+  const processFacts: ProcessFacts = {
     version: readVersion(new URL("../../package.json", import.meta.url)),
     startedMs,
     mode: settings.kubernetes ? "kubernetes" : "file",
@@ -85,11 +85,11 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
       pool.query("endpoints", undefined),
     ]);
     return {
-      process: facts,
+      process: processFacts,
       configuration: configuration.state(),
       workerDeaths: pool.deaths,
-      workers: generations.map(({ worker, result: result }) => ({ worker, generation: result })),
-      endpoints: endpoints.flatMap(({ result: result }) => result),
+      workers: generations.map(({ worker, result }) => ({ worker, generation: result })),
+      endpoints: endpoints.flatMap(({ result }) => result),
     };
   });
 }
@@ -99,10 +99,10 @@ function sourceName({ configDir }: ProxySettings): string {
   return configDir ?? "the Kubernetes API";
 }
 
-/** Returns every setting with a value, as a user writes it. */
+/** Returns every setting with a value, in the syntax of its flag. */
 function settingsByFlag(settings: ProxySettings): ProcessFacts["settings"] {
   const entries = Object.entries(settings).flatMap(([name, value]) => {
-    // The settings have the names of their declarations.
+    // The keys of the settings are the keys of `proxySettings`.
     const { flag, kind }: { flag: string; kind: SettingKind<unknown> } = proxySettings[name as keyof ProxySettings];
     if (value === undefined) return [];
     const isPlain = kind.render === undefined && typeof value !== "object";
@@ -141,30 +141,30 @@ async function collectLimits({ pool, counters, clock, configuration }: AdminPart
     pool.query("learnedLimits", max),
   ]);
   const { snapshot } = configuration.state();
-  const open = counters.entries(clock.monotonicMs());
-  const named = nameCounters(snapshot, open, (limit) => counters.labelOf(limit));
+  const liveCounters = counters.entries(clock.monotonicMs());
+  const named = nameCounters(snapshot, liveCounters, (limit) => counters.labelOf(limit));
   return {
     at: new Date(clock.nowMs()).toISOString(),
     counters: named.slice(0, max),
     countersLeftOut: Math.max(0, named.length - max),
-    services: mergeServices(services.map(({ result: result }) => result)),
-    learned: mergeLearned(learned.flatMap(({ result: result }) => result)).slice(0, max),
+    services: mergeServices(services.map(({ result }) => result)),
+    learned: mergeLearned(learned.flatMap(({ result }) => result)).slice(0, max),
   };
 }
 
 async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<Decisions> {
   const workers = await pool.query("decisions", { id });
-  const decisions = workers.flatMap(({ result: result }) => result.decisions);
+  const decisions = workers.flatMap(({ result }) => result.decisions);
   return {
     decisions: decisions.sort((a, b) => (a.at < b.at ? 1 : -1)),
-    remembered: workers.reduce((sum, { result: result }) => sum + result.remembered, 0),
+    remembered: workers.reduce((sum, { result }) => sum + result.remembered, 0),
     capacity: workers.length * decisionCapacity,
   };
 }
 
 async function collectHeap(pool: WorkerPool): Promise<readonly ThreadProfile[]> {
   const workers = await pool.query("heapSamples", undefined);
-  const threads = workers.map(({ worker, result: result }) => ({ thread: `worker ${worker}`, json: result }));
+  const threads = workers.map(({ worker, result }) => ({ thread: `worker ${worker}`, json: result }));
   return [{ thread: "main", json: readHeapSamples() }, ...threads];
 }
 
@@ -182,7 +182,7 @@ async function collectTasks(
     return { kind: "profile", name: "cpu", ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
   return {
-    threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ result: result }) => result)],
+    threads: [threadTasks("main", [source, ...traces, ...profiles]), ...workers.map(({ result }) => result)],
   };
 }
 
@@ -190,7 +190,7 @@ async function collectMemory({ pool, counters, counterBytes, clock }: AdminParts
   const workers = await pool.query("memory", undefined);
   return {
     process: readProcessMemory(),
-    threads: [readThreadMemory("main"), ...workers.map(({ result: result }) => result)],
+    threads: [readThreadMemory("main"), ...workers.map(({ result }) => result)],
     counters: {
       bytes: counterBytes,
       capacity: counters.capacity,

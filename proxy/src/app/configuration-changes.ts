@@ -24,7 +24,7 @@ function listenersOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
   );
 }
 
-/** Routes by key; one that several listeners have is compared at the first. */
+/** Returns routes by key. A route of several listeners is compared as attached to the first one. */
 function routesOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
   const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
   return new Map(routes.toReversed().map((route) => [route.key, route]));
@@ -34,9 +34,9 @@ function changes(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string
   const added = [...after.keys()].filter((key) => !before.has(key));
   const removed = [...before.keys()].filter((key) => !after.has(key));
   const changed = [...after].filter(([key, value]) => before.has(key) && !isDeepStrictEqual(before.get(key), value));
-  const found = { added, removed, changed: changed.map(([key]) => key) };
-  const present = Object.entries(found).filter(([, names]) => names.length > 0);
-  return present.length === 0 ? undefined : Object.fromEntries(present.map(([what, names]) => [what, namesOf(names)]));
+  const names = { added, removed, changed: changed.map(([key]) => key) };
+  const present = Object.entries(names).filter(([, keys]) => keys.length > 0);
+  return present.length === 0 ? undefined : Object.fromEntries(present.map(([kind, keys]) => [kind, namesOf(keys)]));
 }
 
 function namesOf(names: readonly string[]): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * Applies sets of resources: translates each, numbers the snapshot, has the workers serve it, and logs every problem,
- * every condition that changed, and every address that could not be opened. Opening such an address is retried, since
- * there is no event when another process releases it.
+ * Applies sets of resources: translates each set, numbers the snapshot, sends it to the workers, and logs every
+ * problem, every changed condition, and every address that could not be opened. Opening such an address is retried,
+ * because there is no event when another process releases it.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -51,13 +51,13 @@ export interface SourcedResources {
 export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies" | "pathRules"> {
   /** Receives problems, changed conditions, and addresses that cannot be opened. */
   readonly log: Logger;
-  /** Times the next attempt to open an address. */
+  /** Schedules the next attempt to open an address. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
   /**
    * Whether a problem is logged again with each set. True for files, whose editor has just saved them; false for a
-   * cluster, which changes all the time.
+   * cluster, whose objects change often.
    */
   readonly repeatsProblems: boolean;
   /** As `TranslateOptions.addressDenial`; absent: accepts every address. */
@@ -83,8 +83,8 @@ export interface Served {
  * The validity of a set of resources.
  * - `valid`: it has no problem.
  * - `rejected`: it has a problem that the previous set did not have.
- * - `invalidAsBefore`: it has only problems of the previous set, which are no news. A cluster delivers a set with each
- * change of any object.
+ * - `invalidAsBefore`: it has only problems of the previous set, which have been reported. A cluster delivers a set
+ *   with each change of any object.
  */
 export type Validity = "valid" | "rejected" | "invalidAsBefore";
 
@@ -100,12 +100,12 @@ function conflictLine({ route, message }: RouteConflicts["found"][number]): stri
   return `${route} ${message}`;
 }
 
-function objectName(object: RejectedResource["object"]): string {
+function keyOfObject(object: RejectedResource["object"]): string {
   const { namespace, name } = fieldsOf(object["metadata"]);
   return renderKey(textOf(object["kind"]), typeof namespace === "string" ? namespace : undefined, textOf(name));
 }
 
-/** The configuration of a process. Calls of `apply` and `reopen` run one after the other. */
+/** The configuration of a process. Calls of `apply` and `reopen` are executed one after the other. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
   /** The statuses of the translation. */
@@ -126,7 +126,7 @@ export class Configuration {
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
   #isClosed = false;
-  #turn: Promise<unknown> = Promise.resolve();
+  #lastAction: Promise<unknown> = Promise.resolve();
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
@@ -135,12 +135,12 @@ export class Configuration {
 
   /** Applies a set of resources. Sets are applied in the order of the calls. Resolves when this one is in use. */
   apply(sourced: SourcedResources): Promise<Applied> {
-    return this.#inTurn(() => this.#apply(sourced));
+    return this.#enqueue(() => this.#apply(sourced));
   }
 
   /** Opens the binds that a worker does not listen on any more; retries on failure. */
   reopen(): Promise<void> {
-    return this.#inTurn(() => this.#serveAgain());
+    return this.#enqueue(() => this.#retryFailedBinds());
   }
 
   /** Stops opening addresses. */
@@ -178,7 +178,7 @@ export class Configuration {
       contained(sourced.resources, (resources) => translateAsserted(resources, options)),
     );
     for (const { object, errors } of culprits.slice(0, maxLines)) {
-      log.error({ object: objectName(object), problem: renderErrors(errors) }, "cannot translate an object");
+      log.error({ object: keyOfObject(object), problem: renderErrors(errors) }, "cannot translate an object");
     }
     const { binds, backends, problems: found } = translation;
     if (log.isLevelEnabled("debug")) {
@@ -188,7 +188,7 @@ export class Configuration {
     const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
     const located = await runInSlices(locateProblemsInSteps(found, sourced.inForce));
     const problems = [...sourced.problems, ...located];
-    const hasNews = this.#logProblems(problems, sourced.kept);
+    const hasNewProblem = this.#logProblems(problems, sourced.kept);
     this.#logConflicts(translation.conflicts);
     this.#translated = statuses;
     this.#credentials = translation.credentials;
@@ -217,12 +217,12 @@ export class Configuration {
     }
     this.#options.onApplied(
       this.#current.generation,
-      problems.length === 0 ? "valid" : hasNews ? "rejected" : "invalidAsBefore",
+      problems.length === 0 ? "valid" : hasNewProblem ? "rejected" : "invalidAsBefore",
     );
     return { ...this.#served(), problems };
   }
 
-  /** Serves the current snapshot. Binds that cannot be opened are retried with growing pauses. */
+  /** Serves the current snapshot. Binds that cannot be opened are retried with increasing delays. */
   async #serve(): Promise<void> {
     const { clock, serve } = this.#options;
     this.#retry?.cancel();
@@ -234,7 +234,7 @@ export class Configuration {
     else if (!this.#isClosed) this.#retry = clock.setTimer(this.#backoff.next(), () => void this.reopen());
   }
 
-  async #serveAgain(): Promise<void> {
+  async #retryFailedBinds(): Promise<void> {
     if (this.#isClosed) return;
     await this.#serve();
     this.#options.onServed(this.#served());
@@ -245,10 +245,10 @@ export class Configuration {
   }
 
   /** Runs actions one after the other, in the order of the calls. */
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(action);
+  #enqueue<T>(action: () => Promise<T>): Promise<T> {
+    const done = this.#lastAction.then(action);
     // A failed action must not block the next one.
-    this.#turn = done.catch(() => undefined);
+    this.#lastAction = done.catch(() => undefined);
     return done;
   }
 
@@ -262,11 +262,11 @@ export class Configuration {
     this.#statuses = statuses;
   }
 
-  /** Logs the summary after the start: the number of objects, and each one with a failing condition. */
+  /** Logs the summary after the start: the number of objects, and each object with a failing condition. */
   #logSummary(lines: readonly StatusLine[]): void {
     const { log } = this.#options;
     const { objects, faulty } = summaryOf(lines);
-    log.info({ objects, ...(faulty.length > 0 && { notFine: faulty.length }) }, "objects validated");
+    log.info({ objects, ...(faulty.length > 0 && { needAttention: faulty.length }) }, "objects validated");
     for (const { resource, conditions } of faulty.slice(0, maxLines)) {
       log.warn({ resource, conditions }, "object has conditions that need attention");
     }
@@ -281,9 +281,9 @@ export class Configuration {
   }
 
   /**
-   * Logs how many lines were left out.
+   * Logs the number of lines that were left out.
    *
-   * @param count Lines, of which `maxLines` were written.
+   * @param count The number of all lines; `maxLines` of them were logged.
    */
   #logRest(count: number): void {
     if (count > maxLines) {
@@ -294,7 +294,7 @@ export class Configuration {
   /** Logs the changes since the last attempt. */
   #logBindFailures(before: readonly BindFailure[]): void {
     const { log } = this.#options;
-    const stillWanted = ({ address, port }: BindFailure) =>
+    const isCurrent = ({ address, port }: BindFailure) =>
       this.#current.binds.some((bind) => bind.address === address && bind.port === port);
     for (const failure of this.#failures) {
       const { address, port, message } = failure;
@@ -302,22 +302,25 @@ export class Configuration {
         log.error({ address, port, problem: message }, "cannot listen");
       }
     }
-    for (const { address, port } of before.filter(stillWanted)) {
+    for (const { address, port } of before.filter(isCurrent)) {
       const fails = this.#failures.some((other) => other.address === address && other.port === port);
       if (!fails) log.info({ address, port }, "listening");
     }
   }
 
-  /** Logs a line for each rule that other rules take precedence over, and one for the rest. */
+  /**
+   * Logs one line for each rule that loses requests to other rules, up to a maximum, and one for the number of the
+   * others.
+   */
   #logConflicts({ found, leftOut, unexaminedHostnames }: RouteConflicts): void {
     const { log, repeatsProblems } = this.#options;
     const before = new Set(repeatsProblems ? [] : this.#conflicts.found.map(conflictLine));
-    const news = found.filter((conflict) => !before.has(conflictLine(conflict)));
-    for (const { route, rule, isReachable, message } of news.slice(0, maxLines)) {
+    const newConflicts = found.filter((conflict) => !before.has(conflictLine(conflict)));
+    for (const { route, rule, isReachable, message } of newConflicts.slice(0, maxLines)) {
       log.warn({ route, rule, isReachable, conflict: message }, "routes conflict");
     }
-    const rest = news.length - maxLines + leftOut;
-    if (news.length > 0 && rest > 0) log.warn({ rules: rest }, "more rules conflict; /config_dump has them");
+    const rest = newConflicts.length - maxLines + leftOut;
+    if (newConflicts.length > 0 && rest > 0) log.warn({ rules: rest }, "more rules conflict; /config_dump has them");
     if (unexaminedHostnames > 0 && unexaminedHostnames !== this.#conflicts.unexaminedHostnames) {
       log.warn(
         { hostnames: unexaminedHostnames },
@@ -326,22 +329,26 @@ export class Configuration {
     }
   }
 
-  /** @returns whether there was a new problem. */
+  /**
+   * Logs problems, and resources that stay at an earlier version.
+   *
+   * @returns whether there is a problem that the previous set did not have.
+   */
   #logProblems(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
     const { log, repeatsProblems } = this.#options;
     const reported = repeatsProblems ? new Set<string>() : this.#reported;
-    const news = problems.filter((problem) => !reported.has(renderProblem(problem)));
-    for (const problem of news.slice(0, maxLines)) {
+    const newProblems = problems.filter((problem) => !reported.has(renderProblem(problem)));
+    for (const problem of newProblems.slice(0, maxLines)) {
       log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "invalid configuration");
     }
-    this.#logRest(news.length);
+    this.#logRest(newProblems.length);
     const newlyKept = kept.filter((resource) => !reported.has(resource));
     for (const resource of newlyKept.slice(0, maxLines)) {
       log.warn({ resource }, "its previous valid version stays in use");
     }
     this.#logRest(newlyKept.length);
     this.#reported = new Set([...problems.map(renderProblem), ...kept]);
-    return news.length > 0;
+    return newProblems.length > 0;
   }
 }
 

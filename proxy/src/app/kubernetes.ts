@@ -21,7 +21,7 @@ export interface KubernetesOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers of the source. */
   readonly logs: Logs;
-  /** Times watches and retries. */
+  /** The clock of watches and retries. */
   readonly clock: Clock;
   /** Undefined: every Gateway of this class, as in file mode. */
   readonly gateway: GatewayName | undefined;
@@ -31,10 +31,10 @@ export interface KubernetesOptions {
   readonly publish: (sourced: SourcedResources) => void;
 }
 
-/** Starts to watch the cluster. Fails if no cluster is configured; one that cannot be reached is retried. */
+/** Starts to watch the cluster. Fails if no cluster is configured. A cluster that cannot be reached is retried. */
 export async function openKubernetes(options: KubernetesOptions): Promise<Result<{ close(): Promise<void> }>> {
   const { env, logs, clock, gateway, publish } = options;
-  const own = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
+  const portsOfProcess = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
   const found = await findCluster({ env });
   if (!found.ok) return found;
   const log = logs.logger("proxy::kubernetes");
@@ -45,13 +45,13 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     clock,
     random: Math.random,
     log,
-    select: (resources) => selectFor(gateway, resources),
+    select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
     publish: ({ resources, problems, kept, rejected, unreadable }) =>
       publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),
-        options: { ...translateOptions(resources, gateway, own), unreadable },
+        options: { ...translateOptions(resources, gateway, portsOfProcess), unreadable },
       }),
   });
   const close = async (): Promise<void> => {
@@ -61,9 +61,9 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
   return { ok: true, value: { close } };
 }
 
-function* selectFor(gateway: GatewayName | undefined, resources: ResourceSet): Steps<Selection> {
-  const { value, culprits } = yield* contained(resources, function* (known) {
-    const selected = gateway === undefined ? known : yield* gatewayScopeInSteps(known, gateway);
+function* selectResources(gateway: GatewayName | undefined, resources: ResourceSet): Steps<Selection> {
+  const { value, culprits } = yield* contained(resources, function* (included) {
+    const selected = gateway === undefined ? included : yield* gatewayScopeInSteps(included, gateway);
     return { resources: selected, named: yield* namedObjects(selected) };
   });
   return { ...value, rejected: culprits };
@@ -75,10 +75,10 @@ function* selectFor(gateway: GatewayName | undefined, resources: ResourceSet): S
 function translateOptions(
   resources: ResourceSet,
   gateway: GatewayName | undefined,
-  own: ReadonlyMap<number, string>,
+  portsOfProcess: ReadonlyMap<number, string>,
 ): TranslateOptions {
-  if (gateway === undefined) return { environment: { ...hostEnvironment, reservedPorts: own } };
+  if (gateway === undefined) return { environment: { ...hostEnvironment, reservedPorts: portsOfProcess } };
   // The controller only knows the default ports.
-  const reservedPorts = new Map([...ownPorts, ...own]);
+  const reservedPorts = new Map([...ownPorts, ...portsOfProcess]);
   return { readyReplicas: readyReplicas(resources, gateway), environment: clusterEnvironment({ reservedPorts }) };
 }

@@ -1,7 +1,7 @@
 /** The log modules of the proxy and the subjects of their lines. `docs/logs.md` contains this table. */
 export const proxyLogModules = {
   "proxy::lifecycle": "start, readiness, shutdown",
-  "proxy::config": "problems of resources with their place, conditions that changed, generations, listening addresses",
+  "proxy::config": "problems of resources with their location, changed conditions, generations, listening addresses",
   "proxy::kubernetes": "the connected cluster, and failed watches",
   "proxy::routing": "at debug: the rule that a request matches, and why others do not match",
   "proxy::ratelimit":
@@ -12,5 +12,5 @@ export const proxyLogModules = {
   "proxy::server":
     "internal errors of the proxy, and connections that are closed to save memory; at debug: each client connection, and its TLS",
   "proxy::admin": "the admin server",
-  "proxy::access": "requests, a line each when it has ended; at debug: another one when it begins",
+  "proxy::access": "requests: one line for each at its end; at debug: another one at its start",
 } as const;

@@ -6,15 +6,15 @@ const mib = 1024 * 1024;
 
 /** Memory of a worker under load without request bodies: heap, code, and client connections. */
 export const bytesPerWorker = 192 * mib;
-/** The least part of it for connections of clients and their headers. */
+/** The minimum share of `bytesPerWorker` for connections of clients and their headers. */
 const minClientBytes = 96 * mib;
 /** Memory of the main thread, with configuration and counters. */
 export const mainBytes = 128 * mib;
-/** The greatest part of a limit for bodies, and their least memory, which one LLM request may need. */
-const bodyPart = 1 / 4;
+/** The maximum share of a memory limit for bodies, and the minimum memory for bodies: one LLM request may need it. */
+const maxBodyShare = 1 / 4;
 const minBodyBytes = 32 * mib;
 
-/** A higher limit counts as no limit: kernels report an absent one as such a number. */
+/** A higher limit counts as no limit, because kernels report such a number if there is none. */
 const maxLimit = 2 ** 50;
 const minWorkerHeapMib = 128;
 
@@ -22,15 +22,15 @@ const minWorkerHeapMib = 128;
 export interface MemoryPlan {
   readonly workers: number;
   readonly bodyBytes: number;
-  /** For connections of clients and their headers, of all workers together. */
+  /** Memory for connections of clients and their headers, of all workers together. */
   readonly clientBytes: number;
 }
 
 /**
- * Returns the maximum heap of one worker in MiB: an equal part of what the main thread and bodies leave of `limit`;
- * undefined without a limit. V8 would otherwise let each heap grow to half of the limit before a full garbage
- * collection. A worker that needs more is replaced while the others serve; the kernel would kill the process with all
- * of them.
+ * Returns the maximum heap of one worker in MiB: an equal share of `limit` minus the memory of the main thread and of
+ * bodies; undefined if there is no limit. V8 would otherwise let each heap grow to half of the limit before a full
+ * garbage collection. A worker that needs more is replaced while the others serve; beyond `limit`, the kernel would
+ * kill the whole process.
  *
  * @param limit As for `memoryPlan`.
  * @param bodyBytes The bytes of request bodies of all workers, which are outside of the heaps.
@@ -50,13 +50,16 @@ export function memoryPlan(cpus: number, limit: number): MemoryPlan {
   if (limit <= 0) {
     return { workers: cpus, bodyBytes: defaultBodyMemoryBytes, clientBytes: cpus * defaultClientBytes };
   }
-  const share = Math.floor((limit * bodyPart) / mib) * mib;
+  const share = Math.floor((limit * maxBodyShare) / mib) * mib;
   const bodyBytes = Math.min(defaultBodyMemoryBytes, Math.max(minBodyBytes, share));
-  const left = limit - mainBytes;
-  // With a small limit the memory of one worker comes first.
-  const fitting = Math.max(minBodyBytes, Math.min(bodyBytes, Math.floor((left - bytesPerWorker) / mib) * mib));
-  const workers = Math.max(1, Math.min(cpus, Math.floor((left - fitting) / bytesPerWorker)));
-  const spare = Math.floor((left - fitting) / workers - bytesPerWorker);
+  const available = limit - mainBytes;
+  // Under a small limit, the memory of one worker takes precedence over bodies.
+  const fittingBodyBytes = Math.max(
+    minBodyBytes,
+    Math.min(bodyBytes, Math.floor((available - bytesPerWorker) / mib) * mib),
+  );
+  const workers = Math.max(1, Math.min(cpus, Math.floor((available - fittingBodyBytes) / bytesPerWorker)));
+  const spare = Math.floor((available - fittingBodyBytes) / workers - bytesPerWorker);
   const perWorker = Math.min(defaultClientBytes, minClientBytes + Math.max(0, spare));
-  return { workers, bodyBytes: fitting, clientBytes: Math.floor((perWorker * workers) / mib) * mib };
+  return { workers, bodyBytes: fittingBodyBytes, clientBytes: Math.floor((perWorker * workers) / mib) * mib };
 }

@@ -18,10 +18,10 @@ import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 
 /** Start data of a worker. */
 export interface WorkerStart {
-  /** From 1; also the owner of the locks that the worker holds in the counters. */
+  /** From 1. Identifies the worker as the owner of locks in the counters, too. */
   readonly worker: number;
   readonly counters: SharedArrayBuffer;
-  /** Made by `createBodyMemory`. */
+  /** Created by `createBodyMemory`. */
   readonly bodies: SharedArrayBuffer;
   readonly bodyMemoryBytes: number;
   readonly clientMemory: ClientMemory;
@@ -52,10 +52,10 @@ export interface WorkerQueries {
   readonly memory: Query<undefined, ThreadMemory>;
   /** As `readHeapSamples`. */
   readonly heapSamples: Query<undefined, string>;
-  /** The generation of the snapshot that it serves. */
+  /** The generation of the snapshot that the worker serves. */
   readonly generation: Query<undefined, number>;
   /** Watches for a request. The result is sent when the watch is active. */
-  readonly watch: Query<WatchOrder, undefined>;
+  readonly watch: Query<SentWatch, undefined>;
   /** Ends a watch, by its number. */
   readonly unwatch: Query<number, undefined>;
   readonly tasks: Query<undefined, ThreadTasks>;
@@ -71,8 +71,8 @@ interface Query<Argument, Result> {
   readonly result: Result;
 }
 
-/** A watch of an operator, as a worker gets it. */
-export interface WatchOrder {
+/** A watch of an operator, as sent to a worker. */
+export interface SentWatch {
   readonly id: number;
   /** Shared by all workers; as `TraceWatch.claim`. */
   readonly claim: Int32Array;
@@ -92,7 +92,7 @@ export type QueryHandlers = {
   readonly [Name in QueryName]: (argument: ArgumentOf<Name>) => ResultOf<Name>;
 };
 
-/** One query. `id` is chosen by the sender and returned with the result, as that of `apply` is. */
+/** One query. The sender chooses `id`; the result contains it, as for `apply`. */
 export type QueryMessage<Name extends QueryName = QueryName> = {
   readonly [N in Name]: {
     readonly kind: "query";
@@ -119,8 +119,8 @@ export type ToWorker =
       readonly kind: "apply";
       readonly id: number;
       readonly frame: SnapshotFrame;
-      /** Parts that no snapshot names any more. */
-      readonly gone: readonly PartKey[];
+      /** Parts that the snapshot does not contain any more. */
+      readonly removed: readonly PartKey[];
     }
   | QueryMessage
   /** Ask clients to close their connections, and continue to serve. */
@@ -132,7 +132,7 @@ export type ToWorker =
 export type FromWorker =
   /** The result of `apply`, sent when every bind listens or has failed. */
   | { readonly kind: "applied"; readonly id: number; readonly failures: readonly BindFailure[] }
-  /** The result of a query, of the query's own type. */
+  /** The result of a query, as declared in `WorkerQueries`. */
   | { readonly kind: "result"; readonly id: number; readonly result: unknown }
   /** An event of a watched request; undefined when it has ended. */
   | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }

@@ -1,4 +1,4 @@
-/** HTTP servers of one page each, beside the data path: metrics for Prometheus and readiness for a probe. */
+/** HTTP servers for operators that serve one page each: metrics for Prometheus, or readiness for a probe. */
 import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
@@ -26,8 +26,8 @@ export interface Page {
 }
 
 /**
- * Serves one page by GET and HEAD. Another path gets a 404 that names the right one, another method a 405 (RFC 9110
- * §15.5.6). Concurrent requests share renderings, which use at most a quarter of the thread's time.
+ * Serves one page by GET and HEAD. Other paths get a 404 that contains the path of the page, other methods a 405 (RFC
+ * 9110 §15.5.6). Concurrent requests share a rendering. Renderings use at most a quarter of the thread's time.
  *
  * @throws Node's error if the address cannot be listened on.
  */
@@ -37,7 +37,7 @@ export async function openPageServer(
   render: () => Promise<Page>,
   clock: Clock,
 ): Promise<PageServer> {
-  const renderPaced = throttle(render, clock);
+  const renderThrottled = throttle(render, clock);
   const serve: RequestListener = (request, response) => {
     const pathname = (request.url ?? "").split("?", 1)[0];
     if (pathname !== path) {
@@ -45,7 +45,7 @@ export async function openPageServer(
     } else if (request.method !== "GET" && request.method !== "HEAD") {
       response.writeHead(405, { "content-type": "text/plain", allow: "GET, HEAD" }).end("method not allowed\n");
     } else {
-      renderPaced().then(
+      renderThrottled().then(
         (page) => response.writeHead(page.status, { "content-type": page.contentType }).end(page.body),
         () => response.writeHead(500, { "content-type": "text/plain" }).end("the page could not be rendered\n"),
       );

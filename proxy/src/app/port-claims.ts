@@ -1,6 +1,6 @@
 /**
  * Ensures that only this process listens on its ports. Workers share their ports (SO_REUSEPORT), and the kernel lets
- * other processes of the same user share them too: each would get some of the connections unnoticed.
+ * other processes of the same user share them too, which would then get some of the connections.
  */
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -10,22 +10,22 @@ import { type BindFailure, bindFailure, bindName } from "../server/data-plane.ts
 type BindAddress = Pick<Bind, "address" | "port">;
 
 export class PortClaims {
-  /** Names of the binds that this process listens on, or is about to. */
+  /** Names of the binds on which this process listens, or is about to listen. */
   #claimed: ReadonlySet<string> = new Set();
 
   /**
    * Claims the ports of `binds` and releases all others.
    *
-   * @returns those that another process listens on.
+   * @returns the binds on which another process listens.
    */
-  async take(binds: readonly BindAddress[]): Promise<readonly BindFailure[]> {
+  async claim(binds: readonly BindAddress[]): Promise<readonly BindFailure[]> {
     const failures = await Promise.all(
       binds.filter((bind) => !this.#claimed.has(bindName(bind))).map((bind) => this.#findFailure(bind)),
     );
-    const failed = failures.filter((failure) => failure !== undefined);
-    const lost = new Set(failed.map(bindName));
-    this.#claimed = new Set(binds.map(bindName).filter((name) => !lost.has(name)));
-    return failed;
+    const taken = failures.filter((failure) => failure !== undefined);
+    const failedNames = new Set(taken.map(bindName));
+    this.#claimed = new Set(binds.map(bindName).filter((name) => !failedNames.has(name)));
+    return taken;
   }
 
   /** Listens briefly without sharing, to detect another listener. */

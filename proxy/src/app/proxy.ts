@@ -35,7 +35,7 @@ import type { ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** The settings and the surroundings of a proxy process. */
+/** The settings and the environment of a proxy process. */
 export interface ProxyOptions {
   /** The values of all settings; `proxySettings` defines them. */
   readonly settings: ProxySettings;
@@ -43,7 +43,7 @@ export interface ProxyOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers, and changes their filter. */
   readonly logs: Logs;
-  /** The source of all times of the process. */
+  /** The clock of the process. */
   readonly clock: Clock;
   /** Called when an operator requests the shutdown. */
   readonly onQuit: () => void;
@@ -53,8 +53,8 @@ export interface ProxyOptions {
 const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.url));
 
 /**
- * The lock owner of the main thread, which reads counters and releases locks of dead workers; higher than any worker's
- * number.
+ * The lock owner of the main thread, which reads counters and releases locks of dead workers. Greater than the number
+ * of any worker.
  */
 const mainOwner = 1_000_000;
 
@@ -72,11 +72,11 @@ export class Proxy {
   readonly #configuration: Configuration;
   #hasServed = false;
   /** Listening addresses of the servers for operators. */
-  readonly #own: SocketAddress[] = [];
+  readonly #operatorAddresses: SocketAddress[] = [];
   /** Checks the addresses of backends; complete when the servers for operators have opened. */
   #addresses = new AddressGuard(unrestricted);
   /** Shutdown steps of everything that was started, run in reverse order. */
-  readonly #undo: ShutdownStep[] = [];
+  readonly #shutdownSteps: ShutdownStep[] = [];
 
   private constructor(options: ProxyOptions) {
     const { settings, logs, clock } = options;
@@ -116,11 +116,11 @@ export class Proxy {
         this.#metrics.workerRestarted();
         this.#watches.workerDied(worker);
       },
-      onUnopened: () => void this.#configuration.reopen(),
-      waiting: () => this.#watches.waiting(),
-      onTraced: (watch, event) => this.#watches.take(watch, event),
+      onBindFailure: () => void this.#configuration.reopen(),
+      unclaimedWatches: () => this.#watches.unclaimed(),
+      onTraced: (watch, event) => this.#watches.deliver(watch, event),
     });
-    this.#undo.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
+    this.#shutdownSteps.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
     this.#configuration = new Configuration({
       log: logs.logger("proxy::config"),
       clock,
@@ -134,13 +134,13 @@ export class Proxy {
       onServed: (served) => this.#onServed(served),
       onApplied: (generation, validity) => this.#onApplied(generation, validity),
     });
-    this.#undo.push({ name: "stop opening addresses", run: () => this.#configuration.close() });
+    this.#shutdownSteps.push({ name: "stop opening addresses", run: () => this.#configuration.close() });
   }
 
   /**
-   * Starts the process. A folder is served when this resolves; an error if it has nothing to serve. A cluster may be
-   * unavailable at first; readiness reports when it is served. Fails if an address is in use. On failure everything is
-   * stopped again.
+   * Starts the process. Resolves when the folder is served, and fails if the folder contains nothing to serve. With a
+   * cluster, resolves at once, because the cluster may be unavailable at first; readiness reports when it is served.
+   * Fails if an address is in use. After a failure, all parts are stopped.
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const proxy = new Proxy(options);
@@ -173,12 +173,12 @@ export class Proxy {
     });
   }
 
-  /** @param before Steps ahead of the reverse of the start. */
-  #shutDown(before: readonly ShutdownStep[]): Promise<ShutdownOutcome> {
+  /** @param firstSteps Steps before those of `#shutdownSteps`. */
+  #shutDown(firstSteps: readonly ShutdownStep[]): Promise<ShutdownOutcome> {
     const { settings, clock, logs } = this.#options;
     const log = logs.logger("proxy::lifecycle");
     return shutDown({
-      steps: [...before, ...this.#undo.toReversed()],
+      steps: [...firstSteps, ...this.#shutdownSteps.toReversed()],
       deadlineMs: settings.drainTimeout,
       clock,
       onStep: (step, durationMs) => log.debug({ step, durationMs }, "shutdown step ended"),
@@ -206,7 +206,7 @@ export class Proxy {
   #openAdmin(): Promise<readonly Problem[]> {
     const { settings, logs, clock, onQuit: quit } = this.#options;
     const { adminAddress, adminHost = "", adminTokenFile } = settings;
-    const ownHost = adminAddress === "off" || "path" in adminAddress ? "" : adminAddress.host;
+    const adminHostOfAddress = adminAddress === "off" || "path" in adminAddress ? "" : adminAddress.host;
     if (adminAddress === "off") return Promise.resolve([]);
     const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
     const [counterBytes, watches] = [this.#counterBytes, this.#watches];
@@ -215,7 +215,7 @@ export class Proxy {
       const server = await openAdminServer({
         address: adminAddress,
         ...(adminTokenFile !== undefined && { tokenFile: adminTokenFile }),
-        hosts: [ownHost, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
+        hosts: [adminHostOfAddress, ...adminHost.split(",")].map((host) => host.trim().toLowerCase()).filter(Boolean),
         endpoints: adminEndpoints({
           settings,
           logs,
@@ -235,7 +235,7 @@ export class Proxy {
     });
   }
 
-  /** Opens a server for operators. These close last, so that the shutdown can be observed. */
+  /** Opens a server for operators. The shutdown closes these servers last, so that it can be observed. */
   async #openServer(
     setting: string,
     name: string,
@@ -243,8 +243,8 @@ export class Proxy {
   ): Promise<readonly Problem[]> {
     try {
       const server = await open();
-      if (!("path" in server.address)) this.#own.push(server.address);
-      this.#undo.unshift({ name: `close ${name}`, run: () => server.close() });
+      if (!("path" in server.address)) this.#operatorAddresses.push(server.address);
+      this.#shutdownSteps.unshift({ name: `close ${name}`, run: () => server.close() });
       const { address } = server;
       this.#options.logs.logger("proxy::lifecycle").debug({ setting, server: name, address }, "server opened");
       return [];
@@ -253,7 +253,7 @@ export class Proxy {
     }
   }
 
-  /** Validates the folder when the start has failed already, to report all problems at once. */
+  /** Validates the folder after the start has failed, to report all problems at once. */
   async #validateSource(): Promise<readonly Problem[]> {
     const { configDir } = this.#options.settings;
     return configDir === undefined ? [] : await checkFolder(configDir);
@@ -261,7 +261,7 @@ export class Proxy {
 
   /** Starts the workers, which need the address rules before they serve. */
   async #serve(): Promise<readonly Problem[]> {
-    const rules = addressRules(this.#options.settings, this.#own);
+    const rules = addressRules(this.#options.settings, this.#operatorAddresses);
     this.#addresses = new AddressGuard(rules);
     this.#pool.open(rules);
     return await this.#openSource();
@@ -272,7 +272,7 @@ export class Proxy {
     return configDir === undefined ? await this.#openCluster() : await this.#openFolder(configDir);
   }
 
-  /** Does not wait for the cluster, whose objects may come later. */
+  /** Does not wait for the objects of the cluster. */
   async #openCluster(): Promise<readonly Problem[]> {
     const { settings, env, logs, clock } = this.#options;
     const log = logs.logger("proxy::config");
@@ -284,10 +284,10 @@ export class Proxy {
     const opened = await openKubernetes({
       ...{ env, logs, clock, publish },
       gateway: settings.gateway,
-      ownPorts: this.#own.map(({ port }) => port),
+      ownPorts: this.#operatorAddresses.map(({ port }) => port),
     });
     if (!opened.ok) return opened.problems;
-    this.#undo.push({ name: "close the source", run: () => opened.value.close() });
+    this.#shutdownSteps.push({ name: "close the source", run: () => opened.value.close() });
     return [];
   }
 
@@ -299,14 +299,14 @@ export class Proxy {
       onFailure: (error) =>
         this.#options.logs.logger("proxy::config").error({ err: error }, "cannot read the folder; retrying"),
       publish: (manifests) => {
-        const taken = this.#configuration.apply(manifests);
-        first ??= taken;
+        const applied = this.#configuration.apply(manifests);
+        first ??= applied;
       },
     });
     if (!opened.ok) return opened.problems;
-    this.#undo.push({ name: "close the source", run: () => opened.value.close() });
-    const taken = await first;
-    return taken === undefined || taken.openBinds === 0 ? nothingToServe(directory, taken) : [];
+    this.#shutdownSteps.push({ name: "close the source", run: () => opened.value.close() });
+    const applied = await first;
+    return applied === undefined || applied.openBinds === 0 ? nothingToServe(directory, applied) : [];
   }
 
   #onServed({ openBinds }: Served): void {
@@ -325,7 +325,7 @@ export class Proxy {
 
   #readinessPage(): Promise<Page> {
     const status = this.#readiness.isReady ? 200 : 503;
-    // An address in use must not make the other listeners unready.
+    // An address in use must not affect the readiness of the other listeners.
     const closed = this.#configuration
       .state()
       .failures.map(
@@ -337,7 +337,7 @@ export class Proxy {
     return Promise.resolve({ status, contentType: "text/plain", body });
   }
 
-  /** A policy that cannot be read must not make the routes of others unready. */
+  /** Describes policies that cannot be read. They do not affect readiness, because other routes are served. */
   #describeInvalidPolicies(): readonly string[] {
     const { resources } = this.#configuration.state();
     const consequence =
@@ -373,9 +373,15 @@ function requestRules(settings: ProxySettings): RequestRules {
   };
 }
 
-/** Returns the rules on addresses. Folders belong to the operator; a cluster's tenants must not reach this machine. */
-function addressRules({ kubernetes, allowBackendAddress }: ProxySettings, own: readonly SocketAddress[]): AddressRules {
-  return { own, deniesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
+/**
+ * Returns the rules on addresses. Special addresses are denied in a cluster, whose tenants must not reach this machine,
+ * but not in a folder of the operator.
+ */
+function addressRules(
+  { kubernetes, allowBackendAddress }: ProxySettings,
+  operatorAddresses: readonly SocketAddress[],
+): AddressRules {
+  return { own: operatorAddresses, deniesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
 }
 
 /** Returns the settings of responses whose clients have disconnected. */
@@ -401,8 +407,8 @@ function upstreamSettings(settings: ProxySettings): UpstreamSettings {
 }
 
 /** Returns all problems that prevented the first configuration from being served. */
-function nothingToServe(directory: string, taken: Applied | undefined): readonly Problem[] {
-  const failures = (taken?.failures ?? []).map(({ message }) => ({ message }));
+function nothingToServe(directory: string, applied: Applied | undefined): readonly Problem[] {
+  const failures = (applied?.failures ?? []).map(({ message }) => ({ message }));
   const summary = `nothing to serve in ${JSON.stringify(directory)}: expected a Gateway of class gateway-proxy with a listener that can be opened`;
-  return [...(taken?.problems ?? []), ...failures, { message: summary }];
+  return [...(applied?.problems ?? []), ...failures, { message: summary }];
 }

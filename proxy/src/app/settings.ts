@@ -247,7 +247,7 @@ export const proxySettings = {
     flag: "max-requests-per-backend",
     env: "MAX_REQUESTS_PER_BACKEND",
     default: String(defaultUpstream.maxRequests),
-    help: "Maximum requests in progress to one backend in a worker, with those that wait and without tunnels; further requests get a 503 (BackendOverloaded).",
+    help: "Maximum requests in progress to one backend in a worker, including those that wait, without tunnels; further requests get a 503 (BackendOverloaded).",
   },
   maxWaitingPerBackend: {
     kind: integer(0, 2 ** 24),
@@ -353,8 +353,8 @@ export function settingConflicts(settings: ProxySettings): readonly Problem[] {
   const ownAddresses = [adminAddress, statsAddress, readinessAddress].flatMap((address) =>
     address === "off" || "path" in address ? [] : address,
   );
-  const own = new AddressGuard({ own: ownAddresses, deniesSpecial: false, allowed: [] });
-  const [ownAddress] = (allowBackendAddress ?? []).flatMap(({ host, port }) => own.denialReason(host, port) ?? []);
+  const guard = new AddressGuard({ own: ownAddresses, deniesSpecial: false, allowed: [] });
+  const [ownAddress] = (allowBackendAddress ?? []).flatMap(({ host, port }) => guard.denialReason(host, port) ?? []);
   const problems: Problem[] = [];
   if (kubernetes && configDir !== undefined) {
     problems.push({ message: "--kubernetes and --config-dir are both set; set one of them" });
@@ -378,7 +378,7 @@ export function settingConflicts(settings: ProxySettings): readonly Problem[] {
   return problems;
 }
 
-/** Returns whether other machines can reach an address. A host name may resolve to any address. */
+/** Whether other machines can reach an address. A host name may resolve to any address. */
 function isExposed(address: ProxySettings["adminAddress"]): boolean {
   return address !== "off" && !("path" in address) && specialKind(literalAddress(address.host) ?? "") !== "a loopback";
 }

@@ -15,19 +15,19 @@ import {
   ReceivedParts,
 } from "./snapshot-parts.ts";
 
-/** A worker's side, and what it has been sent. */
+/** The receiving side of a worker, and the parts that were sent to it. */
 class Receiver {
   readonly #parts = new ReceivedParts();
   #known: ReadonlySet<PartKey> = new Set();
 
-  take(packed: PackedSnapshot): { readonly snapshot: Snapshot; readonly sent: number } {
+  receive(packed: PackedSnapshot): { readonly snapshot: Snapshot; readonly sent: number } {
     const { frame, parts } = structuredClone(packed);
     let sent = 0;
     for (const batch of batchesOf({ frame, parts }, this.#known)) {
       sent += batch.length;
-      this.#parts.take(batch);
+      this.#parts.add(batch);
     }
-    this.#parts.forget([...this.#known].filter((key) => !parts.has(key)));
+    this.#parts.remove([...this.#known].filter((key) => !parts.has(key)));
     this.#known = new Set(parts.keys());
     return { snapshot: runToEnd(this.#parts.assemble(frame)), sent };
   }
@@ -46,7 +46,7 @@ test("every snapshot of the translation's test data arrives unchanged", () => {
     const { resources } = parseManifests([{ path, text: readFileSync(new URL(path, scenarios), "utf8") }]);
     const { binds, backends } = translate(resources);
     const snapshot = { generation: at + 1, binds, backends };
-    expect(receiver.take(pack(snapshot)).snapshot).toEqual(snapshot);
+    expect(receiver.receive(pack(snapshot)).snapshot).toEqual(snapshot);
   }
 });
 
@@ -61,10 +61,10 @@ test("rules that have not changed are not sent again, and stay the same object",
   const receiver = new Receiver();
   const rulesOf = ({ binds }: Snapshot, listener: number, at: number) =>
     binds[0]?.listeners[listener]?.routes[at]?.rules;
-  const before = receiver.take(pack(snapshotOf(1, "r", "s"))).snapshot;
+  const before = receiver.receive(pack(snapshotOf(1, "r", "s"))).snapshot;
   expect(rulesOf(before, 0, 0)).toBeDefined();
   expect(rulesOf(before, 0, 0)).toBe(rulesOf(before, 1, 0));
-  const { snapshot: after, sent } = receiver.take(pack(snapshotOf(2, "r", "t")));
+  const { snapshot: after, sent } = receiver.receive(pack(snapshotOf(2, "r", "t")));
   expect(rulesOf(after, 1, 0)).toBe(rulesOf(before, 0, 0));
   expect(rulesOf(after, 1, 1)).toEqual(route("t").rules);
   // The rules of one route, and two listeners.
@@ -96,14 +96,14 @@ test("authorities and certificates that are named several times are one part, an
   // The text, a client's certificate and a listener's certificate.
   expect(length).toBeLessThan(3.5 * pem.length);
   const receiver = new Receiver();
-  const { snapshot: received } = receiver.take(packed);
+  const { snapshot: received } = receiver.receive(packed);
   expect(received).toEqual(snapshot);
   const [first, ...others] = Object.values(received.backends);
   expect(others.filter((each) => each.tls?.authorities !== first?.tls?.authorities)).toEqual([]);
   expect(others.filter((each) => each.tls?.clientCertificate !== first?.tls?.clientCertificate)).toEqual([]);
   const [a, b] = received.binds[0]?.listeners ?? [];
   expect(a?.tls?.certificates[0]).toBe(b?.tls?.certificates[0]);
-  const again = receiver.take(pack({ ...snapshot, generation: 2 })).snapshot;
+  const again = receiver.receive(pack({ ...snapshot, generation: 2 })).snapshot;
   expect(Object.values(again.backends)[0]).toBe(first);
   expect(again.binds[0]?.listeners[0]?.tls).toBe(a?.tls);
 });

@@ -1,8 +1,9 @@
 /**
- * Sends a snapshot to the workers as a frame and its parts. A part is the JSON text of a value that many places share (the
- * rules of a route, limits of a policy, a listener, a backend, a certificate, the PEM text of authorities), named by its
- * hash. A snapshot crosses threads in parts that are short enough for the event loop. A part that a worker has is not
- * sent again. Equal values are one object in the worker, so the worker finds what it compiled from a value by identity.
+ * Converts a snapshot to a frame and parts, to send it to the workers. A part is the JSON text of a value that occurs
+ * in many places (the rules of a route, limits of a policy, a listener, a backend, a certificate, the PEM text of
+ * authorities), identified by its hash. The parts are short enough not to block the event loop, and a part that a
+ * worker has is not sent again. In the worker, equal values are one object, so that the compiled form of a value can be
+ * looked up by identity.
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -25,14 +26,14 @@ import type {
 /** The hash of a part's text. */
 export type PartKey = string;
 
-/** A snapshot whose listeners and backends are named by their parts. */
+/** A snapshot that refers to its listeners and backends by the keys of their parts. */
 export interface SnapshotFrame {
   readonly generation: number;
   readonly binds: readonly FrameBind[];
   readonly backends: readonly PartKey[];
 }
 
-/** A bind whose listeners are named by their parts. */
+/** A bind that refers to its listeners by the keys of their parts. */
 export interface FrameBind extends Pick<Bind, "address" | "port"> {
   readonly listeners: readonly PartKey[];
 }
@@ -40,7 +41,7 @@ export interface FrameBind extends Pick<Bind, "address" | "port"> {
 /** A snapshot as it is sent. */
 export interface PackedSnapshot {
   readonly frame: SnapshotFrame;
-  /** Every part that the frame names, and those that parts name; the named ones come first. */
+  /** All parts to which the frame or another part refers. A part is listed before the parts that refer to it. */
   readonly parts: ReadonlyMap<PartKey, string>;
 }
 
@@ -67,16 +68,21 @@ interface PackedRoute extends Omit<Route, "rules"> {
   readonly rules: PartKey;
 }
 
-/** `limits` names the part of a list of parts of `PackedLimits`: a policy on a Gateway is in the lists of every rule. */
+/**
+ * `limits` is the key of a list of keys of `PackedLimits`, because the policy of a Gateway is in the lists of all
+ * rules.
+ */
 interface PackedRule extends Omit<RouteRule, "limits" | "globalLimits"> {
   readonly limits: PartKey;
   readonly globalLimits?: PartKey;
 }
 
-/** The limits of a policy at one of its targets. `entries` names the part that all of its targets share. */
+/**
+ * The limits of a policy at one of its targets. `entries` is the key of a part that all targets of the policy share.
+ */
 interface PackedLimits {
   readonly target: string;
-  /** By entry. */
+  /** One counter for each entry. */
   readonly counters: readonly string[];
   readonly entries: PartKey;
 }
@@ -107,16 +113,16 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
   return { frame: { generation, binds: frameBinds, backends: backendKeys }, parts: packer.parts };
 }
 
-/** Whether two snapshots are the same but for their generation. */
+/** Whether two snapshots are equal except for their generations. */
 export function isSameFrame(a: SnapshotFrame, b: SnapshotFrame): boolean {
   return JSON.stringify([a.binds, a.backends]) === JSON.stringify([b.binds, b.backends]);
 }
 
 class Packer {
   readonly parts = new Map<PartKey, string>();
-  /** By what they were made of: translation gives the same lists to many. */
-  readonly #known = new Map<object | string, PartKey>();
-  /** Those of a policy at a target, by the first of them. */
+  /** The keys of parts by their original values, because translation uses the same lists in many places. */
+  readonly #keys = new Map<object | string, PartKey>();
+  /** The limits of a policy at a target, by the first of them. */
   readonly #limitsOf = new Map<LocalLimit, { readonly limits: readonly LocalLimit[]; readonly key: PartKey }>();
 
   #part(value: object | string): PartKey {
@@ -126,14 +132,14 @@ class Packer {
     return key;
   }
 
-  /** The part of a value that many places share. */
+  /** Returns the key of a value that occurs in many places. */
   #shared(value: object | string): PartKey {
-    const known = this.#known.get(value) ?? this.#part(value);
-    this.#known.set(value, known);
-    return known;
+    const key = this.#keys.get(value) ?? this.#part(value);
+    this.#keys.set(value, key);
+    return key;
   }
 
-  /** A part that names the part of each text: the same text belongs to many lists. */
+  /** Returns the key of a list of keys of texts, because a text may be in many lists. */
   #texts(texts: readonly string[]): PartKey {
     return this.#part(texts.map((text) => this.#shared(text)));
   }
@@ -175,8 +181,8 @@ class Packer {
   }
 
   #rules(rules: Route["rules"]): PartKey {
-    const known = this.#known.get(rules);
-    if (known !== undefined) return known;
+    const existing = this.#keys.get(rules);
+    if (existing !== undefined) return existing;
     const packed = rules.map(({ limits, globalLimits, ...rule }): PackedRule => {
       return {
         ...rule,
@@ -187,7 +193,7 @@ class Packer {
       };
     });
     const key = this.#part(packed);
-    this.#known.set(rules, key);
+    this.#keys.set(rules, key);
     return key;
   }
 
@@ -197,9 +203,9 @@ class Packer {
 
   #limitsOfTarget(limits: readonly LocalLimit[]): PartKey {
     const [first] = limits;
-    const known = first && this.#limitsOf.get(first);
-    if (known?.limits.length === limits.length && known.limits.every((limit, at) => limit === limits[at])) {
-      return known.key;
+    const existing = first && this.#limitsOf.get(first);
+    if (existing?.limits.length === limits.length && existing.limits.every((limit, at) => limit === limits[at])) {
+      return existing.key;
     }
     const counters: string[] = [];
     const entries: PackedEntry[] = [];
@@ -226,15 +232,15 @@ class Packer {
     });
   }
 
-  /** The part of a value that is packed once. */
+  /** Returns the key of a value, and packs it at the first call only. */
   #once(value: object, pack: () => object): PartKey {
-    const known = this.#known.get(value) ?? this.#part(pack());
-    this.#known.set(value, known);
-    return known;
+    const key = this.#keys.get(value) ?? this.#part(pack());
+    this.#keys.set(value, key);
+    return key;
   }
 }
 
-/** The limits in their order, in lists of those of one policy and target that follow one another. */
+/** Returns the limits in their order, with adjacent limits of one policy and target in one list. */
 function limitsByTarget(limits: readonly LocalLimit[]): readonly (readonly LocalLimit[])[] {
   const groups: LocalLimit[][] = [];
   for (const limit of limits) {
@@ -245,18 +251,18 @@ function limitsByTarget(limits: readonly LocalLimit[]): readonly (readonly Local
   return groups;
 }
 
-/** Some parts, with their keys. */
+/** A list of parts with their keys. */
 export type PartBatch = readonly (readonly [PartKey, string])[];
 
-/** In characters: reading so much takes a few milliseconds. A part that is longer is a batch of its own. */
+/** The length of a batch in characters, which takes a few milliseconds to parse. A longer part is a separate batch. */
 const batchLength = 128 * 1024;
 
-/** The parts of a snapshot in batches, without those that are known already. */
-export function* batchesOf({ parts }: PackedSnapshot, known: ReadonlySet<PartKey>): Generator<PartBatch> {
+/** Yields the parts of a snapshot in batches, without those in `alreadySent`. */
+export function* batchesOf({ parts }: PackedSnapshot, alreadySent: ReadonlySet<PartKey>): Generator<PartBatch> {
   let batch: (readonly [PartKey, string])[] = [];
   let length = 0;
   for (const part of parts) {
-    if (known.has(part[0])) continue;
+    if (alreadySent.has(part[0])) continue;
     batch.push(part);
     length += part[1].length;
     if (length < batchLength) continue;
@@ -267,17 +273,19 @@ export function* batchesOf({ parts }: PackedSnapshot, known: ReadonlySet<PartKey
   if (batch.length > 0) yield batch;
 }
 
-/** The parts that a worker has. The main thread says which parts come and which go, so both sides agree. */
+/**
+ * The parts that a worker has. The main thread sends all additions and removals, so it knows the parts of the worker.
+ */
 export class ReceivedParts {
   readonly #values = new Map<PartKey, unknown>();
-  /** Values made of several parts, for as long as the part that names the others is there. */
+  /** Values assembled from several parts, by the key of the part that refers to the others. */
   readonly #assembled = new Map<PartKey, unknown>();
 
-  take(batch: PartBatch): void {
+  add(batch: PartBatch): void {
     for (const [key, text] of batch) this.#values.set(key, JSON.parse(text));
   }
 
-  forget(keys: readonly PartKey[]): void {
+  remove(keys: readonly PartKey[]): void {
     for (const key of keys) {
       this.#values.delete(key);
       this.#assembled.delete(key);
@@ -293,22 +301,29 @@ export class ReceivedParts {
       assembled.push({ ...bind, listeners: ofBind });
     }
     const backends = keys.map((key) => this.#backend(key));
-    return { generation, binds: assembled, backends: Object.fromEntries(backends.map((each) => [each.key, each])) };
+    return {
+      generation,
+      binds: assembled,
+      backends: Object.fromEntries(backends.map((backend) => [backend.key, backend])),
+    };
   }
 
-  /** The value of a part. Its type follows from the place that names it, as `packSnapshot` has packed it. */
+  /** Returns the value of a part. The member that contains its key determines its type (see `packSnapshot`). */
   #part(key: PartKey): unknown {
     const value = this.#values.get(key);
     if (value === undefined) throw new Error(`part ${key} of the snapshot is missing`);
     return value;
   }
 
-  /** Makes a value of a part and the parts that it names. The same part gives the same object, which is compiled once. */
-  #assembledOf<Value>(key: PartKey, make: () => Value): Value {
-    const known = this.#assembled.get(key);
-    // A key is the hash of a part that is assembled in one way.
-    if (known !== undefined) return known as Value;
-    const value = make();
+  /**
+   * Assembles a value from a part and the parts to which it refers. Returns the same object for the same part, so that
+   * it is compiled once.
+   */
+  #assembledOf<Value>(key: PartKey, assemble: () => Value): Value {
+    const existing = this.#assembled.get(key);
+    // A part has one type only, so the type of its value is known.
+    if (existing !== undefined) return existing as Value;
+    const value = assemble();
     this.#assembled.set(key, value);
     return value;
   }
@@ -360,7 +375,7 @@ export class ReceivedParts {
           ...rule,
           limits: this.#limits(limits),
           ...(globalLimits !== undefined && {
-            globalLimits: this.#list(globalLimits, (each) => this.#globalLimit(each)),
+            globalLimits: this.#list(globalLimits, (limit) => this.#globalLimit(limit)),
           }),
         };
       }),
@@ -373,7 +388,7 @@ export class ReceivedParts {
 
   #limits(key: PartKey): readonly LocalLimit[] {
     return this.#assembledOf(key, () =>
-      (this.#part(key) as readonly PartKey[]).flatMap((each) => this.#limitsOfTarget(each)),
+      (this.#part(key) as readonly PartKey[]).flatMap((limits) => this.#limitsOfTarget(limits)),
     );
   }
 

@@ -1,10 +1,10 @@
 /**
- * The watches for requests, in the main thread. Every worker gets each watch. The first with a matching request claims
- * it in shared memory, and sends the request's events with the watch's number.
+ * The watches for requests, in the main thread. Every worker gets each watch. The first worker with a matching request
+ * claims the watch in shared memory, and sends the events of the request with the number of the watch.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { WatchOptions } from "../admin/endpoints/trace.ts";
-import type { WatchOrder } from "./messages.ts";
+import type { SentWatch } from "./messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 interface Watch extends WatchOptions {
@@ -16,11 +16,11 @@ interface Watch extends WatchOptions {
 
 export class TraceWatches {
   readonly #watches = new Map<number, Watch>();
-  #last = 0;
+  #lastId = 0;
 
   /** Starts a watch. Resolves when every worker watches, with a function that stops it. */
   async watch(pool: WorkerPool, sinceMs: number, options: WatchOptions): Promise<() => void> {
-    const id = ++this.#last;
+    const id = ++this.#lastId;
     const claim = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#watches.set(id, { ...options, claim, sinceMs });
     await pool.query("watch", { id, claim, expression: options.expression });
@@ -29,8 +29,8 @@ export class TraceWatches {
     };
   }
 
-  /** Passes on an event of a worker; undefined for the last. */
-  take(id: number, event: TraceEvent | undefined): void {
+  /** Passes an event of a worker to the client; undefined after the last one. */
+  deliver(id: number, event: TraceEvent | undefined): void {
     const watch = this.#watches.get(id);
     if (watch === undefined) return;
     if (event === undefined) watch.onEnd();
@@ -43,13 +43,13 @@ export class TraceWatches {
   }
 
   /** Returns the watches that no request has matched yet. */
-  waiting(): readonly WatchOrder[] {
+  unclaimed(): readonly SentWatch[] {
     return Array.from(this.#watches, ([id, { claim, expression }]) => ({ id, claim, expression })).filter(
       ({ claim }) => Atomics.load(claim, 0) === 0,
     );
   }
 
-  /** Returns when each watch started, in milliseconds since the epoch. */
+  /** Returns each watch with its start in milliseconds since the epoch. */
   list(): readonly { readonly sinceMs: number; readonly expression: string | undefined }[] {
     return [...this.#watches.values()];
   }

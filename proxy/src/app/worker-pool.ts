@@ -1,7 +1,7 @@
 /**
- * The worker threads, controlled by the main thread: sends the same snapshot to each, sends queries to all, and
- * replaces a worker that dies. A dead worker's connections are lost, and nothing else: the counters are in shared
- * memory, and its locks are released here.
+ * Controls the worker threads from the main thread: sends the same snapshot to all, sends queries, and replaces a
+ * worker that dies. Only the connections of a dead worker are lost. The counters are in shared memory, and its locks on
+ * them are released here.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
@@ -22,34 +22,36 @@ import type {
   QueryMessage,
   QueryName,
   ToWorker,
-  WatchOrder,
+  SentWatch,
   WorkerStart,
 } from "./messages.ts";
 import { PortClaims } from "./port-claims.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
-/** The number of workers, what they share, and the receivers of their events. */
+/** The number of workers, their shared objects, and the receivers of their events. */
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
   /** Maximum heap of a worker in MiB; undefined: V8's default. */
   readonly heapMib: number | undefined;
-  /** Start data of each worker, without its number and what is known only when the pool opens. */
+  /** Start data of each worker, without the fields that are known later. */
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   /** The counters of local limits; the locks of a dead worker are released in them. */
   readonly counters: CounterTable;
-  /** The memory of request bodies; that of a dead worker is released in it. */
+  /** The memory of request bodies; the bytes of a dead worker are released in it. */
   readonly bodies: BodyBudget;
-  /** Times the start of a replacement, and the application of snapshots. */
+  /** Schedules replacements of workers, and measures the application of snapshots. */
   readonly clock: Clock;
   /** Receives starts and ends of workers. */
   readonly log: Logger;
   /** Called when a worker died and will be replaced. */
   readonly onRestart: (worker: number) => void;
-  /** Called when the replacement could not open every bind; `apply` reports which, and retries. */
-  readonly onUnopened: () => void;
-  /** The active watches, sent to a worker when it starts. */
-  readonly waiting: () => readonly WatchOrder[];
+  /**
+   * Called when the replacement of a worker could not open every bind; a call of `apply` then retries and reports them.
+   */
+  readonly onBindFailure: () => void;
+  /** Returns the active watches, which are sent to a worker when it starts. */
+  readonly unclaimedWatches: () => readonly SentWatch[];
   /** Called with each event of a watched request. */
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
 }
@@ -98,16 +100,17 @@ export class WorkerPool {
   }
 
   /**
-   * Applies a snapshot. Resolves when every worker serves it, with the binds that a worker could not open, each once.
+   * Applies a snapshot. Resolves when every worker serves it, with the binds that a worker could not open, without
+   * duplicates.
    */
   async apply({ frame, parts }: PackedSnapshot): Promise<readonly BindFailure[]> {
-    const taken = await this.#ports.take(frame.binds);
-    const others = new Set(taken.map(bindName));
-    const binds = frame.binds.filter((bind) => !others.has(bindName(bind)));
-    const own = { frame: { ...frame, binds }, parts };
-    this.#snapshot = own;
+    const taken = await this.#ports.claim(frame.binds);
+    const takenNames = new Set(taken.map(bindName));
+    const binds = frame.binds.filter((bind) => !takenNames.has(bindName(bind)));
+    const usable = { frame: { ...frame, binds }, parts };
+    this.#snapshot = usable;
     const failures = await Promise.all(
-      Array.from(this.#workers, ([number, worker]) => this.#applyTo(number, worker, own)),
+      Array.from(this.#workers, ([number, worker]) => this.#applyTo(number, worker, usable)),
     );
     const distinct = new Map([...taken, ...failures.flat()].map((failure) => [bindName(failure), failure]));
     return [...distinct.values()];
@@ -124,8 +127,8 @@ export class WorkerPool {
   }
 
   /**
-   * Sends a query to every worker. Returns the results in the order of the workers' numbers, without those of workers
-   * that die meanwhile.
+   * Sends a query to every worker. Returns the results in the order of the workers' numbers, except those of workers
+   * that die before they respond.
    */
   async query<Name extends QueryName>(
     name: Name,
@@ -136,18 +139,18 @@ export class WorkerPool {
       Array.from(this.#workers, async ([worker, thread]) => ({ worker, result: await thread.query(name, argument) })),
     );
     return results
-      .filter((each): each is WorkerResult<ResultOf<Name>> => each.result !== gone)
+      .filter((response): response is WorkerResult<ResultOf<Name>> => response.result !== workerEnded)
       .sort((a, b) => a.worker - b.worker);
   }
 
   /** Returns the metrics of the workers. Those of dead workers are included as of the last query. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const results = await this.query("metrics", undefined);
-    for (const { worker, result: response } of results) this.#totals.record(worker, response);
-    return [...results.map(({ result: response }) => response), ...this.#totals.retired];
+    for (const { worker, result } of results) this.#totals.record(worker, result);
+    return [...results.map(({ result }) => result), ...this.#totals.retired];
   }
 
-  /** Sets the log filter of workers that start from now on; for running ones the query `setLogFilter` does. */
+  /** Sets the log filter of future workers. The query `setLogFilter` sets it in running ones. */
   setLogFilter(filter: string): void {
     this.#logFilter = filter;
   }
@@ -157,7 +160,7 @@ export class WorkerPool {
     return [...this.#workers].sort(([a], [b]) => a - b).map(([, { thread }]) => thread);
   }
 
-  /** The deaths of workers, running again or not, in the order of their first deaths. */
+  /** The deaths of all workers since the start, in the order of their first deaths. */
   get deaths(): readonly WorkerDeaths[] {
     return [...this.#deaths.values()];
   }
@@ -167,20 +170,20 @@ export class WorkerPool {
     return this.#workers.size;
   }
 
-  /** Has every worker ask its clients to close their connections; all continue to serve. */
+  /** Makes every worker ask its clients to close their connections, while it continues to serve. */
   leave(): void {
     this.#isLeaving = true;
     for (const worker of this.#workers.values()) worker.leave();
   }
 
-  /** Resolves when every worker has finished its requests in progress; at `signal` they are stopped instead. */
+  /** Resolves when every worker has finished its requests in progress. Aborting `signal` ends the workers at once. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
     await Promise.all(Array.from(this.#workers.values(), (worker) => worker.drain(signal)));
   }
 
   #start(number: number): void {
-    const { log, clock, counters, bodies, onRestart, onTraced, onUnopened, waiting } = this.#options;
+    const { log, clock, counters, bodies, onRestart, onTraced, onBindFailure, unclaimedWatches } = this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       this.#totals.retire(number);
@@ -201,11 +204,11 @@ export class WorkerPool {
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
-    // Before it serves, so that no request is missed.
-    for (const order of waiting()) void thread.query("watch", order);
+    // Sent before the snapshot, so that no request is missed.
+    for (const watch of unclaimedWatches()) void thread.query("watch", watch);
     if (this.#snapshot === undefined) return;
     void this.#applyTo(number, thread, this.#snapshot).then((failures) => {
-      if (failures.length > 0 && !this.#isDraining) onUnopened();
+      if (failures.length > 0 && !this.#isDraining) onBindFailure();
     });
   }
 
@@ -223,7 +226,7 @@ export interface WorkerResult<Result> {
 }
 
 /** The result of a query to a worker that died. */
-const gone = Symbol("the worker has ended");
+const workerEnded = Symbol("the worker has ended");
 
 interface ThreadEvents {
   /** Called once if the thread ends unexpectedly. */
@@ -234,13 +237,13 @@ interface ThreadEvents {
 /** One thread and its pending queries. */
 class WorkerThread {
   readonly thread: Worker;
-  readonly #awaited = new Map<string, (message: FromWorker) => void>();
+  readonly #pending = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
   /** The parts of the last snapshot that was sent. */
   #parts: ReadonlySet<PartKey> = new Set();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
-  #isGone = false;
+  #hasEnded = false;
 
   constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced }: ThreadEvents) {
     this.#onTraced = onTraced;
@@ -255,15 +258,15 @@ class WorkerThread {
       cause = error;
     });
     this.thread.on("exit", () => {
-      if (this.#isGone) return;
-      this.#isGone = true;
+      if (this.#hasEnded) return;
+      this.#hasEnded = true;
       onDeath(cause);
       this.#resolveAll();
     });
   }
 
   async apply(snapshot: PackedSnapshot): Promise<readonly BindFailure[]> {
-    // One after the other: the parts to send depend on those sent before.
+    // Snapshots are sent one after the other, because the parts to send depend on those sent before.
     const sent = this.#sent.then(() => this.#send(snapshot));
     this.#sent = sent;
     const message = await (await sent).response;
@@ -271,23 +274,26 @@ class WorkerThread {
   }
 
   async #send(snapshot: PackedSnapshot): Promise<{ readonly response: Promise<FromWorker> }> {
-    const known = this.#parts;
+    const previous = this.#parts;
     this.#parts = new Set(snapshot.parts.keys());
-    for (const parts of batchesOf(snapshot, known)) {
+    for (const parts of batchesOf(snapshot, previous)) {
       this.#post({ kind: "parts", parts });
       await nextTurn();
     }
-    const gone = [...known].filter((key) => !snapshot.parts.has(key));
+    const removed = [...previous].filter((key) => !snapshot.parts.has(key));
     const id = this.#requests++;
-    return { response: this.#request(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, gone }) };
+    return { response: this.#request(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, removed }) };
   }
 
-  async query<Name extends QueryName>(name: Name, argument: ArgumentOf<Name>): Promise<ResultOf<Name> | typeof gone> {
+  async query<Name extends QueryName>(
+    name: Name,
+    argument: ArgumentOf<Name>,
+  ): Promise<ResultOf<Name> | typeof workerEnded> {
     const id = this.#requests++;
     // TypeScript cannot check that a generic name and its argument form a member of the union.
     const message = await this.#request(`result ${id}`, { kind: "query", id, name, argument } as QueryMessage);
-    // The worker returns each query's own result type (QueryHandlers).
-    return message.kind === "result" ? (message.result as ResultOf<Name>) : gone;
+    // The worker returns the result type of the query (`QueryHandlers`).
+    return message.kind === "result" ? (message.result as ResultOf<Name>) : workerEnded;
   }
 
   leave(): void {
@@ -298,19 +304,19 @@ class WorkerThread {
     const stop = (): void => this.#resolveAll();
     signal.addEventListener("abort", stop, { once: true });
     await this.#request("drained", { kind: "drain" });
-    this.#isGone = true;
+    this.#hasEnded = true;
     await this.thread.terminate();
   }
 
   /**
-   * Sends a message and resolves with its response. All requests to an ended thread resolve with `drained`, so that no
-   * caller waits for it.
+   * Sends a message and resolves with its response. Requests to an ended thread resolve with `drained`, so that no
+   * caller waits for ever.
    */
   #request(response: string, message: ToWorker): Promise<FromWorker> {
     return new Promise((resolve) => {
-      this.#awaited.set(response, resolve);
+      this.#pending.set(response, resolve);
       this.#post(message);
-      if (this.#isGone) this.#resolveAll();
+      if (this.#hasEnded) this.#resolveAll();
     });
   }
 
@@ -324,13 +330,13 @@ class WorkerThread {
       return;
     }
     const response = responseKey(message);
-    this.#awaited.get(response)?.(message);
-    this.#awaited.delete(response);
+    this.#pending.get(response)?.(message);
+    this.#pending.delete(response);
   }
 
   #resolveAll(): void {
-    for (const resolve of this.#awaited.values()) resolve({ kind: "drained" });
-    this.#awaited.clear();
+    for (const resolve of this.#pending.values()) resolve({ kind: "drained" });
+    this.#pending.clear();
   }
 }
 

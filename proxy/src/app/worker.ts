@@ -1,4 +1,4 @@
-/** Entry of a worker thread: one data plane on its own event loop, controlled by messages of the main thread. */
+/** Entry of a worker thread: one data plane with an event loop, controlled by messages of the main thread. */
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
@@ -73,7 +73,7 @@ const logAccess = createAccessLog({
   clock: systemClock,
 });
 
-/** Bounds the number of lines: a flood of connections must not cause a flood of lines. */
+/** Limits the lines about closed connections, so that many connections do not cause many lines. */
 const shedLines = new LineLimit(systemClock, 1);
 const errorLines = new LineLimit(systemClock, 5);
 
@@ -138,7 +138,7 @@ const dataPlane = new DataPlane({
   faulted: reportError,
 });
 
-// Only workers write to it.
+// Only workers send messages to this channel.
 recoveredServices.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
 
 // A rejected promise without a handler ends only its own task. An exception outside of any promise ends the thread, and
@@ -151,9 +151,9 @@ const parts = new ReceivedParts();
 const handlers: QueryHandlers = {
   metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
   setLogFilter(text) {
-    const read = readLogFilter(text);
-    logs.setFilter(read);
-    requestLogs.setFilter(read);
+    const newFilter = readLogFilter(text);
+    logs.setFilter(newFilter);
+    requestLogs.setFilter(newFilter);
     dataPlane.tracer.logFilterChanged();
   },
   memory: () => readThreadMemory(`worker ${start.worker}`),
@@ -193,20 +193,20 @@ function readLogFilter(text: string): LogFilter {
   return parsed.value;
 }
 
-type Order = Exclude<ToWorker, { kind: "query" }>;
+type Command = Exclude<ToWorker, { kind: "query" }>;
 
-async function execute(order: Order): Promise<void> {
-  switch (order.kind) {
+async function execute(command: Command): Promise<void> {
+  switch (command.kind) {
     case "parts":
       // Several batches may arrive at once; each is parsed in its own turn of the event loop.
       await nextTurn();
-      parts.take(order.parts);
+      parts.add(command.parts);
       return;
     case "apply": {
-      parts.forget(order.gone);
-      const failures = await dataPlane.apply(await runInSlices(parts.assemble(order.frame)));
-      generation = order.frame.generation;
-      send({ kind: "applied", id: order.id, failures });
+      parts.remove(command.removed);
+      const failures = await dataPlane.apply(await runInSlices(parts.assemble(command.frame)));
+      generation = command.frame.generation;
+      send({ kind: "applied", id: command.id, failures });
       return;
     }
     case "leave":
@@ -220,20 +220,25 @@ async function execute(order: Order): Promise<void> {
   }
 }
 
-/** Reports an order that failed. Later orders and the sender must not wait for it. */
-function reportFailedOrder(order: Order, error: unknown): void {
-  log.error({ err: error, order: order.kind }, "an order of the main thread failed");
+/** Reports a failed command. Responds to it too, because later commands and the sender wait for the response. */
+function reportFailedCommand(command: Command, error: unknown): void {
+  log.error({ err: error, command: command.kind }, "a command of the main thread failed");
   const message = `worker ${start.worker} cannot apply the configuration: ${String(error)}`;
-  if (order.kind === "apply") {
-    send({ kind: "applied", id: order.id, failures: [{ address: undefined, port: 0, message }] });
+  if (command.kind === "apply") {
+    send({ kind: "applied", id: command.id, failures: [{ address: undefined, port: 0, message }] });
   }
-  if (order.kind === "drain") send({ kind: "drained" });
+  if (command.kind === "drain") send({ kind: "drained" });
 }
 
-// Orders are executed one after the other: snapshots must not overtake each other. Queries do not wait for orders, so
-// that they work while a worker drains.
-let executed = Promise.resolve();
+// Commands are executed one after the other, because snapshots must not overtake each other. Queries do not wait for
+// commands, so that they work while a worker drains.
+let lastCommand = Promise.resolve();
 main.on("message", (message: ToWorker) => {
-  if (message.kind === "query") send({ kind: "result", id: message.id, result: handleQuery(handlers, message) });
-  else executed = executed.then(() => execute(message)).catch((error: unknown) => reportFailedOrder(message, error));
+  if (message.kind === "query") {
+    send({ kind: "result", id: message.id, result: handleQuery(handlers, message) });
+  } else {
+    lastCommand = lastCommand
+      .then(() => execute(message))
+      .catch((error: unknown) => reportFailedCommand(message, error));
+  }
 });

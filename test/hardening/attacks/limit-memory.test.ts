@@ -61,7 +61,7 @@ test.each([
   const packed = packedFor(objects);
   const before = await usedMemory();
   const received = new ReceivedParts();
-  for (const batch of batchesOf(packed, new Set())) received.take(structuredClone(batch));
+  for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
   const snapshot = runToEnd(received.assemble(packed.frame));
   const table = new CounterTable(createCounterMemory(1_024), 1);
   const rules = snapshot.binds.flatMap(({ listeners }) =>
