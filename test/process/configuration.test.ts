@@ -176,9 +176,7 @@ test("an address in use is opened when it is free, and others do not wait for it
   });
   const page = async (): Promise<string> => await (await fetch(`${proxy.readiness}/healthz/ready`)).text();
   expect((await fetch(`http://127.0.0.1:${port}`)).status).toBe(200);
-  expect(await page()).toMatch(
-    new RegExp(`^ready\ncannot open [^ ]*:${held}: listen EADDRINUSE.*; it is tried again\n$`),
-  );
+  expect(await page()).toMatch(new RegExp(`^ready\ncannot open [^ ]*:${held}: listen EADDRINUSE.*; trying again\n$`));
   await new Promise((resolve) => holder.close(resolve));
   await proxy.logged(({ msg, port: opened }) => msg === "listening" && opened === held);
   expect(await page()).toBe("ready\n");

@@ -127,7 +127,7 @@ describe("an address that cannot be opened", () => {
       );
       return all.map((condition) => `${condition?.status} ${condition?.message}`);
     };
-    const message = (port: number) => `listen EADDRINUSE: address already in use :::${port}; it is tried again`;
+    const message = (port: number) => `listen EADDRINUSE: address already in use :::${port}; trying again`;
     expect(programmed()).toEqual([
       `False listener p80: ${message(80)}; listener p8080: ${message(8080)}`,
       `False ${message(80)}`,

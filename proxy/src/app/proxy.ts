@@ -329,7 +329,7 @@ export class Proxy {
     const closed = this.#configuration
       .state()
       .failures.map(
-        ({ address, port, message }) => `cannot open ${bindName({ address, port })}: ${message}; it is tried again`,
+        ({ address, port, message }) => `cannot open ${bindName({ address, port })}: ${message}; trying again`,
       );
     const body = [this.#readiness.describe(), ...closed, ...this.#describeInvalidPolicies()]
       .map((line) => `${line}\n`)

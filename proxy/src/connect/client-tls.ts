@@ -12,8 +12,8 @@ export interface ClientTls extends Pick<ConnectionOptions, "checkServerIdentity"
 }
 
 /**
- * OpenSSL parses and stores all authorities for each context, so backends with the same authorities and client
- * certificate share one.
+ * The contexts by authorities and client certificate. OpenSSL parses and stores all authorities for each context, so
+ * equal backends share one.
  */
 const contexts = new WeakMap<object, WeakMap<object, SecureContext>>();
 /** Keys for absent authorities and for an absent client certificate. */
@@ -43,16 +43,16 @@ export function clientTls(host: string, tls: UpstreamTls): ClientTls {
 function contextOf(tls: UpstreamTls): SecureContext {
   const { authorities, clientCertificate } = tls;
   const trust = authorities ?? systemAuthorities;
-  const ofTrust = contexts.get(trust) ?? new WeakMap<object, SecureContext>();
-  contexts.set(trust, ofTrust);
-  const known = ofTrust.get(clientCertificate ?? noCertificate);
-  if (known !== undefined) return known;
+  const contextsOfTrust = contexts.get(trust) ?? new WeakMap<object, SecureContext>();
+  contexts.set(trust, contextsOfTrust);
+  const existing = contextsOfTrust.get(clientCertificate ?? noCertificate);
+  if (existing !== undefined) return existing;
   if (authorities === undefined) trustSystemAuthorities();
   const context = createSecureContext({
     ...(authorities !== undefined && { ca: [...authorities] }),
     ...(clientCertificate !== undefined && { cert: clientCertificate.chain, key: clientCertificate.privateKey.secret }),
   });
-  ofTrust.set(clientCertificate ?? noCertificate, context);
+  contextsOfTrust.set(clientCertificate ?? noCertificate, context);
   return context;
 }
 

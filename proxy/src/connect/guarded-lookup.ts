@@ -1,23 +1,25 @@
 /**
- * Restricts connections to permitted addresses: a check for IP addresses, and a lookup for `net.connect` that returns only
- * permitted addresses. A host name is resolved and checked for each connection, so a name server that changes its reply
- * (DNS rebinding) gains nothing.
+ * Restricts connections to permitted addresses: a check of IP addresses, and a lookup for `net.connect` that returns
+ * only permitted addresses. A host name is resolved and checked for each connection, which prevents DNS rebinding.
  */
 import type { LookupAddress, LookupOptions } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { resolveName } from "@gatewayproxy/runtime/host-names";
 
-/** The `code` of the error for a connection that is not permitted. */
+/** The `code` of the error of a connection that is not permitted. */
 export const forbiddenAddress = "ERR_FORBIDDEN_ADDRESS";
 
 /** Returns the error for an IP address that is not permitted. Returns undefined for a permitted address and for a name. */
 export function findForbidden(guard: AddressGuard, host: string, port: number): Error | undefined {
   const reason = isIP(host) === 0 ? undefined : guard.denialReason(host, port);
-  return reason === undefined ? undefined : forbidden(`${host} ${reason}`);
+  return reason === undefined ? undefined : forbiddenError(`${host} ${reason}`);
 }
 
-/** Returns a lookup that resolves a name to its addresses that are permitted with `port`. It fails if none is. */
+/**
+ * Returns a lookup that resolves a name to those of its addresses that are permitted with `port`. It fails if there are
+ * none.
+ */
 export function guardedLookup(guard: AddressGuard, port: number): LookupFunction {
   return (host, options, done) => {
     permittedAddresses(guard, host, port, familyNumber(options)).then(
@@ -39,7 +41,9 @@ async function permittedAddresses(guard: AddressGuard, host: string, port: numbe
   const [first, ...others] = ofFamily.filter(({ address }) => guard.denialReason(address, port) === undefined);
   if (first !== undefined) return [first, ...others];
   const [denied] = ofFamily;
-  throw forbidden(`${host} ${denied === undefined ? "has no address" : describe(guard, denied.address, port)}`);
+  throw forbiddenError(
+    `${host} ${denied === undefined ? "has no address" : describeDenial(guard, denied.address, port)}`,
+  );
 }
 
 /** Returns 4 or 6; 0 stands for both. */
@@ -47,10 +51,10 @@ function familyNumber({ family = 0 }: LookupOptions): number {
   return typeof family === "number" ? family : Number(family.slice("IPv".length));
 }
 
-function describe(guard: AddressGuard, address: string, port: number): string {
+function describeDenial(guard: AddressGuard, address: string, port: number): string {
   return `resolves to ${address}, which ${guard.denialReason(address, port) ?? "is permitted"}`;
 }
 
-function forbidden(message: string): Error {
+function forbiddenError(message: string): Error {
   return Object.assign(new Error(message), { code: forbiddenAddress });
 }

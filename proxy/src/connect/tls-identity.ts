@@ -3,8 +3,8 @@ import { hash } from "node:crypto";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 
 /**
- * By object: backends of a snapshot share authorities and certificates, and keep their settings from one snapshot to the
- * next, so that texts of up to 512 KiB are hashed once.
+ * The digests of objects. Backends of a snapshot share authorities and certificates, which stay the same objects in the
+ * next snapshot, so that texts of up to 512 KiB are hashed once.
  */
 const digests = new WeakMap<object, string>();
 
@@ -20,7 +20,7 @@ export function tlsIdentity(tls: UpstreamTls | undefined): string {
 }
 
 function digestOf(value: object): string {
-  const known = digests.get(value) ?? hash("sha256", JSON.stringify(value), "base64");
-  digests.set(value, known);
-  return known;
+  const digest = digests.get(value) ?? hash("sha256", JSON.stringify(value), "base64");
+  digests.set(value, digest);
+  return digest;
 }

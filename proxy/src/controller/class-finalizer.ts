@@ -1,6 +1,6 @@
 /**
  * Sets the finalizer that prevents the deletion of a GatewayClass while Gateways use it (Gateway API `GatewayClass`).
- * Without its class a Gateway has no controller, and its proxies would stop serving it.
+ * Without its class, a Gateway has no controller, and its proxies stop serving it.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -17,13 +17,13 @@ const finalizer = `gateway-exists-finalizer.${gatewayGroup}`;
 
 const classes = { apiVersion: `${gatewayGroup}/v1`, plural: "gatewayclasses" };
 
-/** What a `ClassFinalizer` works with. */
+/** Collaborators of a `ClassFinalizer`. */
 export interface ClassFinalizerOptions {
   /** Reads classes and writes their metadata. */
   readonly api: Pick<KubeApi, "get" | "merge">;
   /** Receives changes, and failures once for each class. */
   readonly log: Logger;
-  /** Read before each change: a replica that is no longer the leader makes no further changes. */
+  /** Called before each change, because a replica that is not the leader any more must not make changes. */
   readonly isLeader: () => boolean;
 }
 
@@ -37,27 +37,29 @@ export class ClassFinalizer {
     this.#options = options;
   }
 
-  /** Changes the finalizers of all classes. Never rejects. Resolves with false if a class has to be tried again. */
+  /**
+   * Changes the finalizers of all classes. Never rejects. Resolves with false if a change failed and has to be retried.
+   */
   async reconcile({ GatewayClass, Gateway }: Pick<ResourceSet, "GatewayClass" | "Gateway">): Promise<boolean> {
     const used = new Set(Gateway.map(({ spec }) => spec.gatewayClassName));
     const outcomes: boolean[] = [];
     for (const each of ourClasses(GatewayClass)) {
       const isUsed = used.has(each.metadata.name);
       if (isCurrent(each, isUsed)) continue;
-      outcomes.push(await this.#attempt(each, isUsed));
+      outcomes.push(await this.#reconcileClass(each, isUsed));
     }
     return outcomes.every(Boolean);
   }
 
-  async #attempt({ metadata: { name } }: GatewayClass, isUsed: boolean): Promise<boolean> {
+  async #reconcileClass({ metadata: { name } }: GatewayClass, isUsed: boolean): Promise<boolean> {
     const { isLeader, log } = this.#options;
     if (!isLeader()) return false;
     try {
-      await this.#change(name, isUsed);
+      await this.#writeFinalizers(name, isUsed);
       this.#failing.delete(name);
       return true;
     } catch (error) {
-      // Another writer changed or deleted the class first. The watch reports that change, and the next pass follows.
+      // Another writer changed or deleted the class first. The watch reports that change, which causes the next pass.
       if (error instanceof ApiFailure && (error.status === 404 || error.status === 409)) return false;
       if (!this.#failing.has(name)) {
         log.warn({ class: name, err: error }, "cannot change the finalizer of a GatewayClass");
@@ -67,8 +69,8 @@ export class ClassFinalizer {
     }
   }
 
-  /** Changes the list as the API server has it now, since it also holds the finalizers of others. */
-  async #change(name: string, isUsed: boolean): Promise<void> {
+  /** Changes the newest list of the API server, because it also contains the finalizers of other controllers. */
+  async #writeFinalizers(name: string, isUsed: boolean): Promise<void> {
     const { api, log } = this.#options;
     const path = resourcePath(classes, undefined, name);
     const metadata = fieldsOf((await api.get(path))?.["metadata"]);
@@ -76,8 +78,8 @@ export class ClassFinalizer {
     const before: readonly unknown[] = Array.isArray(finalizers) ? finalizers : [];
     const others = before.filter((each) => each !== finalizer);
     const after = isUsed ? [...others, finalizer] : others;
-    const isLate = isUsed && deletionTimestamp !== undefined;
-    if (resourceVersion === undefined || isLate || isDeepStrictEqual(new Set(before), new Set(after))) return;
+    const isBeingDeleted = isUsed && deletionTimestamp !== undefined;
+    if (resourceVersion === undefined || isBeingDeleted || isDeepStrictEqual(new Set(before), new Set(after))) return;
     await api.merge(path, { metadata: { resourceVersion, finalizers: after } });
     log.info(
       { class: name },
@@ -88,6 +90,6 @@ export class ClassFinalizer {
 
 /** Whether the class has the desired finalizer. The API server adds no finalizer to an object that is being deleted. */
 function isCurrent({ metadata: { finalizers = [], deletionTimestamp } }: GatewayClass, isUsed: boolean): boolean {
-  const isHeld = finalizers.includes(finalizer);
-  return isHeld === isUsed || (isUsed && deletionTimestamp !== undefined);
+  const hasFinalizer = finalizers.includes(finalizer);
+  return hasFinalizer === isUsed || (isUsed && deletionTimestamp !== undefined);
 }

@@ -1,7 +1,7 @@
 /**
- * The controller: watches the cluster, and while this replica is the leader, reconciles the objects of every Gateway and
- * writes every status. Each pass plans everything from the current state and writes only differences, so it does not
- * depend on missed events, on their order, or on the previous leader.
+ * The controller: watches the cluster and, while this replica is the leader, reconciles the objects of every Gateway
+ * and writes every status. Each pass computes the whole desired state from the current state and writes only
+ * differences. It therefore does not depend on missed events, on their order, or on the previous leader.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
@@ -29,17 +29,17 @@ import { Provisioner } from "./provision/provisioner.ts";
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
 import { currentObjects } from "./current-objects.ts";
 
-/** What a `Controller` works with. */
+/** Collaborators and settings of a `Controller`. */
 export interface ControllerOptions {
   /** The cluster, with the rights of the controller's ServiceAccount. */
   readonly connection: ClusterConnection;
-  /** Times passes, the lease and retries. */
+  /** The clock of passes, the lease and retries. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1, for jitter. */
   readonly random: () => number;
   /** Creates the loggers of the modules. */
   readonly logs: Logs;
-  /** The image and settings of proxies where the parameters of their class and Gateway have none. */
+  /** The image and settings of proxies if the parameters of their class and Gateway do not set them. */
   readonly defaults: ProxyDefaults;
   /** The namespace of the Lease. */
   readonly namespace: string;
@@ -57,19 +57,22 @@ export interface ControllerOptions {
 const leaseName = "gateway-proxy-controller";
 
 /**
- * Time without a response after which a request for the Lease uses another connection. A dead connection must not cost
- * the lead: this leaves time to renew within the renew deadline of 10 s.
+ * Time without a response after which a request for the Lease fails and the next one uses another connection. It leaves
+ * time to renew within the renew deadline of 10 s, so that a dead connection does not end the lead.
  */
 const leaseSilenceMs = 4_000;
 
-/** A pass begins after 50 ms without a change, and 250 ms after the first change at the latest: a rollout makes dozens. */
+/**
+ * A pass begins after 50 ms without a change, and at the latest 250 ms after the first change. A rollout causes dozens
+ * of changes.
+ */
 const quietMs = 50;
 const maxMs = 250;
 
-/** The shortest wait before a failed write is tried again. */
+/** The minimum delay before a failed write is retried. */
 const retryMs = 2_000;
 
-/** Problems that are logged for one set of resources. The rest is counted. */
+/** The maximum number of problems that are logged for one set of resources. The others are counted. */
 const maxLines = 20;
 
 /** Runs the controller of one replica. */
@@ -87,11 +90,11 @@ export class Controller {
   readonly #loggedCulprits = new Set<string>();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
-  /** Whether ReferenceGrants changed since the pass began: then rights have to be reconciled again soon. */
+  /** Whether ReferenceGrants changed since the pass began. Then the next pass is urgent, since it changes rights. */
   #hasNewGrants = false;
   #isClosed = false;
 
-  /** Starts at once. Failed connections are tried again without limit. */
+  /** Starts at once. Failed connections are retried without limit. */
   constructor(options: ControllerOptions) {
     this.#options = options;
     const { connection, clock, random, logs, namespace, identity } = options;
@@ -104,9 +107,9 @@ export class Controller {
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
-    const isPressed = () => this.#hasNewGrants;
+    const hasUrgentChange = () => this.#hasNewGrants;
     this.#writer = new StatusWriter({
-      ...{ api, clock, log: statusLog, isLeader, isPressed, onWritten },
+      ...{ api, clock, log: statusLog, isLeader, hasUrgentChange, onWritten },
       onBehind: onChange,
     });
     const log = logs.logger("controller::provision");
@@ -116,11 +119,11 @@ export class Controller {
       ...{ connection, clock, random, keepsStatus: true },
       log: logs.logger("controller::source"),
       *select(resources) {
-        // Each plan finds the objects that cannot be processed as well, and reports them.
+        // The objects that cannot be processed are not needed here, because each plan finds and reports them.
         const { value: named } = yield* contained(resources, controllerObjects);
         return { resources, named };
       },
-      publish: (configuration) => this.#take(configuration),
+      publish: (configuration) => this.#setConfiguration(configuration),
     });
     this.#election = new LeaderElection({
       ...{ api: new KubeApi(connection, leaseSilenceMs), clock, namespace, identity, name: leaseName },
@@ -147,7 +150,7 @@ export class Controller {
     return !this.#isClosed && this.#election.isLeader;
   }
 
-  #take(configuration: KubernetesConfiguration): void {
+  #setConfiguration(configuration: KubernetesConfiguration): void {
     const { resources, rejected, kept } = configuration;
     const before = this.#configuration?.resources.ReferenceGrant ?? [];
     this.#hasNewGrants ||= !isSameList(before, resources.ReferenceGrant);
@@ -163,22 +166,22 @@ export class Controller {
     this.#changes.trigger();
   }
 
-  /** Logs each problem of parsing once. Statuses report what the translation finds. */
+  /** Logs each problem of parsing once. Problems of the translation are in the statuses. */
   #logProblems(problems: readonly Problem[]): void {
     const log = this.#options.logs.logger("controller::config");
     const texts = problems.map(renderProblem);
-    const news = texts.filter((text) => !this.#loggedProblems.has(text));
-    for (const text of news.slice(0, maxLines)) log.warn({ problem: text }, "wrong configuration");
-    if (news.length > maxLines) {
+    const newProblems = texts.filter((text) => !this.#loggedProblems.has(text));
+    for (const text of newProblems.slice(0, maxLines)) log.warn({ problem: text }, "invalid configuration");
+    if (newProblems.length > maxLines) {
       log.warn(
-        { more: news.length - maxLines },
+        { more: newProblems.length - maxLines },
         "further problems are not logged; the statuses of the objects contain them",
       );
     }
     this.#loggedProblems = new Set(texts);
   }
 
-  /** Logs each version of an object that cannot be planned once. */
+  /** Logs objects whose processing failed, once for each version. */
   #logCulprits(culprits: readonly RejectedResource[]): void {
     const log = this.#options.logs.logger("controller::reconcile");
     for (const { object, errors } of culprits) {
@@ -202,21 +205,21 @@ export class Controller {
     const log = this.#options.logs.logger("controller::reconcile");
     const startMs = this.#options.clock.monotonicMs();
     this.#hasNewGrants = false;
-    // With no known Gateway, the pass would delete the objects of all of them.
+    // If Gateways cannot be read, the pass would delete the objects of all of them.
     if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
     const plan = await runInSlices(planFor(this.#configuration, this.#options.defaults, this.#credentials));
-    // Also computed while another replica leads: a new leader has to know the last valid credentials.
+    // Computed also while another replica leads, because a new leader needs the last valid credentials.
     this.#credentials = plan.credentials;
     this.#logCulprits(plan.culprits);
     if (!this.#isLeader) {
       log.debug({}, "pass skipped: another replica leads");
       return;
     }
-    log.debug({ gateways: resources.Gateway.length, wanted: plan.provision.desired.length }, "pass began");
-    const isKept = await this.#finalizer.reconcile(resources);
+    log.debug({ gateways: resources.Gateway.length, desired: plan.provision.desired.length }, "pass began");
+    const areFinalizersSet = await this.#finalizer.reconcile(resources);
     const errors = await this.#provisioner.reconcile(plan.provision);
     const statuses = await runInSlices(
       clusterStatuses(plan, {
@@ -229,11 +232,11 @@ export class Controller {
     this.#retry?.cancel();
     const durationMs = Math.round(this.#options.clock.monotonicMs() - startMs);
     log.debug(
-      { durationMs, faults: errors.gateways.size, withheld: errors.withheld.size, isWritten, isKept },
+      { durationMs, failed: errors.gateways.size, withheld: errors.withheld.size, isWritten, areFinalizersSet },
       "pass ended",
     );
-    const isMade = errors.gateways.size === 0 && errors.withheld.size === 0;
-    if (!isMade || !isWritten || !isKept) this.#retryLater();
+    const isProvisioned = errors.gateways.size === 0 && errors.withheld.size === 0;
+    if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
   }
 

@@ -1,4 +1,6 @@
-/** Computes from the cluster's state where a Gateway can be reached, and whether a proxy is ready to serve. Pure. */
+/**
+ * Computes the addresses of a Gateway, and whether a proxy is ready to serve it, from the state of the cluster. Pure.
+ */
 import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
@@ -12,14 +14,14 @@ export interface GatewayReadiness {
   readonly addresses: readonly GatewayAddress[];
   /** The number of proxies that are ready. */
   readonly ready: number;
-  /** The reason why its objects could not be created or changed; undefined if they could. */
+  /** The reason why objects of the workload could not be created or changed; undefined if there is none. */
   readonly error: string | undefined;
 }
 
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
-const mostAddresses = 16;
+const maxAddresses = 16;
 
-/** Reads the readiness of a Gateway from its Service and the EndpointSlices of that. */
+/** Returns the readiness of a Gateway, from its Service and the EndpointSlices of the Service. */
 export function readinessOf(
   service: KubeObject | undefined,
   slices: readonly EndpointSlice[],
@@ -31,7 +33,7 @@ export function readinessOf(
   );
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
   const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
-  return { addresses: addressesOf(service, pods).slice(0, mostAddresses), ready: pods.length, error: error };
+  return { addresses: addressesOf(service, pods).slice(0, maxAddresses), ready: pods.length, error };
 }
 
 function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {
@@ -69,16 +71,16 @@ export function withReadiness(
   const { addresses } = readiness;
   const obstacle = obstacleOf(gateway, readiness);
   if (obstacle === undefined) return { ...status, addresses };
-  const conditions = unprogrammed(status.conditions, obstacle);
-  return { ...status, conditions, listeners: status.listeners.map(pending), addresses };
+  const conditions = withoutProgrammed(status.conditions, obstacle);
+  return { ...status, conditions, listeners: status.listeners.map(withPendingListener), addresses };
 }
 
-/** Returns the status of a ListenerSet, whose listeners the proxies of its Gateway serve. */
+/** Returns the status of a ListenerSet, with `Programmed` set to False unless a proxy serves its Gateway. */
 export function setWithReadiness(status: ListenerSetStatus, isGatewayReady: boolean): ListenerSetStatus {
   if (isGatewayReady) return status;
   const obstacle = { reason: "ParentNotProgrammed", message: "the parent Gateway is not programmed" } as const;
-  const conditions = unprogrammed(status.conditions, obstacle);
-  return { ...status, conditions, listeners: status.listeners.map(pending) };
+  const conditions = withoutProgrammed(status.conditions, obstacle);
+  return { ...status, conditions, listeners: status.listeners.map(withPendingListener) };
 }
 
 interface Obstacle {
@@ -86,10 +88,10 @@ interface Obstacle {
   readonly message: string;
 }
 
-function obstacleOf(gateway: Gateway, { addresses, ready, error: error }: GatewayReadiness): Obstacle | undefined {
+function obstacleOf(gateway: Gateway, { addresses, ready, error }: GatewayReadiness): Obstacle | undefined {
   if (error !== undefined) return { reason: "NoResources", message: error };
-  const asked = gateway.spec.addresses.flatMap(({ value }) => (value === undefined || value === "" ? [] : [value]));
-  const missing = asked.filter((value) => !addresses.some((address) => address.value === value));
+  const requested = gateway.spec.addresses.flatMap(({ value }) => (value === undefined || value === "" ? [] : [value]));
+  const missing = requested.filter((value) => !addresses.some((address) => address.value === value));
   if (missing.length > 0) {
     return {
       reason: "AddressNotUsable",
@@ -103,13 +105,13 @@ function obstacleOf(gateway: Gateway, { addresses, ready, error: error }: Gatewa
   return undefined;
 }
 
-function pending(listener: ListenerStatus): ListenerStatus {
+function withPendingListener(listener: ListenerStatus): ListenerStatus {
   const obstacle = { reason: "Pending", message: "the Gateway is not programmed yet" } as const;
-  return { ...listener, conditions: unprogrammed(listener.conditions, obstacle) };
+  return { ...listener, conditions: withoutProgrammed(listener.conditions, obstacle) };
 }
 
-/** Sets `Programmed` to False where the translation set it to True. A reason that the translation found is kept. */
-function unprogrammed<C extends Condition>(
+/** Sets `Programmed` to False if the translation set it to True. Another reason of the translation is kept. */
+function withoutProgrammed<C extends Condition>(
   conditions: readonly C[],
   obstacle: Pick<C, "reason" | "message">,
 ): readonly C[] {

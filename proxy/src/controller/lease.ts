@@ -1,8 +1,8 @@
 /**
- * Leader election by a Lease (coordination.k8s.io/v1): of several replicas one acts. A leader holds the lease while it
- * renews it, measured by its own monotonic clock. Another replica takes the lease over after it has seen no renewal for
- * the lease's duration, measured by its own clock, so clocks need not agree. A leader that cannot renew stops acting
- * before another replica may begin.
+ * Leader election by a Lease (coordination.k8s.io/v1): one of several replicas acts. A leader holds the lease while it
+ * renews it, measured by its own monotonic clock. Another replica takes over the lease if it has observed no renewal
+ * for the duration of the lease, measured by its own clock, so the clocks need not agree. A leader that cannot renew
+ * stops acting before another replica can start.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -10,7 +10,7 @@ import { type KubeApi, resourcePath } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
 
-/** What a `LeaderElection` works with. */
+/** Collaborators and settings of a `LeaderElection`. */
 export interface LeaseOptions {
   /** Reads and writes the Lease. */
   readonly api: Pick<KubeApi, "get" | "create" | "replace">;
@@ -28,10 +28,10 @@ export interface LeaseOptions {
   readonly onChange: (isLeader: boolean) => void;
 }
 
-/** Seconds for which a lease is valid without renewal. After that, a dead leader is replaced. */
+/** Seconds for which a lease is valid without renewal. Then a dead leader is replaced. */
 export const leaseSeconds = 15;
 
-/** A leader that has not renewed for this long stops acting, while the others still wait. */
+/** The time without a renewal after which a leader stops acting. Other replicas wait longer (`leaseSeconds`). */
 const renewDeadlineMs = 10_000;
 
 /** The interval at which a leader renews the lease, and the others read it. */
@@ -50,12 +50,12 @@ export class LeaderElection {
   /** The monotonic time of the last renewal; undefined while this replica does not lead. */
   #renewedMs: number | undefined;
   /** The version of the lease at its last observed change, and the time of that observation. */
-  #seen: { readonly version: unknown; readonly atMs: number } | undefined;
+  #observed: { readonly version: unknown; readonly atMs: number } | undefined;
   #timer: Timer | undefined;
-  /** Ends the lead of this replica when it has not renewed. */
+  /** Ends the lead of this replica unless it renews. */
   #deadline: Timer | undefined;
-  #turn: Promise<void> = Promise.resolve();
-  /** Whether the last attempt failed; its failure has been logged. */
+  #currentRound: Promise<void> = Promise.resolve();
+  /** Whether the last attempt failed; then the failure has been logged. */
   #isFailing = false;
   #isClosed = false;
 
@@ -69,48 +69,51 @@ export class LeaderElection {
 
   /** Starts to compete for the lease. */
   start(): void {
-    this.#turn = this.#round();
+    this.#currentRound = this.#round();
   }
 
   /** Stops leading and releases the lease, so that the next leader does not have to wait until it expires. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
-    await this.#turn;
+    await this.#currentRound;
     const wasLeader = this.isLeader;
-    this.#step(undefined);
-    if (wasLeader) await this.#release().catch((error: unknown) => this.#failed(error));
+    this.#setRenewal(undefined);
+    if (wasLeader) await this.#release().catch((error: unknown) => this.#logFailure(error));
   }
 
   async #round(): Promise<void> {
     const { clock } = this.#options;
     const startMs = clock.monotonicMs();
     try {
-      this.#step((await this.#acquire()) ? startMs : undefined);
+      this.#setRenewal((await this.#acquire()) ? startMs : undefined);
       this.#isFailing = false;
     } catch (error) {
-      this.#failed(error);
+      this.#logFailure(error);
     }
     if (this.#isClosed) return;
     this.#timer = clock.setTimer(retryMs, () => {
-      this.#turn = this.#round();
+      this.#currentRound = this.#round();
     });
   }
 
-  /** @param renewedMs when the successful renewal began. A renewal that took longer than the deadline has no effect. */
-  #step(renewedMs: number | undefined): void {
+  /**
+   * @param renewedMs the start of the successful renewal, undefined if it failed. A renewal that took longer than the
+   * deadline has no effect.
+   */
+  #setRenewal(renewedMs: number | undefined): void {
     const { log, onChange, identity, clock } = this.#options;
     const before = this.isLeader;
     const leftMs = renewedMs === undefined ? 0 : renewedMs + renewDeadlineMs - clock.monotonicMs();
     this.#deadline?.cancel();
     this.#renewedMs = leftMs > 0 ? renewedMs : undefined;
-    if (leftMs > 0) this.#deadline = clock.setTimer(leftMs, () => this.#step(undefined));
+    if (leftMs > 0) this.#deadline = clock.setTimer(leftMs, () => this.#setRenewal(undefined));
     if (before === this.isLeader) return;
     log.info({ identity }, this.isLeader ? "leading" : "stopped leading");
     onChange(this.isLeader);
   }
 
-  #failed(error: unknown): void {
+  #logFailure(error: unknown): void {
     // Another replica created or replaced the lease first.
     if (error instanceof ApiFailure && error.status === 409) {
       this.#options.log.debug({ err: error }, "another writer changed the lease first");
@@ -120,7 +123,7 @@ export class LeaderElection {
     this.#isFailing = true;
   }
 
-  /** Tries to take or renew the lease. Resolves with whether this replica holds it. */
+  /** Tries to acquire or renew the lease. Resolves with whether this replica holds it. */
   async #acquire(): Promise<boolean> {
     const { api, namespace, name, identity, log } = this.#options;
     const path = resourcePath(leases, namespace, name);
@@ -140,14 +143,14 @@ export class LeaderElection {
     return true;
   }
 
-  /** Whether the same version has been observed for longer than the lease's duration. */
+  /** Whether the same version has been observed for longer than the duration of the lease. */
   #hasExpired(current: KubeObject): boolean {
     const now = this.#options.clock.monotonicMs();
     const version = fieldsOf(current["metadata"])["resourceVersion"];
-    if (this.#seen?.version !== version) this.#seen = { version, atMs: now };
+    if (this.#observed?.version !== version) this.#observed = { version, atMs: now };
     const { leaseDurationSeconds } = fieldsOf(current["spec"]);
     const seconds = typeof leaseDurationSeconds === "number" ? leaseDurationSeconds : leaseSeconds;
-    return now - (this.#seen?.atMs ?? now) > seconds * 1_000;
+    return now - (this.#observed?.atMs ?? now) > seconds * 1_000;
   }
 
   #lease(current: KubeObject | undefined, holder: string | undefined): KubeObject {
@@ -155,7 +158,7 @@ export class LeaderElection {
     const now = microTime(clock.nowMs());
     const before = current === undefined ? {} : fieldsOf(current["spec"]);
     const transitions = typeof before["leaseTransitions"] === "number" ? before["leaseTransitions"] : 0;
-    const taken = holder === identity ? {} : { acquireTime: now, leaseTransitions: transitions + (current ? 1 : 0) };
+    const acquired = holder === identity ? {} : { acquireTime: now, leaseTransitions: transitions + (current ? 1 : 0) };
     return {
       apiVersion: leases.apiVersion,
       kind: "Lease",
@@ -164,7 +167,7 @@ export class LeaderElection {
         name,
         ...(current && { resourceVersion: fieldsOf(current["metadata"])["resourceVersion"] }),
       },
-      spec: { ...before, ...taken, holderIdentity: identity, leaseDurationSeconds: leaseSeconds, renewTime: now },
+      spec: { ...before, ...acquired, holderIdentity: identity, leaseDurationSeconds: leaseSeconds, renewTime: now },
     };
   }
 

@@ -1,10 +1,10 @@
 /** The log modules of the controller, by name, with the subject of their lines. `docs/logs.md` shows this table. */
 export const controllerLogModules = {
   "controller::lifecycle": "start, readiness, shutdown",
-  "controller::leader": "which replica leads",
-  "controller::source": "the cluster that is read, and watches of it that fail",
+  "controller::leader": "the leader election",
+  "controller::source": "the connected cluster, and failed watches",
   "controller::config": "problems of resources",
-  "controller::reconcile": "passes over the resources, and objects that made one fail",
-  "controller::provision": "what is created, changed and removed for Gateways",
-  "controller::status": "conditions that are written",
+  "controller::reconcile": "reconcile passes, and objects that cannot be processed",
+  "controller::provision": "objects that are created, changed and deleted for Gateways",
+  "controller::status": "written statuses",
 } as const;

@@ -1,6 +1,6 @@
 /**
  * Computes which Secrets and ConfigMaps the proxies of a rejected Gateway may read. Its listeners and references are
- * unknown, so the result is the maximum that any version of it could be permitted now. Pure.
+ * unknown, so the result is everything that a Gateway of this name could be permitted to read now. Pure.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
@@ -14,7 +14,7 @@ import { referentKey } from "./provision/roles.ts";
 /** Whether an object may be read. */
 export type MayRead = (object: NamedObject) => boolean;
 
-/** Computes what a Gateway may be permitted to read, whatever its spec contains. */
+/** Computes the objects that a Gateway could be permitted to read with any spec. */
 export type MaximumRights = (gateway: Gateway) => Steps<MayRead>;
 
 /**

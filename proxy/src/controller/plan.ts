@@ -46,11 +46,11 @@ export interface Plan {
   readonly gateways: ReadonlyMap<string, Gateway>;
   /** The last valid credentials, for the next plan. */
   readonly credentials: ValidCredentials;
-  /** Objects that made the planning throw, and were left out. */
+  /** Objects that are left out because their processing failed. */
   readonly culprits: readonly RejectedResource[];
 }
 
-/** Returns the Secrets and ConfigMaps that the controller watches: those that resources refer to, and parameters. */
+/** Returns the Secrets and ConfigMaps that the controller watches: those to which resources refer, and parameters. */
 export function* controllerObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
@@ -66,19 +66,19 @@ export function* controllerObjects(resources: ResourceSet): Steps<readonly Named
 type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
 
 /**
- * Plans for a configuration. An object that makes the planning throw is left out, and its status reports that. Runs in
- * steps: thousands of objects take seconds, in which the lease has to be renewed.
+ * Computes the plan for a configuration. An object whose processing fails is left out, and its status reports that.
+ * Runs in steps, because thousands of objects take seconds, in which the lease has to be renewed.
  *
  * @param before the credentials of the previous plan.
  */
-export function* planFor(known: PlanInput, defaults: ProxyDefaults, before: ValidCredentials): Steps<Plan> {
-  const { value: plan, culprits } = yield* contained(known.resources, (resources) =>
-    planOf({ ...known, resources }, defaults, before),
+export function* planFor(input: PlanInput, defaults: ProxyDefaults, before: ValidCredentials): Steps<Plan> {
+  const { value: plan, culprits } = yield* contained(input.resources, (resources) =>
+    planOf({ ...input, resources }, defaults, before),
   );
   if (culprits.length === 0) return plan;
-  // For a Gateway that cannot be planned, rights beyond its own namespace are unknown.
-  const present = new Set(known.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
-  const missing = known.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(objectKey(metadata)));
+  // The rights of a Gateway that is left out are unknown beyond its own namespace.
+  const present = new Set(input.resources.Gateway.map(({ metadata }) => ownerKey(metadata)));
+  const missing = input.resources.Gateway.filter(({ metadata }) => !plan.gateways.has(objectKey(metadata)));
   const suspended = new Map([
     ...plan.provision.suspended,
     ...missing.map(({ metadata }): [string, SuspendedRights] => [
@@ -124,13 +124,13 @@ function* planOf(
   const scopeOf = yield* gatewayScopes(resources);
   const accepted = acceptedParents(translated);
   const maximumRightsOf = maximumRights(resources, scopeOf);
-  const known = translated.gateways.flatMap((status) => {
+  const input = translated.gateways.flatMap((status) => {
     const gateway = byName.get(objectKey(status));
     return gateway === undefined ? [] : [{ gateway, status }];
   });
-  const gatewayOf = ({ gateway }: (typeof known)[number]) => gateway;
-  const setsOf = ownedSets(translated, resources);
-  yield* eachObjectInSteps(known, gatewayOf, function* ({ gateway, status }) {
+  const gatewayOf = ({ gateway }: (typeof input)[number]) => gateway;
+  const setsOf = listenerSetsByGateway(translated, resources);
+  yield* eachObjectInSteps(input, gatewayOf, function* ({ gateway, status }) {
     const rights = yield* rightsOf(gateway, { status, scopeOf, accepted, maximumRightsOf }, defaults);
     const services = selected(gateway.metadata.namespace);
     const managed = managedGatewayOf(gateway, status, setsOf(gateway), resources, defaults, services);
@@ -153,10 +153,12 @@ function* planOf(
 /** Returns the parentRefs of routes that the translation has accepted. */
 function acceptedParents({ httpRoutes }: Statuses): ReadonlySet<ParentRef> {
   const all = httpRoutes.flatMap(({ parents }) => parents);
-  return new Set(all.filter(({ conditions }) => holds(conditions, "Accepted")).map(({ parentRef }) => parentRef));
+  return new Set(all.filter(({ conditions }) => isTrue(conditions, "Accepted")).map(({ parentRef }) => parentRef));
 }
 
-/** Returns why the parameters of a Gateway or class cannot be used, in one sentence; undefined if they can. */
+/**
+ * Returns the reason why the parameters of a Gateway or class cannot be used, in one sentence; undefined if they can.
+ */
 function parametersError(
   owner: Gateway | GatewayClass,
   resources: ResourceSet,
@@ -177,7 +179,7 @@ interface RightsContext {
   readonly maximumRightsOf: MaximumRights;
 }
 
-/** Returns what the proxies of a Gateway may read. A Gateway that is not accepted may still have running proxies. */
+/** Returns the rights of the proxies of a Gateway. A Gateway that is not accepted may still have running proxies. */
 function* rightsOf(
   gateway: Gateway,
   { status, scopeOf, accepted, maximumRightsOf }: RightsContext,
@@ -187,14 +189,14 @@ function* rightsOf(
   const isKnown = gateway.spec.listeners.length > 0 && uid !== undefined;
   if (!isKnown) return { kind: "unknown", mayRead: yield* maximumRightsOf(gateway) };
   // The translation accepts no ListenerSet of a Gateway that is not accepted, but its proxies may still serve them.
-  const acceptedParents = holds(status.conditions, "Accepted") ? accepted : undefined;
+  const acceptedParents = isTrue(status.conditions, "Accepted") ? accepted : undefined;
   const named = yield* namedObjects(yield* scopeOf(gateway.metadata, { accepted: acceptedParents }));
   return { kind: "known", roles: rolesOf({ gateway, uid, defaults }, named) };
 }
 
 /**
- * Returns the input for the workload of a Gateway. Undefined where the Gateway is not accepted, or no listener can be
- * served yet: then the current workload stays, and no proxies are created that would not become ready.
+ * Returns the input for the workload of a Gateway. Undefined if the Gateway is not accepted or no listener can be
+ * served yet. Then the current workload stays, and no proxies are created, because they would not become ready.
  */
 function managedGatewayOf(
   gateway: Gateway,
@@ -205,9 +207,9 @@ function managedGatewayOf(
   selected: ReadonlySet<string>,
 ): ManagedGateway | undefined {
   const { uid } = gateway.metadata;
-  if (!holds(status.conditions, "Accepted") || uid === undefined) return undefined;
+  if (!isTrue(status.conditions, "Accepted") || uid === undefined) return undefined;
   const all = [{ owner: gateway, listeners: status.listeners }, ...sets];
-  if (!all.some(({ listeners }) => listeners.some((listener) => holds(listener.conditions, "Programmed")))) {
+  if (!all.some(({ listeners }) => listeners.some((listener) => isTrue(listener.conditions, "Programmed")))) {
     return undefined;
   }
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
@@ -228,7 +230,10 @@ function classOf({ spec }: Gateway, { GatewayClass }: ResourceSet): GatewayClass
   return GatewayClass.find(({ metadata }) => metadata.name === spec.gatewayClassName);
 }
 
-/** Returns no parameters where the class has none, or is not accepted: then its Gateways are not accepted either. */
+/**
+ * Returns no parameters if the class has none. The parameters of a class that is not accepted do not matter, because
+ * its Gateways are not accepted either.
+ */
 function parametersOfClass(gateway: Gateway, resources: ResourceSet): Parameters {
   const ofClass = classOf(gateway, resources);
   const read = ofClass && parametersOf(ofClass, resources.ConfigMap);
@@ -241,8 +246,8 @@ interface OwnedSet {
   readonly listeners: readonly ListenerStatus[];
 }
 
-/** Returns a function that returns the ListenerSets of a Gateway. A Gateway may have thousands. */
-function ownedSets(
+/** Returns a function that looks up the ListenerSets of a Gateway, which may have thousands. */
+function listenerSetsByGateway(
   { listenerSets }: Statuses,
   { ListenerSet }: ResourceSet,
 ): (gateway: Gateway) => readonly OwnedSet[] {
@@ -256,8 +261,8 @@ function ownedSets(
 }
 
 /**
- * Returns the ports of accepted listeners, including those whose certificate is missing and may be created at any moment,
- * and of listeners that are served by their previous valid version.
+ * Returns the ports of accepted listeners, including listeners whose certificate is missing, because it may be created
+ * at any time, and listeners that are served in their previous valid version.
  */
 function acceptedPorts(
   { spec }: Gateway | ResourceSet["ListenerSet"][number],
@@ -265,7 +270,7 @@ function acceptedPorts(
 ): readonly number[] {
   return statuses.flatMap(({ name, conditions }) => {
     const listener = spec.listeners.find((each) => each.name === name);
-    const isOpen = holds(conditions, "Accepted") || holds(conditions, "Programmed");
+    const isOpen = isTrue(conditions, "Accepted") || isTrue(conditions, "Programmed");
     return isOpen && listener !== undefined ? [listener.port] : [];
   });
 }
@@ -278,7 +283,7 @@ export interface ObservedState {
   readonly errors: ProvisionErrors;
 }
 
-/** Computes every status to write. Runs in steps, as there may be thousands. */
+/** Computes every status to write. Runs in steps, because there may be thousands. */
 export function* clusterStatuses(
   { statuses: translated, gateways, provision: { suspended } }: Plan,
   observed: ObservedState,
@@ -292,11 +297,11 @@ export function* clusterStatuses(
     const gateway = gateways.get(objectKey(status));
     if (gateway === undefined) continue;
     const owner = ownerKey(status);
-    const fault = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
-    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, fault);
-    const shown = withReadiness(status, gateway, readiness);
-    if (holds(shown.conditions, "Programmed")) programmed.add(objectKey(status));
-    gatewayStatuses.push(shown);
+    const error = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
+    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, error);
+    const statusWithReadiness = withReadiness(status, gateway, readiness);
+    if (isTrue(statusWithReadiness.conditions, "Programmed")) programmed.add(objectKey(status));
+    gatewayStatuses.push(statusWithReadiness);
   }
   const policies = new Map(resources.ProxyPolicy.map((policy) => [objectKey(policy.metadata), policy]));
   const parents = new Map(resources.ListenerSet.map((set) => [objectKey(set.metadata), parentOf(set)]));
@@ -349,6 +354,6 @@ function parentOf({ metadata, spec: { parentRef } }: ResourceSet["ListenerSet"][
   return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
 }
 
-function holds(conditions: readonly Condition[], type: string): boolean {
+function isTrue(conditions: readonly Condition[], type: string): boolean {
   return conditions.some((condition) => condition.type === type && condition.status === "True");
 }

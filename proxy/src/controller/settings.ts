@@ -25,28 +25,28 @@ export const controllerSettings = {
     flag: "proxy-replicas",
     env: "PROXY_REPLICAS",
     default: "2",
-    help: "Number of proxies of a Gateway whose parameters set none.",
+    help: "Number of proxies of a Gateway whose parameters do not set it.",
   },
   proxyServiceType: {
     kind: oneOf("LoadBalancer", "NodePort", "ClusterIP"),
     flag: "proxy-service-type",
     env: "PROXY_SERVICE_TYPE",
     default: "LoadBalancer",
-    help: "Type of the Service of a Gateway whose parameters set none.",
+    help: "Type of the Service of a Gateway whose parameters do not set it.",
   },
   proxyClusterRole: {
     kind: text("NAME", "the name of a ClusterRole"),
     flag: "proxy-cluster-role",
     env: "PROXY_CLUSTER_ROLE",
     default: "gateway-proxy-proxy",
-    help: "ClusterRole that permits proxies to read everything but Secrets and ConfigMaps.",
+    help: "ClusterRole that permits proxies to read all watched kinds except Secrets and ConfigMaps.",
   },
   proxyNetworkPolicy: {
     kind: oneOf("off", "on"),
     flag: "proxy-network-policy",
     env: "PROXY_NETWORK_POLICY",
     default: "off",
-    help: "Whether each Gateway gets a NetworkPolicy that opens its listeners, readiness and metrics, and nothing else.",
+    help: "Whether each Gateway gets a NetworkPolicy that allows connections only to its listeners, readiness and metrics.",
   },
   proxyAllowBackendAddress: {
     kind: optional(ipSocketAddresses),
@@ -83,7 +83,7 @@ export const controllerSettings = {
     flag: "log-level",
     env: "LOG_LEVEL",
     default: "info",
-    help: "What is logged, by level and module, in the syntax of RUST_LOG.",
+    help: "Minimum level of logged lines, for each module, in the syntax of RUST_LOG.",
   },
 } as const;
 

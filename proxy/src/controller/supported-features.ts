@@ -44,8 +44,9 @@ export const supportedFeatures: readonly string[] = [
 ];
 
 /**
- * Features that are supported too, but whose fields only the CRDs of the experimental channel contain. They are not in
- * the status of a GatewayClass, since most clusters use the standard channel, whose API server drops such fields silently.
+ * Further supported features, whose fields are only in the CRDs of the experimental channel. They are not in the status
+ * of a GatewayClass, because most clusters use the standard channel, in which the API server drops such fields
+ * silently.
  */
 export const experimentalFeatures: readonly string[] = [
   "HTTPRouteRetry",

@@ -21,7 +21,7 @@ type Withheld = ProvisionErrors["withheld"];
 
 type StatusesWithReferences = Pick<Statuses, "gateways" | "listenerSets" | "backendTlsPolicies" | "backends">;
 
-/** Returns the statuses with `ResolvedRefs` or `Accepted` set to False where proxies lack a right to read a reference. */
+/** Returns the statuses with `ResolvedRefs` or `Accepted` set to False if proxies may not read a referenced object. */
 export function* withWithheldRights<T extends StatusesWithReferences>(
   statuses: T,
   resources: ResourceSet,
@@ -38,9 +38,9 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
       const gateway = gateways.get(objectKey(status));
       const ref = gateway?.spec.tls?.backend?.clientCertificateRef;
       if (gateway === undefined) return status;
-      const errors = errorsOf(ref === undefined ? [] : [ofOwner(gateway, ref)], [ownerKey(status)], withheld);
-      const conditions = unresolved(status.conditions, "InvalidClientCertificateRef", errors);
-      return { ...status, conditions, listeners: ofListeners(status.listeners, gateway, gateway, withheld) };
+      const errors = errorsOf(ref === undefined ? [] : [referenceOf(gateway, ref)], [ownerKey(status)], withheld);
+      const conditions = withUnresolvedRefs(status.conditions, "InvalidClientCertificateRef", errors);
+      return { ...status, conditions, listeners: listenersWithErrors(status.listeners, gateway, gateway, withheld) };
     }),
     listenerSets: yield* mapInSteps(statuses.listenerSets, (status) => {
       const set = sets.get(objectKey(status));
@@ -48,7 +48,7 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
       const { name, namespace = set.metadata.namespace } = set.spec.parentRef;
       const gateway = gateways.get(objectKey({ namespace, name }));
       if (gateway === undefined) return status;
-      return { ...status, listeners: ofListeners(status.listeners, set, gateway, withheld) };
+      return { ...status, listeners: listenersWithErrors(status.listeners, set, gateway, withheld) };
     }),
     backendTlsPolicies: yield* mapInSteps(statuses.backendTlsPolicies, (status) => ({
       ...status,
@@ -57,7 +57,7 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
         const refs = (policy?.spec.validation?.caCertificateRefs ?? []).filter(isConfigMap);
         const references = refs.map((ref) => reference({ ...ref, namespace: status.namespace }, ref));
         const errors = errorsOf(references, [ownerKey(ancestor.ancestorRef)], withheld);
-        return { ...ancestor, conditions: unresolved(ancestor.conditions, "InvalidCACertificateRef", errors) };
+        return { ...ancestor, conditions: withUnresolvedRefs(ancestor.conditions, "InvalidCACertificateRef", errors) };
       }),
     })),
     backends: yield* mapInSteps(statuses.backends, (status) => {
@@ -74,8 +74,8 @@ export function* withWithheldRights<T extends StatusesWithReferences>(
   };
 }
 
-/** @param gateway whose proxies serve the listeners, and whose `spec.tls.frontend` applies to them. */
-function ofListeners(
+/** @param gateway the Gateway whose proxies serve the listeners, and whose `spec.tls.frontend` applies to them. */
+function listenersWithErrors(
   statuses: readonly ListenerStatus[],
   owner: ListenerOwner,
   gateway: Gateway,
@@ -85,17 +85,25 @@ function ofListeners(
   return statuses.map((status) => {
     const listener = owner.spec.listeners.find(({ name }) => name === status.name);
     if (listener?.protocol !== "HTTPS") return status;
-    const certificates = (listener.tls?.certificateRefs ?? []).filter(isSecret).map((ref) => ofOwner(owner, ref));
+    const certificates = (listener.tls?.certificateRefs ?? []).filter(isSecret).map((ref) => referenceOf(owner, ref));
     const authorities = (validationOf(gateway, listener.port)?.refs ?? []).filter(isConfigMap);
-    const ofClients = authorities.map((ref) => ofOwner(gateway, ref));
+    const clientAuthorities = authorities.map((ref) => referenceOf(gateway, ref));
     const { conditions } = status;
-    const served = unresolved(conditions, "InvalidCertificateRef", errorsOf(certificates, [gatewayKey], withheld));
-    const validated = unresolved(served, "InvalidCACertificateRef", errorsOf(ofClients, [gatewayKey], withheld));
-    return { ...status, conditions: validated };
+    const withCertificates = withUnresolvedRefs(
+      conditions,
+      "InvalidCertificateRef",
+      errorsOf(certificates, [gatewayKey], withheld),
+    );
+    const withAuthorities = withUnresolvedRefs(
+      withCertificates,
+      "InvalidCACertificateRef",
+      errorsOf(clientAuthorities, [gatewayKey], withheld),
+    );
+    return { ...status, conditions: withAuthorities };
   });
 }
 
-function ofOwner(owner: ListenerOwner, ref: Parameters<typeof reference>[1]): Reference {
+function referenceOf(owner: ListenerOwner, ref: Parameters<typeof reference>[1]): Reference {
   return reference({ group: "", kind: owner.kind, namespace: owner.metadata.namespace }, ref);
 }
 
@@ -118,7 +126,7 @@ function errorsOf(references: readonly Reference[], gateways: Iterable<string>, 
 }
 
 /** Adds the errors to `ResolvedRefs`, after the messages that it has already. */
-function unresolved<C extends Condition>(
+function withUnresolvedRefs<C extends Condition>(
   conditions: readonly C[],
   reason: C["reason"],
   errors: readonly string[],

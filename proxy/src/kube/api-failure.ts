@@ -1,4 +1,4 @@
-/** Error responses of the API server, and when to retry. */
+/** Error responses of the API server, with their retry delay. */
 import type { IncomingHttpHeaders } from "node:http";
 import { fieldsOf } from "./object.ts";
 
@@ -22,7 +22,7 @@ export class ApiFailure extends Error {
  *
  * @param body the parsed body, normally a Status.
  */
-export function failureOf(status: number, headers: IncomingHttpHeaders, body: unknown): ApiFailure {
+export function failureOfResponse(status: number, headers: IncomingHttpHeaders, body: unknown): ApiFailure {
   const message = textField(body, "message") ?? `the API server responded with ${status}`;
   const seconds = Number(headers["retry-after"]);
   return new ApiFailure(status, message, Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined);

@@ -1,15 +1,15 @@
 /** The verbs of the API server on single objects. Error responses are thrown as `ApiFailure`. */
-import { ApiFailure, failureOf } from "./api-failure.ts";
+import { ApiFailure, failureOfResponse } from "./api-failure.ts";
 import type { ApiRequest, ClusterConnection } from "./connection.ts";
 import { isObject, type KubeObject } from "./object.ts";
 
-/** A kind as paths name it: `apps/v1` and `deployments`. */
+/** A kind as in URL paths: `apps/v1` and `deployments`. */
 export interface ResourceType {
   readonly apiVersion: string;
   readonly plural: string;
 }
 
-/** Returns the path of a collection in all namespaces or in one, or with a name that of an object. */
+/** Returns the path of a collection (of all namespaces or of one), or of an object if `name` is given. */
 export function resourcePath({ apiVersion, plural }: ResourceType, namespace?: string, name?: string): string {
   const root = apiVersion.includes("/") ? "/apis" : "/api";
   const parts = [root, apiVersion, ...(namespace === undefined ? [] : ["namespaces", namespace]), plural];
@@ -37,7 +37,7 @@ export class KubeApi {
     this.#silenceMs = silenceMs;
   }
 
-  /** Reads an object; undefined where it does not exist. */
+  /** Reads an object; undefined if it does not exist. */
   async get(path: string): Promise<KubeObject | undefined> {
     try {
       return await this.#call({ path });
@@ -47,17 +47,17 @@ export class KubeApi {
     }
   }
 
-  /** Creates an object in the collection `path`; 409 where it exists. */
+  /** Creates an object in the collection `path`; 409 if it exists. */
   create(path: string, body: KubeObject): Promise<KubeObject> {
     return this.#call({ method: "POST", path, body });
   }
 
-  /** Replaces an object; 409 where its `metadata.resourceVersion` is not the newest. */
+  /** Replaces an object; 409 if its `metadata.resourceVersion` is not the newest. */
   replace(path: string, body: KubeObject): Promise<KubeObject> {
     return this.#call({ method: "PUT", path, body });
   }
 
-  /** Applies a merge patch (RFC 7386); 409 where the patch has a `metadata.resourceVersion` that is not the newest. */
+  /** Applies a merge patch (RFC 7386); 409 if the patch has a `metadata.resourceVersion` that is not the newest. */
   merge(path: string, body: KubeObject): Promise<KubeObject> {
     return this.#call({ method: "PATCH", path, body, contentType: "application/merge-patch+json" });
   }
@@ -68,7 +68,7 @@ export class KubeApi {
     return this.#call({ method: "PATCH", path, query, body, contentType: "application/apply-patch+yaml" });
   }
 
-  /** Deletes an object if it has the `uid`; an object that is gone already is not an error. */
+  /** Deletes an object if it has the `uid`; succeeds if the object does not exist or has another uid. */
   async delete(path: string, uid: string): Promise<void> {
     try {
       await this.#call({ method: "DELETE", path, body: { preconditions: { uid }, propagationPolicy: "Background" } });
@@ -80,9 +80,9 @@ export class KubeApi {
 
   async #call(request: ApiRequest): Promise<KubeObject> {
     const silenceMs = this.#silenceMs;
-    const timed = silenceMs === undefined ? request : { ...request, silenceMs };
-    const { status, headers, json } = await this.#connection.requestJson(timed);
-    if (status < 200 || status > 299) throw failureOf(status, headers, json);
+    const requestWithTimeout = silenceMs === undefined ? request : { ...request, silenceMs };
+    const { status, headers, json } = await this.#connection.requestJson(requestWithTimeout);
+    if (status < 200 || status > 299) throw failureOfResponse(status, headers, json);
     if (!isObject(json)) throw new ApiFailure(status, "the body of the API server's response is not an object");
     return json;
   }

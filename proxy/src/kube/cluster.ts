@@ -1,7 +1,7 @@
 /**
- * The API server and its credentials. In a pod they are three files of the service account, which are read here. The
- * client library costs 80 MiB of memory and most of a second at the start, for its models of every Kubernetes resource.
- * It is loaded only for kubeconfig files, since it supports every kind of credentials in them.
+ * The API server and its credentials. In a pod, this module reads the files of the service account. Elsewhere it loads
+ * the client library, which supports all kinds of credentials in kubeconfig files. In a pod the library would cost 80
+ * MiB of memory and most of a second at the start, for its models of every Kubernetes resource.
  */
 import { readFile } from "node:fs/promises";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -13,16 +13,16 @@ import type { Result } from "@gatewayproxy/runtime/problem";
 /** An API server. */
 export interface Cluster {
   readonly server: URL;
-  /** Returns the credentials for the next request, since tokens change. */
+  /** Returns the credentials for the next request. Tokens change, so each request needs a call. */
   credentials(): Promise<Credentials>;
 }
 
-/** Headers, certificates and, where an HTTP proxy is configured, the agent of a request. */
+/** Headers, certificates and, if an HTTP proxy is configured, the agent of a request. */
 export interface Credentials extends Omit<RequestOptions, "headers"> {
   readonly headers?: OutgoingHttpHeaders;
 }
 
-/** Where to look for the cluster. */
+/** The places in which the cluster is looked up. */
 export interface ClusterSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder of the pod's service account. */
@@ -31,7 +31,7 @@ export interface ClusterSources {
 
 const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** Finds the cluster: that of KUBECONFIG, else that of the pod, else that of ~/.kube/config. */
+/** Finds the cluster of KUBECONFIG, else of the pod, else of ~/.kube/config. */
 export async function findCluster({ env, serviceAccount }: ClusterSources): Promise<Result<Cluster>> {
   const { KUBECONFIG: files = "", KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = env;
   if (files !== "" || host === undefined) return await kubeconfigCluster(files);
@@ -56,7 +56,7 @@ async function podCluster(host: string, port: string, folder: string): Promise<R
 async function kubeconfigCluster(files: string): Promise<Result<Cluster>> {
   const source = files === "" ? "~/.kube/config" : `KUBECONFIG=${files}`;
   try {
-    // The package's index would load more.
+    // The index of the package would load all models.
     const { KubeConfig } = await import("@kubernetes/client-node/dist/config.js");
     const config = new KubeConfig();
     config.loadFromDefault();
@@ -65,7 +65,7 @@ async function kubeconfigCluster(files: string): Promise<Result<Cluster>> {
     const credentials = async () => {
       const options: RequestOptions = {};
       await config.applyToHTTPSOptions(options);
-      // Its agent keeps no connections; it is needed only for an HTTP proxy.
+      // The library's agent does not keep connections alive, so it is used only for an HTTP proxy.
       if (cluster.proxyUrl === undefined) delete options.agent;
       const { headers, ...rest } = options;
       // The library sets headers as an object, never as a list.

@@ -1,6 +1,6 @@
 /**
- * Requests to the API server with the credentials of a cluster, over persistent connections. This layer knows HTTP and
- * JSON, but no resources.
+ * Requests to the API server with the credentials of a cluster, over persistent connections. This layer handles HTTP
+ * and JSON, but no resources.
  */
 import { Agent as HttpAgent, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
@@ -18,7 +18,7 @@ export interface ApiRequest {
   /** Default `application/json`. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** Idle timeout: the longest time without data, before and within the response. Default 30 s. */
+  /** Idle timeout: the maximum time without data, before and within the response. Default 30 s. */
   readonly silenceMs?: number;
 }
 
@@ -34,7 +34,7 @@ export interface ApiResponse {
 export interface ApiJsonResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Undefined where the body is not JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown;
 }
 
@@ -57,7 +57,7 @@ export class ClusterConnection {
     this.#agent = cluster.server.protocol === "http:" ? new HttpAgent(options) : new HttpsAgent(options);
   }
 
-  /** Resolves with the head of the response, whatever its status; rejects where there is none. */
+  /** Resolves with the head of the response, whatever its status; rejects if there is none. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     const { method = "GET", body, contentType = "application/json", signal, silenceMs = defaultSilenceMs } = request;
     const { headers = {}, ...credentials } = await this.#cluster.credentials();
@@ -89,7 +89,7 @@ export class ClusterConnection {
     });
   }
 
-  /** Resolves with the whole response, whatever its status; rejects where there is none or it is incomplete. */
+  /** Resolves with the whole response, whatever its status; rejects if there is none or it is incomplete. */
   async requestJson(request: ApiRequest): Promise<ApiJsonResponse> {
     const { status, headers, body } = await this.request(request);
     return { status, headers, json: parseJson(await readText(body)) };

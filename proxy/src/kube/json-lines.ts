@@ -1,10 +1,10 @@
 /**
- * Lines of a watch, each a JSON value. They are split at line feeds only: node:readline also splits at U+2028, which
- * may occur in any text of a resource.
+ * Reads the lines of a watch, each a JSON value. Lines are split at line feeds only. node:readline also splits at
+ * U+2028, which may occur in any text of a resource.
  */
 const lineFeed = 0x0a;
 
-/** Yields each parsed line. Throws for invalid JSON, since to skip an event would lose it. */
+/** Yields each parsed line. Throws for invalid JSON, because an event must not be skipped. */
 export async function* readJsonLines(body: AsyncIterable<Buffer>): AsyncGenerator<unknown, void> {
   let pending: Buffer[] = [];
   for await (const chunk of body) {

@@ -1,20 +1,21 @@
 /**
- * Shares the API server fairly among namespaces. Tenants decide how many Secrets and ConfigMaps resources refer to, and
- * each takes a watch, which is a connection. So each namespace has a quota of requests and of watches. Objects beyond
- * the quota are read again from time to time, and other namespaces are not affected.
+ * Shares the API server fairly among namespaces. Tenants decide the number of Secrets and ConfigMaps to which resources
+ * refer, and each needs a watch, which is a connection. Each namespace therefore has a quota of requests and of
+ * watches. Objects beyond the quota are polled, and other namespaces are not affected.
  */
 
 /** Concurrent requests of one quota, without watches. */
 const maxRequests = 4;
 
-/** Concurrent watches of one quota. A namespace rarely has more Secrets; changes of those are seen later. */
+/** Concurrent watches of one quota. A namespace rarely has more Secrets; the others are polled. */
 export const maxWatches = 64;
 
-/** The interval at which objects without a watch are read. */
+/** The minimum interval at which objects without a watch are polled. */
 const pollMs = 30_000;
 
 /**
- * The least spacing of such reads in one quota: with many objects the interval grows, to at most four reads a second.
+ * The minimum time between two polls of one quota. With many objects the interval grows, so that there are at most four
+ * polls a second.
  */
 const pollSpacingMs = 250;
 
@@ -28,9 +29,9 @@ export interface WatchQuota {
 
 /** One object that is watched under a quota. */
 export interface WatchQuotaMember {
-  /** Runs `act` when a request is free. */
+  /** Runs `act` as soon as fewer than the maximum of requests are in progress. */
   withRequest<T>(act: () => Promise<T>): Promise<T>;
-  /** Runs `act` if a watch is free; otherwise returns false at once. */
+  /** Runs `act` if fewer than the maximum of watches are open; otherwise returns false at once. */
   withWatch(act: () => Promise<void>): Promise<boolean>;
   /** The interval, in ms, at which to read an object that has no watch. */
   readonly pollMs: number;
@@ -79,10 +80,10 @@ export function openWatchQuota(): WatchQuota {
     join() {
       members++;
       let hasLeft = false;
-      const { withRequest: turn, withWatch: watching } = member;
+      const { withRequest, withWatch } = member;
       return {
-        withRequest: turn,
-        withWatch: watching,
+        withRequest,
+        withWatch,
         get pollMs() {
           return member.pollMs;
         },

@@ -1,17 +1,17 @@
 /**
- * Keeps all objects of one kind, or those that a selector names, up to date: lists them, then watches. The informer of
- * the client library is not used: it stops for good at any error but 410, ignores Retry-After, skips events that it
- * cannot parse, and restarts a watch after 30 s without data.
+ * Keeps a copy of all objects of one kind, or of those of a selector, up to date: lists them, then watches. The
+ * informer of the client library is not used, because it stops permanently after any error except 410, ignores
+ * Retry-After, skips events that it cannot parse, and restarts a watch after 30 s without data.
  *
- * Known objects stay while the API server is unavailable: a gateway that drops its routes is worse than one that sees
- * changes late. Events are those of the Kubernetes API concepts, "Efficient detection of changes".
+ * Known objects stay in force while the API server is unavailable, because late changes are better than a gateway
+ * without routes. The events are specified in the Kubernetes API concepts, "Efficient detection of changes".
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { pause } from "@gatewayproxy/runtime/pause";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
-import { ApiFailure, failureOf, failureOfEvent } from "./api-failure.ts";
+import { ApiFailure, failureOfResponse, failureOfEvent } from "./api-failure.ts";
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
@@ -21,17 +21,17 @@ import { fieldsOf, isObject, type KubeObject, keyOfObject, readList } from "./ob
 export interface WatchOptions<T> {
   /** The API server. */
   readonly connection: ClusterConnection;
-  /** Times pauses after failures and between polls. */
+  /** The clock of the delays after failures and between polls. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
   /** Receives failures and restarts of the watch. */
   readonly log: Logger;
-  /** Path of the collection; several where the kind has several versions, the preferred one first. */
+  /** Path of the collection; several if the kind has several versions, the preferred one first. */
   readonly paths: readonly [string, ...string[]];
   /** Restricts the objects; absent: all objects of the collection. */
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
-  /** Bounds requests and watches together with others; without it a watch is always open. */
+  /** A quota of requests and watches that several watches share; absent: unlimited. */
   readonly quota?: WatchQuota;
   /** Converts an object; `before` is the converted previous version. */
   readonly read: (object: KubeObject, before: T | undefined) => T;
@@ -42,8 +42,8 @@ export interface WatchOptions<T> {
 /**
  * The state of a watch. Known objects stay in force in every state but `absent`.
  * - `starting`: nothing was listed yet.
- * - `synced`: the first list, and each later one, moves any state here. After it, failures change nothing, except that
- *   the kind is missing several times.
+ * - `synced`: every object was listed. Later failures do not change this state, except several responses that the kind
+ *   is missing. A list leads from any state to this one.
  * - `absent`: the API server does not know the kind: its CustomResourceDefinition is missing.
  * - `forbidden`: the API server responded with 401 or 403 while the state was not `synced`.
  */
@@ -70,17 +70,22 @@ export function watchObjects<T>(options: WatchOptions<T>): ObjectWatch<T> {
   return reflector;
 }
 
-/** The retry interval for a missing kind, which takes an operator to install. */
+/** The retry interval for a missing kind, which an operator has to install. */
 const slowRetryMs = 10_000;
 
-/** A kind that was served before counts as removed after so many 404s: a starting API server knows few kinds. */
-const missingTimes = 3;
+/**
+ * A kind that was served before counts as removed after this number of 404s, because a starting API server knows few
+ * kinds.
+ */
+const missingLimit = 3;
 
 /** A watch that ends sooner counts as failed, so that it is not repeated at once. */
 const shortWatchMs = 5_000;
 
-/** The server ends a watch after a random time in this range, so that connections spread over its replicas again. */
-const watchSeconds = { least: 240, spread: 120 };
+/**
+ * The server ends a watch after a random time in this range, so that connections are spread over its replicas again.
+ */
+const watchSeconds = { min: 240, spread: 120 };
 
 /** Objects of one page, which is parsed in one event-loop turn; an HTTPRoute of maximum size has some 100 KB. */
 const pageSize = "100";
@@ -90,15 +95,15 @@ class Reflector<T> implements ObjectWatch<T> {
   readonly #backoff: Backoff;
   readonly #ended = new AbortController();
   readonly #objects = new Map<string, { readonly version: string; readonly value: T }>();
-  /** The same without versions, for callers. */
+  /** The objects of `#objects` without their versions, for callers. */
   readonly objects = new Map<string, T>();
   state: WatchState = { kind: "starting" };
-  /** The resource version from which to watch; undefined where everything must be listed first. */
+  /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
-  #path = 0;
+  #pathIndex = 0;
   /** Whether an object was added or changed since the last list. */
-  #hasNews = false;
-  #timesMissing = 0;
+  #hasChanges = false;
+  #missingCount = 0;
   readonly #quota: WatchQuotaMember | undefined;
 
   constructor(options: WatchOptions<T>) {
@@ -120,7 +125,7 @@ class Reflector<T> implements ObjectWatch<T> {
     }
   }
 
-  /** Lists where needed, and watches until the watch ends. Returns how long to wait before the next attempt, in ms. */
+  /** Lists if necessary, and watches until the watch ends. Returns the delay before the next attempt, in ms. */
   async #attempt(): Promise<number> {
     const { clock, log } = this.#options;
     const path = this.#currentPath();
@@ -130,20 +135,20 @@ class Reflector<T> implements ObjectWatch<T> {
       }
       const startMs = clock.monotonicMs();
       if (this.#quota === undefined) await this.#watch(path);
-      else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollAfter(this.#quota.pollMs);
+      else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollDelayMs(this.#quota.pollMs);
       if (clock.monotonicMs() - startMs < shortWatchMs) return this.#backoff.next();
       this.#backoff.reset();
       return 0;
     } catch (error) {
       if (this.#ended.signal.aborted) return 0;
-      const waitMs = this.#handleFailure(error);
+      const waitMs = this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
   }
 
-  /** Schedules the next list, where all watches of the quota are in use. */
-  #pollAfter(waitMs: number): number {
+  /** Returns the delay before the next list, if all watches of the quota are in use. */
+  #pollDelayMs(waitMs: number): number {
     this.#version = undefined;
     this.#backoff.reset();
     return waitMs * (0.75 + this.#options.random() / 4);
@@ -151,53 +156,52 @@ class Reflector<T> implements ObjectWatch<T> {
 
   #currentPath(): string {
     const { paths } = this.#options;
-    return paths[this.#path % paths.length] ?? paths[0];
+    return paths[this.#pathIndex % paths.length] ?? paths[0];
   }
 
-  /** Updates the state after a failure and returns how long to wait before the next attempt, in ms. */
-  #handleFailure(error: unknown): number {
-    if (!(error instanceof ApiFailure)) return this.#retryAfter(error, this.#backoff.next());
+  /** Updates the state after a failure and returns the delay before the next attempt, in ms. */
+  #delayAfterFailure(error: unknown): number {
+    if (!(error instanceof ApiFailure)) return this.#logRetry(error, this.#backoff.next());
     switch (error.status) {
       case 410:
         // The version has expired: later events are not available any more.
         this.#version = undefined;
         return this.#backoff.next();
       case 404:
-        return this.#missing();
+        return this.#delayAfterMissing();
       case 401:
       case 403:
-        // Known objects stay in force.
-        if (this.state.kind !== "synced") this.#enter({ kind: "forbidden", message: error.message });
-        // The role may be created soon, so the first retries are early.
-        return this.#retryAfter(error, this.#backoff.next());
+        if (this.state.kind !== "synced") this.#setState({ kind: "forbidden", message: error.message });
+        // The role may be created soon, so the first retries have short delays.
+        return this.#logRetry(error, this.#backoff.next());
       default:
-        return this.#retryAfter(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
+        return this.#logRetry(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
     }
   }
 
   /** Logs the first of a series of failures, and returns `waitMs`. */
-  #retryAfter(error: unknown, waitMs: number): number {
+  #logRetry(error: unknown, waitMs: number): number {
     if (this.#backoff.failures === 1) {
       this.#options.log.warn({ path: this.#currentPath(), err: error }, "cannot watch; trying again");
     }
     return waitMs;
   }
 
-  #missing(): number {
+  #delayAfterMissing(): number {
     this.#version = undefined;
-    this.#path++;
-    // The API server may serve another version of the kind.
-    if (this.#path % this.#options.paths.length !== 0) return 0;
-    this.#timesMissing++;
-    if (this.state.kind !== "synced" || this.#timesMissing >= missingTimes) {
+    this.#pathIndex++;
+    // The API server may serve another version of the kind, which is tried at once.
+    if (this.#pathIndex % this.#options.paths.length !== 0) return 0;
+    this.#missingCount++;
+    if (this.state.kind !== "synced" || this.#missingCount >= missingLimit) {
       this.#objects.clear();
       this.objects.clear();
-      this.#enter({ kind: "absent" });
+      this.#setState({ kind: "absent" });
     }
     return slowRetryMs * (0.5 + this.#options.random() / 2);
   }
 
-  #enter(state: WatchState): void {
+  #setState(state: WatchState): void {
     if (this.state.kind !== state.kind) {
       this.#options.log.debug(
         { path: this.#currentPath(), before: this.state.kind, state: state.kind },
@@ -219,28 +223,28 @@ class Reflector<T> implements ObjectWatch<T> {
         query: { ...selector, limit: pageSize, continue: next },
         signal: this.#ended.signal,
       });
-      if (response.status !== 200) throw failureOf(response.status, response.headers, response.json);
+      if (response.status !== 200) throw failureOfResponse(response.status, response.headers, response.json);
       const page = readList(response.json);
-      // To parse an object takes up to some milliseconds, and a page has a hundred.
+      // An object takes up to some milliseconds to parse, and a page has a hundred.
       for (const key of await runInSlices(this.#putAll(page.items))) listed.add(key);
       if (this.#ended.signal.aborted) return;
       version = page.version;
       next = page.next;
     } while (next !== undefined);
-    const gone = [...this.objects.keys()].filter((key) => !listed.has(key));
-    for (const key of gone) this.#remove(key);
+    const removed = [...this.objects.keys()].filter((key) => !listed.has(key));
+    for (const key of removed) this.#remove(key);
     this.#version = version;
-    this.#timesMissing = 0;
-    this.#options.log.debug({ path, objects: listed.size, gone: gone.length, version }, "listed");
-    const isNews = this.state.kind !== "synced" || this.#hasNews || gone.length > 0;
-    this.#hasNews = false;
-    if (isNews) this.#enter({ kind: "synced" });
+    this.#missingCount = 0;
+    this.#options.log.debug({ path, objects: listed.size, removed: removed.length, version }, "listed");
+    const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
+    this.#hasChanges = false;
+    if (isChanged) this.#setState({ kind: "synced" });
   }
 
   async #watch(path: string): Promise<void> {
     const { connection, selector, random } = this.#options;
-    const seconds = Math.round(watchSeconds.least + random() * watchSeconds.spread);
-    const asked = connection.request({
+    const seconds = Math.round(watchSeconds.min + random() * watchSeconds.spread);
+    const response = connection.request({
       path,
       query: {
         ...selector,
@@ -252,27 +256,27 @@ class Reflector<T> implements ObjectWatch<T> {
       signal: this.#ended.signal,
       silenceMs: (seconds + 30) * 1_000,
     });
-    const { status, headers, body } = await asked.catch((error: unknown) => {
+    const { status, headers, body } = await response.catch((error: unknown) => {
       this.#forgetVersions();
       throw error;
     });
-    if (status !== 200) throw failureOf(status, headers, parseJson(await readText(body)));
+    if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
     this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
-    for await (const event of readJsonLines(body)) this.#take(event);
+    for await (const event of readJsonLines(body)) this.#handleEvent(event);
     this.#options.log.debug({ path, version: this.#version }, "watch ended; a new one starts");
   }
 
   /**
-   * Has everything listed and parsed again. An API server that was unreachable may come back with an older state,
-   * restored from a backup. It would send no events for a watch from a version that it has not reached yet, and may
-   * assign known versions to other contents.
+   * Makes the next attempt list and parse all objects again. An API server that was unreachable may have been restored
+   * from a backup with an older state. Then it sends no events for a watch from a version that it has not reached yet,
+   * and it may assign known versions to other contents.
    */
   #forgetVersions(): void {
     this.#version = undefined;
     for (const [key, { value }] of this.#objects) this.#objects.set(key, { version: "", value });
   }
 
-  #take(event: unknown): void {
+  #handleEvent(event: unknown): void {
     if (!isObject(event) || !isObject(event["object"])) throw new Error("an event of the watch has no object");
     const { type, object } = event;
     if (type === "ERROR") throw failureOfEvent(object);
@@ -308,7 +312,7 @@ class Reflector<T> implements ObjectWatch<T> {
     const value = this.#options.read(object, before?.value);
     this.#objects.set(key, { version, value });
     this.objects.set(key, value);
-    this.#hasNews = true;
+    this.#hasChanges = true;
     return key;
   }
 

@@ -7,15 +7,15 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 /** Options of `coalesce`. */
 export interface CoalesceOptions {
-  /** Times the delays and the retries. */
+  /** The clock of the delays and the retries. */
   readonly clock: Clock;
   /** Time without events before the action runs. */
   readonly quietMs: number;
-  /** Longest delay of the first event of a burst. */
+  /** Maximum delay after the first event of a burst. */
   readonly maxMs: number;
   /**
-   * Never runs concurrently with itself. After an error it runs again: after 1 s at first, then later each time, up to
-   * 30 s.
+   * Never runs concurrently with itself. After an error it is retried after 1 s; the delay doubles with each further
+   * error, up to 30 s.
    */
   readonly action: () => Promise<void> | void;
   /** Called for each such error. */
@@ -23,7 +23,7 @@ export interface CoalesceOptions {
 }
 
 const firstRetryMs = 1_000;
-const mostRetryMs = 30_000;
+const maxRetryMs = 30_000;
 
 /** Runs the action after bursts of events. */
 export interface Coalescer {
@@ -42,22 +42,23 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
   let failures = 0;
   let retry: Timer | undefined;
 
-  function arm(): void {
+  function startTimer(): void {
     const now = clock.monotonicMs();
     firstMs ??= now;
     timer?.cancel();
-    timer = clock.setTimer(Math.max(0, Math.min(quietMs, firstMs + maxMs - now)), act);
+    timer = clock.setTimer(Math.max(0, Math.min(quietMs, firstMs + maxMs - now)), run);
   }
 
-  function act(): void {
+  function run(): void {
     timer = undefined;
-    // The running action may have read too early; `firstMs` stays set, so the timer is armed again after it.
+    // The running action may have missed the latest event. `firstMs` stays set, so the timer is started again after the
+    // action.
     if (running !== undefined) return;
     firstMs = undefined;
     retry?.cancel();
     running = attempt().finally(() => {
       running = undefined;
-      if (firstMs !== undefined && !isClosed && timer === undefined) arm();
+      if (firstMs !== undefined && !isClosed && timer === undefined) startTimer();
     });
   }
 
@@ -66,16 +67,16 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
       await action();
       failures = 0;
     } catch (error) {
-      const retryMs = Math.min(mostRetryMs, firstRetryMs * 2 ** Math.min(failures, 16));
+      const retryMs = Math.min(maxRetryMs, firstRetryMs * 2 ** Math.min(failures, 16));
       failures++;
       onFailure(error, retryMs);
-      if (!isClosed) retry = clock.setTimer(retryMs, arm);
+      if (!isClosed) retry = clock.setTimer(retryMs, startTimer);
     }
   }
 
   return {
     trigger() {
-      if (!isClosed) arm();
+      if (!isClosed) startTimer();
     },
     async close() {
       isClosed = true;

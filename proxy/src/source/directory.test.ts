@@ -226,7 +226,7 @@ describe("openDirectorySource()", () => {
     const { published } = await open(folder);
     expect(published[0]?.inForce.size).toBe(0);
     expect(published[0]?.problems.map(renderProblem)).toEqual([
-      `folder "${folder}" holds no manifest, accepted are *.yaml, *.yml and *.json files`,
+      `folder "${folder}" contains no manifest, accepted are *.yaml, *.yml and *.json files`,
     ]);
   });
 

@@ -13,15 +13,15 @@ import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 
 /** Options of `openDirectorySource`. */
 export interface DirectorySourceOptions {
-  /** Called where the folder cannot be read or its content cannot be processed; the source tries again. */
+  /** Called if the folder cannot be read or its content cannot be processed; the source retries. */
   readonly onFailure: (error: unknown) => void;
   /** A folder; its subfolders are read too, except names that begin with a dot. */
   readonly directory: string;
-  /** Times the wait after a change. */
+  /** The clock of the delay after a change. */
   readonly clock: Clock;
   /**
-   * Receives a complete configuration: once before `openDirectorySource` resolves, then after each change of the texts.
-   * A first one with an empty `inForce` has nothing to serve. Not called after `close`.
+   * Receives a complete configuration: once before `openDirectorySource` resolves, then after each change of a file's
+   * content. If `inForce` of the first one is empty, there is nothing to serve. Not called after `close`.
    */
   readonly publish: (configuration: ParsedManifests) => void;
 }
@@ -31,13 +31,13 @@ export interface DirectorySource {
   close(): Promise<void>;
 }
 
-/** Waits for the end of a save, but no longer than 250 ms, which leaves time to read and parse within half a second. */
+/** Time without changes before the folder is read. The maximum leaves time to read and parse within half a second. */
 const quietMs = 50;
 const maxMs = 250;
 
 /**
- * The interval of rescans, for changes without events: a deleted folder that comes back, the target of a link
- * elsewhere, a network file system. Unchanged texts are not parsed again.
+ * The interval of rescans, for changes without events: a deleted folder that is created again, the target of a link
+ * outside of the folder, a network file system. Unchanged files are not parsed again.
  */
 const rescanMs = 2_000;
 
@@ -51,11 +51,11 @@ export async function openDirectorySource(options: DirectorySourceOptions): Prom
     await source.close();
     return { ok: false, problems };
   }
-  await source.take(entries);
+  await source.publish(entries);
   return { ok: true, value: source };
 }
 
-/** Returns the reason for which a folder cannot be read; empty where it can. */
+/** Returns the reason why a folder cannot be read; empty if it can. */
 export async function checkFolder(directory: string): Promise<readonly Problem[]> {
   return folderProblems(directory, await readManifestFolder(directory, () => undefined));
 }
@@ -74,14 +74,14 @@ class WatchedDirectory implements DirectorySource {
   #current: ParsedManifests | undefined;
   /** The entries of the current configuration; undefined at first. */
   #entries: ReadonlyMap<string, FolderEntry> | undefined;
-  #turn: Promise<void> = Promise.resolve();
-  /** Files that have had content. */
-  #written: ReadonlySet<string> = new Set();
+  #lastPublish: Promise<void> = Promise.resolve();
+  /** Paths of files that were not empty when they were last read. */
+  #nonEmpty: ReadonlySet<string> = new Set();
   #isClosed = false;
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
-    const action = async (): Promise<void> => this.take(await this.read());
+    const action = async (): Promise<void> => this.publish(await this.read());
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action, onFailure: options.onFailure });
     this.#watcher = watchFolders(() => this.#changes.trigger());
     this.#rescan = this.#rescanLater();
@@ -99,18 +99,18 @@ class WatchedDirectory implements DirectorySource {
   }
 
   /** Publishes the content of the files, if it changed. */
-  take(found: readonly FolderEntry[]): Promise<void> {
-    // The previous call may not have ended when the next change comes.
-    const taken = this.#turn.then(() => this.#take(found));
-    this.#turn = taken.catch(() => undefined);
-    return taken;
+  publish(found: readonly FolderEntry[]): Promise<void> {
+    // The previous call may still run when the next change is found.
+    const published = this.#lastPublish.then(() => this.#publishIfChanged(found));
+    this.#lastPublish = published.catch(() => undefined);
+    return published;
   }
 
-  async #take(found: readonly FolderEntry[]): Promise<void> {
+  async #publishIfChanged(found: readonly FolderEntry[]): Promise<void> {
     const entries = found.map((entry) =>
-      isEmptied(entry, this.#written) ? { path: entry.path, error: emptied } : entry,
+      isEmptied(entry, this.#nonEmpty) ? { path: entry.path, error: emptiedMessage } : entry,
     );
-    this.#written = new Set(entries.filter((entry) => "error" in entry || entry.text !== "").map(({ path }) => path));
+    this.#nonEmpty = new Set(entries.filter((entry) => "error" in entry || entry.text !== "").map(({ path }) => path));
     if (this.#isClosed || (this.#entries !== undefined && areSame(entries, this.#entries))) return;
     this.#entries = new Map(entries.map((entry) => [entry.path, entry]));
     const parsed = await runInSlices(parseManifestsInSteps(entries, this.#current));
@@ -147,14 +147,14 @@ function isSame(a: FolderEntry, b: FolderEntry | undefined): boolean {
   return "error" in a ? "error" in b && a.error === b.error : "text" in b && a.text === b.text;
 }
 
-const emptied = "it is empty; its previous content stays in force until it is written or deleted";
+const emptiedMessage = "it is empty; its previous content stays in force until it is written or deleted";
 
 /**
- * Whether a file was emptied. Writers truncate a file first and may take long for the rest: `helm template … >
- * all.yaml`.
+ * Whether a file was emptied. Writers such as `helm template … > all.yaml` truncate a file first and may take long to
+ * write the new content.
  */
-function isEmptied(entry: FolderEntry, written: ReadonlySet<string>): boolean {
-  return "text" in entry && entry.text === "" && written.has(entry.path);
+function isEmptied(entry: FolderEntry, nonEmptyBefore: ReadonlySet<string>): boolean {
+  return "text" in entry && entry.text === "" && nonEmptyBefore.has(entry.path);
 }
 
 /** Reports an empty folder, which is valid but most likely a mistake. */
@@ -164,6 +164,6 @@ function withEmptyFolderProblem(
   directory: string,
 ): ParsedManifests {
   if (entries.length > 0) return parsed;
-  const message = `folder ${JSON.stringify(directory)} holds no manifest, accepted are *.yaml, *.yml and *.json files`;
+  const message = `folder ${JSON.stringify(directory)} contains no manifest, accepted are *.yaml, *.yml and *.json files`;
   return { ...parsed, problems: [...parsed.problems, { message }] };
 }

@@ -1,6 +1,6 @@
 /**
- * Watches a changing set of folders, each by itself: Node's recursive watch on Linux opens folders late and follows no
- * links, so it misses files of a new folder and the swap of a mounted ConfigMap.
+ * Watches a changing set of folders, with one watch for each. Node's recursive watch on Linux opens folders late and
+ * follows no links, so it misses files of a new folder and the swap of a mounted ConfigMap.
  */
 import { type FSWatcher, watch } from "node:fs";
 
@@ -15,14 +15,14 @@ export interface FolderWatch {
 
 /**
  * Creates an empty set. A folder that cannot be watched (a limit of the system, a file system without events) is left
- * out silently, since callers rescan from time to time anyway.
+ * out silently, because callers also rescan regularly.
  *
  * @param onEvent called when something in a watched folder may have changed.
  */
 export function watchFolders(onEvent: () => void): FolderWatch {
   const watchers = new Map<string, FSWatcher>();
 
-  function drop(folder: string): void {
+  function unwatch(folder: string): void {
     watchers.get(folder)?.close();
     watchers.delete(folder);
   }
@@ -33,7 +33,7 @@ export function watchFolders(onEvent: () => void): FolderWatch {
       try {
         const watcher = watch(folder, { persistent: false }, onEvent);
         watcher.on("error", () => {
-          drop(folder);
+          unwatch(folder);
           onEvent();
         });
         watchers.set(folder, watcher);
@@ -42,10 +42,10 @@ export function watchFolders(onEvent: () => void): FolderWatch {
       }
     },
     retain(folders) {
-      for (const folder of watchers.keys()) if (!folders.has(folder)) drop(folder);
+      for (const folder of watchers.keys()) if (!folders.has(folder)) unwatch(folder);
     },
     close() {
-      for (const folder of [...watchers.keys()]) drop(folder);
+      for (const folder of [...watchers.keys()]) unwatch(folder);
     },
   };
 }

@@ -1,6 +1,7 @@
 /**
- * Reads all manifest files of a folder and its subfolders. Names that begin with a dot are skipped, as those of editors
- * and Kubernetes: a mounted ConfigMap has its files as links through `..data`, which are followed.
+ * Reads all manifest files of a folder and its subfolders. Names that begin with a dot are skipped, such as the
+ * temporary files of editors and the folder `..data` of a mounted ConfigMap, whose files are links through that folder.
+ * Links are followed.
  */
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +12,7 @@ export type FolderEntry = ManifestFile | UnreadableFile;
 
 /**
  * Reads all manifests, in no particular order. A file or folder that cannot be read, including the outermost one, is an
- * entry with its error. A file that is deleted meanwhile is left out. Never rejects.
+ * entry with its error. A file that is deleted during the call is left out. Never rejects.
  *
  * @param onFolder called with the real path of each folder before it is read, so that a watch on it misses nothing.
  */
@@ -24,7 +25,7 @@ export async function readManifestFolder(
   async function readFolder(path: string): Promise<readonly FolderEntry[]> {
     try {
       const real = await realpath(path);
-      // A link to an enclosing folder would never end.
+      // A link to an enclosing folder would cause an endless recursion.
       if (visited.has(real)) return [];
       visited.add(real);
       onFolder(real);

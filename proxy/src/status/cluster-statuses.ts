@@ -1,7 +1,9 @@
-/** Statuses as the controller writes them: those of the translation, and the fields that only the cluster knows. */
+/**
+ * Statuses as the controller writes them: those of the translation, with the fields that are computed from the cluster.
+ */
 import type { GatewayClassStatus, GatewayStatus, PolicyStatus, Statuses } from "../api/status.ts";
 import type { PolicySummary } from "./policy-summary.ts";
-import type { Named } from "./rejected-object.ts";
+import type { NamespacedName } from "./rejected-object.ts";
 
 /** An item of `Gateway.status.addresses` (Gateway API `GatewayStatusAddress`). */
 export interface GatewayAddress {
@@ -17,11 +19,11 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
   readonly proxyPolicies: readonly (PolicyStatus & { readonly summary: PolicySummary })[];
-  /** Objects that no longer have an owner: the controller removes its conditions from them. */
+  /** Objects without an owner. The controller removes its conditions from them. */
   readonly orphans: {
     /** Gateways of a GatewayClass that does not exist. */
-    readonly Gateway: readonly Named[];
+    readonly Gateway: readonly NamespacedName[];
     /** ListenerSets of a Gateway that does not exist. */
-    readonly ListenerSet: readonly Named[];
+    readonly ListenerSet: readonly NamespacedName[];
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Conditions of a status over time: when each last changed, and which are new since they were last reported. Pure: the
- * writers for the API server and for the log ask here what to write.
+ * Compares conditions with earlier ones: computes the time of the last transition of each for the API server, and the
+ * changed conditions for the log. Pure.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -13,17 +13,17 @@ import type {
   Statuses,
 } from "../api/status.ts";
 
-/** A condition as the Kubernetes API keeps it. */
+/** A condition with the time that the Kubernetes API requires. */
 export interface TimedCondition extends Condition {
-  /** RFC 3339. The time at which `status` last changed; a change of the message does not count. */
+  /** RFC 3339. The time of the last change of `status`; a change of the message does not count. */
   readonly lastTransitionTime: string;
 }
 
 /**
- * Merges the conditions to write with those in the API: first the conditions of this controller in their order, each
- * with the time of its last transition, then unchanged those of other writers.
+ * Merges the desired conditions with those in the API. First are the conditions of this controller in their order, each
+ * with the time of its last transition; then the conditions of other writers, unchanged.
  *
- * @param ownedTypes types that this controller writes. One that is not in `desired` is removed.
+ * @param ownedTypes types that this controller writes. A condition of such a type that is not in `desired` is removed.
  * @param now RFC 3339
  */
 export function mergeConditions(
@@ -42,11 +42,13 @@ export function mergeConditions(
   return [...own, ...current.filter(({ type }) => !isOwned(type))];
 }
 
-/** One condition of one object, as file mode logs it. */
+/** One condition of one object, in the form of a log line of file mode. */
 export interface StatusLine {
   /** `HTTPRoute default/chat` */
   readonly resource: string;
-  /** What the condition refers to: the parent Gateway, the target of the policy, or the listener. */
+  /**
+   * The subject of the condition: the parent Gateway, the target of the policy, or the listener. Absent: the object.
+   */
   readonly of?: string;
   readonly condition: string;
   readonly status: Condition["status"];
@@ -56,8 +58,8 @@ export interface StatusLine {
 }
 
 /**
- * Computes the lines of `statuses` that differ from those of `before`, in the order of the statuses. A condition that
- * is gone since its object was deleted is not reported.
+ * Computes the lines of `statuses` that differ from those of `before`, in the order of the statuses. Conditions of
+ * deleted objects are not reported.
  */
 export function* changedStatusLines(statuses: Statuses, before: Statuses | undefined): Steps<readonly StatusLine[]> {
   const reported = new Set<string>();
@@ -73,7 +75,7 @@ export function* changedStatusLines(statuses: Statuses, before: Statuses | undef
   return changed;
 }
 
-/** Yields each condition as a line. It is a generator, since there may be thousands. */
+/** Yields each condition as a line. It is a generator, because there may be thousands of conditions. */
 export function* statusLines(statuses: Statuses): Generator<StatusLine, undefined, undefined> {
   const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies, backends } = statuses;
   for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);
@@ -83,7 +85,11 @@ export function* statusLines(statuses: Statuses): Generator<StatusLine, undefine
     for (const { parentRef, conditions } of parents) {
       const { kind, sectionName, port } = parentRef;
       const parent = `${kind} ${parentRef.namespace ?? namespace}/${parentRef.name}`;
-      yield* lines(`HTTPRoute ${namespace}/${name}`, parent + section(sectionName) + portSuffix(port), conditions);
+      yield* lines(
+        `HTTPRoute ${namespace}/${name}`,
+        parent + sectionSuffix(sectionName) + portSuffix(port),
+        conditions,
+      );
     }
   }
   for (const status of backendTlsPolicies) yield* linesWithAncestors("BackendTLSPolicy", status);
@@ -99,7 +105,7 @@ function linesWithAncestors(
 ): readonly StatusLine[] {
   return ancestors.flatMap(({ ancestorRef, conditions }) => {
     const target = `${ancestorRef.kind} ${objectKey(ancestorRef)}`;
-    return lines(`${kind} ${namespace}/${name}`, target + section(ancestorRef.sectionName), conditions);
+    return lines(`${kind} ${namespace}/${name}`, target + sectionSuffix(ancestorRef.sectionName), conditions);
   });
 }
 
@@ -114,7 +120,7 @@ function linesWithListeners(
   return [...lines(resource, undefined, conditions), ...ofListeners];
 }
 
-function section(name: string | undefined): string {
+function sectionSuffix(name: string | undefined): string {
   return name === undefined ? "" : `#${name}`;
 }
 

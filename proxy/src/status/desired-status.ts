@@ -1,6 +1,6 @@
 /**
  * Computes a status to write from the status in the API. The part of this controller is replaced, everything else is
- * kept, and transition times are kept where nothing changed. Pure. There are two forms: fields that only this
+ * kept, and transition times are kept if nothing changed. Pure. There are two forms of statuses: fields that only this
  * controller writes (Gateways, GatewayClasses, ListenerSets, Backends), and lists with entries of several controllers
  * (`parents` of a route, `ancestors` of a policy).
  */
@@ -11,10 +11,10 @@ import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts"
 import { mergeConditions, type TimedCondition } from "./conditions.ts";
 
 /**
- * The longest message, in UTF-16 code units: at most 32,768 bytes in any language, which is the maximum of
+ * The maximum length of a message, in UTF-16 code units: at most 32,768 bytes in any language, which is the maximum of
  * `metav1.Condition`.
  */
-const longestMessage = 8_192;
+const maxMessageLength = 8_192;
 
 /** A status that only this controller writes: its conditions and, for Gateways, those of its listeners. */
 export interface OwnStatus {
@@ -24,7 +24,7 @@ export interface OwnStatus {
   readonly fields: KubeObject;
 }
 
-/** Returns the fields to apply, or undefined where the API has them already. */
+/** Returns the fields to apply; undefined if the API has them already. */
 export function desiredOwnStatus(
   status: OwnStatus,
   current: unknown,
@@ -32,12 +32,15 @@ export function desiredOwnStatus(
   now: string,
 ): KubeObject | undefined {
   const before = fieldsOf(current);
-  const conditions = timed(status.conditions, before["conditions"], ownedTypes, now);
+  const conditions = timedConditions(status.conditions, before["conditions"], ownedTypes, now);
   const listeners = status.listeners?.map((listener) => {
     const currentListener = objectsOf(before["listeners"]).find(({ name }) => name === listener.name);
     // Only this controller writes listeners, so it owns each of their conditions.
-    const all = conditionsOf(currentListener?.["conditions"]).map(({ type }) => type);
-    return { ...listener, conditions: timed(listener.conditions, currentListener?.["conditions"], all, now) };
+    const currentTypes = conditionsOf(currentListener?.["conditions"]).map(({ type }) => type);
+    return {
+      ...listener,
+      conditions: timedConditions(listener.conditions, currentListener?.["conditions"], currentTypes, now),
+    };
   });
   const desired = { ...status.fields, conditions, ...(listeners !== undefined && { listeners }) };
   return isCurrent(desired, before, ownedTypes) ? undefined : desired;
@@ -67,7 +70,7 @@ export interface SharedEntry {
 export interface SharedList {
   readonly list: "parents" | "ancestors";
   readonly ref: "parentRef" | "ancestorRef";
-  /** The most entries that the API accepts. */
+  /** The maximum number of entries that the API accepts. */
   readonly max: number;
 }
 
@@ -78,7 +81,7 @@ export const policyAncestors: SharedList = { list: "ancestors", ref: "ancestorRe
 
 /**
  * Returns the whole desired list: the entries of other controllers unchanged, then those of this controller. Undefined
- * where the API has the entries of this controller already, in any order.
+ * if the API has the entries of this controller already, whatever the order of their conditions.
  */
 export function desiredSharedList(
   entries: readonly SharedEntry[],
@@ -92,32 +95,36 @@ export function desiredSharedList(
   const ours = entries.slice(0, Math.max(0, max - foreign.length)).map((entry) => {
     const last = own.find((other) => isDeepStrictEqual(other[ref], entry.ref));
     // An entry belongs to one controller, which owns each of its conditions.
-    const all = conditionsOf(last?.["conditions"]).map(({ type }) => type);
-    return { [ref]: entry.ref, controllerName, conditions: timed(entry.conditions, last?.["conditions"], all, now) };
+    const currentTypes = conditionsOf(last?.["conditions"]).map(({ type }) => type);
+    return {
+      [ref]: entry.ref,
+      controllerName,
+      conditions: timedConditions(entry.conditions, last?.["conditions"], currentTypes, now),
+    };
   });
-  const isUnchanged = isDeepStrictEqual(ours.map(comparable), own.map(comparable));
+  const isUnchanged = isDeepStrictEqual(ours.map(withSortedConditions), own.map(withSortedConditions));
   return isUnchanged ? undefined : [...foreign, ...ours];
 }
 
-/** Sorts the conditions, since their order makes no difference. */
-function comparable(entry: KubeObject): KubeObject {
+/** Returns the entry with sorted conditions, because their order has no meaning. */
+function withSortedConditions(entry: KubeObject): KubeObject {
   return { ...entry, conditions: byName(entry["conditions"], "type") };
 }
 
-function timed(
+function timedConditions(
   conditions: readonly Condition[],
   current: unknown,
   ownedTypes: readonly string[],
   now: string,
 ): readonly TimedCondition[] {
-  const merged = mergeConditions(conditions.map(bounded), conditionsOf(current), ownedTypes, now);
+  const merged = mergeConditions(conditions.map(withBoundedMessage), conditionsOf(current), ownedTypes, now);
   return merged.slice(0, conditions.length);
 }
 
 /** Shortens the message. It may list hundreds of errors, and the API rejects a condition whose message is too long. */
-function bounded(condition: Condition): Condition {
-  if (condition.message.length <= longestMessage) return condition;
-  return { ...condition, message: `${condition.message.slice(0, longestMessage - 1).toWellFormed()}…` };
+function withBoundedMessage(condition: Condition): Condition {
+  if (condition.message.length <= maxMessageLength) return condition;
+  return { ...condition, message: `${condition.message.slice(0, maxMessageLength - 1).toWellFormed()}…` };
 }
 
 function conditionsOf(value: unknown): readonly TimedCondition[] {

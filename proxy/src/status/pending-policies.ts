@@ -1,4 +1,7 @@
-/** Messages of policies whose target no Gateway serves yet. Such a policy is attached, but not enforced yet. Pure. */
+/**
+ * Messages of policies whose target is not served by a Gateway yet. Such a policy is attached, but not enforced yet.
+ * Pure.
+ */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
@@ -6,8 +9,8 @@ import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } 
 type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
 
 /**
- * Adds what an attached policy waits for to its message, as long as no Gateway or ListenerSet of its target is
- * programmed. The policy stays attached: its limits apply from the first request.
+ * Completes the message of attached policies while no Gateway or ListenerSet of the target is programmed: adds which
+ * one is missing. The policy stays attached, because its limits apply from the first request.
  *
  * @param statuses of routes and their parents, with their current `Programmed` condition.
  */
@@ -17,10 +20,10 @@ export function* withPending(
 ): Steps<readonly PolicyStatus[]> {
   const programmed = new Map<string, boolean>();
   const add = (kind: string, each: { namespace: string; name: string; conditions: readonly Condition[] }) =>
-    programmed.set(`${kind} ${objectKey(each)}`, holds(each.conditions, "Programmed"));
+    programmed.set(`${kind} ${objectKey(each)}`, isTrue(each.conditions, "Programmed"));
   for (const gateway of statuses.gateways) add("Gateway", gateway);
   for (const set of statuses.listenerSets) add("ListenerSet", set);
-  // Every parent is programmed, so no policy waits.
+  // All parents are programmed, so all policies are enforced.
   if (![...programmed.values()].includes(false)) return policies;
   const parents = new Map(statuses.httpRoutes.map((route) => [objectKey(route), route.parents]));
   return yield* mapInSteps(policies, (policy) => ({
@@ -28,30 +31,30 @@ export function* withPending(
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, namespace, name } = ancestor.ancestorRef;
       const key = objectKey({ namespace, name });
-      const servers = kind === "Gateway" ? [`Gateway ${key}`] : serversOf(parents.get(key) ?? [], namespace);
-      const [first] = servers;
-      if (first === undefined || servers.some((server) => programmed.get(server) !== false)) return ancestor;
-      return waiting(ancestor, `once ${first} is programmed`);
+      const parentKeys = kind === "Gateway" ? [`Gateway ${key}`] : acceptingParents(parents.get(key) ?? [], namespace);
+      const [first] = parentKeys;
+      if (first === undefined || parentKeys.some((parentKey) => programmed.get(parentKey) !== false)) return ancestor;
+      return withAttachedSuffix(ancestor, `once ${first} is programmed`);
     }),
   }));
 }
 
-/** The parents that accept a route, as `Gateway namespace/name`. */
-function serversOf(parents: readonly ParentStatus[], namespace: string): readonly string[] {
+/** Returns the parents that accept a route, as `Gateway namespace/name`. */
+function acceptingParents(parents: readonly ParentStatus[], namespace: string): readonly string[] {
   return parents
-    .filter(({ conditions }) => holds(conditions, "Accepted"))
+    .filter(({ conditions }) => isTrue(conditions, "Accepted"))
     .map(({ parentRef }) => `${parentRef.kind} ${parentRef.namespace ?? namespace}/${parentRef.name}`);
 }
 
-function waiting(ancestor: AncestorStatus, on: string): AncestorStatus {
+function withAttachedSuffix(ancestor: AncestorStatus, suffix: string): AncestorStatus {
   const conditions = ancestor.conditions.map((condition) =>
     condition.type === "Attached" && condition.status === "True"
-      ? { ...condition, message: `${condition.message} ${on}` }
+      ? { ...condition, message: `${condition.message} ${suffix}` }
       : condition,
   );
   return { ...ancestor, conditions };
 }
 
-function holds(conditions: readonly Condition[], type: string): boolean {
+function isTrue(conditions: readonly Condition[], type: string): boolean {
   return conditions.some((condition) => condition.type === type && condition.status === "True");
 }

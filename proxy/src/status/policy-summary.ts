@@ -6,27 +6,27 @@ import type { PolicyStatus } from "../api/status.ts";
 export interface PolicySummary {
   /** `HTTPRoute/chat, Gateway/web` */
   readonly target: string;
-  /** `10 requests/Minute + 5 burst, global (shadow)`. Empty where no valid version of the policy is known. */
+  /** `10 requests/Minute + 5 burst, global (shadow)`. Empty if no valid version of the policy is known. */
   readonly limits: string;
   /** The status of the condition `Accepted`: `True` or `False`. */
   readonly accepted: string;
-  /** `True`, `False`, or `1/2` where the policy is enforced on some of its targets. */
+  /** `True`, `False`, or `1/2` if the policy is attached to some of its targets. */
   readonly attached: string;
 }
 
-/** The longest text that the CRD accepts, in characters. */
-const longest = 1024;
+/** The maximum length of a text in the CRD, in characters. */
+const maxLength = 1024;
 
 /**
  * Summarizes a policy.
  *
- * @param policy undefined where the parser rejects it and no previous version is known.
+ * @param policy undefined if the parser rejects it and no previous version is known.
  */
 export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: PolicyStatus): PolicySummary {
-  const holds = (type: string) =>
+  const countTrue = (type: string) =>
     ancestors.filter(({ conditions }) => conditions.some((each) => each.type === type && each.status === "True"))
       .length;
-  const attached = holds("Attached");
+  const attached = countTrue("Attached");
   const isPartly = attached > 0 && attached < ancestors.length;
   return {
     target: ancestors
@@ -34,9 +34,9 @@ export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: Po
         sectionName === undefined ? `${kind}/${name}` : `${kind}/${name}#${sectionName}`,
       )
       .join(", ")
-      .slice(0, longest),
-    limits: policy === undefined ? "" : limitsOf(policy).slice(0, longest),
-    accepted: holds("Accepted") > 0 ? "True" : "False",
+      .slice(0, maxLength),
+    limits: policy === undefined ? "" : limitsOf(policy).slice(0, maxLength),
+    accepted: countTrue("Accepted") > 0 ? "True" : "False",
     attached: isPartly ? `${attached}/${ancestors.length}` : attached > 0 ? "True" : "False",
   };
 }
@@ -45,19 +45,19 @@ function limitsOf({ spec }: ProxyPolicy): string {
   const { local, global } = spec.traffic.rateLimit;
   const entries = local.map((entry) => {
     const amount =
-      entry.tokens === undefined ? counted(entry.requests ?? 0, "request") : counted(entry.tokens, "token");
+      entry.tokens === undefined ? amountText(entry.requests ?? 0, "request") : amountText(entry.tokens, "token");
     const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
-    return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${markOf(entry.mode)}`;
+    return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${modeSuffix(entry.mode)}`;
   });
-  return [...entries, ...(global === undefined ? [] : [`global${markOf(global.mode)}`])].join(", ");
+  return [...entries, ...(global === undefined ? [] : [`global${modeSuffix(global.mode)}`])].join(", ");
 }
 
 /** `1 request`, `10 requests`. */
-function counted(amount: number, noun: string): string {
+function amountText(amount: number, noun: string): string {
   return `${amount} ${noun}${amount === 1 ? "" : "s"}`;
 }
 
 /** Marks a limit that counts but denies nothing. */
-function markOf(mode: "Enforce" | "Shadow"): string {
+function modeSuffix(mode: "Enforce" | "Shadow"): string {
   return mode === "Shadow" ? " (shadow)" : "";
 }

@@ -1,8 +1,8 @@
 /**
  * Statuses of objects that the API server accepts and the parser rejects: a regular expression is not valid in RE2, or
- * a field is of a newer CustomResourceDefinition. Instead of such a version, the translation sees the last valid
- * version, its valid rules, its remains (`remainsOf`) or nothing, and the status says which. Fields that cannot be read
- * are left out. Pure.
+ * a field is of a newer CustomResourceDefinition. The translation gets the last valid version instead, or the valid
+ * rules of this version, its remains (`remainsOf`) or nothing, and the status reports which of these. Fields that
+ * cannot be read are left out. Pure.
  */
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
@@ -18,21 +18,21 @@ import type {
 import { fieldsOf, objectsOf, textOf } from "../kube/object.ts";
 import { withRejectedTargets } from "./rejected-targets.ts";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
-import { identityOf, type Named, observedBy } from "./rejected-object.ts";
+import { identityOf, type NamespacedName, observedGenerationOf } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
 /** Replaces the statuses that the translation computed for rejected objects. */
 export function withRejected(statuses: Statuses, rejected: readonly RejectedResource[]): Statuses {
   const ofKind = (kind: string) => rejected.filter(({ object }) => object["kind"] === kind);
-  const gateways = replaced(
+  const gateways = replaceStatuses(
     statuses.gateways,
     ofKind("Gateway"),
-    (each, before) => before && notAccepted(before, each),
+    (each, before) => before && withRejection(before, each),
   );
-  const listenerSets = replaced(
+  const listenerSets = replaceStatuses(
     statuses.listenerSets,
     ofKind("ListenerSet"),
-    (each, before) => before && notAccepted(before, each),
+    (each, before) => before && withRejection(before, each),
   );
   const parents = new Set([
     ...gateways.map((gateway) => `Gateway ${objectKey(gateway)}`),
@@ -42,20 +42,20 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     gatewayClasses: withRejectedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
     gateways,
     listenerSets,
-    httpRoutes: replaced(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
+    httpRoutes: replaceStatuses(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
       routeStatus(each, before, parents),
     ),
-    backendTlsPolicies: replaced(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
+    backendTlsPolicies: replaceStatuses(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
     proxyPolicies: withRejectedTargets(
-      replaced(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
+      replaceStatuses(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
       rejected,
     ),
-    backends: replaced(statuses.backends, ofKind("Backend"), backendStatus),
+    backends: replaceStatuses(statuses.backends, ofKind("Backend"), backendStatus),
   };
 }
 
-/** Replaces the status of each rejected object; where `statusOf` returns undefined, the object keeps its status. */
-function replaced<S extends Named>(
+/** Replaces the status of each rejected object; if `statusOf` returns undefined, the object keeps its status. */
+function replaceStatuses<S extends NamespacedName>(
   statuses: readonly S[],
   rejected: readonly RejectedResource[],
   statusOf: (rejected: RejectedResource, before: S | undefined) => S | undefined,
@@ -72,15 +72,15 @@ function replaced<S extends Named>(
 function routeStatus(
   rejected: RejectedResource,
   before: RouteStatus | undefined,
-  known: ReadonlySet<string>,
+  knownParents: ReadonlySet<string>,
 ): RouteStatus | undefined {
-  if (rejected.inForce === "validRules") return before && partlyServed(before, rejected);
+  if (rejected.inForce === "validRules") return before && withDroppedRules(before, rejected);
   const identity = identityOf(rejected);
   if (identity === undefined) return undefined;
-  const condition = rejection("UnsupportedValue", rejected);
+  const condition = rejectionCondition("UnsupportedValue", rejected);
   const parents = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
     const { group = gatewayGroup, kind = "Gateway", namespace = identity.namespace, name, sectionName, port } = ref;
-    if (group !== gatewayGroup || !known.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
+    if (group !== gatewayGroup || !knownParents.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
     const parentRef = {
       ...{ group: gatewayGroup, kind: textOf(kind), name: textOf(name) },
       ...(typeof ref["namespace"] === "string" && { namespace: ref["namespace"] }),
@@ -93,7 +93,7 @@ function routeStatus(
 }
 
 /** Adds PartiallyInvalid at each parent that accepts the route. */
-function partlyServed(before: RouteStatus, { errors, object }: RejectedResource): RouteStatus {
+function withDroppedRules(before: RouteStatus, { errors, object }: RejectedResource): RouteStatus {
   const byRule = Map.groupBy(errors, ({ path }) => Number(path[2]));
   const rules = [...byRule].sort(([a], [b]) => a - b).map(([rule, own]) => `${rule} (${renderErrors(own)})`);
   // The Gateway API prescribes the beginning of the message (`RouteConditionPartiallyInvalid`).
@@ -102,16 +102,16 @@ function partlyServed(before: RouteStatus, { errors, object }: RejectedResource)
     const { conditions } = parent;
     if (!conditions.some(({ type, status }) => type === "Accepted" && status === "True")) return parent;
     const others = conditions.filter(({ type }) => type !== "PartiallyInvalid");
-    const known = conditions.filter(({ type }) => type === "PartiallyInvalid").map(({ message }) => message);
-    const message = [dropped, ...known].join("; ");
+    const existing = conditions.filter(({ type }) => type === "PartiallyInvalid").map(({ message }) => message);
+    const message = [dropped, ...existing].join("; ");
     const partly = { type: "PartiallyInvalid", status: "True", reason: "UnsupportedValue", message } as const;
-    const observed = observedBy({ object });
-    return { ...parent, conditions: [...others, { ...partly, ...observed }] };
+    const observedGeneration = observedGenerationOf({ object });
+    return { ...parent, conditions: [...others, { ...partly, ...observedGeneration }] };
   });
   return { ...before, parents };
 }
 
-/** The version of the class that is in force shows that this controller owns it. */
+/** Adds the rejection to classes of this controller: they have a status, which the version in force causes. */
 function withRejectedClasses(
   classes: readonly GatewayClassStatus[],
   rejected: readonly RejectedResource[],
@@ -121,39 +121,40 @@ function withRejectedClasses(
     const found = byName.get(status.name);
     return found === undefined
       ? status
-      : { ...status, conditions: withCondition(status.conditions, rejection("InvalidParameters", found)) };
+      : { ...status, conditions: withCondition(status.conditions, rejectionCondition("InvalidParameters", found)) };
   });
 }
 
-/** The version of the policy that is in force shows which Gateways call its Services. */
+/** Adds the rejection at each Gateway that uses the Services of the version in force. */
 function tlsPolicyStatus(
   rejected: RejectedResource,
   before: BackendTlsPolicyStatus | undefined,
 ): BackendTlsPolicyStatus | undefined {
-  return before && { ...before, ancestors: before.ancestors.map((ancestor) => notAccepted(ancestor, rejected)) };
+  return before && { ...before, ancestors: before.ancestors.map((ancestor) => withRejection(ancestor, rejected)) };
 }
 
 function backendStatus(rejected: RejectedResource): BackendStatus | undefined {
   const identity = identityOf(rejected);
-  return identity && { ...identity, conditions: [rejection("Invalid", rejected)] };
+  return identity && { ...identity, conditions: [rejectionCondition("Invalid", rejected)] };
 }
 
-function rejection<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedValue">(
+function rejectionCondition<Reason extends "Invalid" | "InvalidParameters" | "UnsupportedValue">(
   reason: Reason,
   rejected: RejectedResource,
 ) {
   const message = messageOf(rejected);
-  return { type: "Accepted", status: "False", reason, message, ...observedBy(rejected) } as const;
+  return { type: "Accepted", status: "False", reason, message, ...observedGenerationOf(rejected) } as const;
 }
 
 /**
- * Adds the rejection of this version to the conditions of the version in force, which keep reporting what is served.
+ * Replaces the condition `Accepted` of the version in force by the rejection of the new version. The other conditions
+ * report what is served.
  */
-function notAccepted<S extends { readonly conditions: readonly Condition[] }>(
+function withRejection<S extends { readonly conditions: readonly Condition[] }>(
   inForce: S,
   rejected: RejectedResource,
 ): S {
-  return { ...inForce, conditions: withCondition(inForce.conditions, rejection("Invalid", rejected)) };
+  return { ...inForce, conditions: withCondition(inForce.conditions, rejectionCondition("Invalid", rejected)) };
 }
 
 function withCondition<C extends Condition>(conditions: readonly C[], added: C): readonly C[] {
@@ -176,13 +177,13 @@ function consequenceOf(kind: string, inForce: RejectedResource["inForce"]): stri
   }
 }
 
-/** The consequence where only the remains of an object are in force. Of objects with listeners, nothing is served. */
+/** The consequence if only the remains of an object are in force. For the other kinds, nothing is served. */
 const consequences: Readonly<Record<string, string>> = {
   GatewayClass: "the workloads of its Gateways stay as they are",
   BackendTLSPolicy: "its targets are not called",
 };
 
-function compareNames(a: Named, b: Named): number {
+function compareNames(a: NamespacedName, b: NamespacedName): number {
   return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Policies whose target the parser rejects. The translation does not see such a target and reports that it does not
- * exist, which would make users look for a mistake in the name. Pure.
+ * Policies whose target the parser rejects. The translation does not get such a target and reports that it does not
+ * exist, so users would search for a mistake in the name. Pure.
  */
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import type { AncestorStatus, PolicyStatus } from "../api/status.ts";
@@ -25,14 +25,16 @@ export function withRejectedTargets(
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, name } = ancestor.ancestorRef;
-      // A policy's targets are in its own namespace.
+      // The targets of a policy are in its namespace.
       const rejection = rejections.get(`${kind} ${objectKey({ namespace: policy.namespace, name })}`);
-      return rejection === undefined ? ancestor : waiting(ancestor, `${kind} ${name} is rejected: ${rejection}`);
+      return rejection === undefined
+        ? ancestor
+        : withPendingTarget(ancestor, `${kind} ${name} is rejected: ${rejection}`);
     }),
   }));
 }
 
-function waiting(ancestor: AncestorStatus, message: string): AncestorStatus {
+function withPendingTarget(ancestor: AncestorStatus, message: string): AncestorStatus {
   return {
     ...ancestor,
     conditions: ancestor.conditions.map((condition) =>

@@ -41,7 +41,7 @@ export function policyEntries(
   );
 }
 
-/** Returns the merge patch to write; undefined where the API has all of it already. */
+/** Returns the merge patch to write; undefined if the API has all of it already. */
 export function sharedPatch(
   entries: readonly SharedEntry[],
   fields: SharedStatus["fields"],

@@ -17,7 +17,7 @@ export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopene
   const messages = new Map<string, string>();
   for (const { address, port, message } of unopened) {
     const bind = binds.find((each) => each.address === address && each.port === port);
-    for (const { key } of bind?.listeners ?? []) messages.set(key, `${message}; it is tried again`);
+    for (const { key } of bind?.listeners ?? []) messages.set(key, `${message}; trying again`);
   }
   const open = new Set(
     binds
@@ -28,18 +28,21 @@ export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopene
     ...statuses,
     gateways: statuses.gateways.map((gateway) => {
       const key = objectKey(gateway);
-      const listeners = gateway.listeners.map((each) => pending(each, messages.get(`${key}/${each.name}`)));
-      return pendingGateway({ ...gateway, listeners }, messages, open);
+      const listeners = gateway.listeners.map((each) => withPendingMessage(each, messages.get(`${key}/${each.name}`)));
+      return withClosedListeners({ ...gateway, listeners }, messages, open);
     }),
     listenerSets: statuses.listenerSets.map((set) => {
       const ends = (name: string): string => `/set ${objectKey(set)}/${name}`;
       const messageOf = (name: string) => [...messages].find(([key]) => key.endsWith(ends(name)))?.[1];
-      return pendingSet({ ...set, listeners: set.listeners.map((each) => pending(each, messageOf(each.name))) });
+      return withPendingListeners({
+        ...set,
+        listeners: set.listeners.map((each) => withPendingMessage(each, messageOf(each.name))),
+      });
     }),
   };
 }
 
-function pending(listener: ListenerStatus, message: string | undefined): ListenerStatus {
+function withPendingMessage(listener: ListenerStatus, message: string | undefined): ListenerStatus {
   if (message === undefined) return listener;
   const conditions = listener.conditions.map((condition) =>
     condition.type === "Programmed"
@@ -49,8 +52,8 @@ function pending(listener: ListenerStatus, message: string | undefined): Listene
   return { ...listener, conditions };
 }
 
-/** Sets `Programmed` of a ListenerSet to False where none of its listeners is programmed. */
-function pendingSet(set: ListenerSetStatus): ListenerSetStatus {
+/** Sets `Programmed` of a ListenerSet to False if none of its listeners is programmed. */
+function withPendingListeners(set: ListenerSetStatus): ListenerSetStatus {
   const programmedOf = ({ conditions }: ListenerStatus) => conditions.find(({ type }) => type === "Programmed");
   const all = set.listeners.map(programmedOf);
   const closed = all.find((condition) => condition?.reason === "Pending");
@@ -64,10 +67,10 @@ function pendingSet(set: ListenerSetStatus): ListenerSetStatus {
 }
 
 /**
- * Sets `Programmed` of a Gateway to False where none of its listeners is open; otherwise its message names the closed
- * ones.
+ * Sets `Programmed` of a Gateway to False if none of its listeners is open; otherwise adds the closed ones to its
+ * message.
  */
-function pendingGateway(
+function withClosedListeners(
   gateway: GatewayStatus,
   messages: ReadonlyMap<string, string>,
   open: ReadonlySet<string>,

@@ -306,7 +306,7 @@ describe("thousands of objects of one namespace", () => {
     expect(passes).toBeGreaterThan(10);
     expect(passes).toBeLessThan(15);
     // When a permission is withdrawn, a pass ends soon, and writes some statuses all the same.
-    const pressed = new StatusWriter({ api: slow, clock, log, isLeader: () => true, isPressed: () => true });
+    const pressed = new StatusWriter({ api: slow, clock, log, isLeader: () => true, hasUrgentChange: () => true });
     const [before, startMs] = [server.writes.length, clock.monotonicMs()];
     for (const { namespace, name } of statuses.httpRoutes) {
       server.put(`/apis/gateway.networking.k8s.io/v1/namespaces/${namespace}/httproutes/${name}`, {});

@@ -1,5 +1,5 @@
 /**
- * Writes statuses to the API server where they differ. Fields that only this controller writes are written by
+ * Writes statuses that differ from those in the API server. Fields that only this controller writes are written by
  * server-side apply, which keeps the conditions of other writers. Lists with entries of several controllers (`parents`,
  * `ancestors`) are atomic to server-side apply. There the writer reads the newest list, replaces its own entries, and
  * writes the list with the resource version that it read. On a conflict it reads again.
@@ -26,30 +26,33 @@ export interface StatusWriterOptions {
   readonly clock: Clock;
   /** Receives failed writes. */
   readonly log: Logger;
-  /** Called before each write: a process that is not the leader any more stops writing. */
+  /** Called before each write, because a process that is not the leader any more must stop writing. */
   readonly isLeader: () => boolean;
   /** Called for each object whose status was written or could not be written. */
   readonly onWritten?: (outcome: "written" | "failed") => void;
-  /** Called where one pass ends before all statuses are written; the next pass writes the rest. */
+  /** Called if a pass ends before all statuses are written; the next pass writes the rest. */
   readonly onBehind?: () => void;
-  /** Whether a change that must not wait for statuses needs the next pass, such as a withdrawn permission. */
-  readonly isPressed?: () => boolean;
+  /** Whether an urgent change waits for the end of this pass, such as a withdrawn permission. */
+  readonly hasUrgentChange?: () => boolean;
 }
 
 /**
- * The longest time of one pass. A namespace can have thousands of objects, and changes of other objects are not planned
+ * The maximum time of one pass. A namespace can have thousands of objects, and changes of other objects are not applied
  * before the pass ends.
  */
 const passMs = 4_000;
 
-/** The same where `isPressed` is true. It is not 0, so that statuses are written however often that happens. */
-const pressedPassMs = 500;
+/**
+ * The maximum time if `hasUrgentChange` is true. It is not 0, so that statuses are written even if that is always the
+ * case.
+ */
+const urgentPassMs = 500;
 
-/** Concurrent requests. The API server's priority and fairness would queue more. */
-const parallel = 8;
+/** The number of concurrent requests. The API server's priority and fairness would queue more. */
+const concurrency = 8;
 
-/** Attempts of one write that end in a conflict with another writer. */
-const attempts = 5;
+/** The maximum number of attempts of one write if other writers cause conflicts. */
+const maxAttempts = 5;
 
 /** The condition types that this controller writes, including those that are absent at the moment. */
 const ownedTypes = {
@@ -89,16 +92,16 @@ export class StatusWriter {
   }
 
   /**
-   * Writes each status that differs from the current one, taking turns between namespaces. Never rejects.
+   * Writes each status that differs from the current one, in turns between namespaces. Never rejects.
    *
-   * @returns false when some status could not be written and should be tried again.
+   * @returns false if a status was not written and should be tried again.
    */
   async write(statuses: ClusterStatuses, current: CurrentObjects): Promise<boolean> {
     const tasks = await runInSlices(tasksIn(this.#comparisons(statuses, current)));
     this.#retain(current);
-    const { isLeader, clock, onBehind, isPressed } = this.#options;
+    const { isLeader, clock, onBehind, hasUrgentChange } = this.#options;
     const startMs = clock.monotonicMs();
-    const hasTime = () => clock.monotonicMs() - startMs < (isPressed?.() === true ? pressedPassMs : passMs);
+    const hasTime = () => clock.monotonicMs() - startMs < (hasUrgentChange?.() === true ? urgentPassMs : passMs);
     // Objects that failed before come last, so that they do not delay the others.
     const ordered = [false, true].flatMap((isFailing) =>
       byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
@@ -179,12 +182,12 @@ export class StatusWriter {
     });
   }
 
-  /** Catches the error where a status of another writer cannot be compared, so that the other statuses are written. */
+  /** Returns the tasks of `make`. If a status cannot be compared, logs the error and returns a failing task instead. */
   #contained(key: string, make: () => readonly Task[]): readonly Task[] {
     try {
       return make();
     } catch (error) {
-      this.#fail(key, "unread", error);
+      this.#fail(key, "notCompared", error);
       return [{ key, namespace: "", run: () => Promise.resolve(false) }];
     }
   }
@@ -202,7 +205,10 @@ export class StatusWriter {
     return (await this.#options.api.apply(path, body, { fieldManager: controllerName }))["status"];
   }
 
-  /** Removes the fields of this controller from statuses. Each object is tried once, as the fields of others stay. */
+  /**
+   * Removes the fields of this controller from statuses, once for each object, because the fields of other writers
+   * stay.
+   */
   #withdrawals(
     kind: "Gateway" | "ListenerSet",
     objects: readonly ObjectName[],
@@ -223,7 +229,7 @@ export class StatusWriter {
     });
   }
 
-  /** Includes objects that have an entry of this controller and should have none any more. */
+  /** Includes objects with an entry of this controller to be removed. */
   #sharedTasks(
     kind: "HTTPRoute" | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
@@ -263,7 +269,7 @@ export class StatusWriter {
         const body = { metadata: { resourceVersion }, status: patch };
         return (await this.#options.api.merge(`${path}/status`, body))["status"];
       } catch (error) {
-        if (!(error instanceof ApiFailure) || error.status !== 409 || attempt === attempts) throw error;
+        if (!(error instanceof ApiFailure) || error.status !== 409 || attempt === maxAttempts) throw error;
         this.#options.log.debug(
           { path, attempt },
           "conflict with another writer; the status is read and written again",
@@ -295,7 +301,7 @@ export class StatusWriter {
     const { onWritten } = this.#options;
     const run = async () => {
       if (!this.#written.mayWrite(key, object, own)) {
-        this.#fail(key, "contested");
+        this.#fail(key, "repeatedlyReverted");
         return false;
       }
       try {
@@ -305,12 +311,12 @@ export class StatusWriter {
         onWritten?.("written");
         return true;
       } catch (error) {
-        // The object was deleted, and its status with it.
+        // The object was deleted together with its status.
         if (error instanceof ApiFailure && error.status === 404) {
           this.#options.log.debug({ resource: key }, "status not written, since the object was deleted");
           return true;
         }
-        this.#fail(key, "unwritten", error);
+        this.#fail(key, "notWritten", error);
         onWritten?.("failed");
         return false;
       }
@@ -327,16 +333,16 @@ export class StatusWriter {
     this.#failing.add(key);
   }
 
-  /** The time in whole seconds, as `metav1.Time` has it. */
+  /** Returns the time in whole seconds, in the format of `metav1.Time`. */
   #now(): string {
     return new Date(this.#options.clock.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
   }
 }
 
 const failurePhrases = {
-  unread: "cannot compare the current status; trying again",
-  unwritten: "cannot write the status; trying again",
-  contested: "another writer keeps changing the status back; it is not written again for up to a minute",
+  notCompared: "cannot compare the current status; trying again",
+  notWritten: "cannot write the status; trying again",
+  repeatedlyReverted: "another writer keeps changing the status back; it is not written again for up to a minute",
 } as const;
 
 /** A write that is due. */
@@ -349,7 +355,7 @@ interface Task {
 /** Compares one object and returns its write, if one is due. */
 type Comparison = () => readonly Task[];
 
-/** Runs the comparisons in steps, as thousands of them take long. */
+/** Runs the comparisons in steps, because thousands of them take long. */
 function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
   const tasks: Task[] = [];
   for (const compare of comparisons) {
@@ -375,15 +381,15 @@ function byTurns(tasks: readonly Task[]): readonly Task[] {
 }
 
 /** Runs the tasks concurrently and returns the outcomes of those that were started. */
-async function runParallel(tasks: readonly Task[], mayBegin: () => boolean): Promise<readonly boolean[]> {
+async function runParallel(tasks: readonly Task[], mayStart: () => boolean): Promise<readonly boolean[]> {
   const outcomes: boolean[] = [];
-  const waiting = tasks.values();
+  const remaining = tasks.values();
   const worker = async () => {
-    for (const { run } of waiting) {
-      if (!mayBegin()) return;
+    for (const { run } of remaining) {
+      if (!mayStart()) return;
       outcomes.push(await run());
     }
   };
-  await Promise.all(Array.from({ length: parallel }, worker));
+  await Promise.all(Array.from({ length: concurrency }, worker));
   return outcomes;
 }

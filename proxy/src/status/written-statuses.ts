@@ -1,6 +1,6 @@
 /**
- * The statuses that this process wrote and the source has not reported yet, and a bound on repeated writes where
- * another writer changes them back. Deleted objects are dropped.
+ * Remembers the statuses that this process wrote until the source reports them, and limits repeated writes if another
+ * writer changes them back.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { RepairLimit } from "../kube/repair-limit.ts";
@@ -25,10 +25,10 @@ interface Written {
   /** The part of the status that this process wrote, as JSON, without times. */
   readonly own: string;
   /**
-   * The status after the write, and the status that the source reported at that time; absent once the source reports
-   * another.
+   * The status after the write, and the status that the source reported at that time; absent as soon as the source
+   * reports another status.
    */
-  readonly unseen?: { readonly before: unknown; readonly after: unknown };
+  readonly unreported?: { readonly before: unknown; readonly after: unknown };
 }
 
 /** Keeps the last written status of each object. */
@@ -43,15 +43,15 @@ export class WrittenStatuses {
   /** Returns the newest known status: the written one, until the source reports another. */
   currentStatus(key: string, { metadata: { uid }, status }: CurrentObject): unknown {
     const written = this.#written.get(key);
-    if (written?.unseen === undefined) return status;
-    if (written.uid === uid && written.unseen.before === status) return written.unseen.after;
+    if (written?.unreported === undefined) return status;
+    if (written.uid === uid && written.unreported.before === status) return written.unreported.after;
     this.#written.set(key, { uid: written.uid, own: written.own });
     return status;
   }
 
   /**
-   * Returns false where another writer has changed the status back more often than `RepairLimit` allows. Call it once
-   * per write, as it counts.
+   * Counts a write and returns whether it is allowed. It is denied if another writer has changed the status back more
+   * often than `RepairLimit` allows.
    */
   mayWrite(key: string, { metadata: { uid } }: CurrentObject, own: unknown): boolean {
     const written = this.#written.get(key);
@@ -66,7 +66,7 @@ export class WrittenStatuses {
    * @param after the whole status after the write.
    */
   add(key: string, { metadata: { uid }, status }: CurrentObject, own: unknown, after: unknown): void {
-    this.#written.set(key, { uid, own: JSON.stringify(own), unseen: { before: status, after } });
+    this.#written.set(key, { uid, own: JSON.stringify(own), unreported: { before: status, after } });
   }
 
   /** Drops all objects but these. */

@@ -22,7 +22,7 @@ test("/logging shows the filter and the modules, and a POST replaces the filter 
   expect(filterOf(await send("", "GET"))).toBe("info");
 
   expect(filterOf(await send("?level=info,proxy::access=off"))).toBe("info,proxy::access=off");
-  expect((await send("", "GET")).text).toMatch(/^proxy::access +off +requests, a line each/m);
+  expect((await send("", "GET")).text).toMatch(/^proxy::access +off +requests: one line for each/m);
   for (let sent = 0; sent < 8; sent++) await fetch(url, { headers: { "x-request-id": "silent" } });
   expect(filterOf(await send("?level=debug,proxy::config=warn"))).toBe("debug,proxy::config=warn");
   await fetch(url, { headers: { "x-request-id": "loud" } });

@@ -228,7 +228,9 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await page.keyboard.type("warn");
     await page.keyboard.press("Enter");
     await page.getByRole("status").getByText("warn").waitFor();
-    expect(await page.getByRole("row", { name: /proxy::access/ }).innerText()).toMatch(/warn\s+requests, a line each/);
+    expect(await page.getByRole("row", { name: /proxy::access/ }).innerText()).toMatch(
+      /warn\s+requests: one line for each/,
+    );
     expect((await sendToAdmin(`${started.proxy.admin}/logging`)).text).toMatch(/^current log level is warn\n/);
 
     await page.getByLabel(/^Level/).fill("loud");

@@ -23,7 +23,7 @@ export interface ProxyDefaults {
   readonly imagePullPolicy: "Always" | "IfNotPresent" | "Never";
   readonly replicas: number;
   readonly serviceType: "LoadBalancer" | "NodePort" | "ClusterIP";
-  /** The ClusterRole that permits proxies to read everything but Secrets and ConfigMaps. */
+  /** The ClusterRole that permits proxies to read all watched kinds except Secrets and ConfigMaps. */
   readonly clusterRole: string;
   readonly hasNetworkPolicy: boolean;
   /** Special addresses that backends may have: the proxy's setting of the same name. */

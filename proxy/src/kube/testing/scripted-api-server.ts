@@ -11,31 +11,31 @@ export interface ApiCall {
   respond(status: number, body: unknown, headers?: Readonly<Record<string, string>>): void;
   /** Starts the response of a watch. */
   open(): void;
-  /** Sends events of a watch; text goes as it is. */
+  /** Sends events of a watch; a string is sent unchanged. */
   send(...events: readonly (object | string)[]): void;
   /** Ends the response normally. */
   end(): void;
-  /** Breaks the connection. */
+  /** Closes the connection without ending the response. */
   cut(): void;
 }
 
 /** The server. */
 export interface ScriptedApiServer {
   readonly cluster: Cluster;
-  /** The next request, past or to come. */
+  /** Resolves with the oldest request that was not returned yet. */
   readonly next: () => Promise<ApiCall>;
-  /** Requests that no test has taken yet. */
+  /** The number of requests that `next` has not returned yet. */
   readonly waiting: number;
 }
 
 export async function openScriptedApiServer(): Promise<ScriptedApiServer> {
   const calls: ApiCall[] = [];
-  const takers: ((call: ApiCall) => void)[] = [];
+  const waiters: ((call: ApiCall) => void)[] = [];
   const server = createServer((request, response) => {
     const call = callOf(request, response);
-    const taker = takers.shift();
-    if (taker === undefined) calls.push(call);
-    else taker(call);
+    const waiter = waiters.shift();
+    if (waiter === undefined) calls.push(call);
+    else waiter(call);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -47,7 +47,7 @@ export async function openScriptedApiServer(): Promise<ScriptedApiServer> {
     cluster: { server: new URL(`http://127.0.0.1:${port}`), credentials: () => Promise.resolve({}) },
     next() {
       const call = calls.shift();
-      return call === undefined ? new Promise((resolve) => takers.push(resolve)) : Promise.resolve(call);
+      return call === undefined ? new Promise((resolve) => waiters.push(resolve)) : Promise.resolve(call);
     },
     get waiting() {
       return calls.length;
@@ -79,7 +79,7 @@ function callOf(request: IncomingMessage, response: ServerResponse): ApiCall {
   };
 }
 
-/** A ConfigMap as the API server gives it. */
+/** A ConfigMap in the form of an API server's response. */
 export function configMap(name: string, version: number, data: Readonly<Record<string, string>> = {}) {
   return {
     apiVersion: "v1",

@@ -1,7 +1,7 @@
 /**
  * The cached state of an object of the API server: parsed, or rejected with its last valid version. The API server
- * validates objects first. So the parser rejects only what the API server cannot check (an expression), or an object of
- * another version of the CustomResourceDefinition.
+ * validates objects first. The parser therefore rejects only objects with content that the API server cannot check (an
+ * expression), and objects of another version of the CustomResourceDefinition.
  */
 import { isDeepStrictEqual } from "node:util";
 import { gatewayGroup } from "../../api/names.ts";
@@ -14,9 +14,9 @@ import { parseValidRules } from "./valid-rules.ts";
 
 /** The cached state of one object. */
 export interface CachedResource {
-  /** The version in force: this one, its valid parts, or the last valid one; undefined where there was none. */
+  /** The version in force: this one, its valid parts, or the last valid one; undefined if there was none. */
   readonly resource: Resource | undefined;
-  /** Present where this version is not in force as a whole. */
+  /** Present if this version is not in force as a whole. */
   readonly rejected: RejectedResource | undefined;
   /** Unknown fields that were ignored. */
   readonly unknownFields: readonly FieldError[];
@@ -24,11 +24,11 @@ export interface CachedResource {
 
 /** Options of `cacheResource`. */
 export interface CacheOptions {
-  /** True for the process that writes statuses; for others a new status is not a change. */
+  /** True for the process that writes statuses. Other processes ignore changes of a status. */
   readonly keepsStatus: boolean;
 }
 
-/** Parses a new version. Returns `before` itself where nothing relevant changed. */
+/** Parses a new version. Returns `before` itself if nothing relevant changed. */
 export function cacheResource(
   object: KubeObject,
   before: CachedResource | undefined,
@@ -38,8 +38,8 @@ export function cacheResource(
   // The object may have been deleted and recreated between two events; its previous version then does not apply.
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const previous = isSameObject ? lastValid : undefined;
-  const held = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, previous);
-  return before !== undefined && isDeepStrictEqual(held, before) ? before : held;
+  const parsed = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, previous);
+  return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
 }
 
 /** Rejects an object on which the parser throws, so that it does not stop the watch of the others. */
@@ -64,7 +64,8 @@ function parseVersion(object: KubeObject, lastValid: Resource | undefined): Cach
     const trimmed = parseResource(errors.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
     if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: errors };
   }
-  // This gives the same result in every replica, whatever versions it has seen before.
+  // The valid rules are the same in every replica; the last valid version depends on the versions that a replica has
+  // read.
   const partly = parseValidRules(object, errors);
   if (partly !== undefined) {
     return { resource: partly, rejected: { object, errors, inForce: "validRules" }, unknownFields: [] };
@@ -77,12 +78,12 @@ function parseVersion(object: KubeObject, lastValid: Resource | undefined): Cach
 }
 
 /**
- * Whether all errors are unknown fields of the Gateway API. Those of a newer version are ignored, as by every
- * implementation. Unknown fields of a ProxyPolicy or Backend are not, since a limit must not be applied in part.
+ * Whether all errors are unknown fields of an object of the Gateway API. Fields of a newer version of that API are
+ * ignored. Unknown fields of a ProxyPolicy or Backend are not ignored, because a limit must not be applied in part.
  */
 function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly FieldError[]): boolean {
-  const isTheirs = typeof apiVersion === "string" && apiVersion.startsWith(`${gatewayGroup}/`);
-  return isTheirs && errors.every(({ isUnknownField }) => isUnknownField);
+  const isGatewayApi = typeof apiVersion === "string" && apiVersion.startsWith(`${gatewayGroup}/`);
+  return isGatewayApi && errors.every(({ isUnknownField }) => isUnknownField);
 }
 
 /** Returns a copy without the field at `path`. */

@@ -1,8 +1,8 @@
 /**
- * The Kubernetes API as the source of configuration. It watches every kind that the gateway reads, publishes once
- * everything has been listed, and again after every relevant change. Secrets and ConfigMaps are watched one by one, as
- * resources refer to them, so that a Role with `resourceNames` is sufficient. Those of one namespace share a quota,
- * which bounds the number of watches.
+ * The Kubernetes API as the source of configuration. It watches every kind that the gateway reads, publishes when all
+ * of them have been listed, and again after every relevant change. A Secret or ConfigMap is watched by its name, if a
+ * resource refers to it, so that a Role with `resourceNames` is sufficient. The Secrets and ConfigMaps of one namespace
+ * share a quota, which bounds the number of watches.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -32,7 +32,7 @@ import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./w
 export interface KubernetesConfiguration {
   readonly resources: ResourceSet;
   readonly problems: readonly Problem[];
-  /** Objects whose previous version is in force, since the current one is rejected. */
+  /** Objects whose previous version is in force, because the current one is rejected. */
   readonly kept: readonly ResourceKey[];
   /** Objects that are rejected, in whole or in part. */
   readonly rejected: readonly RejectedResource[];
@@ -46,7 +46,7 @@ export interface KubernetesConfiguration {
 export interface KubernetesSourceOptions {
   /** The API server. */
   readonly connection: ClusterConnection;
-  /** Times watches, retries and the wait after a change. */
+  /** The clock of watches, retries and the delay after a change. */
   readonly clock: Clock;
   /** From 0 to 1, for jitter. */
   readonly random: () => number;
@@ -54,7 +54,7 @@ export interface KubernetesSourceOptions {
   readonly log: Logger;
   /** Selects the resources of the cluster that this process needs; a pure function. */
   readonly select: (resources: ResourceSet) => Steps<Selection>;
-  /** True for the process that writes statuses; for others a new status is not a change. */
+  /** True for the process that writes statuses. Other processes ignore changes of a status. */
   readonly keepsStatus: boolean;
   /** Receives a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
@@ -63,7 +63,7 @@ export interface KubernetesSourceOptions {
 /** A part of a cluster's resources. */
 export interface Selection {
   readonly resources: ResourceSet;
-  /** The Secrets and ConfigMaps that they refer to. */
+  /** The Secrets and ConfigMaps to which these resources refer. */
   readonly named: readonly NamedObject[];
   /** Objects that could not be processed; absent: none. */
   readonly rejected?: readonly RejectedResource[];
@@ -79,12 +79,12 @@ const quietMs = 50;
 const maxMs = 250;
 
 /**
- * The longest time for which a Secret that cannot be read yet delays other changes. This includes a forbidden Secret:
- * the controller that grants the roles of a Gateway sees a reference no sooner than this process.
+ * The maximum time for which a Secret that cannot be read yet delays other changes. This includes a forbidden Secret,
+ * because the controller may grant the role for a new reference a moment later.
  */
 const namedWaitMs = 3_000;
 
-/** Kinds without which nothing is served or limits are missing; their absence is reported. */
+/** Kinds whose absence is reported, because nothing is served or limits are missing without them. */
 const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRoute", "ProxyPolicy", "Backend"];
 
 type ResourceWatch = ObjectWatch<CachedResource>;
@@ -92,11 +92,11 @@ type ResourceWatch = ObjectWatch<CachedResource>;
 interface NamedWatch {
   readonly watch: ResourceWatch;
   readonly sinceMs: number;
-  /** Whether changes wait until it is read. */
-  readonly holdsBack: boolean;
+  /** Whether changes wait until the object is read. */
+  readonly delaysChanges: boolean;
 }
 
-/** Starts to watch; an unreachable API server is tried again forever. */
+/** Starts to watch. Retries until the API server can be reached. */
 export function openKubernetesSource(options: KubernetesSourceOptions): KubernetesSource {
   return new Source(options);
 }
@@ -109,9 +109,9 @@ class Source implements KubernetesSource {
   /** Quotas by namespace. */
   readonly #quotas = new Map<string, WatchQuota>();
   #published: KubernetesConfiguration | undefined;
-  /** When a change started to wait for objects that are not read yet. */
-  #heldSinceMs: number | undefined;
-  #lookAgain: Timer | undefined;
+  /** The time at which a change started to wait for objects that are not read yet. */
+  #waitingSinceMs: number | undefined;
+  #waitTimer: Timer | undefined;
   #isClosed = false;
 
   constructor(options: KubernetesSourceOptions) {
@@ -124,7 +124,7 @@ class Source implements KubernetesSource {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#lookAgain?.cancel();
+    this.#waitTimer?.cancel();
     for (const watch of this.#whole.values()) watch.close();
     for (const { watch } of this.#named.values()) watch.close();
     await this.#changes.close();
@@ -149,7 +149,7 @@ class Source implements KubernetesSource {
 
   async #rebuild(): Promise<void> {
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
-    // Changes during the selection request the next run; this one uses the state of a single moment.
+    // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
     const cachedNow = cachedIn(this.#whole.values());
     const {
       resources: selected,
@@ -159,16 +159,16 @@ class Source implements KubernetesSource {
     if (this.#hasEnded()) return;
     this.#watchNamed(named);
     if (this.#waitsForNamed()) {
-      this.#withdraw(selected);
+      this.#publishGrants(selected);
       return;
     }
-    this.#heldSinceMs = undefined;
+    this.#waitingSinceMs = undefined;
     const cachedNamed = cachedIn(Array.from(this.#named.values(), ({ watch }) => watch));
     const { Secret, ConfigMap } = resourceSet(resourcesOf(cachedNamed));
-    const unprocessed = rejected.map(
+    const rejectedBySelection = rejected.map(
       (each): CachedResource => ({ resource: undefined, rejected: each, unknownFields: [] }),
     );
-    const cached = [...cachedNow, ...cachedNamed, ...unprocessed];
+    const cached = [...cachedNow, ...cachedNamed, ...rejectedBySelection];
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
       problems: [...this.#watchProblems(), ...cached.flatMap(resourceProblems)],
@@ -187,21 +187,24 @@ class Source implements KubernetesSource {
   }
 
   #publish(configuration: KubernetesConfiguration): void {
-    // Most changes of a cluster do not concern selected resources. Unchanged parts are the same objects, so this is
-    // cheap.
+    // Most changes of a cluster do not concern selected resources. The comparison is cheap, because unchanged parts are
+    // the same objects.
     if (isDeepStrictEqual(configuration, this.#published)) return;
     this.#published = configuration;
     this.#options.publish(configuration);
   }
 
-  /** Applies the current grants at once, so that a delayed change does not keep a withdrawn permission in force. */
-  #withdraw({ ReferenceGrant }: ResourceSet): void {
+  /**
+   * Publishes the current grants at once, so that a withdrawn permission does not stay in force while other changes
+   * wait.
+   */
+  #publishGrants({ ReferenceGrant }: ResourceSet): void {
     if (this.#published === undefined) return;
     const { resources } = this.#published;
     this.#publish({ ...this.#published, resources: { ...resources, ReferenceGrant } });
   }
 
-  /** Watches the objects that are referred to now, and closes all other watches. */
+  /** Opens watches of these objects, and closes all other watches of named objects. */
   #watchNamed(named: readonly NamedObject[]): void {
     const desired = new Map(named.map((object) => [renderKey(object.kind, object.namespace, object.name), object]));
     for (const [key, { watch }] of this.#named) {
@@ -213,31 +216,33 @@ class Source implements KubernetesSource {
       if (this.#named.has(key)) continue;
       const quota = this.#quotas.get(namespace) ?? openWatchQuota();
       this.#quotas.set(namespace, quota);
-      // At the start every object is waited for. Later, a namespace with many must not delay the others.
-      const holdsBack = this.#published === undefined || quota.hasRoom;
+      // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
+      const delaysChanges = this.#published === undefined || quota.hasRoom;
       const watch = this.#watch([namespacedPath(kind, namespace)], { fieldSelector: `metadata.name=${name}`, quota });
-      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), holdsBack });
+      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), delaysChanges });
     }
     const inUse = new Set(named.map(({ namespace }) => namespace));
     for (const namespace of this.#quotas.keys()) if (!inUse.has(namespace)) this.#quotas.delete(namespace);
   }
 
   /**
-   * True while a newly referenced object may still be read, with a timer for the end of that time. New references again
-   * and again do not delay changes any longer.
+   * Whether changes wait for a newly referenced object, with a timer for the end of that time. Changes wait at most
+   * `namedWaitMs`, even if new references are added meanwhile.
    */
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
     const now = clock.monotonicMs();
-    const since = [...this.#named.values()].filter(({ watch: { state }, holdsBack }) => holdsBack && isUnread(state));
-    this.#lookAgain?.cancel();
-    const waits = since.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
-    if (!waits) return false;
-    this.#heldSinceMs ??= now;
-    const latest = since.reduce((last, { sinceMs }) => Math.max(last, sinceMs + namedWaitMs), now);
-    const leftMs = Math.min(latest, this.#heldSinceMs + namedWaitMs) - now;
+    const unread = [...this.#named.values()].filter(
+      ({ watch: { state }, delaysChanges }) => delaysChanges && isUnread(state),
+    );
+    this.#waitTimer?.cancel();
+    const isWaiting = unread.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
+    if (!isWaiting) return false;
+    this.#waitingSinceMs ??= now;
+    const latest = unread.reduce((last, { sinceMs }) => Math.max(last, sinceMs + namedWaitMs), now);
+    const leftMs = Math.min(latest, this.#waitingSinceMs + namedWaitMs) - now;
     if (leftMs <= 0) return false;
-    this.#lookAgain = clock.setTimer(leftMs, () => this.#changes.trigger());
+    this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }
 
@@ -265,15 +270,15 @@ function resourcesOf(cached: readonly CachedResource[]): readonly Resource[] {
   return cached.flatMap(({ resource }) => resource ?? []);
 }
 
-function watchProblems(what: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
+function watchProblems(name: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {
   switch (state.kind) {
     case "forbidden":
-      return [{ message: `cannot read ${what}, which needs the verbs list and watch: ${state.message}` }];
+      return [{ message: `cannot read ${name}, which needs the verbs list and watch: ${state.message}` }];
     case "absent":
       if (!isExpected) return [];
-      return [{ message: `the API server does not know the kind ${what}: its CustomResourceDefinition is missing` }];
+      return [{ message: `the API server does not know the kind ${name}: its CustomResourceDefinition is missing` }];
     case "starting":
-      return [{ message: `cannot read ${what} yet; trying again` }];
+      return [{ message: `cannot read ${name} yet; trying again` }];
     case "synced":
       return [];
   }

@@ -1,7 +1,7 @@
 /**
- * The valid rules of an HTTPRoute of which some rules are rejected (Gateway API, `PartiallyInvalid`). A rejected rule
- * keeps its name and its valid matches and responds with 500, like a rule that the translation rejects. If it were left
- * out, its requests could reach the backend of another rule without its filters.
+ * The valid rules of an HTTPRoute with some rejected rules (Gateway API, `PartiallyInvalid`). A rejected rule keeps its
+ * name and its valid matches and responds with 500, like a rule that the translation rejects. If it were left out, its
+ * requests could reach the backend of another rule without its filters.
  */
 import type { FieldError } from "../../api/issue.ts";
 import { parseResource } from "../../api/parse-resource.ts";
@@ -9,7 +9,8 @@ import type { Resource } from "../../api/resource.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 
 /**
- * Returns the route; undefined for an object of another kind, for errors outside the rules, and where no rule is valid.
+ * Returns the route with its valid rules; undefined for an object of another kind, if an error is outside of the rules,
+ * and if no rule is valid.
  */
 export function parseValidRules(object: KubeObject, errors: readonly FieldError[]): Resource | undefined {
   const { kind, spec } = object;
@@ -17,13 +18,13 @@ export function parseValidRules(object: KubeObject, errors: readonly FieldError[
   if (kind !== "HTTPRoute" || !isObject(spec) || !Array.isArray(rules)) return undefined;
   const byRule = Map.groupBy(errors, ({ path }) => ruleOf(path));
   if (byRule.has(undefined) || byRule.size >= rules.length) return undefined;
-  const left = rules.map((rule: unknown, index) => leftOf(rule, byRule.get(index)));
-  const parsed = parseResource({ ...object, spec: { ...spec, rules: left } });
+  const remainingRules = rules.map((rule: unknown, index) => withoutInvalidParts(rule, byRule.get(index)));
+  const parsed = parseResource({ ...object, spec: { ...spec, rules: remainingRules } });
   if (parsed.kind !== "resource" || parsed.resource.kind !== "HTTPRoute") return undefined;
   const route = parsed.resource;
   const restricted = route.spec.rules.map((rule, index) => {
     // The parser treats an empty list of matches as a match for every request; this rule must match none.
-    return hasNoMatchLeft(rules[index], left[index]) ? { ...rule, matches: [] } : rule;
+    return hasLostAllMatches(rules[index], remainingRules[index]) ? { ...rule, matches: [] } : rule;
   });
   return { ...route, spec: { ...route.spec, rules: restricted } };
 }
@@ -32,7 +33,7 @@ function ruleOf([spec, rules, index]: FieldError["path"]): number | undefined {
   return spec === "spec" && rules === "rules" && typeof index === "number" ? index : undefined;
 }
 
-function leftOf(rule: unknown, errors: readonly FieldError[] | undefined): unknown {
+function withoutInvalidParts(rule: unknown, errors: readonly FieldError[] | undefined): unknown {
   if (errors === undefined || !isObject(rule)) return rule;
   const invalid = new Set(errors.map(({ path }) => (path[3] === "matches" ? path[4] : path[3])));
   const { name } = rule;
@@ -42,7 +43,7 @@ function leftOf(rule: unknown, errors: readonly FieldError[] | undefined): unkno
   };
 }
 
-function hasNoMatchLeft(before: unknown, after: unknown): boolean {
+function hasLostAllMatches(before: unknown, after: unknown): boolean {
   return matchesOf(after).length === 0 && matchesOf(before).length > 0;
 }
 

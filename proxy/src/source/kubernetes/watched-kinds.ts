@@ -1,4 +1,4 @@
-/** Paths of the kinds that are watched as a whole, in all namespaces. */
+/** The watched kinds and their paths: whole collections in all namespaces, or single objects by name. */
 import { type Kind, kinds, type NamedObject } from "../../api/resource.ts";
 
 /** Kinds that are watched by name: no process should need permission to read all Secrets of a cluster. */
@@ -24,7 +24,7 @@ const plurals: Readonly<Record<Kind, string>> = {
 };
 
 // Object.keys loses the literal types of the table above.
-/** All of them. */
+/** All kinds that are watched as a whole. */
 export const wholeKinds = (Object.keys(plurals) as Kind[]).filter(
   (kind): kind is WholeKind => kind !== "Secret" && kind !== "ConfigMap",
 );
