@@ -1,7 +1,7 @@
 /** Validates a set of manifests as the proxy does, without serving them: with the same parser and translation. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests } from "../api/parse-manifests.ts";
-import { locateProblems, resourceProblem } from "../api/resource-problem.ts";
+import { locateProblems, type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import { translate } from "../translate/translate.ts";
 
 /** The result of a validation. */
@@ -25,29 +25,31 @@ export function checkManifests(
 ): CheckedManifests {
   const { inForce, resources, problems } = parseManifests(files);
   const translation = references ? translate(resources) : undefined;
-  const found = locateProblems(translation?.problems ?? [], inForce);
+  const { unseen, others } = splitProblems(translation?.problems ?? []);
   const conflicts = (translation?.conflicts.found ?? []).map(({ route, fieldPath, message }) =>
     resourceProblem(`HTTPRoute ${route}`, fieldPath, message),
   );
-  const unseen = unseenAmong(found);
-  const valid = [...inForce.values()].filter(({ isRejected: isRejected }) => !isRejected);
-  const others = [...problems, ...found.filter((problem) => !unseen.includes(problem))];
+  const valid = [...inForce.values()].filter(({ isRejected }) => !isRejected);
   return {
     resources: valid.length,
-    problems: others,
-    unseen,
+    problems: [...problems, ...locateProblems(others, inForce)],
+    unseen: locateProblems(unseen, inForce),
     conflicts: locateProblems(conflicts, inForce),
     conflictsLeftOut: translation?.conflicts.leftOut ?? 0,
   };
 }
 
-/** Messages of the translation about a missing object or grant. */
-const missing = /\bdoes not exist\b|\bno ReferenceGrant there permits it\b/;
-/** Messages about consequences of a missing object: listeners without a certificate, routes without a Gateway. */
-const consequence = /\bno listener\b.* is programmed\b|\bis not programmed\b|\bno Gateway of this controller accepts\b/;
+/** Whether a problem is a reference to an object that these manifests do not contain. */
+function isMissing({ code }: ResourceProblem): boolean {
+  return code === "ReferentNotFound" || code === "ReferenceNotPermitted";
+}
 
-function unseenAmong(problems: readonly Problem[]): readonly Problem[] {
-  const some = problems.filter(({ message }) => missing.test(message));
-  if (some.length === 0) return [];
-  return problems.filter((problem) => some.includes(problem) || consequence.test(problem.message));
+/** Separates the problems that objects outside of these manifests may solve. */
+function splitProblems(
+  problems: readonly ResourceProblem[],
+): Readonly<Record<"unseen" | "others", readonly ResourceProblem[]>> {
+  if (!problems.some(isMissing)) return { unseen: [], others: problems };
+  // A missing object may be the cause of a problem with another code: a listener without a certificate is not served.
+  const unseen = problems.filter(({ code }) => code !== undefined);
+  return { unseen, others: problems.filter(({ code }) => code === undefined) };
 }

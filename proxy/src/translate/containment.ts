@@ -8,7 +8,7 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import { kindNames, remainsOf, type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
-import { ObjectFaults } from "./each-object.ts";
+import { ObjectErrors } from "./each-object.ts";
 
 /** The value of the function, without the objects that make it throw. */
 export interface Contained<T> {
@@ -38,7 +38,7 @@ export function* contained<T>(resources: ResourceSet, compute: Compute<T>): Step
   const remains = new Remains(resources);
   let { error } = whole;
   for (;;) {
-    const found = yield* findFaults(error, remains, compute);
+    const found = yield* findErrors(error, remains, compute);
     if (found.size === 0) throw whole.error;
     remains.leaveOut(found);
     const rest = yield* attempt(compute(resourceSet(remains.objects())));
@@ -48,8 +48,8 @@ export function* contained<T>(resources: ResourceSet, compute: Compute<T>): Step
 }
 
 /** Returns the failed objects with their errors. Empty if the computation fails without any object. */
-function* findFaults<T>(error: unknown, remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
-  const named = error instanceof ObjectFaults ? [...error.byObject] : [];
+function* findErrors<T>(error: unknown, remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
+  const named = error instanceof ObjectErrors ? [...error.byObject] : [];
   const known = named.filter(([object]) => remains.has(object));
   if (known.length > 0) return new Map(known);
   const none = yield* attempt(compute(resourceSet([])));
@@ -60,12 +60,12 @@ function* findFaults<T>(error: unknown, remains: Remains, compute: Compute<T>): 
 
 /** Returns the objects that make the computation fail without any other object. */
 function* faultsAlone<T>(remains: Remains, compute: Compute<T>): Steps<ReadonlyMap<Resource, unknown>> {
-  const faults = new Map<Resource, unknown>();
+  const errors = new Map<Resource, unknown>();
   for (const object of remains.untried()) {
     const outcome = yield* attempt(compute(resourceSet([object])));
-    if (!outcome.ok) faults.set(object, outcome.error);
+    if (!outcome.ok) errors.set(object, outcome.error);
   }
-  return faults;
+  return errors;
 }
 
 /** Returns the first object that makes the computation fail together with those before it. */
@@ -88,7 +88,7 @@ function* faultTogether<T>(remains: Remains, compute: Compute<T>): Steps<Readonl
 class Remains {
   /** By original object: the object itself, or the one that represents it. */
   readonly #left: Map<Resource, Resource>;
-  readonly #faults = new Map<Resource, unknown>();
+  readonly #errors = new Map<Resource, unknown>();
   /** By representing object: the original. */
   readonly #origins = new Map<Resource, Resource>();
   /** By original object: objects that can still represent it, in the order of preference. */
@@ -121,22 +121,22 @@ class Remains {
   /** @param found the failed objects with their errors. */
   leaveOut(found: ReadonlyMap<Resource, unknown>): void {
     const byPlace = Map.groupBy(found, ([object]) => placeOf(object));
-    for (const [place, faults] of byPlace) {
+    for (const [place, errors] of byPlace) {
       const rounds = (this.#rounds.get(place) ?? 0) + 1;
       this.#rounds.set(place, rounds);
-      for (const [object, fault] of faults) this.#leaveOut(object, fault);
+      for (const [object, error] of errors) this.#leaveOut(object, error);
       if (rounds <= maxRounds) continue;
       // Representing objects are kept: a policy must still close its targets.
       const others = this.objects().filter((object) => placeOf(object) === place && !this.#origins.has(object));
-      for (const object of others) this.#leaveOut(object, faults[0]?.[1]);
+      for (const object of others) this.#leaveOut(object, errors[0]?.[1]);
     }
   }
 
-  #leaveOut(object: Resource, fault: unknown): void {
+  #leaveOut(object: Resource, error: unknown): void {
     const origin = this.#origins.get(object) ?? object;
     const choices = this.#choices.get(origin) ?? remainsFor(origin);
     this.#choices.set(origin, choices);
-    if (!this.#faults.has(origin)) this.#faults.set(origin, fault);
+    if (!this.#errors.has(origin)) this.#errors.set(origin, error);
     const choice = choices.shift();
     if (choice === undefined) {
       this.#left.delete(origin);
@@ -147,10 +147,10 @@ class Remains {
   }
 
   culprits(): readonly RejectedResource[] {
-    return Array.from(this.#faults, ([object, error]) => {
-      const message = `cannot be processed: ${error instanceof Error ? error.message : String(error)}`;
-      const faults = [{ path: [], message, isUnknownField: false }];
-      return { object: { ...object }, errors: faults, inForce: this.#left.has(object) ? "remains" : "nothing" };
+    return Array.from(this.#errors, ([object, thrown]) => {
+      const message = `cannot be processed: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+      const errors = [{ path: [], message, isUnknownField: false }];
+      return { object: { ...object }, errors, inForce: this.#left.has(object) ? "remains" : "nothing" };
     });
   }
 }

@@ -7,7 +7,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Resource } from "../api/resource.ts";
 
 /** The objects for which a computation failed. */
-export class ObjectFaults extends Error {
+export class ObjectErrors extends Error {
   /** The errors, by object. */
   readonly byObject: ReadonlyMap<Resource, unknown>;
 
@@ -20,7 +20,7 @@ export class ObjectFaults extends Error {
 /** For items that are objects. */
 export const itself = (object: Resource): Resource => object;
 
-/** @throws `ObjectFaults` after the last object. */
+/** @throws `ObjectErrors` after the last object. */
 export function eachObject<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
@@ -38,17 +38,18 @@ export function* eachObjectInSteps<Item, Value>(
   compute: (item: Item) => Steps<Value>,
 ): Steps<Value[]> {
   const values: Value[] = [];
-  const faults = new Map<Resource, unknown>();
+  const errors = new Map<Resource, unknown>();
   for (const item of items) {
     try {
       values.push(yield* compute(item));
     } catch (error) {
-      if (error instanceof ObjectFaults) for (const [object, fault] of error.byObject) faults.set(object, fault);
-      else faults.set(objectOf(item), error);
+      if (error instanceof ObjectErrors)
+        {for (const [object, objectError] of error.byObject) errors.set(object, objectError);}
+      else {errors.set(objectOf(item), error);}
     }
     yield;
   }
-  if (faults.size > 0) throw new ObjectFaults(faults);
+  if (errors.size > 0) throw new ObjectErrors(errors);
   return values;
 }
 
@@ -57,6 +58,6 @@ export function attributing<Value>(object: Resource, compute: () => Value): Valu
   try {
     return compute();
   } catch (error) {
-    throw error instanceof ObjectFaults ? error : new ObjectFaults(new Map([[object, error]]));
+    throw error instanceof ObjectErrors ? error : new ObjectErrors(new Map([[object, error]]));
   }
 }

@@ -12,7 +12,7 @@ import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../../i
 import type { AddressDenial, TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
 import { readSecret, type Resolution } from "../reference/resolution.ts";
-import type { Finding } from "../status/finding.ts";
+import { type Finding, findingOfReference } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import type { CredentialResult } from "../tls/credentials.ts";
 
@@ -46,8 +46,7 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
     ({ name }, path) => {
       const found = readSecret(context, resource.metadata.namespace, name, read, "InvalidSecretRef");
       if (found.kind === "resolved") return found.value;
-      const { reason, message } = found;
-      (found.kind === "previous" ? malformed : missing).push({ reason, message, path });
+      (found.kind === "previous" ? malformed : missing).push(findingOfReference(found, path));
       return found.kind === "previous" ? found.value : undefined;
     };
   const { keyPair, authorities, apiKey } = context.credentials;
@@ -60,7 +59,8 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
   const findings = [...missing, ...malformed];
   if (first === undefined) return { resource, resolution: { kind: "resolved", value: backend }, findings };
   const message = `Backend ${nameKey(resource)} is invalid: ${first.message}`;
-  return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message }, findings };
+  const { code } = first;
+  return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message, code }, findings };
 }
 
 /** Returns the finding for a Backend with a forbidden IP address or localhost, which need no resolution. */

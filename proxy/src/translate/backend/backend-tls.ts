@@ -9,13 +9,14 @@ import type { Service } from "../../api/service.ts";
 import type { BackendTlsUnresolved } from "../../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../../ir/snapshot.ts";
 import { AuthorityBudget } from "../tls/certificates.ts";
+import { codeOfNoAuthority } from "../tls/authorities.ts";
 import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
 import type { TranslationContext } from "../context.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
 import { memoised } from "../memoised.ts";
 import { readConfigMap } from "../reference/resolution.ts";
-import type { Finding, Found } from "../status/finding.ts";
+import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import { resolveAuthorities } from "../tls/authorities.ts";
 
@@ -96,7 +97,9 @@ function targetRejection(ref: BackendTlsTargetRef, service: Service | undefined,
   if (group !== "" || kind !== "Service") {
     return { reason: "Invalid", message: `kind ${kind} (group "${group}") is not a valid target, accepted is Service` };
   }
-  if (service === undefined) return { reason: "TargetNotFound", message: `Service ${name} does not exist` };
+  if (service === undefined) {
+    return { reason: "TargetNotFound", message: `Service ${name} does not exist`, code: "ReferentNotFound" };
+  }
   if (sectionName === undefined || portNames(service).has(sectionName)) return undefined;
   return { reason: "TargetNotFound", message: `Service ${name} has no port named ${sectionName}` };
 }
@@ -168,8 +171,7 @@ function* resolveTrust(
     );
     if (resolution.kind !== "unresolved") authorities.push(resolution.value);
     if (resolution.kind !== "resolved") {
-      const { reason, message } = resolution;
-      findings.push({ reason, message, path: [...validationPath, "caCertificateRefs", index] });
+      findings.push(findingOfReference(resolution, [...validationPath, "caCertificateRefs", index]));
     }
     yield;
   }
@@ -177,5 +179,6 @@ function* resolveTrust(
   if (findings.length < caCertificateRefs.length) return { value, findings };
   const message = noValidAuthority("the servers", authorities.length > 0);
   const path = [...validationPath, "caCertificateRefs"];
-  return { value, findings: [{ reason: "NoValidCACertificate", message, path }, ...findings] };
+  const code = codeOfNoAuthority(findings);
+  return { value, findings: [{ reason: "NoValidCACertificate", message, path, code }, ...findings] };
 }

@@ -77,7 +77,8 @@ export class BackendReferences {
     const missing = (known: Iterable<string>): BackendResolution => {
       // A grant for one object of another namespace must not reveal the names of others.
       const hint = namespace === from.metadata.namespace ? hints.of(namespace, kind, key, known) : "";
-      return { kind: "unresolved", reason: "BackendNotFound", message: `${kind} ${key} does not exist${hint}` };
+      const message = `${kind} ${key} does not exist${hint}`;
+      return { kind: "unresolved", reason: "BackendNotFound", message, code: "ReferentNotFound" };
     };
     if (kind === "Backend") return this.#backends.get(key)?.resolution ?? missing(index.backends.keys());
     const service = index.services.get(key);

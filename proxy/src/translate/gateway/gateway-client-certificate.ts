@@ -8,7 +8,7 @@ import type { Backend, BackendKey, BackendRef, Certificate, ClientCertificate } 
 import type { TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
 import type { RuleWithoutLimits } from "../route/rules.ts";
-import type { Found } from "../status/finding.ts";
+import { findingOfReference, type Found } from "../status/finding.ts";
 import { resolveCertificate } from "../tls/listener-tls.ts";
 
 const path = ["spec", "tls", "backend", "clientCertificateRef"];
@@ -23,9 +23,8 @@ export function resolveClientCertificate(
   const resolved = resolveCertificate(context, gateway, ref);
   const value = resolved.kind === "unresolved" ? undefined : clientCertificateOf(resolved.value);
   if (resolved.kind === "resolved") return { value, findings: [] };
-  const { message } = resolved;
   const reason = resolved.reason === "RefNotPermitted" ? resolved.reason : "InvalidClientCertificateRef";
-  return { value, findings: [{ reason, message, path }] };
+  return { value, findings: [findingOfReference({ ...resolved, reason }, path)] };
 }
 
 function clientCertificateOf({ chain, privateKey }: Certificate): ClientCertificate {

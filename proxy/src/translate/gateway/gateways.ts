@@ -110,7 +110,7 @@ function* withListeners(
 function unknownClass(gateway: Gateway): ResourceProblem {
   const found = gateway.spec.gatewayClassName;
   const message = `GatewayClass "${found}" does not exist, accepted is "gateway-proxy"; this Gateway is ignored`;
-  return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message);
+  return resourceProblem(resourceKey(gateway), ["spec", "gatewayClassName"], message, "ReferentNotFound");
 }
 
 function resolveGateway(context: TranslationContext, gateway: Gateway): ResolvedGateway {
@@ -148,10 +148,10 @@ function rejectionsOf(
     const message = `GatewayClass ${gatewayClass.metadata.name} is not accepted`;
     rejections.push({ reason: "InvalidParameters", message, path: ["spec", "gatewayClassName"] });
   }
-  const fault = gateway.spec.infrastructure?.parametersRef && environment.validateParameters(gateway);
-  if (fault !== undefined) {
+  const problem = gateway.spec.infrastructure?.parametersRef && environment.validateParameters(gateway);
+  if (problem !== undefined) {
     const path = ["spec", "infrastructure", "parametersRef"];
-    rejections.push({ reason: "InvalidParameters", message: fault, path });
+    rejections.push({ reason: "InvalidParameters", message: problem, path });
   }
   return rejections;
 }

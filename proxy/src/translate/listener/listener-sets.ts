@@ -60,7 +60,8 @@ export function* placeListenerSets(
       placed.push({ set, gateway, findings: findingsAt(set, parent, index.labelsOf) });
     } else if (!index.gateways.has(gateway)) {
       // No controller can write a status for a parent that does not exist.
-      problems.push(resourceProblem(resourceKey(set), [...path, "name"], `Gateway ${gateway} does not exist`));
+      const message = `Gateway ${gateway} does not exist`;
+      problems.push(resourceProblem(resourceKey(set), [...path, "name"], message, "ReferentNotFound"));
     }
   }
   return { value: placed, problems };

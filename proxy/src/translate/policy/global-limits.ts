@@ -12,6 +12,7 @@ import type { Backend } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject, itself } from "../each-object.ts";
+import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Finding, Found } from "../status/finding.ts";
 import { countedBy, counterPlace } from "./limits.ts";
 import { nameKey } from "../index/object-names.ts";
@@ -42,15 +43,15 @@ export function translateGlobal(
 ): Found<GlobalState | undefined, "Invalid"> {
   const { global, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
   if (global === undefined) return { value: undefined, findings: [] };
-  const { value: descriptors, findings: faults } = validDescriptors(global);
-  const found = findService(context, references, policy, global);
-  const missing: Finding<"Invalid">[] = [];
-  if (typeof found === "string") {
-    const message = `${found}; until that changes, failureMode ${global.failureMode} decides`;
+  const { value: descriptors, findings: descriptorFindings } = validDescriptors(global);
+  const resolution = resolveService(context, references, policy, global);
+  const serviceFindings: Finding<"Invalid">[] = [];
+  if (resolution.kind === "unresolved") {
+    const message = `${resolution.message}; until that changes, failureMode ${global.failureMode} decides`;
     const path = [...globalPath, global.address === undefined ? "backendRef" : "address"];
-    missing.push({ reason: "Invalid", message, path });
+    serviceFindings.push({ reason: "Invalid", message, path, code: resolution.code });
   }
-  const service = typeof found === "string" ? undefined : found;
+  const service = resolution.kind === "resolved" ? resolution.value : undefined;
   const { mode, domain, timeout: timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode } = global;
   const settings = {
     ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
@@ -62,26 +63,32 @@ export function translateGlobal(
   const decides = service !== undefined || decidesWithoutService(global);
   return {
     value: { limit: descriptors.length === 0 || !decides ? undefined : limit, service },
-    findings: [...faults, ...missing],
+    findings: [...descriptorFindings, ...serviceFindings],
   };
 }
 
-/** Returns the service of a policy, or why there is none. */
-function findService(
+type ServiceResolution =
+  | { readonly kind: "resolved"; readonly value: Backend }
+  | { readonly kind: "unresolved"; readonly message: string; readonly code?: ProblemCode | undefined };
+
+/** Resolves the rate limit service of a policy. */
+function resolveService(
   { addressDenial }: TranslationContext,
   references: BackendReferences,
   policy: ProxyPolicy,
   { address, backendRef }: GlobalRateLimit,
-): Backend | string {
+): ServiceResolution {
   if (address !== undefined) {
     const service = serviceAt(policy, address);
     const denial = service.endpoints.flatMap(({ host, port }) => addressDenial(host, port) ?? []);
-    return denial[0] === undefined ? service : `${address} ${denial[0]}`;
+    if (denial[0] === undefined) return { kind: "resolved", value: service };
+    return { kind: "unresolved", message: `${address} ${denial[0]}` };
   }
   // The parser accepts exactly one of them.
-  if (backendRef === undefined) return "has no service";
+  if (backendRef === undefined) return { kind: "unresolved", message: "has no service" };
   const resolution = references.resolve(policy, backendRef);
-  return resolution.kind === "resolved" ? resolution.value : resolution.message;
+  if (resolution.kind === "resolved" || resolution.kind === "unresolved") return resolution;
+  return { kind: "unresolved", message: resolution.message };
 }
 
 /** Whether the failure mode decides while the service does not exist. */
@@ -92,16 +99,16 @@ function decidesWithoutService({ failureMode, fallback }: GlobalRateLimit): bool
 /** Returns the valid descriptors of a policy. */
 function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescriptor[], "Invalid"> {
   const findings: Finding<"Invalid">[] = [];
-  const find = (faults: readonly string[], ...path: FieldPath): void => {
-    for (const message of faults) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
+  const addFindings = (errors: readonly string[], ...path: FieldPath): void => {
+    for (const message of errors) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
   };
   const descriptors = global.descriptors.flatMap(
     ({ unit, entries, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
       const before = findings.length;
       entries.forEach(({ expression }, place) => {
-        find(expression.errors, "descriptors", index, "entries", place, "expression");
+        addFindings(expression.errors, "descriptors", index, "entries", place, "expression");
       });
-      find(cost?.errors ?? [], "descriptors", index, "cost");
+      addFindings(cost?.errors ?? [], "descriptors", index, "cost");
       if (findings.length > before) return [];
       return [
         {

@@ -165,18 +165,18 @@ function resolveGatewayTarget(
 ): Unattached | undefined {
   const known = gateways.all.get(name);
   if (known === undefined) {
-    return notFound(`Gateway ${name} does not exist${hint("Gateway", name, gateways.all.keys())}`);
+    return missing(`Gateway ${name} does not exist${hint("Gateway", name, gateways.all.keys())}`);
   }
   const state = gateways.ours.get(name);
   if (state === undefined) {
     return pending(`Gateway ${name} is of class ${known.spec.gatewayClassName}, which belongs to another controller`);
   }
   if (sectionName === undefined) {
-    return isServing(state) ? undefined : pending(`no listener of Gateway ${name} is programmed`);
+    return isServing(state) ? undefined : notServed(`no listener of Gateway ${name} is programmed`);
   }
   const listener = state.listeners.find((candidate) => candidate.listener.name === sectionName);
   if (listener === undefined) return notFound(`Gateway ${name} has no listener ${sectionName}`);
-  return listener.isProgrammed ? undefined : pending(`listener ${sectionName} of Gateway ${name} is not programmed`);
+  return listener.isProgrammed ? undefined : notServed(`listener ${sectionName} of Gateway ${name} is not programmed`);
 }
 
 /** Undefined if any state of the route is served. */
@@ -189,7 +189,7 @@ function resolveRouteTargets(
 ): Unattached | undefined {
   const states = routes.get(name) ?? [];
   if (states.length === 0) {
-    return notFound(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
+    return missing(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
   }
   const resolved = states.map((state) => resolveRouteTarget(name, targetRef, state, conflicts));
   return resolved.includes(undefined) ? undefined : resolved[0];
@@ -206,9 +206,9 @@ function resolveRouteTarget(
     sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
   if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
-  if (accepting.length === 0) return pending(`no Gateway of this controller accepts HTTPRoute ${name}`);
+  if (accepting.length === 0) return notServed(`no Gateway of this controller accepts HTTPRoute ${name}`);
   const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
-  if (!isServing) return pending(`no listener of HTTPRoute ${name} is programmed`);
+  if (!isServing) return notServed(`no listener of HTTPRoute ${name} is programmed`);
   if (sectionName !== undefined && rule !== undefined && !isServed(rule)) {
     return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
   }
@@ -229,8 +229,16 @@ function shadowed(
   return { reason: "Shadowed", message: `it limits no request: ${conflicts.describeForOwner(route, own)}` };
 }
 
+function missing(message: string): Unattached {
+  return { reason: "TargetNotFound", message, code: "ReferentNotFound" };
+}
+
 function notFound(message: string): Unattached {
   return { reason: "TargetNotFound", message };
+}
+
+function notServed(message: string): Unattached {
+  return { reason: "Pending", message, code: "TargetNotServed" };
 }
 
 function pending(message: string): Unattached {

@@ -4,6 +4,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { renderKey, type ResourceKey } from "../../api/resource.ts";
+import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { ConfigMap } from "../../api/config-map.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { TranslationContext } from "../context.ts";
@@ -22,7 +23,13 @@ export type Resolution<T, Reason extends string> =
     }
   /** The referent is malformed; this is its previous content. */
   | { readonly kind: "previous"; readonly value: T; readonly reason: Reason; readonly message: string }
-  | { readonly kind: "unresolved"; readonly reason: Reason; readonly message: string };
+  | {
+      readonly kind: "unresolved";
+      readonly reason: Reason;
+      readonly message: string;
+      /** As `ResourceProblem.code`. */
+      readonly code?: ProblemCode | undefined;
+    };
 
 /** A reference to an object in the namespace of the referring one, or in another. */
 interface NameReference {
@@ -85,21 +92,23 @@ export function readConfigMap<T, Reason extends string>(
   return resolved(context, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
 }
 
-/** @param held undefined if there is no object. */
+/** @param result undefined if there is no object. */
 function resolved<T, Reason extends string>(
   { unreadable }: TranslationContext,
   key: ResourceKey,
-  held: CredentialResult<T> | undefined,
+  result: CredentialResult<T> | undefined,
   reason: Reason,
 ): Resolution<T, Reason> {
-  if (held?.kind === "read") return { kind: "resolved", value: held.value };
-  if (held?.kind === "previous") {
-    return { kind: "previous", value: held.value, reason, message: `${key} ${held.fault}` };
+  if (result?.kind === "read") return { kind: "resolved", value: result.value };
+  if (result?.kind === "previous") {
+    return { kind: "previous", value: result.value, reason, message: `${key} ${result.error}` };
   }
-  const absence = unreadable.has(key)
-    ? "must not be read: the verbs list and watch are not permitted"
-    : "does not exist";
-  return { kind: "unresolved", reason, message: `${key} ${held?.fault ?? absence}` };
+  if (result !== undefined) return { kind: "unresolved", reason, message: `${key} ${result.error}` };
+  if (unreadable.has(key)) {
+    const message = `${key} must not be read: the verbs list and watch are not permitted`;
+    return { kind: "unresolved", reason, message };
+  }
+  return { kind: "unresolved", reason, message: `${key} does not exist`, code: "ReferentNotFound" };
 }
 
 /** Returns why a referent is not read; undefined if it is. */
@@ -119,5 +128,5 @@ function rejectionOf<Reason extends string>(
 /** Returns the result of a reference without a ReferenceGrant. The message does not reveal whether the referent exists. */
 export function notPermitted({ kind, namespace, name }: Omit<Referent, "group">) {
   const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
-  return { kind: "unresolved", reason: "RefNotPermitted", message } as const;
+  return { kind: "unresolved", reason: "RefNotPermitted", message, code: "ReferenceNotPermitted" } as const;
 }

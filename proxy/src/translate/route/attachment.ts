@@ -57,7 +57,7 @@ export function* attachRoute(
     } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so only the problem reports it.
       const message = `${parentRef.kind} ${name} does not exist${hints.of(route.metadata.namespace, parentRef.kind, name, kind.ours.keys())}`;
-      problems.push(resourceProblem(resourceKey(route), [...path, "name"], message));
+      problems.push(resourceProblem(resourceKey(route), [...path, "name"], message, "ReferentNotFound"));
       yield;
     }
   }

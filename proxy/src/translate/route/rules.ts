@@ -11,7 +11,7 @@ import type { Backend, BackendRef, RouteRule } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { BackendResolution } from "../backend/service-backend.ts";
 import { type FilterPlace, translateFilters } from "./filters/filter-list.ts";
-import type { Finding, Found } from "../status/finding.ts";
+import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import { findingsOf, type FindingOf } from "../status/findings-table.ts";
 import { translateMatch } from "./matches.ts";
 import { nameKey } from "../index/object-names.ts";
@@ -84,7 +84,7 @@ function translateRef(
   const resolution = resolve(ref);
   if (resolution.kind === "unresolved" || resolution.kind === "unusable") {
     const { message } = resolution;
-    const unresolved = resolution.kind === "unresolved" ? [{ reason: resolution.reason, message, path }] : [];
+    const unresolved = resolution.kind === "unresolved" ? [findingOfReference(resolution, path)] : [];
     return { value: { kind: "invalid", weight, reason: message }, backends, findings: [...unresolved, ...findings] };
   }
   const { value: backend } = resolution;

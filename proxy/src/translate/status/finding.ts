@@ -1,6 +1,7 @@
 /** Errors that translation finds in a resource, for its conditions and for problems. */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { FieldPath } from "../../api/issue.ts";
+import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Condition } from "../../api/status.ts";
 
 /** An error of a resource. */
@@ -9,12 +10,22 @@ export interface Finding<Reason extends string = string> {
   readonly message: string;
   /** The invalid field; empty for the whole object. */
   readonly path: FieldPath;
+  /** As `ResourceProblem.code`. */
+  readonly code?: ProblemCode | undefined;
 }
 
 /** The result of a step, with the errors of the resources that it has read. */
 export interface Found<T, Reason extends string> {
   readonly value: T;
   readonly findings: readonly Finding<Reason>[];
+}
+
+/** Returns the finding of a reference that is not resolved, or that is resolved to previous content. */
+export function findingOfReference<Reason extends string>(
+  { reason, message, code }: Omit<Finding<Reason>, "path">,
+  path: FieldPath,
+): Finding<Reason> {
+  return { reason, message, path, code };
 }
 
 /** For an object without listeners, which represents one that the parser rejected. */

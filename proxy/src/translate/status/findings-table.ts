@@ -1,10 +1,10 @@
 /**
- * Which condition of an object a finding sets to False: one table per kind, by the reason of the finding. Every finding is
+ * The condition that a finding sets to False, by the kind of the object and the reason of the finding. Every finding is
  * also a problem of its object (`problems.ts`).
  */
 import type { Finding } from "./finding.ts";
 
-/** Of fields that are set without an effect: they set no condition to False, and the message of Accepted names them. */
+/** For fields without an effect: the finding sets no condition to False, and the message of Accepted contains it. */
 const named = "named by Accepted";
 
 const table = {

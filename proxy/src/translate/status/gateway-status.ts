@@ -31,9 +31,9 @@ function acceptedCondition({ gateway, listeners, findings }: GatewayState): Gate
   const rejections = findingsOf("Gateway", "Accepted", findings);
   const unsupported = findingsWithoutEffect("Gateway", findings);
   const notValid = listeners.flatMap((state) => {
-    const why = findingsOf("Listener", "Accepted", state.findings);
-    if (why.length === 0) return [];
-    const message = `listener ${state.listener.name}: ${joinMessages(why)}`;
+    const rejectionsOfListener = findingsOf("Listener", "Accepted", state.findings);
+    if (rejectionsOfListener.length === 0) return [];
+    const message = `listener ${state.listener.name}: ${joinMessages(rejectionsOfListener)}`;
     return [{ reason: "ListenersNotValid" as const, message, path: [], isServable: state.isServable }];
   });
   const message = joinMessages([{ message: "Gateway is accepted" }, ...unsupported]);

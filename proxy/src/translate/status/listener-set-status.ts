@@ -26,30 +26,30 @@ function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] 
   const { generation } = set.metadata;
   const served = listeners.filter(({ isProgrammed }) => isProgrammed).length;
   const message = `${served} of ${listeners.length} listeners are programmed`;
-  const faults = faultsOf(state, served);
+  const errors = errorsOf(state, served);
   const accepted = conditionFrom(
     { type: "Accepted", reason: "Accepted", message: "ListenerSet is accepted" },
-    faults.flatMap(({ accepted: reason, message: fault }) =>
-      reason === undefined ? [] : [{ reason, message: fault, path: [] }],
+    errors.flatMap(({ accepted: reason, message: error }) =>
+      reason === undefined ? [] : [{ reason, message: error, path: [] }],
     ),
     generation,
   );
   const programmed = conditionFrom(
     { type: "Programmed", reason: "Programmed", message },
-    faults.map(({ programmed: reason, message: fault }) => ({ reason, message: fault, path: [] })),
+    errors.map(({ programmed: reason, message: error }) => ({ reason, message: error, path: [] })),
     generation,
   );
   return [accepted, programmed];
 }
 
 /** An error with its reason in each condition; undefined if it does not affect the condition. */
-interface SetFault {
+interface SetError {
   readonly accepted: "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
   readonly programmed: "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
   readonly message: string;
 }
 
-function faultsOf(state: ListenerSetState, served: number): readonly SetFault[] {
+function errorsOf(state: ListenerSetState, served: number): readonly SetError[] {
   const { findings, listeners } = state;
   const [rejection] = findings;
   if (rejection !== undefined) {

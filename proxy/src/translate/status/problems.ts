@@ -29,7 +29,7 @@ interface ObjectFindings {
 /** Returns the problems of all objects, each once: a route may have several states, and a port's rule several listeners. */
 export function* problemsOf(context: TranslationContext, states: ResolvedStates): Steps<readonly ResourceProblem[]> {
   const problems = yield* eachObject(findingsByObject(context, states), objectOf, ({ object, findings }) =>
-    findings.map(({ path, message }) => resourceProblem(resourceKey(object), path, message)),
+    findings.map(({ path, message, code }) => resourceProblem(resourceKey(object), path, message, code)),
   );
   return [...new Map(problems.flat().map((problem) => [JSON.stringify(problem), problem])).values()];
 }

@@ -1,6 +1,8 @@
 /** References to ConfigMaps with authorities, of which one trust store may have several. */
 import { isConfigMap } from "../reference/owner-references.ts";
+import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Resolution } from "../reference/resolution.ts";
+import type { Finding } from "../status/finding.ts";
 import type { AuthorityBudget } from "./certificates.ts";
 
 /** A reference to authorities of any kind. */
@@ -33,4 +35,13 @@ export function resolveAuthorities<WrongKind extends string, Reason extends stri
   const rejection = resolution.kind === "unresolved" ? undefined : budget.rejection(resolution.value);
   if (rejection === undefined) return resolution;
   return { kind: "unresolved", reason: "InvalidCACertificateRef", message: `ConfigMap ${name} ${rejection}` };
+}
+
+/**
+ * Returns the code of the problem that no authority is valid; undefined if one of them exists.
+ *
+ * @param findings of the references.
+ */
+export function codeOfNoAuthority(findings: readonly Finding[]): ProblemCode | undefined {
+  return findings.every(({ code }) => code !== undefined) ? "NoValidAuthority" : undefined;
 }

@@ -52,14 +52,14 @@ test.each([
 
 test("more than 300 certificates are rejected", () => {
   expect(readAuthorities(configMap(cert.repeat(300)))).toMatchObject({ kind: "read" });
-  const fault = "has a ca.crt of 301 certificates, accepted are at most 300";
-  expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", fault });
+  const error = "has a ca.crt of 301 certificates, accepted are at most 300";
+  expect(readAuthorities(configMap(cert.repeat(301)))).toEqual({ kind: "malformed", error });
 });
 
 test("a chain of more than 10 certificates is rejected", () => {
   expect(readKeyPair(secret(cert.repeat(10)))).toMatchObject({ kind: "read" });
-  const fault = "has a tls.crt of 11 certificates, accepted are at most 10";
-  expect(readKeyPair(secret(cert.repeat(11)))).toEqual({ kind: "malformed", fault });
+  const error = "has a tls.crt of 11 certificates, accepted are at most 10";
+  expect(readKeyPair(secret(cert.repeat(11)))).toEqual({ kind: "malformed", error });
 });
 
 test("the authorities of several objects are bounded together", () => {
@@ -96,7 +96,7 @@ test("an RSA key of more than 4,096 bits is rejected, since each handshake would
   const privateKey = rsaKeyOf(4_104);
   expect(readKeyPair(secret(cert, privateKey))).toEqual({
     kind: "malformed",
-    fault: "has a tls.key of 4104 bits, accepted for RSA are at most 4096",
+    error: "has a tls.key of 4104 bits, accepted for RSA are at most 4096",
   });
 });
 

@@ -14,7 +14,7 @@ import { nameKey } from "../index/object-names.ts";
 /** A value, or the error of the object that should contain it, to follow its name in a sentence. */
 export type Read<T> =
   | { readonly kind: "read"; readonly value: T }
-  | { readonly kind: "malformed"; readonly fault: string };
+  | { readonly kind: "malformed"; readonly error: string };
 
 const secretType = "kubernetes.io/tls";
 const chainField = "tls.crt";
@@ -64,10 +64,10 @@ export function readKeyPair(secret: Secret): Read<ClientCertificate> {
   }
   const blocks = certificatesOf(chain);
   if (blocks.length > maxChain) return malformed(`has a ${chainField} of ${tooMany(blocks.length, maxChain)}`);
-  const costly = blocks.slice(0, 1).flatMap((block) => sizeFault(certificateIn(block)) ?? []);
-  const costlyRest = blocks.slice(1).flatMap((block) => authorityFault(certificateIn(block)) ?? []);
-  const [fault] = [...costly, ...costlyRest];
-  if (fault !== undefined) return malformed(`has a ${chainField} with a certificate ${fault}`);
+  const costly = blocks.slice(0, 1).flatMap((block) => sizeError(certificateIn(block)) ?? []);
+  const costlyRest = blocks.slice(1).flatMap((block) => authorityError(certificateIn(block)) ?? []);
+  const [error] = [...costly, ...costlyRest];
+  if (error !== undefined) return malformed(`has a ${chainField} with a certificate ${error}`);
   if (!certificate.checkPrivateKey(privateKey)) {
     return malformed(`has a ${keyField} that does not match the first certificate of its ${chainField}`);
   }
@@ -96,8 +96,8 @@ export function readAuthorities(object: ConfigMap | Secret): Read<string> {
   for (const block of blocks) {
     const certificate = certificateIn(block);
     if (certificate === undefined) return malformed(`has a ${authoritiesField} that is not a PEM certificate`);
-    const fault = authorityFault(certificate);
-    if (fault !== undefined) return malformed(`has a ${authoritiesField} with a certificate ${fault}`);
+    const error = authorityError(certificate);
+    if (error !== undefined) return malformed(`has a ${authoritiesField} with a certificate ${error}`);
   }
   // OpenSSL would accept the complete certificates without an error.
   if (!isWhole(text)) return malformed(`has a truncated ${authoritiesField}`);
@@ -133,8 +133,8 @@ export function readApiKey(secret: Secret): Read<string> {
   return { kind: "read", value: apiKey };
 }
 
-function malformed(fault: string): Read<never> {
-  return { kind: "malformed", fault };
+function malformed(error: string): Read<never> {
+  return { kind: "malformed", error };
 }
 
 function configMapValue({ data }: ConfigMap): string | undefined {
@@ -156,24 +156,24 @@ function certificateIn(block: string): ReturnType<typeof known.get> {
   if (before !== undefined) return before;
   const certificate = attempt(() => new X509Certificate(block));
   if (certificate === undefined) return undefined;
-  const size = sizeFaultOf(certificate);
-  const faults = { size, authority: size ?? constraintsFaultOf(certificate) };
+  const size = computeSizeError(certificate);
+  const errors = { size, authority: size ?? constraintsErrorOf(certificate) };
   if (known.size >= maxKnown) known.clear();
-  known.set(key, faults);
-  return faults;
+  known.set(key, errors);
+  return errors;
 }
 
-const sizeFault = (certificate: ReturnType<typeof certificateIn>) => certificate?.size;
-const authorityFault = (certificate: ReturnType<typeof certificateIn>) => certificate?.authority;
+const sizeError = (certificate: ReturnType<typeof certificateIn>) => certificate?.size;
+const authorityError = (certificate: ReturnType<typeof certificateIn>) => certificate?.authority;
 
-function sizeFaultOf({ raw }: X509Certificate): string | undefined {
+function computeSizeError({ raw }: X509Certificate): string | undefined {
   if (raw.length > maxCertificateBytes) {
     return `of ${raw.length} bytes, accepted are at most ${maxCertificateBytes}`;
   }
   return undefined;
 }
 
-function constraintsFaultOf({ raw, subjectAltName = "" }: X509Certificate): string | undefined {
+function constraintsErrorOf({ raw, subjectAltName = "" }: X509Certificate): string | undefined {
   const names = subjectAltName === "" ? 0 : subjectAltName.split(", ").length;
   const constraints = nameConstraintsIn(raw);
   if (names <= maxConstraints && constraints <= maxConstraints) return undefined;

@@ -12,7 +12,7 @@ import { attributing } from "../each-object.ts";
 import { type Read, readApiKey, readAuthorities, readCertificate, readKeyPair } from "./certificates.ts";
 
 /** The credentials of an object, or its last valid ones with its error, in the form of `Read`. */
-export type CredentialResult<T> = Read<T> | { readonly kind: "previous"; readonly value: T; readonly fault: string };
+export type CredentialResult<T> = Read<T> | { readonly kind: "previous"; readonly value: T; readonly error: string };
 
 /** Reads each kind of credentials. References to the objects must be permitted. */
 export interface Credentials {
@@ -102,8 +102,8 @@ function withPrevious<Version extends ConfigMap | Secret, T>(
     // The last version of another object with the same name must not be used.
     if (last === undefined || last.version.metadata.uid !== object.metadata.uid) return now;
     valid.set(key, last);
-    const fault = `${now.fault}; ${nameOf(last.value)} stays in force where it is known`;
-    return { kind: "previous", value: last.value, fault };
+    const error = `${now.error}; ${nameOf(last.value)} stays in force where it is known`;
+    return { kind: "previous", value: last.value, error };
   };
   return { read, valid };
 }

@@ -13,9 +13,9 @@ import type { Certificate, ClientValidation, ListenerTls } from "../../ir/snapsh
 import type { TranslationContext } from "../context.ts";
 import { isSecret, type ListenerOwner } from "../reference/owner-references.ts";
 import { type Resolution, resolveConfigMap, resolveSecret } from "../reference/resolution.ts";
-import type { Finding, Found } from "../status/finding.ts";
+import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
-import { type AuthorityReference, resolveAuthorities } from "./authorities.ts";
+import { type AuthorityReference, codeOfNoAuthority, resolveAuthorities } from "./authorities.ts";
 import { AuthorityBudget } from "./certificates.ts";
 import { noValidAuthority } from "./credentials.ts";
 import { resolveTlsOptions } from "./tls-options.ts";
@@ -100,6 +100,7 @@ function* resolveValidation(
     reason: "NoValidCACertificate",
     message: noValidAuthority("its clients", authorities.length > 0),
     path: listPath ?? path,
+    code: codeOfNoAuthority(findings),
   };
   return {
     value: { authorities, mode: validation.mode },
@@ -155,7 +156,7 @@ function* resolveAll<Ref, T, Reason extends ListenerUnresolved>(
     const resolved = resolve(ref);
     const path = listPath === undefined ? elsewhere : [...listPath, index];
     if (resolved.kind !== "unresolved") value.push(resolved.value);
-    if (resolved.kind !== "resolved") findings.push({ reason: resolved.reason, message: resolved.message, path });
+    if (resolved.kind !== "resolved") findings.push(findingOfReference(resolved, path));
     // OpenSSL takes up to milliseconds to read a certificate.
     yield;
   }

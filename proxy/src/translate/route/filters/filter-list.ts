@@ -9,7 +9,7 @@ import type { FieldPath } from "../../../api/issue.ts";
 import type { InvalidRuleReason, UnresolvedReason } from "../../../api/status.ts";
 import type { Filter } from "../../../ir/filter.ts";
 import type { Backend } from "../../../ir/snapshot.ts";
-import type { Finding, Found } from "../../status/finding.ts";
+import { type Finding, findingOfReference, type Found } from "../../status/finding.ts";
 import type { BackendResolution } from "../../backend/service-backend.ts";
 import { translateFilter } from "./filter.ts";
 import { repeatedHeaders } from "./header-modifier.ts";
@@ -41,12 +41,11 @@ export function translateFilters(
   const findings: Finding<InvalidRuleReason | UnresolvedReason>[] = [];
   filters.forEach((filter, index) => {
     const path = [...place.path, index];
-    findings.push(...faults(filter, filters, { ...place, path }));
+    findings.push(...findingsOfFilter(filter, filters, { ...place, path }));
     if (filter.type === "RequestMirror") {
       const resolution = resolveMirror(filter.requestMirror, resolve);
       if (resolution.kind === "unresolved") {
-        const { reason, message } = resolution;
-        findings.push({ reason, message, path: [...path, "requestMirror", "backendRef"] });
+        findings.push(findingOfReference(resolution, [...path, "requestMirror", "backendRef"]));
         return;
       }
       // A copy must not be sent without TLS either. The status of the BackendTLSPolicy has the error.
@@ -62,7 +61,7 @@ export function translateFilters(
 }
 
 /** Returns the errors of a filter at its place. */
-function faults(
+function findingsOfFilter(
   filter: HttpRouteFilter,
   beside: readonly HttpRouteFilter[],
   { path, before, kind }: FilterPlace,
@@ -71,9 +70,9 @@ function faults(
   const at = [...path, "type"];
   switch (filter.type) {
     case "RequestHeaderModifier":
-      return headerFaults(filter.requestHeaderModifier, [...path, "requestHeaderModifier"]);
+      return headerFindings(filter.requestHeaderModifier, [...path, "requestHeaderModifier"]);
     case "ResponseHeaderModifier":
-      return headerFaults(filter.responseHeaderModifier, [...path, "responseHeaderModifier"]);
+      return headerFindings(filter.responseHeaderModifier, [...path, "responseHeaderModifier"]);
     case "RequestRedirect":
       // The parser and the CRD reject both in one list.
       if (!has("URLRewrite")) return [];
@@ -109,7 +108,7 @@ function faults(
   }
 }
 
-function headerFaults(modifier: HeaderModifier, path: FieldPath): readonly Finding<InvalidRuleReason>[] {
+function headerFindings(modifier: HeaderModifier, path: FieldPath): readonly Finding<InvalidRuleReason>[] {
   return repeatedHeaders(modifier).map((name) => ({
     reason: "UnsupportedValue",
     message: `header ${name} has more than one action in one filter, accepted is one`,
