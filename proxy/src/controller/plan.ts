@@ -28,7 +28,12 @@ import { translateInSteps } from "../translate/translate.ts";
 import { type MaximumRights, maximumRights } from "./permitted-rights.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
-import { besideClass, unsupportedMetadata, selectedKeys, withoutSelectedLabels } from "./provision/infrastructure.ts";
+import {
+  withoutKeysOfClass,
+  unsupportedMetadata,
+  selectedKeys,
+  withoutSelectedLabels,
+} from "./provision/infrastructure.ts";
 import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
@@ -165,7 +170,7 @@ function parametersError(
   { serviceType }: ProxyDefaults,
 ): string | undefined {
   const read = parametersOf(owner, resources.ConfigMap);
-  if (read.kind === "fault") return read.message;
+  if (read.kind === "invalid") return read.message;
   if (owner.kind === "GatewayClass") return undefined;
   const parameters = parametersOfClass(owner, resources);
   return conflictWithClass(read.parameters, { name: owner.spec.gatewayClassName, parameters, serviceType });
@@ -217,7 +222,7 @@ function managedGatewayOf(
   const read = parametersOf(gateway, resources.ConfigMap);
   const ownParameters = read.kind === "parameters" ? withoutSelectedLabels(read.parameters, selected) : {};
   return {
-    gateway: besideClass(gateway, ofClass),
+    gateway: withoutKeysOfClass(gateway, ofClass),
     uid,
     ports: [...ports].sort((a, b) => a - b),
     parameters: [ofClass, ownParameters],

@@ -43,9 +43,11 @@ export function* eachObjectInSteps<Item, Value>(
     try {
       values.push(yield* compute(item));
     } catch (error) {
-      if (error instanceof ObjectErrors)
-        {for (const [object, objectError] of error.byObject) errors.set(object, objectError);}
-      else {errors.set(objectOf(item), error);}
+      if (error instanceof ObjectErrors) {
+        for (const [object, objectError] of error.byObject) errors.set(object, objectError);
+      } else {
+        errors.set(objectOf(item), error);
+      }
     }
     yield;
   }

@@ -1,11 +1,11 @@
 /**
- * Finds conflicts between the parameters of a Gateway and those of its class. A field that the class sets cannot be
- * changed. Other fields, other keys of a map and other items of a named list are added to those of the class.
+ * Finds conflicts between the parameters of a Gateway and those of its class. A Gateway cannot change a field that the
+ * class sets. It can add other fields, other keys of a map and other items of a named list.
  */
 import { isDeepStrictEqual } from "node:util";
 import { type FieldPath, renderPath } from "../../api/issue.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
-import { isDecidedBy } from "./infrastructure.ts";
+import { isSetByClass } from "./infrastructure.ts";
 import { listKeyOf } from "./merge.ts";
 import { parameterKeys, type Parameters } from "./parameter-keys.ts";
 import { schedulingFields, serviceTypes } from "./gateway-parameters.ts";
@@ -15,46 +15,49 @@ export interface ClassParameters {
   /** The name of the class. */
   readonly name: string;
   readonly parameters: Parameters;
-  /** The Service type where the parameters of the class set none. */
+  /** The Service type if the parameters of the class do not set it. */
   readonly serviceType: string;
 }
 
-/** Returns why a Gateway's parameters conflict with those of its class, in one sentence; undefined where they do not. */
+/**
+ * Returns the first conflict of a Gateway's parameters with those of its class, in one sentence; undefined if there is
+ * none.
+ */
 export function conflictWithClass(own: Parameters, ofClass: ClassParameters): string | undefined {
   return typeConflict(own, ofClass) ?? schedulingConflict(own, ofClass) ?? fieldConflict(own, ofClass);
 }
 
-/** A Gateway can expose its Service less than the class does, but not more. */
+/** A Gateway can make its Service less exposed than the class does, but not more. */
 function typeConflict(own: Parameters, { name, parameters, serviceType }: ClassParameters): string | undefined {
   const widest = fieldsOf(parameters.service?.["spec"])["type"] ?? serviceType;
-  const asked = fieldsOf(own.service?.["spec"])["type"];
+  const requested = fieldsOf(own.service?.["spec"])["type"];
   const rank = (each: unknown) => serviceTypes.findIndex((known) => known === each);
-  if (typeof asked !== "string" || rank(asked) <= rank(widest)) return undefined;
+  if (typeof requested !== "string" || rank(requested) <= rank(widest)) return undefined;
   const accepted = serviceTypes.slice(0, rank(widest) + 1).join(", ");
-  return `service.spec.type: found "${asked}"; the GatewayClass ${name} accepts ${accepted}`;
+  return `service.spec.type: found "${requested}"; the GatewayClass ${name} accepts ${accepted}`;
 }
 
-/** A scheduling field of the class cannot be extended, even where it is a list. */
+/** A scheduling field of the class cannot be extended, even if it is a list. */
 function schedulingConflict(own: Parameters, { name, parameters }: ClassParameters): string | undefined {
   const [ofClass, pods] = [parameters, own].map(({ deployment }) =>
     fieldsOf(fieldsOf(fieldsOf(deployment?.["spec"])["template"])["spec"]),
   );
   const taken = schedulingFields.find((field) => ofClass?.[field] !== undefined && pods?.[field] !== undefined);
-  return taken && isSetBy(name, ["deployment", "spec", "template", "spec", taken]);
+  return taken && setByClassMessage(name, ["deployment", "spec", "template", "spec", taken]);
 }
 
 function fieldConflict(own: Parameters, { name, parameters }: ClassParameters): string | undefined {
   for (const key of parameterKeys) {
     const path = conflictingPath(own[key], parameters[key], [key]);
-    if (path !== undefined) return isSetBy(name, path);
+    if (path !== undefined) return setByClassMessage(name, path);
   }
   // An autoscaler would change the number that the class sets.
   const replicas = fieldsOf(parameters.deployment?.["spec"])["replicas"];
   const isScaled = own.horizontalPodAutoscaler !== undefined && parameters.horizontalPodAutoscaler === undefined;
-  return isScaled && replicas !== undefined ? isSetBy(name, ["deployment", "spec", "replicas"]) : undefined;
+  return isScaled && replicas !== undefined ? setByClassMessage(name, ["deployment", "spec", "replicas"]) : undefined;
 }
 
-function isSetBy(name: string, path: FieldPath): string {
+function setByClassMessage(name: string, path: FieldPath): string {
   return `${renderPath(path)} is set by the GatewayClass ${name} and cannot be changed by a Gateway`;
 }
 
@@ -81,7 +84,7 @@ function conflictingField(own: KubeObject, ofClass: KubeObject, path: FieldPath)
     const isNew = !Object.hasOwn(ofClass, name);
     const found = isNew ? undefined : conflictingPath(value, ofClass[name], field);
     if (found !== undefined) return found;
-    if (isNew && path[0] === "service" && path[1] === "metadata" && isDecidedBy(ofClass, name)) return field;
+    if (isNew && path[0] === "service" && path[1] === "metadata" && isSetByClass(ofClass, name)) return field;
   }
   return undefined;
 }

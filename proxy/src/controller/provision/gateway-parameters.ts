@@ -1,7 +1,7 @@
 /**
- * Validates the parameters of a Gateway. The author of a Gateway may have no right to create pods, so this is a list of
- * accepted fields: the number of proxies, their scheduling, their resources, and how their Service is reached. Everything
- * that decides what runs in a pod, and with which identity, belongs in the parameters of the GatewayClass.
+ * Validates the parameters of a Gateway. The author of a Gateway may have no right to create pods, so only some fields
+ * are accepted: the number of proxies, their scheduling, their resources, and the exposure of their Service. The fields
+ * that determine the programs in a pod and its identity are accepted in the parameters of the GatewayClass only.
  */
 import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
 import * as z from "zod";
@@ -16,7 +16,10 @@ const maxReplicas = 100;
 
 const metadata = strictObject({ labels: textMap.optional(), annotations: textMap.optional() });
 
-/** Other controllers read the keys of pods and of their owners, and some add containers and volumes. */
+/**
+ * Restricts keys, because other controllers read those of pods and of their owners, and some add containers and
+ * volumes.
+ */
 const podMetadata = metadata.superRefine((value, context) => {
   for (const [field, map] of Object.entries(value)) {
     for (const key of Object.keys(map ?? {})) {
@@ -27,7 +30,7 @@ const podMetadata = metadata.superRefine((value, context) => {
   }
 });
 
-/** Services and NetworkPolicies select pods by their labels. */
+/** Restricts labels, because Services and NetworkPolicies select pods by them. */
 const templateMetadata = podMetadata.superRefine(({ labels = {} }, context) => {
   for (const key of Object.keys(labels)) {
     if (!isHarmlessKey(key) || isPodLabel(key, nothingSelected)) continue;
@@ -56,7 +59,9 @@ function isPercentage(value: unknown): boolean {
 
 const someFields = leaf<KubeObject>("a map of fields", isObject);
 
-/** Without namespaces: a required anti-affinity to the pods of other namespaces would prevent their scheduling. */
+/**
+ * Has no namespaces, because a required anti-affinity to the pods of other namespaces would prevent their scheduling.
+ */
 const podAffinityTerm = strictObject({
   topologyKey: anyText,
   labelSelector: labelSelector.optional(),
@@ -103,7 +108,7 @@ const scheduling = {
   ).optional(),
 };
 
-/** Pod fields that decide where pods run. */
+/** The pod fields for scheduling. */
 export const schedulingFields = Object.keys(scheduling);
 
 const container = strictObject({
@@ -159,7 +164,7 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
   }),
   podDisruptionBudget: strictObject({
     metadata: podMetadata.optional(),
-    // At least 1, since a node could not be drained otherwise. minAvailable could have the same effect.
+    // At least 1, because otherwise a node could not be drained. minAvailable could have the same effect.
     spec: strictObject({
       maxUnavailable: amount.optional(),
       unhealthyPodEvictionPolicy: z.enum(["IfHealthyBudget", "AlwaysAllow"]).optional(),
@@ -176,16 +181,16 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
   }),
 };
 
-/** Returns why a Gateway's parameters cannot have these fields, in one sentence; undefined where they can. */
+/** Returns the reason why a Gateway's parameters cannot have these fields, in one sentence; undefined if they can. */
 export function gatewayParametersError(key: ParameterKey, fields: KubeObject): string | undefined {
-  const elsewhere = "other fields can be set in the parameters of the GatewayClass";
+  const advice = "other fields can be set in the parameters of the GatewayClass";
   const schema = schemas[key];
-  if (schema === undefined) return `${key} cannot be set by a Gateway; ${elsewhere}`;
+  if (schema === undefined) return `${key} cannot be set by a Gateway; ${advice}`;
   const parsed = schema.safeParse(fields, { reportInput: true });
   if (parsed.success) return undefined;
-  const faults = parsed.error.issues.slice(0, 5).map((issue) => {
+  const errors = parsed.error.issues.slice(0, 5).map((issue) => {
     const { path, message } = describeIssue(issue, true);
     return `${renderPath([key, ...path])}: ${message}`;
   });
-  return `${faults.join("; ")}; ${elsewhere}`;
+  return `${errors.join("; ")}; ${advice}`;
 }

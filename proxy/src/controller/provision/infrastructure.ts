@@ -1,8 +1,8 @@
 /**
- * Labels and annotations that a Gateway requests (Gateway API `GatewayInfrastructure`). Other controllers act on some of
- * them. On a Service they configure a load balancer, which is the purpose of the field. On pods they add containers and
- * volumes (sidecar injection) or weaken a security profile; on a ServiceAccount they grant a cloud identity. So a key with
- * a prefix is set on the Service only, unless the prefix is known to be harmless.
+ * Labels and annotations that a Gateway requests (Gateway API `GatewayInfrastructure`). Other controllers act on some
+ * of them. On a Service they configure a load balancer, which is the purpose of the field. On pods they add containers
+ * and volumes (sidecar injection) or weaken a security profile; on a ServiceAccount they grant a cloud identity. A key
+ * with a prefix is therefore set on the Service only, unless the prefix is known to be harmless.
  */
 import type { Gateway } from "../../api/gateway.ts";
 import type { Service } from "../../api/service.ts";
@@ -28,10 +28,10 @@ export interface Metadata {
 export function infrastructureOf(gateway: Gateway, on: "Service" | "others"): Metadata {
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};
   if (on === "Service") return { labels, annotations };
-  return { labels: harmless(labels), annotations: harmless(annotations) };
+  return { labels: withHarmlessKeys(labels), annotations: withHarmlessKeys(annotations) };
 }
 
-function harmless(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+function withHarmlessKeys(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(map).filter(([key]) => isHarmlessKey(key)));
 }
 
@@ -50,8 +50,8 @@ function withoutSelected<T>(labels: Readonly<Record<string, T>>, selected: Reado
 }
 
 /**
- * Keys by which Services, disruption budgets and network policies commonly select pods. A pod that has such a label may
- * receive the traffic of another workload of its namespace, or pass as one of its pods.
+ * Keys by which Services, disruption budgets and network policies commonly select pods. A pod with such a label may
+ * receive the traffic of another workload of its namespace, or be treated as one of its pods.
  */
 const commonlySelected: ReadonlySet<string> = new Set([
   ...["app", "component", "instance", "k8s-app", "name", "part-of", "release"],
@@ -66,15 +66,16 @@ export function isPodLabel(key: string, selected: ReadonlySet<string>): boolean 
   return !key.includes("/") && !commonlySelected.has(key) && !selected.has(key);
 }
 
-/** Returns a function that returns the label keys by which the Services of a namespace select pods. */
+/** Returns a function that looks up the label keys by which the Services of a namespace select pods. */
 export function selectedKeys(services: readonly Service[]): (namespace: string) => ReadonlySet<string> {
   const byNamespace = Map.groupBy(services, ({ metadata }) => metadata.namespace);
-  // Each of thousands of Gateways asks for the keys of its namespace, which may be thousands too.
-  const known = new Map<string, ReadonlySet<string>>();
+  // A namespace may have thousands of Gateways, which look up the same keys, and thousands of keys.
+  const keysByNamespace = new Map<string, ReadonlySet<string>>();
   return (namespace) => {
-    const there = byNamespace.get(namespace) ?? [];
-    const keys = known.get(namespace) ?? new Set(there.flatMap(({ spec }) => Object.keys(spec.selector ?? {})));
-    known.set(namespace, keys);
+    const servicesThere = byNamespace.get(namespace) ?? [];
+    const keys =
+      keysByNamespace.get(namespace) ?? new Set(servicesThere.flatMap(({ spec }) => Object.keys(spec.selector ?? {})));
+    keysByNamespace.set(namespace, keys);
     return keys;
   };
 }
@@ -86,37 +87,37 @@ export function withoutSelectedLabels(parameters: Parameters, selected: Readonly
   const metadata = fieldsOf(template["metadata"]);
   const labels = fieldsOf(metadata["labels"]);
   if (!Object.keys(labels).some((key) => selected.has(key))) return parameters;
-  const left = { ...metadata, labels: withoutSelected(labels, selected) };
+  const remaining = { ...metadata, labels: withoutSelected(labels, selected) };
   return {
     ...parameters,
-    deployment: { ...parameters.deployment, spec: { ...spec, template: { ...template, metadata: left } } },
+    deployment: { ...parameters.deployment, spec: { ...spec, template: { ...template, metadata: remaining } } },
   };
 }
 
 /**
- * Whether labels or annotations of a class take precedence for a key: they contain it, or another key of its prefix. A
- * load balancer reads all keys of one prefix together, and one may reverse another.
+ * Whether the labels or annotations of a class take precedence for a key: they contain it, or another key with its
+ * prefix. A load balancer reads all keys of one prefix together, and one may cancel another.
  */
-export function isDecidedBy(ofClass: Readonly<Record<string, unknown>>, key: string): boolean {
+export function isSetByClass(ofClass: Readonly<Record<string, unknown>>, key: string): boolean {
   if (Object.hasOwn(ofClass, key)) return true;
   const slash = key.indexOf("/");
   return slash !== -1 && Object.keys(ofClass).some((each) => each.startsWith(key.slice(0, slash + 1)));
 }
 
 /** Returns the Gateway without the labels and annotations for which the parameters of its class take precedence. */
-export function besideClass(gateway: Gateway, ofClass: Parameters): Gateway {
+export function withoutKeysOfClass(gateway: Gateway, ofClass: Parameters): Gateway {
   const { infrastructure } = gateway.spec;
   if (infrastructure === undefined) return gateway;
   const decided = fieldsOf(ofClass.service?.["metadata"]);
-  const left = (field: "labels" | "annotations") => {
+  const remaining = (field: "labels" | "annotations") => {
     const keys = Object.entries(infrastructure[field] ?? {});
-    return Object.fromEntries(keys.filter(([key]) => !isDecidedBy(fieldsOf(decided[field]), key)));
+    return Object.fromEntries(keys.filter(([key]) => !isSetByClass(fieldsOf(decided[field]), key)));
   };
-  const confined = { ...infrastructure, labels: left("labels"), annotations: left("annotations") };
+  const confined = { ...infrastructure, labels: remaining("labels"), annotations: remaining("annotations") };
   return { ...gateway, spec: { ...gateway.spec, infrastructure: confined } };
 }
 
-/** What restricts the labels and annotations of a Gateway's objects. */
+/** The restrictions on the labels and annotations of a Gateway's objects. */
 export interface MetadataBounds {
   /** Label keys by which Services of its namespace select pods. */
   readonly selected: ReadonlySet<string>;
@@ -126,24 +127,24 @@ export interface MetadataBounds {
 
 /** Returns a finding for each group of keys that is not set on every object. The status of the Gateway reports them. */
 export function unsupportedMetadata(
-  asked: Gateway,
+  requested: Gateway,
   { selected, ofClass }: MetadataBounds,
 ): readonly Finding<"Unsupported">[] {
-  const gateway = besideClass(asked, ofClass);
+  const gateway = withoutKeysOfClass(requested, ofClass);
   const { labels = {}, annotations = {} } = gateway.spec.infrastructure ?? {};
   const decided = Object.entries({ labels, annotations }).flatMap(([field, left]) => {
-    const all = asked.spec.infrastructure?.[field === "labels" ? "labels" : "annotations"] ?? {};
+    const all = requested.spec.infrastructure?.[field === "labels" ? "labels" : "annotations"] ?? {};
     const keys = Object.keys(all).filter((key) => !Object.hasOwn(left, key));
     return unsupportedKeys(
       field,
       keys,
-      `have no effect, since the parameters of the GatewayClass ${asked.spec.gatewayClassName} set them or keys of the same prefix`,
+      `have no effect, since the parameters of the GatewayClass ${requested.spec.gatewayClassName} set them or keys of the same prefix`,
     );
   });
   const onService = Object.entries({ labels, annotations }).flatMap(([field, map]) => {
     const keys = Object.keys(map).filter((key) => !isHarmlessKey(key));
-    const why = "are set on the Service only, since other controllers interpret their prefixes";
-    return unsupportedKeys(field, keys, why);
+    const reason = "are set on the Service only, since other controllers interpret their prefixes";
+    return unsupportedKeys(field, keys, reason);
   });
   const selecting = Object.keys(labels).filter((key) => isHarmlessKey(key) && !isPodLabel(key, selected));
   return [
@@ -157,8 +158,8 @@ export function unsupportedMetadata(
   ];
 }
 
-function unsupportedKeys(field: string, keys: readonly string[], why: string): readonly Finding<"Unsupported">[] {
+function unsupportedKeys(field: string, keys: readonly string[], reason: string): readonly Finding<"Unsupported">[] {
   if (keys.length === 0) return [];
-  const message = `infrastructure.${field} ${keys.join(", ")} ${why}`;
+  const message = `infrastructure.${field} ${keys.join(", ")} ${reason}`;
   return [{ reason: "Unsupported", message, path: ["spec", "infrastructure", field] }];
 }

@@ -1,11 +1,11 @@
 /**
- * Merges a user's YAML over a generated object, as `kubectl patch` does with a strategic merge: maps are merged, null
+ * Merges a user's YAML into a generated object, like `kubectl patch` with a strategic merge: maps are merged, null
  * removes a field, lists of named items (containers, ports, variables, volumes) are merged by name, other lists are
  * replaced.
  */
 import { isObject, type KubeObject } from "../../kube/object.ts";
 
-/** The field that identifies the items of a list, by the name of the list. A list that is not here is replaced. */
+/** The field that identifies the items of a list, by the name of the list. Other lists are replaced. */
 const listKeys: Readonly<Record<string, string>> = {
   containers: "name",
   initContainers: "name",
@@ -17,7 +17,7 @@ const listKeys: Readonly<Record<string, string>> = {
   topologySpreadConstraints: "topologyKey",
 };
 
-/** Returns `base` with `patch` merged over it. Changes neither. */
+/** Returns `base` with `patch` merged into it. Does not change the arguments. */
 export function mergeObject(base: KubeObject, patch: KubeObject): KubeObject {
   const merged = new Map(Object.entries(base));
   for (const [name, value] of Object.entries(patch)) {
@@ -35,7 +35,7 @@ function mergeValue(name: string, base: unknown, patch: unknown): unknown {
 }
 
 /**
- * Returns the field by which the items of a list are merged; undefined where the list is replaced. Ports of containers are
+ * Returns the field by which the items of a list are merged; undefined if the list is replaced. Ports of containers are
  * identified by `containerPort`, those of Services by `port`.
  */
 export function listKeyOf(name: string, base: unknown, patch: unknown): string | undefined {

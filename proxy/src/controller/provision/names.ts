@@ -11,22 +11,22 @@ export const managedBy = "gatewayproxy.dev";
 /** The label with the Gateway's namespace, for objects that are not in it. */
 export const gatewayNamespaceLabel = "gatewayproxy.dev/gateway-namespace";
 
-/** Returns the key of a Gateway from the values of its objects' labels: `namespace/name`, with a long name shortened. */
+/** Returns the key of a Gateway, `namespace/name`, with a long name shortened as in the labels of its objects. */
 export function ownerKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return `${namespace}/${gatewayLabelValue(name)}`;
 }
 
 /** The maximum length of a Service's name. */
-const longest = 63;
+const maxNameLength = 63;
 
 /**
- * Returns a DNS label (RFC 1035) for a text: the text itself where it is one. A text that has to be cut or changed gets
+ * Returns a DNS label (RFC 1035) for a text: the text itself if it is one. Another text is cut or changed and gets
  * eight digits of its hash, so that different texts have different names.
  */
-export function boundedName(text: string, max = longest): string {
+export function boundedName(text: string, max = maxNameLength): string {
   const plain = text.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-");
-  const startsWell = /^[a-z]/.test(plain) ? plain : `g-${plain}`;
-  if (startsWell === text && text.length <= max && !text.endsWith("-")) return text;
+  const withInitialLetter = /^[a-z]/.test(plain) ? plain : `g-${plain}`;
+  if (withInitialLetter === text && text.length <= max && !text.endsWith("-")) return text;
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 8);
-  return `${trimEnd(startsWell.slice(0, max - 9), /-/)}-${hash}`;
+  return `${trimEnd(withInitialLetter.slice(0, max - 9), /-/)}-${hash}`;
 }

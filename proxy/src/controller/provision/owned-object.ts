@@ -1,4 +1,4 @@
-/** The objects that the controller owns: their kinds, and one such object. */
+/** The objects that the controller owns, and their kinds. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
@@ -21,7 +21,7 @@ export const ownedTypes = {
 /** A kind of `ownedTypes`. */
 export type OwnedKind = keyof typeof ownedTypes;
 
-/** All kinds, in the order in which they are created: what pods need comes before the pods. */
+/** All kinds, in the order in which objects are created: those that pods need come before the Deployment. */
 // The type of Object.keys is string[].
 export const ownedKinds = Object.keys(ownedTypes) as readonly OwnedKind[];
 
@@ -35,7 +35,7 @@ export interface OwnedObject {
   readonly body: KubeObject;
 }
 
-/** What `ownedObject` builds an object from. */
+/** The content of an object for `ownedObject`. */
 export interface OwnedContent {
   readonly kind: OwnedKind;
   readonly namespace?: string | undefined;
@@ -99,7 +99,7 @@ function appliedItems(response: readonly unknown[], desired: unknown): readonly 
     : response;
 }
 
-/** The API server omits empty maps and lists. */
+/** Whether a value is an empty map or list. The API server omits these. */
 function isEmpty(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }

@@ -96,12 +96,12 @@ describe("parameters", () => {
       "ConfigMap infra/shape: service.kind cannot be set",
     ],
   ])("are rejected for %s", (_, owner, data, message) => {
-    expect(read(owner, data)).toEqual({ kind: "fault", message });
+    expect(read(owner, data)).toEqual({ kind: "invalid", message });
   });
 
   test("are rejected for text that is not valid YAML, with its position", () => {
     expect(read(gatewayNaming(shape), '{service: "spec: {"}')).toMatchObject({
-      kind: "fault",
+      kind: "invalid",
       message: expect.stringMatching(/^ConfigMap infra\/shape: service is not valid YAML: .+ at line 1/) as string,
     });
   });

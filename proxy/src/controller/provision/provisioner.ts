@@ -1,7 +1,7 @@
 /**
- * Reconciles the objects of Gateways: creates missing objects, repairs changed ones, deletes those that are no longer
- * desired. It changes only objects with the controller's label. Kubernetes' garbage collection deletes the objects in a
- * deleted Gateway's namespace; the provisioner deletes those outside it.
+ * Reconciles the objects of Gateways: creates missing objects, repairs changed ones, and deletes those that are not
+ * desired any more. It changes only objects with the controller's label. The garbage collection of Kubernetes deletes
+ * the objects of a deleted Gateway in its namespace; the provisioner deletes the others.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
@@ -31,31 +31,31 @@ import {
 import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 
-/** What a `Provisioner` works with. */
+/** Collaborators of a `Provisioner`. */
 export interface ProvisionerOptions {
   /** Opens the watches of owned objects. */
   readonly connection: ClusterConnection;
   /** Reads and changes objects. */
   readonly api: Pick<KubeApi, "get" | "apply" | "delete">;
-  /** Times the watches and their retries. */
+  /** The clock of the watches and their retries. */
   readonly clock: Clock;
   /** 0 ≤ random() < 1, for jitter. */
   readonly random: () => number;
   /** Receives each change of an object, and failures. */
   readonly log: Logger;
-  /** Read before each change: a replica that is no longer the leader makes no further changes. */
+  /** Called before each change, because a replica that is not the leader any more must not make changes. */
   readonly isLeader: () => boolean;
   /** Called when an owned object, or the state of a watch, has changed. */
   readonly onChange: () => void;
 }
 
-/** Why objects could not be reconciled, each in one sentence. */
+/** The reasons why objects could not be reconciled, each in one sentence. */
 export interface ProvisionErrors {
   /** By Gateway (`ownerKey`). */
   readonly gateways: ReadonlyMap<string, string>;
   /**
-   * By Gateway (`ownerKey`) and by object (`referentKey`): why its proxies cannot read a Secret or ConfigMap of another
-   * namespace. The owner of that namespace may cause it, so it is not an error of the Gateway.
+   * By Gateway (`ownerKey`) and by object (`referentKey`): the reason why its proxies cannot read a Secret or ConfigMap
+   * of another namespace. It is not an error of the Gateway, because the owner of that namespace may have caused it.
    */
   readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
@@ -70,11 +70,11 @@ export interface Provision {
 }
 
 /**
- * The rights of a Gateway whose workload stays unchanged. Its proxies still run, and must lose each permission that is
- * withdrawn.
+ * The rights of a Gateway whose workload stays unchanged. Its proxies still run, and must lose each withdrawn
+ * permission.
  */
 export type SuspendedRights =
-  /** Its references are known: the roles for them, where it has been served before. */
+  /** Its references are known: it has the roles for them, if it has been served before. */
   | { readonly kind: "known"; readonly roles: readonly OwnedObject[] }
   /** Its references are unknown: it keeps those of its current rights that are still permitted. */
   | { readonly kind: "unknown"; readonly mayRead: (object: NamedObject) => boolean };
@@ -84,15 +84,15 @@ export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
   /**
-   * The last applied object, by key, with the fields expected in the API server. A field that is no longer applied may
-   * still be in the current object, so a comparison with the current object is not enough.
+   * The last applied object, by key, with the fields expected in the API server. A comparison with the current object
+   * is not sufficient, because that may still contain a field that is not applied any more.
    */
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
   readonly #repairs: RepairLimit;
-  /** The errors of the last attempts, by key. Each is logged once, and its object is tried after all others. */
+  /** The errors of the last attempts, by key. Each is logged once, and its object is reconciled after all others. */
   readonly #errors = new Map<string, string>();
-  /** Whether some namespace has more changes than one pass makes. */
-  #isBehind = false;
+  /** Whether a namespace has more changes than the maximum of one pass. */
+  #hasMoreChanges = false;
 
   constructor(options: ProvisionerOptions) {
     this.#options = options;
@@ -116,21 +116,24 @@ export class Provisioner {
     return [...this.#watches.values()].every(({ state }) => state.kind === "synced");
   }
 
-  /** Returns the current state of an owned object; undefined where it does not exist. */
+  /** Returns the current state of an owned object; undefined if it does not exist. */
   current(kind: OwnedKind, namespace: string | undefined, name: string): KubeObject | undefined {
     return this.#watches.get(kind)?.objects.get(objectKey({ namespace, name }));
   }
 
-  /** Reconciles all objects. Never rejects. Resolves with what could not be reconciled. */
+  /** Reconciles all objects. Never rejects. Resolves with the errors. */
   async reconcile({ desired, present, suspended }: Provision): Promise<ProvisionErrors> {
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
-    const left = this.#remainingRoles(suspended);
-    const narrowed = left.filter((role) => role.body !== this.current(role.kind, role.namespace, role.name));
+    const remaining = this.#remainingRoles(suspended);
+    const narrowed = remaining.filter((role) => role.body !== this.current(role.kind, role.namespace, role.name));
     const all = [...desired, ...kept.filter(({ body }) => served.has(ownerOf(body))), ...narrowed];
-    const suspendedNow: SuspendedObjects = { owners: new Set(suspended.keys()), roles: new Set(left.map(roleKey)) };
+    const suspendedNow: SuspendedObjects = {
+      owners: new Set(suspended.keys()),
+      roles: new Set(remaining.map(roleKey)),
+    };
     const owners = Map.groupBy(all, ownedKey);
-    // Rights are removed and created first: pods need them, and a withdrawal must not wait for the objects of others.
+    // Rights are removed and created first, because pods need them, and a withdrawal must not wait for other objects.
     await this.#removeUnclaimed(isRight, owners, present, suspendedNow);
     const errors = [
       ...(await this.#ensureAll(all.filter(isRight), present)),
@@ -142,22 +145,22 @@ export class Provisioner {
     await this.#removeUnclaimed((object) => !isRight(object), owners, present, suspendedNow);
     const { log } = this.#options;
     log.debug(
-      { wanted: all.length, frozen: suspended.size, faults: errors.length, isBehind: this.#isBehind },
+      { desired: all.length, suspended: suspended.size, failed: errors.length, hasMoreChanges: this.#hasMoreChanges },
       "provisioned",
     );
     this.#retain(new Set([...owners.keys(), ...this.#all().map(ownedKey)]));
-    if (this.#takeBehind()) this.#options.onChange();
+    if (this.#resetHasMoreChanges()) this.#options.onChange();
     const [foreign, own] = [true, false].map((isForeign) =>
       errors.filter(({ object }) => isRightElsewhere(object) === isForeign),
     );
     return {
-      gateways: joined(own ?? [], ({ object }) => [ownerOf(object.body)]),
+      gateways: joinedMessages(own ?? [], ({ object }) => [ownerOf(object.body)]),
       withheld: new Map(
         Array.from(
           Map.groupBy(foreign ?? [], ({ object }) => ownerOf(object.body)),
           ([owner, ofOwner]) => [
             owner,
-            joined(ofOwner, ({ object }) =>
+            joinedMessages(ofOwner, ({ object }) =>
               all.filter((each) => isSameRight(each, object)).flatMap(({ body }) => objectsReadBy(body)),
             ),
           ],
@@ -166,15 +169,18 @@ export class Provisioner {
     };
   }
 
-  /** Applies objects: several namespaces in parallel, those of one namespace in order, as they may need each other. */
+  /**
+   * Applies objects: several namespaces in parallel, those of one namespace in order, because they may depend on each
+   * other.
+   */
   async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly ProvisionError[]> {
     const errors: ProvisionError[] = [];
     const changed = await runInSlices(this.#changed(objects));
-    const lanes = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
-    await inParallel([...lanes.values()], async (own) => {
-      for (const { object, isInTurn } of this.#shareOf(own)) {
+    const batches = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
+    await inParallel([...batches.values()], async (own) => {
+      for (const { object, isInPass } of this.#shareOf(own)) {
         const key = ownedKey(object);
-        if (!isInTurn) {
+        if (!isInPass) {
           const error = this.#errors.get(key);
           if (error !== undefined) errors.push({ object, message: error });
           continue;
@@ -188,31 +194,31 @@ export class Provisioner {
     return errors;
   }
 
-  /** Returns the objects that differ from their current state. Runs in steps, as there may be thousands. */
+  /** Returns the objects that differ from their current state. Runs in steps, because there may be thousands. */
   *#changed(objects: readonly OwnedObject[]): Steps<readonly OwnedObject[]> {
-    const unlike: OwnedObject[] = [];
+    const changed: OwnedObject[] = [];
     for (const object of objects) {
       if (this.#isCurrent(object)) this.#errors.delete(ownedKey(object));
-      else unlike.push(object);
-      this.#options.log.trace({ object: ownedKey(object), isAsWanted: unlike.at(-1) !== object }, "object compared");
+      else changed.push(object);
+      this.#options.log.trace({ object: ownedKey(object), isCurrent: changed.at(-1) !== object }, "object compared");
       yield;
     }
-    return unlike;
+    return changed;
   }
 
   /**
-   * Selects the objects of a namespace that are changed in this pass. Those that failed before come last, so that they do
-   * not delay the others.
+   * Selects the objects of a namespace for this pass. Objects that failed before come last, so that they do not delay
+   * the others.
    */
-  #shareOf(own: readonly OwnedObject[]): readonly { readonly object: OwnedObject; readonly isInTurn: boolean }[] {
+  #shareOf(own: readonly OwnedObject[]): readonly { readonly object: OwnedObject; readonly isInPass: boolean }[] {
     const [fresh = [], failed = []] = [false, true].map((hasFailed) =>
       own.filter((object) => this.#errors.has(ownedKey(object)) === hasFailed),
     );
-    if (fresh.length > changesPerPass) this.#isBehind = true;
-    return [...fresh, ...failed].map((object, index) => ({ object, isInTurn: index < changesPerPass }));
+    if (fresh.length > changesPerPass) this.#hasMoreChanges = true;
+    return [...fresh, ...failed].map((object, index) => ({ object, isInPass: index < changesPerPass }));
   }
 
-  /** Deletes objects that are no longer desired. */
+  /** Deletes objects that are not desired any more. */
   async #removeUnclaimed(
     concerns: (object: OwnedObject) => boolean,
     owners: ReadonlyMap<string, readonly OwnedObject[]>,
@@ -223,20 +229,23 @@ export class Provisioner {
       const owner = ownerOf(object.body);
       const claims = owners.get(ownedKey(object)) ?? [];
       if (!concerns(object) || claims.some(({ body }) => ownerOf(body) === owner)) return false;
-      if (isSuspended(object, suspended) || isLeaving(object.body)) return false;
-      // Garbage collection deletes the objects of a Gateway that is gone; only it knows that for certain.
+      if (isSuspended(object, suspended) || isBeingDeleted(object.body)) return false;
+      // An object of a Gateway that is not known is left to garbage collection if it has an owner reference.
       return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
     });
-    // Grouped by the object's own namespace: its labels can be changed by all who may write there.
-    const lanes = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
-    await inParallel([...lanes.values()], async (own) => {
-      for (const { object, isInTurn } of this.#shareOf(own)) {
-        if (isInTurn) await this.#attempt(object, () => this.#remove(object));
+    // Grouped by the namespace of the object, because anyone who may write there can change its labels.
+    const batches = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
+    await inParallel([...batches.values()], async (own) => {
+      for (const { object, isInPass } of this.#shareOf(own)) {
+        if (isInPass) await this.#attempt(object, () => this.#remove(object));
       }
     });
   }
 
-  /** Returns the roles of Gateways whose references are unknown, restricted to what their proxies may still read. */
+  /**
+   * Returns the roles of Gateways whose references are unknown, restricted to the objects that their proxies may still
+   * read.
+   */
   #remainingRoles(suspended: Provision["suspended"]): readonly OwnedObject[] {
     return this.#all().flatMap((object) => {
       const rights = object.kind === "Role" ? suspended.get(ownerOf(object.body)) : undefined;
@@ -250,7 +259,7 @@ export class Provisioner {
     return new Set(Array.from(bindings, ownerOf));
   }
 
-  /** Forgets the state of all other objects. */
+  /** Drops the state of all other objects. */
   #retain(keys: ReadonlySet<string>): void {
     for (const known of [this.#applied, this.#errors]) {
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
@@ -272,9 +281,9 @@ export class Provisioner {
     } catch (error) {
       const key = ownedKey(object);
       this.#applied.delete(key);
-      if (isEndOfNamespace(error)) return undefined;
+      if (isNamespaceTerminating(error)) return undefined;
       const message = error instanceof Error ? error.message : String(error);
-      // An attempt follows every few seconds: log each new error only.
+      // Attempts are repeated every few seconds, so only a new error is logged.
       if (this.#errors.get(key) !== message) {
         this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");
       }
@@ -283,18 +292,18 @@ export class Provisioner {
     }
   }
 
-  #takeBehind(): boolean {
-    const isBehind = this.#isBehind;
-    this.#isBehind = false;
-    return isBehind;
+  #resetHasMoreChanges(): boolean {
+    const hasMoreChanges = this.#hasMoreChanges;
+    this.#hasMoreChanges = false;
+    return hasMoreChanges;
   }
 
   /** Whether an object is in the state that was applied last. */
   #isCurrent(object: OwnedObject): boolean {
-    const known = this.current(object.kind, object.namespace, object.name);
+    const current = this.current(object.kind, object.namespace, object.name);
     const applied = this.#applied.get(ownedKey(object));
-    if (known === undefined || applied?.text !== JSON.stringify(object.body)) return false;
-    return contains(known, applied.expected);
+    if (current === undefined || applied?.text !== JSON.stringify(object.body)) return false;
+    return contains(current, applied.expected);
   }
 
   /** Applies an object. Resolves with an error, or undefined. */
@@ -310,7 +319,7 @@ export class Provisioner {
     }
     const current = known ?? (await api.get(path));
     if (current !== undefined) {
-      const other = otherOwnerOf(current, object.body, present);
+      const other = describeOtherOwner(current, object.body, present);
       if (other !== undefined) return `${key} already exists and ${other}`;
       await this.#prepare(current, object);
     }
@@ -320,16 +329,16 @@ export class Provisioner {
     return undefined;
   }
 
-  /** Prepares changes that an apply alone cannot make, or not without harm. */
+  /** Prepares changes for which one apply is not sufficient, or would cause an outage. */
   async #prepare(current: KubeObject, object: OwnedObject): Promise<void> {
     const { roleRef } = object.body;
-    // The roleRef of a binding is immutable: a binding with another role has to be created again.
+    // The roleRef of a binding is immutable, so the binding has to be deleted first.
     if (roleRef !== undefined && !contains(current["roleRef"], roleRef)) {
       await this.#remove({ ...object, body: current });
     }
-    const held = object.kind === "Deployment" ? retainedReplicas(current, object.body) : undefined;
-    if (held !== undefined) {
-      await this.#options.api.apply(ownedPath(object), held, { fieldManager: replicasManager });
+    const retained = object.kind === "Deployment" ? retainedReplicas(current, object.body) : undefined;
+    if (retained !== undefined) {
+      await this.#options.api.apply(ownedPath(object), retained, { fieldManager: replicasManager });
     }
   }
 
@@ -357,20 +366,20 @@ interface ProvisionError {
 }
 
 /**
- * The maximum of objects of one namespace that one pass applies, of rights and of others each, and the maximum that it
- * deletes. The next passes do the rest, so that the changes and statuses of others do not wait for thousands of objects.
+ * The maximum of objects of one namespace that one pass applies, for rights and for other objects each, and the maximum
+ * that it deletes. The others follow in the next passes, so that other namespaces do not wait for thousands of objects.
  */
 const changesPerPass = 48;
 
-/** Requests in progress at once. The API server's priority and fairness would queue more. */
-const parallel = 8;
+/** The number of concurrent requests. The API server's priority and fairness would queue more. */
+const concurrency = 8;
 
 async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
-  const waiting = items.values();
-  const lane = async () => {
-    for (const item of waiting) await act(item);
+  const remaining = items.values();
+  const worker = async () => {
+    for (const item of remaining) await act(item);
   };
-  await Promise.all(Array.from({ length: parallel }, lane));
+  await Promise.all(Array.from({ length: concurrency }, worker));
 }
 
 /** Whether an object gives a ServiceAccount permissions. */
@@ -389,7 +398,7 @@ function isSameRight(a: OwnedObject, b: OwnedObject): boolean {
 }
 
 /** Returns the joined messages of errors, by each of their keys. */
-function joined(
+function joinedMessages(
   errors: readonly ProvisionError[],
   keysOf: (error: ProvisionError) => readonly string[],
 ): ReadonlyMap<string, string> {
@@ -403,7 +412,7 @@ function joined(
 interface SuspendedObjects {
   /** Gateways whose objects stay unchanged, by `ownerKey`. */
   readonly owners: ReadonlySet<string>;
-  /** Roles that stay, and so their bindings, by `roleKey`. */
+  /** Roles that stay, with their bindings, by `roleKey`. */
   readonly roles: ReadonlySet<string>;
 }
 
@@ -418,21 +427,27 @@ function roleKey({ namespace = "", name, body }: OwnedObject): string {
   return `${ownerOf(body)} ${namespace}/${name}`;
 }
 
-/** Whether a request failed because the namespace is being deleted: then nothing in it is needed any more. */
-function isEndOfNamespace(error: unknown): boolean {
+/** Whether a request failed because the namespace is being deleted. Then its objects are not needed any more. */
+function isNamespaceTerminating(error: unknown): boolean {
   return (
     error instanceof ApiFailure && error.status === 403 && error.message.includes("because it is being terminated")
   );
 }
 
-/** Returns to whom an object belongs that must not be changed; undefined where the owner of `desired` owns it. */
-function otherOwnerOf(current: KubeObject, desired: KubeObject, present: Provision["present"]): string | undefined {
+/**
+ * Describes the other owner of an object, which must not be changed then; undefined if the owner of `desired` owns it.
+ */
+function describeOtherOwner(
+  current: KubeObject,
+  desired: KubeObject,
+  present: Provision["present"],
+): string | undefined {
   if (labelOf(current, managedByLabel) !== managedBy) return `is not managed by ${managedBy} (label ${managedByLabel})`;
   const owner = ownerOf(current);
   return owner !== ownerOf(desired) && present.has(owner) ? `belongs to Gateway ${owner}` : undefined;
 }
 
-/** Returns the Gateway that an object belongs to, as `ownerKey`. */
+/** Returns the Gateway to which an object belongs, as `ownerKey`. */
 function ownerOf(object: KubeObject): string {
   return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
 }
@@ -446,7 +461,7 @@ function hasOwner({ metadata }: KubeObject): boolean {
   return objectsOf(fieldsOf(metadata)["ownerReferences"]).length > 0;
 }
 
-/** Whether an object is being deleted already. */
-function isLeaving({ metadata }: KubeObject): boolean {
+/** Whether an object is being deleted. */
+function isBeingDeleted({ metadata }: KubeObject): boolean {
   return fieldsOf(metadata)["deletionTimestamp"] !== undefined;
 }

@@ -1,7 +1,7 @@
 /**
- * Keeps the number of pods when an autoscaler takes it over. Server-side apply resets a field that its only owner drops: a
- * Deployment of twenty pods would fall to one until the autoscaler acts. So another field manager of the controller owns
- * the number first, and the autoscaler takes it over with its first change.
+ * Keeps the number of pods when an autoscaler takes it over. Server-side apply resets a field that its only owner
+ * drops, so a Deployment of twenty pods would shrink to one until the autoscaler acts. Therefore a second field manager
+ * of the controller first applies the number, and the autoscaler takes it over with its first change.
  */
 import { controllerName } from "../../api/names.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
@@ -9,7 +9,9 @@ import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 /** The field manager that owns `spec.replicas` for the autoscaler. */
 export const replicasManager = `${controllerName}-replicas`;
 
-/** Returns what `replicasManager` applies before `desired`; undefined where `desired` does not drop the number. */
+/**
+ * Returns the object that `replicasManager` applies before `desired`; undefined if `desired` does not drop the number.
+ */
 export function retainedReplicas(current: KubeObject, desired: KubeObject): KubeObject | undefined {
   const { replicas } = fieldsOf(current["spec"]);
   if (replicas === undefined || fieldsOf(desired["spec"])["replicas"] !== undefined) return undefined;

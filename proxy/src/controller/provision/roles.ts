@@ -1,7 +1,7 @@
 /**
- * The RBAC rights of a Gateway's proxies: a ClusterRole that all Gateways share permits kinds without secrets, and a Role
- * in each namespace permits exactly the Secrets and ConfigMaps that the Gateway's resources refer to. The watch of one
- * object lists with its name as a field selector, which a rule with resourceNames permits.
+ * The RBAC rights of a Gateway's proxies: a ClusterRole that all Gateways share permits kinds without secrets, and a
+ * Role in each namespace permits exactly the Secrets and ConfigMaps to which the Gateway's resources refer. A watch of
+ * one object has its name as a field selector, which a rule with resourceNames permits.
  */
 import { type NamedObject, renderKey } from "../../api/resource.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
@@ -16,7 +16,7 @@ export type RoleHolder = Pick<ManagedGateway, "gateway" | "uid" | "defaults">;
 /**
  * Returns the roles and bindings of a Gateway's proxies.
  *
- * @param named objects that the Gateway's resources refer to, with permission.
+ * @param named the objects to which the Gateway's resources refer, with permission.
  */
 export function rolesOf(managed: RoleHolder, named: readonly NamedObject[]): readonly OwnedObject[] {
   const namespaces = [...new Set(named.map(({ namespace }) => namespace))].sort();
@@ -36,7 +36,7 @@ export function rolesOf(managed: RoleHolder, named: readonly NamedObject[]): rea
  * Returns a name that is unique among all Gateways, for objects outside the Gateway's namespace. Names of namespaces
  * contain no colon, those of roles may: `a-b` and `web` differ from `a` and `b-web`.
  */
-function foreignName({ gateway }: RoleHolder): string {
+function nameOutsideNamespace({ gateway }: RoleHolder): string {
   return `gateway-proxy:${gateway.metadata.namespace}:${workloadName(gateway)}`;
 }
 
@@ -48,7 +48,7 @@ function subjectsOf({ gateway }: RoleHolder): readonly object[] {
 function clusterBinding(managed: RoleHolder): OwnedObject {
   return ownedObject({
     kind: "ClusterRoleBinding",
-    name: foreignName(managed),
+    name: nameOutsideNamespace(managed),
     metadata: { labels: labelsOf(managed.gateway) },
     fields: { roleRef: roleRef("ClusterRole", managed.defaults.clusterRole), subjects: subjectsOf(managed) },
   });
@@ -56,7 +56,7 @@ function clusterBinding(managed: RoleHolder): OwnedObject {
 
 function roleIn(managed: RoleHolder, namespace: string, named: readonly NamedObject[]): readonly OwnedObject[] {
   const isOwn = namespace === managed.gateway.metadata.namespace;
-  const name = isOwn ? workloadName(managed.gateway) : foreignName(managed);
+  const name = isOwn ? workloadName(managed.gateway) : nameOutsideNamespace(managed);
   // An owner reference must be in the same namespace.
   const metadata = isOwn ? metadataOf(managed) : { labels: labelsOf(managed.gateway) };
   const rules = [...ruleFor("secrets", "Secret", named), ...ruleFor("configmaps", "ConfigMap", named)];
@@ -73,26 +73,26 @@ function ruleFor(resource: string, kind: NamedObject["kind"], named: readonly Na
   return [{ apiGroups: [""], resources: [resource], resourceNames: [...names].sort(), verbs: read }];
 }
 
-/** Returns what a Role of the controller permits to read, as `referentKey`; nothing for other kinds. */
+/** Returns the objects that a Role of the controller permits to read, as `referentKey`; empty for other kinds. */
 export function objectsReadBy({ kind, metadata, rules }: KubeObject): readonly string[] {
   if (kind !== "Role") return [];
   const namespace = textOf(fieldsOf(metadata)["namespace"]);
   return objectsOf(rules).flatMap(({ resources, resourceNames }) => {
-    const of = Array.isArray(resources) && resources[0] === "secrets" ? "Secret" : "ConfigMap";
+    const kindOfRule = Array.isArray(resources) && resources[0] === "secrets" ? "Secret" : "ConfigMap";
     return Array.isArray(resourceNames)
-      ? resourceNames.map((name) => referentKey({ kind: of, namespace, name: textOf(name) }))
+      ? resourceNames.map((name) => referentKey({ kind: kindOfRule, namespace, name: textOf(name) }))
       : [];
   });
 }
 
 /**
- * Returns a current Role, restricted to what may still be read: the same object where that is all of it, undefined where
- * it is nothing. Rules that the controller does not write are dropped.
+ * Returns a current Role, restricted to the objects that may still be read: the same Role if all may be read, undefined
+ * if none. Rules that the controller does not write are dropped.
  */
 export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) => boolean): OwnedObject | undefined {
   const { kind, namespace = "", name, body } = role;
   const all = objectsReadBy(body);
-  const left = objectsOf(body["rules"]).flatMap(({ resources, resourceNames }) => {
+  const remaining = objectsOf(body["rules"]).flatMap(({ resources, resourceNames }) => {
     const names = Array.isArray(resourceNames) ? resourceNames.map(String) : [];
     const of = (resource: string, each: NamedObject["kind"]): readonly NamedObject[] =>
       Array.isArray(resources) && resources[0] === resource
@@ -100,11 +100,11 @@ export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) =
         : [];
     return [...of("secrets", "Secret"), ...of("configmaps", "ConfigMap")].filter(mayRead);
   });
-  if (left.length === 0) return undefined;
-  if (left.length === all.length) return role;
+  if (remaining.length === 0) return undefined;
+  if (remaining.length === all.length) return role;
   const { labels, ownerReferences } = fieldsOf(body["metadata"]);
   const metadata = { labels, ...(ownerReferences !== undefined && { ownerReferences }) };
-  const rules = [...ruleFor("secrets", "Secret", left), ...ruleFor("configmaps", "ConfigMap", left)];
+  const rules = [...ruleFor("secrets", "Secret", remaining), ...ruleFor("configmaps", "ConfigMap", remaining)];
   return ownedObject({ kind, namespace, name, metadata, fields: { rules } });
 }
 

@@ -1,6 +1,6 @@
 /**
  * Builds the objects that serve a Gateway in a cluster: a Deployment of proxies with its ServiceAccount, Service and
- * PodDisruptionBudget, and where parameters request one a HorizontalPodAutoscaler. Pods comply with the Pod Security
+ * PodDisruptionBudget, and a HorizontalPodAutoscaler if parameters request one. Pods comply with the Pod Security
  * Standard "restricted".
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
@@ -26,9 +26,9 @@ export interface ProxyDefaults {
   /** The ClusterRole that permits proxies to read all watched kinds except Secrets and ConfigMaps. */
   readonly clusterRole: string;
   readonly hasNetworkPolicy: boolean;
-  /** Special addresses that backends may have: the proxy's setting of the same name. */
+  /** Special addresses that backends may have: the proxy's setting `--allow-backend-address`. */
   readonly allowedAddresses: readonly SocketAddress[];
-  /** The proxy's setting of the same name. */
+  /** The proxy's setting `--refused-policies`. */
   readonly refusedPolicies: RefusedPolicies;
 }
 
@@ -49,16 +49,16 @@ export interface ManagedGateway {
 /** Seconds for connections to end. The proxy's own drain timeout is shorter. */
 const graceSeconds = 60;
 
-/** How long a terminating pod continues to serve, so that all load balancers remove it first. */
+/** The time for which a terminating pod continues to serve, so that all load balancers remove it first. */
 const drainDelay = "5s";
 
 /**
- * One worker takes 230 to 330 MiB under load (docs/benchmarks.md). The limit leaves room for more workers, whose number
- * follows it, and for buffered bodies.
+ * One worker takes 230 to 330 MiB under load (docs/benchmarks.md). The memory limit leaves room for further workers,
+ * whose number depends on it, and for buffered bodies.
  */
 const proxyResources = { requests: { cpu: "100m", memory: "384Mi" }, limits: { memory: "1Gi" } };
 
-/** The user and group of the container: any number but 0, not in use by the image. */
+/** The user and group of the container: a number other than 0 that the image does not use. */
 const userId = 65_532;
 
 /** Returns the name of all objects of a Gateway in its namespace. */
@@ -71,7 +71,10 @@ function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
   return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }
 
-/** Returns the labels of an object of a Gateway: those of its infrastructure, and the controller's over them. */
+/**
+ * Returns the labels of an object of a Gateway: those of its infrastructure, and those of the controller, which take
+ * precedence.
+ */
 export function labelsOf(gateway: Gateway, kind?: OwnedKind): Readonly<Record<string, string>> {
   return { ...infrastructureOf(gateway, kind === "Service" ? kind : "others").labels, ...ownLabels(gateway) };
 }
@@ -103,7 +106,7 @@ export function metadataOf(
 
 /** Returns the objects that serve a Gateway, without its roles. */
 export function workloadOf(managed: ManagedGateway): readonly OwnedObject[] {
-  // A pod that is not ready serves no traffic, and must not prevent the drain of a node.
+  // A pod that is not ready serves no traffic, so it must not prevent the drain of a node.
   const budget = {
     spec: {
       maxUnavailable: 1,
@@ -111,22 +114,22 @@ export function workloadOf(managed: ManagedGateway): readonly OwnedObject[] {
       selector: { matchLabels: selectorOf(managed.gateway) },
     },
   };
-  const deployment = shaped(managed, "Deployment", "deployment", deploymentFields(managed));
+  const deployment = objectWithParameters(managed, "Deployment", "deployment", deploymentFields(managed));
   const isScaled = managed.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
   return [
-    shaped(managed, "ServiceAccount", "serviceAccount", {}),
-    shaped(managed, "Service", "service", serviceFields(managed)),
+    objectWithParameters(managed, "ServiceAccount", "serviceAccount", {}),
+    objectWithParameters(managed, "Service", "service", serviceFields(managed)),
     isScaled ? withoutReplicas(deployment) : deployment,
-    shaped(managed, "PodDisruptionBudget", "podDisruptionBudget", budget),
+    objectWithParameters(managed, "PodDisruptionBudget", "podDisruptionBudget", budget),
     ...(isScaled
-      ? [shaped(managed, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(managed))]
+      ? [objectWithParameters(managed, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(managed))]
       : []),
     ...(managed.defaults.hasNetworkPolicy ? [networkPolicy(managed)] : []),
   ];
 }
 
-/** Returns an object with parameters merged over it. They cannot change its name, identifying labels and owner. */
-function shaped(
+/** Returns an object with parameters merged into it. They cannot change its name, identifying labels and owner. */
+function objectWithParameters(
   managed: ManagedGateway,
   kind: OwnedContent["kind"],
   key: ParameterKey,
@@ -153,7 +156,7 @@ function shaped(
 }
 
 function serviceFields({ gateway, ports, defaults }: ManagedGateway): KubeObject {
-  const asked = gateway.spec.addresses.flatMap(({ type, value }) =>
+  const addresses = gateway.spec.addresses.flatMap(({ type, value }) =>
     type === "IPAddress" && value !== undefined && isIP(value) !== 0 ? [value] : [],
   );
   return {
@@ -162,12 +165,15 @@ function serviceFields({ gateway, ports, defaults }: ManagedGateway): KubeObject
       selector: selectorOf(gateway),
       ports: ports.map((port) => ({ name: `port-${port}`, port, targetPort: port, protocol: "TCP" })),
       // The field is deprecated in favour of annotations of each implementation, but all implementations support it.
-      ...(defaults.serviceType === "LoadBalancer" && asked[0] !== undefined && { loadBalancerIP: asked[0] }),
+      ...(defaults.serviceType === "LoadBalancer" && addresses[0] !== undefined && { loadBalancerIP: addresses[0] }),
     },
   };
 }
 
-/** Removes the number of replicas, which the autoscaler sets: two writers of one field would overwrite each other. */
+/**
+ * Removes the number of replicas, because the autoscaler sets it and two writers of one field would overwrite each
+ * other.
+ */
 function withoutReplicas(deployment: OwnedObject): OwnedObject {
   const body = mergeObject(deployment.body, { spec: { replicas: null } });
   return { ...deployment, body };
@@ -231,11 +237,11 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
       field("POD_NAMESPACE", "metadata.namespace"),
       field("POD_IP", "status.podIP"),
       { name: "DRAIN_DELAY", value: drainDelay },
-      // A variable rather than an argument, so that the parameters of a class can change it.
+      // Variables and not arguments, so that the parameters of a class can change them.
       ...(allowed === "" ? [] : [{ name: "ALLOW_BACKEND_ADDRESS", value: allowed }]),
       ...(defaults.refusedPolicies === "Closed" ? [] : [{ name: "REFUSED_POLICIES", value: defaults.refusedPolicies }]),
     ],
-    // Listeners change without new pods, so their ports are not here.
+    // The ports of listeners are not here, because they change without new pods.
     ports: [
       { name: "metrics", containerPort: statsPort, protocol: "TCP" },
       { name: "readiness", containerPort: readinessPort, protocol: "TCP" },
@@ -261,7 +267,10 @@ function autoscalerFields({ gateway, defaults }: ManagedGateway): KubeObject {
   };
 }
 
-/** Allows ingress to the listeners and operator ports from everywhere, and to nothing else. The admin server is on loopback. */
+/**
+ * Allows connections from everywhere to the listeners, metrics and readiness, and to no other port. The admin server is
+ * on loopback.
+ */
 function networkPolicy(managed: ManagedGateway): OwnedObject {
   const { gateway, ports } = managed;
   const open = [...ports, statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" }));
