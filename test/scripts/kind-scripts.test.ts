@@ -1,23 +1,26 @@
 /** The scripts around kind, as far as they run without a cluster: their messages if something is missing. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 
 const repository = join(import.meta.dirname, "../..");
 
-/** The programs that the scripts need on any machine. */
-const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "id", "mkdir", "sed"];
+/** The paths of the programs that the scripts need on any machine. */
+const basics = ["bash", "basename", "cat", "dirname", "env", "grep", "id", "mkdir", "sed"].map((name) => {
+  const candidates = (process.env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, name));
+  const found = candidates.find((candidate) => existsSync(candidate));
+  if (found === undefined) throw new Error(`${name} is not on the PATH`);
+  return { name, found };
+});
 
 /** A folder that is the whole PATH: the basics, and `programs` with the given texts. */
 function pathWith(programs: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), "kind-scripts-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  for (const name of basics) {
-    symlinkSync(execFileSync("bash", ["-c", `type -P ${name}`], { encoding: "utf8" }).trim(), join(folder, name));
-  }
+  for (const { name, found } of basics) symlinkSync(found, join(folder, name));
   for (const [name, text] of Object.entries(programs)) {
     writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
     chmodSync(join(folder, name), 0o755);
