@@ -1,34 +1,33 @@
 /**
- * Who may import whom, as tables: the layers of each program, and for each layer the outside world it may touch.
- * `npm run layers` enforces them on resolved paths, types included. ARCHITECTURE.md tells why the borders are where
- * they are; to move one, change the table here.
+ * The permitted imports of each layer of each program, as tables. `npm run layers` enforces them on resolved paths,
+ * including imports of types. ARCHITECTURE.md describes the layers.
  *
- * A row reads: what this layer may import of its program's other layers (`layers`), from npm (`packages`) and from
- * Node (`core`; absent means any). Whatever a row does not name is refused. command.ts and `app/` put the layers together
- * and are free; no layer imports them.
+ * A row lists the permitted imports of a layer: other layers of its program (`layers`), packages from npm (`packages`)
+ * and modules of Node (`core`; absent: any). Other imports are errors. `command.ts` and `app/` assemble the layers and may
+ * import all of them; no layer imports these.
  */
 
-/** The data path is ir, routing, filters, policy, llm, upstream, telemetry and server: it never sees a manifest. */
+/** The data path (ir, routing, filters, policy, llm, upstream, telemetry and server) does not import `api`. */
 const proxy = {
-  // net, here and in translate: whether a host is an address, and of which kind.
+  // net, here and in translate: recognizes IP addresses and their family.
   api: { layers: ["cel", "regex"], packages: ["zod", "yaml"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
   regex: { layers: [], packages: ["re2js"], core: [] },
-  // crypto, tls: whether a certificate is one that can be served.
-  // routing: which of two rules gets a request, so that a status says what the data path does.
+  // crypto, tls: validate certificates.
+  // routing: the precedence of rules, so that a status agrees with the data path.
   translate: { layers: ["api", "ir", "regex", "routing"], packages: [], core: ["net", "crypto", "tls"] },
-  // util: whether a status differs from the one that stands.
+  // util: compares the desired status with the current one.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },
   kube: { layers: [], packages: ["@kubernetes/client-node"] },
   source: { layers: ["api", "kube"], packages: [] },
   routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
-  // zlib: compressed responses are decoded beside the stream.
-  // buffer: whether a text is UTF-8.
+  // zlib: decodes a copy of compressed responses.
+  // buffer: validates UTF-8.
   llm: { layers: ["ir"], packages: [], core: ["zlib", "buffer"] },
-  // Which servers are trusted, and which addresses are connected to: the same for backends and rate limit services.
+  // Trust and permitted addresses, for backends and rate limit services.
   connect: { layers: ["ir"], packages: [], core: ["crypto", "dns", "net", "tls"] },
   policy: {
     layers: ["ir", "cel", "connect"],
@@ -36,9 +35,9 @@ const proxy = {
     core: ["crypto", "net", "tls"],
   },
   upstream: { layers: ["ir", "connect"], packages: ["undici"] },
-  // cel: conditions of traces see a request as expressions do.
+  // cel: conditions of traces are expressions.
   telemetry: { layers: ["ir", "cel"], packages: [] },
-  // What an operator asks is answered from what it is given, never by reaching into the data path.
+  // Gets the state of the data path as parameters, without imports of it.
   admin: {
     layers: ["api", "ir", "cel", "status", "policy", "telemetry"],
     packages: [],
@@ -52,11 +51,11 @@ const proxy = {
   offline: { layers: ["api", "ir", "admin", "cel", "policy", "regex", "routing", "translate"], packages: [], core: [] },
 };
 
-/** The limiter knows neither how counters are kept nor how a call arrived; the doors know no store. */
+/** The limiter does not import stores and transports, and transports do not import stores. */
 const ratelimitService = {
-  // Requests and responses of the protocol, units of time, and the port of the counter stores.
+  // Requests and responses of the protocol, units of time, and the interface of counter stores.
   model: { layers: [], packages: [], core: [] },
-  // grpc-js: the one stream to an xDS server, where calls are few and its features many.
+  // grpc-js: the stream to an xDS server, which has few calls and needs many features of gRPC.
   config: { layers: ["model", "stats.ts"], packages: ["yaml", "@grpc/grpc-js"] },
   limiter: { layers: ["config", "model", "stats.ts"], packages: [], core: [] },
   store: {
@@ -72,17 +71,17 @@ const ratelimitService = {
   },
 };
 
-/** The commands know everything below them; what they use knows no command, and only kube/ knows a cluster. */
+/** Commands import the other layers, which do not import commands. Only `kube/` imports the Kubernetes client. */
 const proxyctl = {
   output: { layers: [], packages: ["yaml"], core: [] },
   admin: { layers: ["command-error.ts"], packages: ["zod"] },
   kube: { layers: ["admin", "command-error.ts"], packages: ["@kubernetes/client-node", "zod"] },
   views: { layers: ["output", "replay", "command-error.ts"], packages: [], core: [] },
-  // The limiter itself is the proxy's.
+  // The limiter is imported from the proxy.
   replay: { layers: [], packages: ["zod"], core: [] },
   terminal: { layers: ["output", "io.ts"], packages: [] },
   trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander"] },
-  // What the command tree loads, a shell waits for at every TAB: it loads an action when that runs.
+  // A shell loads the command tree at every TAB, so an action is loaded only when it runs.
   commands: { layers: ["actions", "options", "command-error.ts", "io.ts"], packages: ["commander"], core: [] },
   actions: {
     layers: [
@@ -91,31 +90,31 @@ const proxyctl = {
     ],
     packages: [],
   },
-  // Flags that several commands have.
+  // Flags of several commands.
   options: { layers: [], packages: ["commander"], core: [] },
 };
 
-/** Which workspaces a workspace may import, each through its exports. */
+/** The workspaces that each workspace may import, through their exports. */
 const workspaces = {
   runtime: [],
-  // The wire: knows nothing of Gateways and of rate limits.
+  // HTTP and gRPC, without Gateways and rate limits.
   http: ["runtime"],
   grpc: ["runtime", "http", "protos"],
   protos: [],
-  // What the admin server answers; imported by whoever reads it, too.
+  // The responses of the admin server, for the server and its clients.
   "admin-api": [],
   "admin-ui": ["admin-api"],
   proxy: ["runtime", "http", "grpc", "protos", "admin-api"],
   "ratelimit-service": ["runtime", "grpc", "protos"],
-  // Its limiter too, to try limits with.
+  // ratelimit-service: its limiter, to replay requests.
   proxyctl: ["runtime", "grpc", "admin-api", "proxy", "ratelimit-service"],
   "examples/mock-llm": [],
 };
 
-/** Folders that put a program's layers together. */
+/** Folders that assemble the layers of a program. */
 const assembly = ["app", "bin"];
 
-/** Packages with one home: what reaches for them elsewhere goes around the part that wraps them. */
+/** Packages that only one folder of each program may import, because it wraps them. */
 const homes = {
   undici: ["proxy/src/upstream/"],
   pino: ["runtime/src/log/"],
@@ -124,12 +123,12 @@ const homes = {
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
 };
 
-/** Tests reach where they must, and nothing that ships may reach into them. */
+/** Test code may import everything. Other code must not import test code. */
 const testCode = ["\\.test\\.ts$", "/testing/", "^test/"];
 const npm = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-no-pkg", "npm-unknown"];
 const inPackages = (names) => names.map((name) => `(^|/)node_modules/(@types/)?${name}/`);
 
-/** The rules of one row; a rule that refuses nothing is left out. */
+/** Returns the rules of one row. A rule that permits everything is left out. */
 function rulesOfLayer(program, layer, { layers, packages, core }) {
   const from = { path: `^${program}/src/${layer}/`, pathNot: testCode };
   const name = `${program}-${layer}`;
@@ -158,11 +157,11 @@ function rulesOfLayer(program, layer, { layers, packages, core }) {
   return rules;
 }
 
-/** Without this a new folder would be free of every rule. */
+/** Returns the rule for folders without a row, which otherwise could import everything. */
 function ruleOfUnknownLayers(program, table) {
   return {
     name: `${program}-layer-without-row`,
-    comment: `no row of .dependency-cruiser.mjs says what this folder of ${program} may import`,
+    comment: `no row of .dependency-cruiser.mjs lists the permitted imports of this folder of ${program}`,
     from: {
       path: `^${program}/src/[^/]+/`,
       pathNot: [...testCode, ...[...assembly, ...Object.keys(table)].map((layer) => within(program, layer))],
@@ -186,12 +185,12 @@ function ruleOfHome(name, places) {
     name: `${name}-stays-home`,
     comment: `${name} is imported by ${list(places)} alone`,
     from: { path: "/src/", pathNot: [...testCode, ...places.map((place) => `^${place}`)] },
-    // A type may be named elsewhere.
+    // Types may be imported elsewhere.
     to: { path: inPackages([name]), dependencyTypesNot: ["type-only"] },
   };
 }
 
-/** A layer's folder, or one module of a layer. */
+/** Returns the pattern of the folder of a layer, or of one module. */
 function within(program, layer) {
   return `^${program}/src/${layer.replaceAll(".", "\\.")}(/|$)`;
 }
@@ -215,26 +214,26 @@ const rules = [
   ...Object.entries(homes).map(([name, places]) => ruleOfHome(name, places)),
   {
     name: "no-test-code",
-    comment: "what ships may not import tests or their support",
+    comment: "only tests may import tests and their support",
     from: { path: "/src/", pathNot: testCode },
     to: { path: testCode },
   },
   {
     name: "no-circular",
-    comment: "modules in a cycle can be neither read nor tested one at a time",
+    comment: "modules in a cycle cannot be tested separately",
     // The generated protobuf types mirror messages that contain each other.
     from: { pathNot: "^protos/gen/" },
     to: { circular: true },
   },
   {
     name: "no-unresolvable",
-    comment: "the import names nothing that exists",
+    comment: "the imported module does not exist",
     from: {},
     to: { couldNotResolve: true },
   },
 ];
 
-/** Every permission of the tables, for the check that each of them is used: an import by a module of `from` matches `to`. */
+/** All permissions of the tables, for the check that each is used: a module of `from` imports a module that matches `to`. */
 export const permissions = [
   ...Object.entries({ proxy, "ratelimit-service": ratelimitService, proxyctl }).flatMap(([program, table]) =>
     Object.entries(table).flatMap(([layer, { layers, packages, core = [] }]) => {
@@ -264,7 +263,7 @@ export default {
   forbidden: rules.map((rule) => ({ severity: "error", ...rule })),
   options: {
     doNotFollow: { path: "node_modules" },
-    // An import of a type is an import: it decides what a reader must know.
+    // Imports of types count, too.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: "tsconfig.json" },
     enhancedResolveOptions: {

@@ -15,8 +15,8 @@ test("reports every kind of violation, and nothing that the tables allow", async
     "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: proxy-server-imports-package",
     "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: undici-stays-home",
     "proxy/src/server/dispatch.ts → ./gone.ts: no-unresolvable",
-    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-server-imports-layer",
     "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: no-test-code",
+    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-server-imports-layer",
     "proxy/src/server/exchange.ts → proxy/src/server/listener.ts → proxy/src/server/exchange.ts: no-circular",
     "runtime/src/clock.ts → proxy/src/upstream/pool.ts: runtime-imports-workspace",
   ]);

@@ -43,6 +43,41 @@ test.each(tracked.filter((path) => path.endsWith(".md")))("the files of links in
   expect(links(page).filter((target) => !existsSync(join(repository, target)))).toEqual([]);
 });
 
+const folders = new Set(tracked.flatMap((path) => parentsOf(path)));
+
+test.each(tracked.filter((path) => path.endsWith(".md") && !isHistory(path)))("the paths in %s exist", (page) => {
+  const code = [...read(page).matchAll(/`([^`\n]+)`/g)].map(([, text = ""]) => text);
+  const paths = code.flatMap((text) => text.match(/(?<![\w./:-])[\w.-]+\/[\w./-]+\w/g) ?? []);
+  const missing = paths.filter((path) => {
+    // A path in a page of a folder may be relative to that folder.
+    const isPath = folders.has(path.split("/")[0] ?? "") && path !== "http/1.1" && !isBuilt(path);
+    return isPath && !existsSync(join(repository, path)) && !existsSync(join(repository, dirname(page), path));
+  });
+  expect(missing).toEqual([]);
+});
+
+test.each(tracked.filter((path) => path.endsWith(".md") && !isHistory(path)))("the npm scripts in %s exist", (page) => {
+  const { scripts } = JSON.parse(read("package.json")) as { scripts: Readonly<Record<string, string>> };
+  const names = [...read(page).matchAll(/npm run (?:--silent )?([\w:-]+)/g)].map(([, name = ""]) => name);
+  expect(names.filter((name) => !Object.hasOwn(scripts, name))).toEqual([]);
+});
+
+/** Whether a page describes the repository of an earlier time. */
+function isHistory(page: string): boolean {
+  return page === "CHANGELOG.md" || page.startsWith("docs/adr/");
+}
+
+/** Whether a path is an output of a build. */
+function isBuilt(path: string): boolean {
+  return path.split("/").includes("dist");
+}
+
+/** The folders that contain a path. */
+function parentsOf(path: string): readonly string[] {
+  const parent = dirname(path);
+  return parent === "." ? [] : [parent, ...parentsOf(parent)];
+}
+
 /** Files of the repository that a page links to. */
 function links(page: string): readonly string[] {
   const text = read(page).replaceAll(/^```[\s\S]*?^```/gm, "");
