@@ -3,7 +3,7 @@
  * vulnerability. Mirrors of the registry often have no audits: the check is then skipped with a notice.
  */
 import { spawnSync } from "node:child_process";
-import { leaveOut } from "./not-run.ts";
+import { recordNotRun } from "./not-run.ts";
 
 /** The used part of the output of `npm audit --json`. */
 interface AuditReport {
@@ -26,18 +26,20 @@ export type Verdict =
 
 const seriousSeverities = ["high", "critical"];
 
-/** What the output of `npm audit --json` means; npm's exit status does not tell findings from failures. */
+/**
+ * Interprets the output of `npm audit --json`, because npm's exit status does not distinguish findings from failures.
+ */
 export function verdictOf(output: string): Verdict {
   let report: AuditReport;
   try {
-    // npm's own form.
+    // The output of npm has this form.
     report = JSON.parse(output) as AuditReport;
   } catch {
     return { kind: "unavailable", reason: output.trim() === "" ? "npm printed nothing" : output.trim().slice(0, 200) };
   }
   const { vulnerabilities, message = "npm gave no reason" } = report;
   if (vulnerabilities === undefined) return { kind: "unavailable", reason: message };
-  // A name in place of an advisory says that the package depends on one that has it.
+  // A name in place of an advisory is a dependency with a vulnerability.
   const advisories = Object.values(vulnerabilities).flatMap(({ via }) =>
     via.filter((each) => typeof each !== "string"),
   );
@@ -52,7 +54,7 @@ if (import.meta.main) {
   const audit = spawnSync("npm", ["audit", "--omit=dev", "--json"], { encoding: "utf8" });
   const verdict = verdictOf(audit.stdout);
   if (verdict.kind === "unavailable") {
-    leaveOut("npm audit", verdict.reason);
+    recordNotRun("npm audit", verdict.reason);
   } else {
     for (const line of [...verdict.serious, ...verdict.others]) console.log(line);
     console.log(`npm audit: ${verdict.serious.length} high or critical, ${verdict.others.length} other findings`);

@@ -1,6 +1,6 @@
 /**
- * `npm run proxy` and `npm run demo` run this first: it builds the page of the admin server (`/ui`) where that is missing or
- * older than its source. An install without development dependencies has no bundler, and serves a page only if one was
+ * Builds the page of the admin server (`/ui`) if it is missing or older than its source. `npm run proxy` and `npm run
+ * demo` run this first. An install without development dependencies has no bundler, so it serves a page only if one was
  * built before.
  */
 import { execFileSync } from "node:child_process";

@@ -1,6 +1,6 @@
 /**
- * `npm run bundle`: the programs as the images run them, in dist/IMAGE. Each image has its programs in one folder, as ES
- * modules that share chunks, with the files that they read and the licences of the packages in them.
+ * `npm run bundle`: writes the programs of the images to dist/IMAGE. Each image has its programs in one folder, as ES
+ * modules that share chunks, with the files that they read and the licences of the bundled packages.
  *
  * usage: node scripts/bundle.ts [--out FOLDER] [IMAGE ...]
  *   writes FOLDER/IMAGE for each IMAGE: proxy, ratelimit-service   (default: both, to dist)
@@ -16,7 +16,7 @@ import { licensesOf } from "./third-party-licenses.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** Writes the programs of an image and all that they read to `folder`, which is emptied first. */
+/** Writes the programs of an image and the files that they read to `folder`, which is emptied first. */
 export async function bundle(image: BundledImage, folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
@@ -27,16 +27,17 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
     platform: "node",
     transform: { target: "esnext" },
     onLog(level, log, report) {
-      // By default it would be left to the start of the program, in an image without node_modules.
+      // By default such an import fails only at the start of the program, in an image without node_modules.
       if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
       report(level, log);
     },
     plugins: [filesBeside(programs, files), builtinsByName],
-    // Names of functions and line breaks stay, and comments say which file a line is of: stack traces can be read.
+    // Keeps the names of functions and line breaks, with comments that name the source files, for readable stack
+    // traces.
     output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js" },
   });
   const chunks = output.filter((each): each is OutputChunk => each.type === "chunk");
-  // All files and folders that are named in the sources are beside the chunks, by their path in the repository.
+  // All files and folders to which the sources refer are beside the chunks, by their path in the repository.
   for (const file of files) {
     if (existsSync(join(root, file))) await cp(join(root, file), join(folder, file), { recursive: true });
   }
@@ -49,11 +50,11 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
 const relativeUrl = /new URL\("([^"]+)", import\.meta\.url\)/g;
 
 /**
- * Sources name files relative to themselves. In the bundle a module has no place of its own: a worker is the file of its
- * entry, any other file is below the folder of the chunks, by its path in the repository. A use of `import.meta` in our
- * sources that is not understood is an error.
+ * Replaces file paths in the sources, which are relative to the source file. In the bundle, a worker is the file of its
+ * entry, and any other file is below the folder of the chunks, by its path in the repository. Other uses of
+ * `import.meta` in the sources are errors.
  *
- * @param files takes the paths that are needed.
+ * @param files receives the paths of needed files.
  */
 function filesBeside(programs: Readonly<Record<string, string>>, files: Set<string>): Plugin {
   return {
@@ -78,9 +79,9 @@ function filesBeside(programs: Readonly<Record<string, string>>, files: Set<stri
 const importLine = /^import (?:([\w$]+)(?:, )?)?(?:\{ (.*) \}|\* as ([\w$]+))? ?from "([\w:/]+)";$/gm;
 
 /**
- * An `import` of a module of Node reads every export of it, and some are made when they are first read: `node:http` loads
- * undici for WebSocket, `node:crypto` the Web Crypto API, `node:fs` readline. `getBuiltinModule` reads nothing, so a
- * program loads what it names.
+ * Replaces imports of Node's modules by `getBuiltinModule`, which loads only the used exports. An `import` reads every
+ * export, and some load other modules when they are read: `node:http` loads undici for WebSocket, `node:crypto` the Web
+ * Crypto API, `node:fs` readline.
  */
 const builtinsByName: Plugin = {
   name: "builtins-by-name",
@@ -89,16 +90,16 @@ const builtinsByName: Plugin = {
       importLine,
       (line, whole?: string, names?: string, namespace?: string, module?: string) => {
         if (module === undefined || !isBuiltin(module)) return line;
-        const taken = `process.getBuiltinModule("${module}")`;
+        const builtin = `process.getBuiltinModule("${module}")`;
         const parts = [
-          ...[whole, namespace].flatMap((name) => (name === undefined ? [] : [`${name} = ${taken}`])),
-          ...(names === undefined ? [] : [`{ ${names.replaceAll(" as ", ": ")} } = ${taken}`]),
+          ...[whole, namespace].flatMap((name) => (name === undefined ? [] : [`${name} = ${builtin}`])),
+          ...(names === undefined ? [] : [`{ ${names.replaceAll(" as ", ": ")} } = ${builtin}`]),
         ];
         return `const ${parts.join(", ")};`;
       },
     );
-    const [left] = /^import .*"node:.*$/m.exec(replaced) ?? [];
-    if (left !== undefined) throw new Error(`not understood: ${left}`);
+    const [remaining] = /^import .*"node:.*$/m.exec(replaced) ?? [];
+    if (remaining !== undefined) throw new Error(`cannot replace the import: ${remaining}`);
     return { code: replaced };
   },
 };

@@ -1,9 +1,8 @@
 /**
- * `npm run layers`: holds every import against the tables of `.dependency-cruiser.mjs`, and says in one line each what
- * breaks them. Exit status 1 when anything does.
+ * `npm run layers`: compares every import with the tables of `.dependency-cruiser.mjs`, and prints one line for each
+ * violation. The exit status is 1 if there are any.
  *
- * A check that reads nothing finds nothing, so this one also fails when it has read fewer modules than git lists. It fails
- * for a permission that no import uses, too.
+ * The check also fails if it has read fewer modules than git lists, and for each permission that no import uses.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -14,10 +13,10 @@ import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 
 /** The findings under one root. */
 export interface LayerReport {
-  /** How many of the listed modules were read. */
+  /** The number of listed modules that were read. */
   readonly moduleCount: number;
   /** One line per violation, sorted; empty if there is none. */
-  readonly faults: readonly string[];
+  readonly violations: readonly string[];
   /** The permissions of the tables that no import uses. */
   readonly unused: readonly string[];
 }
@@ -46,14 +45,14 @@ export async function checkLayers(root: string): Promise<LayerReport> {
   const reasons = new Map(config.forbidden?.map((rule) => [rule.name, rule.comment]));
   const forbidden = summary.violations.map(({ from, to, rule, cycle }) => {
     const path = cycle?.map((step) => step.name).join(" → ") ?? to;
-    // A folder without a row is one fault, however much its modules import.
+    // A folder without a row is one violation, however many imports its modules have.
     const where = rule.name.endsWith("-layer-without-row") ? `${dirname(from)}/` : `${from} → ${path}`;
     return `${where}: ${reasons.get(rule.name) ?? "forbidden"} (${rule.name})`;
   });
   const unread = findUnread(listed, read);
   return {
     moduleCount: listed.length - unread.length,
-    faults: [...new Set([...forbidden, ...unread])].sort(),
+    violations: [...new Set([...forbidden, ...unread])].sort(),
     unused: findUnused(modules, (await import(configPath)) as LayerTables),
   };
 }
@@ -70,14 +69,14 @@ function findUnused(modules: ICruiseResult["modules"], { permissions, testPaths 
   return permissions.filter((permission) => !isUsed(permission)).map(({ name }) => name);
 }
 
-/** One fault per listed module that was not read. */
+/** Returns a violation for each listed module that was not read. */
 export function findUnread(listed: readonly string[], read: ReadonlySet<string>): readonly string[] {
   return listed.filter((path) => !read.has(path)).map((path) => `${path}: listed by git but not read by this check`);
 }
 
-/** Tracked and new modules alike, so that a fault shows before it is committed. */
+/** Returns tracked and new modules, so that a violation is found before it is committed. */
 function listModules(root: string): readonly string[] {
-  // Only under :(glob) does `**/` match zero folders; otherwise files right below src would go unseen.
+  // With :(glob), `**/` also matches zero folders, and so the files directly in src.
   const patterns = [":(glob)*/src/**/*.ts", ":(glob)*/src/**/*.tsx", ":(glob)examples/*/src/**/*.ts"];
   const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--", ...patterns];
   const paths = execFileSync("git", args, { cwd: root, encoding: "utf8" }).split("\n");
@@ -92,15 +91,15 @@ async function cruiseModules(root: string, paths: readonly string[], config: ICo
     enhancedResolveOptions,
     { tsConfig: extractTsConfig(join(repository, "tsconfig.json")) },
   );
-  // Without an output type the result is the object; text comes from reporters only.
+  // Without an output type, the result is an object; only reporters return text.
   if (typeof output === "string") throw new Error(`dependency-cruiser returned text: ${output}`);
   return output;
 }
 
 if (import.meta.main) {
-  const { moduleCount, faults, unused } = await checkLayers(repository);
-  const all = [...faults, ...unused.map((name) => `${name}: no import uses this permission`)];
-  for (const fault of all) console.error(fault);
-  console.log(`layers: ${moduleCount} modules read, ${all.length} faults`);
+  const { moduleCount, violations, unused } = await checkLayers(repository);
+  const all = [...violations, ...unused.map((name) => `${name}: no import uses this permission`)];
+  for (const violation of all) console.error(violation);
+  console.log(`layers: ${moduleCount} modules read, ${all.length} violations`);
   process.exitCode = all.length === 0 ? 0 : 1;
 }

@@ -1,17 +1,17 @@
 /**
- * `npm run demo:global`: two proxies that share one limit, counted by the rate limit service, on this machine and without
- * a key. Starts the mock LLM, the service and both proxies on `examples/global`, says what to type, and shows the log of
- * both proxies. The service may be ended and started again meanwhile.
+ * `npm run demo:global`: two proxies that share one limit of the rate limit service, on this machine and without an API
+ * key. Starts the mock LLM, the service and both proxies with `examples/global`, prints commands to try, and shows the
+ * logs of both proxies. The user may end and restart the service meanwhile.
  */
 import { join } from "node:path";
 import { type Program, start } from "./demo/programs.ts";
 import { runDemo } from "./demo/run-demo.ts";
 
-/** The second is another address of this machine, so that both proxies serve the same folder as two replicas would. */
+/** Two addresses of this machine, so that both proxies can serve the same folder, like two replicas. */
 const addresses = ["127.0.0.1", "127.0.0.2"] as const;
 const [local] = addresses;
 
-/** Those of the example and the proxies' own; each proxy's admin server has a port, so that addresses tell them apart. */
+/** The ports of the example and of the proxies. The admin servers have different ports. */
 const usualPorts = {
   ...{ gateway: 8080, service: 8081, model: 8089 },
   ...{ admin: 15000, secondAdmin: 15001, stats: 15020, readiness: 15021 },
@@ -57,7 +57,7 @@ function startService(ports: Ports, folder: string): Program {
     GRPC_PORT: String(ports.service),
     PORT: "0",
     DEBUG_PORT: "0",
-    // There is no load balancer that must notice the shutdown: the next request after `kill` finds no service.
+    // No load balancer has to notice the shutdown, and the next request after `kill` should find no service.
     SHUTDOWN_DRAIN_DELAY: "0s",
   });
 }

@@ -1,13 +1,13 @@
 /**
- * `npm run demo`: a conversation with a language model that is limited by tokens, on this machine and without a key.
- * Starts the mock LLM and the proxy on `examples/quickstart`, says what to type, and shows the proxy's access log.
+ * `npm run demo`: a limit of tokens for a language model, on this machine and without an API key. Starts the mock LLM
+ * and the proxy with `examples/quickstart`, prints commands to try, and shows the access log of the proxy.
  */
 import { type Program, start } from "./demo/programs.ts";
 import { runDemo } from "./demo/run-demo.ts";
 
 const host = "127.0.0.1";
 
-/** Those of the example and the proxy's own. */
+/** The ports of the example and of the proxy. */
 const usualPorts = { gateway: 8080, model: 8089, admin: 15000, stats: 15020, readiness: 15021 };
 type Ports = Readonly<typeof usualPorts>;
 

@@ -1,5 +1,5 @@
 // Writes deploy/crds and deploy/schemas from the parser's schemas: `npm run generate`. With --check it writes nothing
-// and fails when they differ from what is committed: `npm run check:generated`.
+// and fails if the committed files differ: `npm run check:generated`.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
@@ -26,13 +26,13 @@ const files = new Map(
 
 if (process.argv.includes("--check")) {
   const stale = [...files].filter(([path, text]) => read(path) !== text).map(([path]) => path);
-  for (const path of stale) console.error(`${path} is not what the schemas say: run \`npm run generate\` and commit`);
+  for (const path of stale) console.error(`${path} is out of date: run \`npm run generate\` and commit`);
   if (stale.length > 0) process.exitCode = 1;
 } else {
   for (const [path, text] of files) writeFileSync(path, text);
 }
 
-/** Undefined where there is no such file. */
+/** Returns undefined if the file does not exist. */
 function read(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");

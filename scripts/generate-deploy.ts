@@ -1,9 +1,8 @@
-// Brings deploy/ up to date: `npm run generate`. The chart gets the CRDs, the roles and the version, and what the chart
-// renders with its defaults becomes deploy/install, which `kubectl apply -k deploy` installs. What it renders with all of
-// its values set is kept beside the end-to-end tests, so that a change of the chart shows in review.
-//
-// With --check it writes nothing and fails when something differs: `npm run check:generated`. Helm is needed for writing
-// alone. A rendered file names the digest of what it was rendered from, which the check compares.
+// Updates deploy/: `npm run generate`. Writes the CRDs, the roles and the version into the chart. Renders the chart
+// with its default values to deploy/install, which `kubectl apply -k deploy` installs, and with all values set to a
+// file beside the end-to-end tests, so that a review shows changes of the chart. With --check it writes nothing and
+// fails if a file differs: `npm run check:generated`. Only writing needs Helm. A rendered file contains the digest of
+// its sources, which the check compares.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -35,7 +34,7 @@ putRendered(join(testdata, "everything.golden.yaml"), [...chartFiles, everything
 for (const path of problems) console.error(`${path} is out of date: run \`npm run generate\` and commit`);
 if (problems.length > 0) process.exitCode = 1;
 
-/** Writes a file; in a check notes it if it differs. */
+/** Writes a file; with --check, records it as a problem if it differs. */
 function put(path: string, text: string): void {
   if (read(path) === text) return;
   if (isCheck) {
@@ -46,7 +45,7 @@ function put(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-/** The text of a file, empty where there is none. */
+/** Returns the text of a file; empty if the file does not exist. */
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");
@@ -55,14 +54,14 @@ function read(path: string): string {
   }
 }
 
-/** One version for everything that is released together. */
+/** Writes the version of the repository into the chart. */
 function putVersion(): void {
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
   const path = join(chart, "Chart.yaml");
   put(path, read(path).replace(/^(version|appVersion): .*$/gm, `$1: ${version}`));
 }
 
-/** Writes what the chart renders, unless the file holds the digest of the sources as they are. */
+/** Writes the rendered chart, unless the file contains the current digest of its sources. */
 function putRendered(path: string, sources: readonly string[], render: () => string): void {
   const digest = digestOf(sources);
   if (read(path).includes(digest)) return;
@@ -82,21 +81,21 @@ function digestOf(paths: readonly string[]): string {
   return `sha256:${hash.digest("hex")}`;
 }
 
-/** The chart without its CRDs, which are a resource of the kustomization by themselves. */
+/** Renders the chart without its CRDs, which are a separate resource of the kustomization. */
 function render(...values: readonly string[]): string {
   const cache = process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache");
-  // The second is where test/rig/kind/build.sh puts it.
+  // The second path is that of test/rig/kind/build.sh.
   const path = [process.env["PATH"] ?? "", join(cache, "kube-rig/bin")].join(delimiter);
   const args = ["template", "gateway-proxy", chart, "--namespace", namespace, "--set", "crds.install=false", ...values];
   return execFileSync("helm", args, { encoding: "utf8", env: { ...process.env, PATH: path } });
 }
 
-/** `kubectl apply` installs it: no label says that Helm does. */
+/** Removes the label of Helm, because `kubectl apply` installs the file. */
 function withoutHelm(text: string): string {
   return text.replaceAll(/^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): .*\n/gm, "");
 }
 
-/** The roles depend on no value. */
+/** Removes the roles, which do not depend on values. */
 function withoutRoles(text: string): string {
   return text
     .split(/^(?=---$)/m)

@@ -1,5 +1,5 @@
-// Writes the types of the wire messages into protos/gen: `npm run generate`. With --check it writes them beside and
-// fails when they differ from what is committed: `npm run check:generated`.
+// Writes the types of the messages to protos/gen: `npm run generate`. With --check it writes them to another folder and
+// fails if the committed files differ: `npm run check:generated`.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { protoDirectory, protoFiles } from "../protos/src/options.ts";
 
 const committed = join(protoDirectory, "../gen");
 
-/** The options mirror `messageOptions`. */
+/** Generates the types, with options that agree with `messageOptions`. */
 function generate(outDir: string): void {
   rmSync(outDir, { recursive: true, force: true });
   execFileSync(
@@ -24,7 +24,7 @@ function generate(outDir: string): void {
       `--outDir=${outDir}`,
       ...protoFiles,
     ],
-    // In the folder itself, since the generator writes the paths it was given into the files.
+    // Runs in the folder, because the generator writes its path arguments into the files.
     { cwd: protoDirectory, stdio: ["ignore", "ignore", "inherit"] },
   );
   // A file without a service needs no gRPC types. The generated ones are unused, which the type check rejects.
@@ -37,7 +37,7 @@ if (process.argv.includes("--check")) {
     generate(fresh);
     execFileSync("diff", ["-r", committed, fresh], { stdio: "inherit" });
   } catch {
-    console.error("protos/gen is not what the .proto files say: run `npm run generate` and commit the result");
+    console.error("protos/gen is out of date: run `npm run generate` and commit the result");
     process.exitCode = 1;
   } finally {
     rmSync(fresh, { recursive: true, force: true });

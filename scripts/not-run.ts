@@ -5,7 +5,7 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 
 /** Prints that a check is skipped, and adds it to the file of NOT_RUN. */
-export function leaveOut(check: string, reason: string): void {
+export function recordNotRun(check: string, reason: string): void {
   const line = `${check}: ${reason.replaceAll(/\s*\n\s*/g, "; ")}`;
   console.log(`-- not run: ${line}`);
   const file = process.env["NOT_RUN"];

@@ -1,7 +1,7 @@
 /**
- * `npm run pack:proxyctl`: proxyctl as users install it, in proxyctl/dist.
+ * `npm run pack:proxyctl`: writes the files with which users install proxyctl to proxyctl/dist.
  *
- *   gatewayproxy-proxyctl-VERSION.tgz  for `npm install -g FILE`, with all that it needs: no registry is asked
+ *   gatewayproxy-proxyctl-VERSION.tgz  for `npm install -g FILE`, with all dependencies, without requests to a registry
  *   proxyctl                           one executable file for this platform, with Node in it
  *   SHA256SUMS                         of both
  *
@@ -19,7 +19,7 @@ import { licensesOf } from "./third-party-licenses.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "proxyctl/src");
-/** As src/bin.ts has it. */
+/** The same as in src/bin.ts. */
 const oldestNode = "22.19";
 
 const { values } = parseArgs({ options: { out: { type: "string" }, only: { type: "string" } } });
@@ -38,7 +38,7 @@ try {
   await rm(work, { recursive: true });
 }
 
-/** In chunks, so that a command loads what it needs and no more. */
+/** Bundles in chunks, so that a command loads only the code that it needs. */
 async function bundle(entry: string, target: string, dir: string): Promise<readonly OutputChunk[]> {
   const { output } = await build({
     input: { proxyctl: join(source, entry) },
@@ -51,7 +51,7 @@ async function bundle(entry: string, target: string, dir: string): Promise<reado
 
 async function packTarball(): Promise<string> {
   const folder = join(work, "package");
-  // A Node that is too old must still get as far as to say so.
+  // An older Node must be able to run the program as far as its error message about the version.
   const chunks = await bundle("bin.ts", "node20", join(folder, "dist"));
   const { name, version, type } = manifest;
   const packed = {
@@ -63,7 +63,7 @@ async function packTarball(): Promise<string> {
     bin: { proxyctl: "dist/proxyctl.js" },
     files: ["dist"],
     engines: { node: `>=${oldestNode}` },
-    // Prevents that it is published by mistake. Users get it as a file.
+    // Prevents a publication by mistake. Users get the package as a file.
     private: true,
   };
   await writeFile(join(folder, "package.json"), `${JSON.stringify(packed, undefined, 2)}\n`);
@@ -76,7 +76,7 @@ async function packTarball(): Promise<string> {
   return written.trim();
 }
 
-/** The chunks are assets, which src/executable.ts loads. */
+/** Builds the executable. The chunks are assets, which src/executable.ts loads. */
 async function buildExecutable(): Promise<string> {
   const modules = join(work, "modules");
   const chunks = await bundle("main.ts", "esnext", modules);
@@ -94,7 +94,7 @@ async function buildExecutable(): Promise<string> {
     assets: Object.fromEntries(chunks.map(({ fileName }) => [fileName, join(modules, fileName)])),
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
-    // Variables that are meant for another Node do not reach this one.
+    // The executable ignores variables for other installations of Node.
     execArgvExtension: "none",
   };
   await writeFile(config, JSON.stringify(settings));

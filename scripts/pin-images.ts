@@ -1,10 +1,10 @@
 /**
- * Pins the images that are not ours: Node, which ours are built from, and the Redis of the chart. Each is named by tag and
- * digest; the tag says what it is, the digest is what runs.
+ * Pins the images of others: Node, from which the images are built, and the Redis of the chart. Each reference has a
+ * tag, for readers, and a digest, which determines the image.
  *
  * usage: node scripts/pin-images.ts [--check]
- *   asks each registry what the tag means now, and writes the digests that differ into the files that name them. --check
- *   writes nothing, and ends with status 1 when one differs. To take another version change the tag first.
+ *   requests the current digest of each tag from its registry, and writes changed digests into the files. --check
+ *   writes nothing, and ends with status 1 if a digest differs. For another version, change the tag first.
  */
 import { createHash } from "node:crypto";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
@@ -12,13 +12,13 @@ import { join, relative } from "node:path";
 
 const repository = join(import.meta.dirname, "..");
 
-/** Where images may be named. deploy/install is rendered from the chart. */
+/** The files that may refer to images. deploy/install is rendered from the chart. */
 const places = ["Dockerfile", "deploy/helm/**/*.yaml", "examples/**/*.yaml", "kind-config.yaml"];
 
 /** Registries and folders of images that are built here, and stages of the Dockerfile. */
 const own = /^(?:ghcr\.io\/gatewayproxy\/|localhost\/gateway-proxy\/|\$|scratch$)/;
 
-/** The platforms that a pinned image must be made for. */
+/** The platforms that a pinned image must support. */
 const platforms = ["linux/amd64", "linux/arm64"];
 
 export interface ImageUse {
@@ -27,7 +27,7 @@ export interface ImageUse {
   readonly reference: string;
 }
 
-/** Every image of others that the repository names for building or running, in the order of files and lines. */
+/** Returns every image of others to which the repository refers, in the order of files and lines. */
 export function foreignImages(): readonly ImageUse[] {
   const files = places.flatMap((place) => globSync(join(repository, place))).sort();
   return files.flatMap((path) =>
@@ -35,7 +35,7 @@ export function foreignImages(): readonly ImageUse[] {
   );
 }
 
-/** The images of others that a Dockerfile or a manifest names. */
+/** Returns the images of others to which a Dockerfile or a manifest refers. */
 export function imagesIn(text: string): readonly string[] {
   const stages = new Set([...text.matchAll(/^FROM .* AS (\S+)$/gim)].map((match) => match[1]));
   const named = [...text.matchAll(/^(?:ARG \w*IMAGE=|FROM (?:--\S+ )*|[\s-]*image: ?)["']?([^\s"']+)/gm)];
@@ -52,7 +52,7 @@ export interface PinnedReference {
   readonly digest: string;
 }
 
-/** Throws an error that says what is missing. */
+/** Parses a pinned reference. Throws an error with the missing part. */
 export function parsePinned(reference: string): PinnedReference {
   const match = /^([\w.-]+(?::\d+)?)\/([\w./-]+):([\w.-]+)@(sha256:[0-9a-f]{64})$/.exec(reference);
   const [, registry = "", name = "", tag = "", digest = ""] = match ?? [];
@@ -65,7 +65,7 @@ export function parsePinned(reference: string): PinnedReference {
 /** Returns the current digest of a tag. Throws unless it is an index with all supported platforms. */
 export async function resolveDigest(image: Omit<PinnedReference, "digest">): Promise<string> {
   const host = image.registry === "docker.io" ? "registry-1.docker.io" : image.registry;
-  // As docker does: registries on this machine need no TLS.
+  // Registries on this machine need no TLS, as in docker.
   const scheme = /^(?:localhost|127\.0\.0\.1)(?::|$)/.test(host) ? "http" : "https";
   const url = `${scheme}://${host}/v2/${image.repository}/manifests/${image.tag}`;
   const accept = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json";
@@ -88,7 +88,7 @@ async function anonymousToken(challenge: string): Promise<string> {
     [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]),
   );
   const realm = parameters.get("realm");
-  if (realm === undefined) throw new Error(`the registry asks for ${challenge}, not for a token`);
+  if (realm === undefined) throw new Error(`the registry requires ${challenge}; only tokens are supported`);
   const url = new URL(realm);
   for (const [name, value] of parameters) if (name !== "realm") url.searchParams.set(name, value);
   const response = await fetch(url);
@@ -97,7 +97,7 @@ async function anonymousToken(challenge: string): Promise<string> {
   return token ?? accessToken ?? "";
 }
 
-/** Of an index of images; empty where the body is a single image. */
+/** Returns the platforms of an index of images; empty for a single image. */
 function platformsOf(index: Buffer): readonly string[] {
   const { manifests = [] } = JSON.parse(index.toString()) as {
     manifests?: readonly { platform?: { os: string; architecture: string } }[];
@@ -130,7 +130,7 @@ if (import.meta.main) {
     if (isCheck && !isCurrent) process.exitCode = 1;
     if (!isCheck && !isCurrent) console.log("written; run `npm run generate`, then the tests");
   } catch (error) {
-    // Of a failed fetch the cause says why.
+    // The reason of a failed fetch is in its cause.
     const { message, cause } = error as Error;
     console.error(cause instanceof Error ? `${message}: ${cause.message}` : message);
     process.exitCode = 1;

@@ -1,7 +1,7 @@
 /**
  * Writes a software bill of materials for each image, in CycloneDX's JSON: the packages of package-lock.json that the
- * image's programs need, Node, and the Debian packages whose libraries Node is linked with. The same input gives the same
- * bytes. `npm sbom` is not used: it leaves out a package that the root's development dependencies need as well.
+ * image's programs need, Node, and the Debian packages of the libraries of Node. The same input gives the same bytes.
+ * `npm sbom` is not used, because it leaves out packages that are also development dependencies of the root.
  *
  * usage: node scripts/sbom.ts [--dpkg FOLDER] FOLDER
  *   writes FOLDER/IMAGE.cdx.json. --dpkg names a folder with one file of `dpkg-query --status` per package. The version of
@@ -15,7 +15,7 @@ import { parseArgs } from "node:util";
 
 /** The workspaces whose code and production dependencies are in each image. */
 export const imageWorkspaces = {
-  // The page of admin-ui is in the image as a bundle that holds its dependencies.
+  // The page of admin-ui is in the image as a bundle with its dependencies.
   proxy: ["runtime", "http", "grpc", "protos", "admin-api", "admin-ui", "proxy"],
   "ratelimit-service": ["runtime", "http", "grpc", "protos", "ratelimit-service"],
   "mock-llm": ["examples/mock-llm"],
@@ -33,7 +33,7 @@ interface LockedPackage {
   readonly version?: string;
   readonly license?: string;
   readonly integrity?: string;
-  /** Of a link: the folder of the workspace. */
+  /** For a link, the folder of the workspace. */
   readonly resolved?: string;
   readonly link?: boolean;
   readonly dependencies?: Readonly<Record<string, string>>;
@@ -41,7 +41,7 @@ interface LockedPackage {
   readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>;
 }
 
-/** A component of CycloneDX 1.6, as far as it is used here. */
+/** The used part of a component of CycloneDX 1.6. */
 export interface Component {
   readonly type: "application" | "library" | "platform";
   readonly "bom-ref": string;
@@ -64,7 +64,7 @@ export interface Bom {
   readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
 }
 
-/** What an image holds besides packages of npm. */
+/** The content of an image other than packages of npm. */
 export interface Platform {
   /** The version of Node, without `v`. */
   readonly node: string;
@@ -74,7 +74,7 @@ export interface Platform {
   readonly timestamp?: number;
 }
 
-/** The bill of materials of one image. */
+/** Returns the bill of materials of one image. */
 export function bomOf(image: Image, lock: LockFile, platform: Platform): Bom {
   const workspaces: readonly string[] = imageWorkspaces[image];
   const { components, dependencies } = packagesOf(lock, workspaces);
@@ -109,7 +109,7 @@ export function bomOf(image: Image, lock: LockFile, platform: Platform): Bom {
   };
 }
 
-/** The packages that npm installs in production for some workspaces, and what each depends on. */
+/** Returns the packages that npm installs in production for some workspaces, and the dependencies of each. */
 function packagesOf(lock: LockFile, workspaces: readonly string[]): Pick<Bom, "components" | "dependencies"> {
   const components = new Map<string, Component>();
   const edges = new Map<string, Set<string>>();
@@ -118,7 +118,7 @@ function packagesOf(lock: LockFile, workspaces: readonly string[]): Pick<Bom, "c
     const component = componentOf(lock, path);
     const ref = component["bom-ref"];
     components.set(ref, component);
-    // The same version may be installed in several places, with other versions of what it depends on.
+    // The same version may be installed in several places, with different versions of its dependencies.
     const dependsOn = edges.get(ref) ?? new Set();
     edges.set(ref, dependsOn);
     for (const name of neededBy(lock.packages[path] ?? {})) {
@@ -131,14 +131,17 @@ function packagesOf(lock: LockFile, workspaces: readonly string[]): Pick<Bom, "c
   return { components: [...components.values()], dependencies: dependencies.sort((a, b) => compare(a.ref, b.ref)) };
 }
 
-/** Optional dependencies are Node itself and programs of development; the images are built without them. */
+/** Returns the required dependencies. The images are built without optional ones: Node, and development tools. */
 function neededBy(locked: LockedPackage): readonly string[] {
   const isRequired = (name: string): boolean => locked.peerDependenciesMeta?.[name]?.optional !== true;
   const peers = Object.keys(locked.peerDependencies ?? {}).filter(isRequired);
   return [...Object.keys(locked.dependencies ?? {}), ...peers];
 }
 
-/** Where Node finds a package by name from the package at `path`: in the nearest node_modules upwards. */
+/**
+ * Returns the path of a package that the package at `path` imports: in the nearest node_modules upwards, as Node
+ * resolves it.
+ */
 function resolve(lock: LockFile, path: string, name: string): string {
   for (let folder = path; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")))) {
     const candidate = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
@@ -153,7 +156,7 @@ function componentOf(lock: LockFile, path: string): Component {
   const name = nameOf(locked, path);
   const version = locked.version ?? "0.0.0";
   const ref = refOf(lock, path);
-  // Workspaces are published nowhere, so they have no address in a registry.
+  // Workspaces are not published, so they have no address in a registry.
   if (!path.includes("node_modules/")) return { type: "library", "bom-ref": ref, name, version };
   return {
     type: "library",
@@ -166,7 +169,7 @@ function componentOf(lock: LockFile, path: string): Component {
   };
 }
 
-/** The package URL, or for a workspace a name of the same form. */
+/** Returns the package URL, or for a workspace a name of the same form. */
 function refOf(lock: LockFile, path: string): string {
   const locked = lock.packages[path] ?? {};
   const name = nameOf(locked, path);
@@ -179,14 +182,14 @@ function nameOf(locked: LockedPackage, path: string): string {
   return locked.name ?? path.slice(path.lastIndexOf(marker) + marker.length);
 }
 
-/** An SPDX expression, or free text under a name. */
+/** Returns an SPDX expression, or free text as a name. */
 function licenseOf(license: string): { expression: string } | { license: { name: string } } {
   return /^[\w.+() -]+$/.test(license) && !/^SEE LICENSE/i.test(license)
     ? { expression: license }
     : { license: { name: license } };
 }
 
-/** From subresource integrity (base64) to hexadecimal digests. */
+/** Converts subresource integrity (base64) to hexadecimal digests. */
 function hashesOf(integrity: string): NonNullable<Component["hashes"]> {
   return integrity.split(/\s+/).map((each) => {
     const [algorithm = "", digest = ""] = each.split("-", 2);
@@ -207,7 +210,7 @@ function debianComponent(record: string): Component {
   return { type: "library", "bom-ref": purl, name, version, purl };
 }
 
-/** A UUID made of a digest, in the form of version 8 (RFC 9562 section 5.8). */
+/** Returns a UUID of version 8 (RFC 9562 section 5.8) from a digest. */
 function uuidOf(text: string): string {
   const hex = createHash("sha256").update(text).digest("hex");
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
@@ -219,7 +222,7 @@ function sorted(components: readonly Component[]): readonly Component[] {
   return [...components].sort((a, b) => compare(a["bom-ref"], b["bom-ref"]));
 }
 
-/** By code units, which no locale changes. */
+/** Compares by code units, independently of the locale. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
@@ -228,7 +231,7 @@ if (import.meta.main) {
   const { values, positionals } = parseArgs({ options: { dpkg: { type: "string" } }, allowPositionals: true });
   const [folder] = positionals;
   if (folder === undefined) throw new Error("usage: node scripts/sbom.ts [--dpkg FOLDER] FOLDER");
-  // Written by npm and held by its own checks.
+  // npm wrote the file and validates it.
   const lock = JSON.parse(readFileSync(join(import.meta.dirname, "../package-lock.json"), "utf8")) as LockFile;
   const records = values.dpkg === undefined ? [] : globSync(join(values.dpkg, "*")).sort();
   const epoch = process.env["SOURCE_DATE_EPOCH"];

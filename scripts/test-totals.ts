@@ -1,7 +1,7 @@
 /**
- * Prints the slowest files of test runs, what failed, what was not run and why, and the totals, from vitest's JSON reports. The totals, `N
- * passed, N failed, N skipped`, stand alone on the last line for whatever reads the end of a log. Exit status 1 when
- * something failed or a report is missing.
+ * Prints the slowest files of test runs, the failures, the skipped checks with their reasons, and the totals, from
+ * vitest's JSON reports. The last line is only the totals, `N passed, N failed, N skipped`, for programs that read the
+ * end of a log. The exit status is 1 if a test failed or a report is missing.
  *
  * usage: node scripts/test-totals.ts REPORT...
  *   NOT_RUN names a file with a line for each check that was left out (not-run.ts).
@@ -10,7 +10,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { relative } from "node:path";
 import { notRunChecks } from "./not-run.ts";
 
-/** What this script reads of vitest's JSON report. */
+/** The used part of vitest's JSON report. */
 export interface TestReport {
   readonly success: boolean;
   readonly numPassedTests: number;
@@ -27,29 +27,29 @@ interface FileReport {
   /** Milliseconds since 1970. */
   readonly startTime: number;
   readonly endTime: number;
-  /** Why the file could not be loaded, or empty. */
+  /** The error if the file could not be loaded, or empty. */
   readonly message: string;
   readonly assertionResults: readonly {
     readonly fullName: string;
     readonly status: string;
-    /** The errors of every attempt, those of a test that passed in the end among them. */
+    /** The errors of every attempt, also those of a test that passed in the end. */
     readonly failureMessages: readonly string[];
     /** Marks of test/support/describe-with.ts. */
     readonly meta?: { readonly missingPrograms?: readonly string[] };
   }[];
 }
 
-/** How a run ended. */
+/** The result of a run. */
 export interface Totals {
   readonly line: string;
   readonly failed: boolean;
-  /** Every failure by name with its reason, and every test that passed only when it was tried again. */
+  /** Every failure with its reason, and every test that passed only in a second attempt. */
   readonly findings: readonly string[];
   /** The tests that were skipped, with the reason: a line for each, or for all of a file that lack the same programs. */
   readonly notRun: readonly string[];
 }
 
-/** The totals of all reports together. A file that could not even be loaded has no tests to count and counts as one failure. */
+/** Returns the totals of all reports together. A file that could not be loaded counts as one failure. */
 export function totalsOf(...reports: readonly TestReport[]): Totals {
   const sum = (count: (report: TestReport) => number) => reports.reduce((total, report) => total + count(report), 0);
   const failed = sum((report) => report.numFailedTests + report.testResults.filter(isUnloaded).length);
@@ -78,8 +78,8 @@ function findingsOf(file: FileReport): readonly string[] {
     });
 }
 
-/** The files that took longest, the slowest first, as `seconds path`. */
-export function slowestFiles(reports: readonly TestReport[], most = 20): readonly string[] {
+/** Returns the slowest files, as `seconds path`, the slowest first. */
+export function slowestFiles(reports: readonly TestReport[], limit = 20): readonly string[] {
   return reports
     .flatMap(({ testResults }) => testResults)
     .map(({ name, startTime, endTime }) => ({
@@ -87,7 +87,7 @@ export function slowestFiles(reports: readonly TestReport[], most = 20): readonl
       seconds: (endTime - startTime) / 1_000,
     }))
     .sort((a, b) => b.seconds - a.seconds)
-    .slice(0, most)
+    .slice(0, limit)
     .map(({ path, seconds }) => `${seconds.toFixed(1).padStart(6)} s  ${path}`);
 }
 
@@ -100,7 +100,7 @@ function notRunIn(file: FileReport): readonly string[] {
   const lines: string[] = [];
   for (const { fullName, status, meta } of skipped) {
     const programs = (meta?.missingPrograms ?? []).join(", ");
-    // The name of a test that skips itself for another reason says it.
+    // If a test skips itself for another reason, its name contains the reason.
     if (programs === "") lines.push(`${path}: ${fullName.trim()}${status === "todo" ? " (to be written)" : ""}`);
     else withoutPrograms.set(programs, (withoutPrograms.get(programs) ?? 0) + 1);
   }
@@ -110,7 +110,7 @@ function notRunIn(file: FileReport): readonly string[] {
   return [...lines, ...counted];
 }
 
-/** Without the test runner's own frames. */
+/** Indents an error, without the stack frames of the test runner. */
 function indented(text: string): string {
   const lines = text.split("\n").filter((line) => !/^\s+at .*(node_modules|<anonymous>)/.test(line));
   return lines.join("\n").replaceAll(/^(?=.)/gm, "   ");
@@ -120,7 +120,7 @@ if (import.meta.main) {
   const paths = process.argv.slice(2);
   const written = paths.filter((path) => existsSync(path));
   const isComplete = written.length === paths.length && paths.length > 0;
-  // The reports are vitest's own, written moments ago.
+  // vitest has just written the reports.
   const reports = written.map((path) => JSON.parse(readFileSync(path, "utf8")) as TestReport);
   const totals = totalsOf(...reports);
   console.log(["== the slowest files of tests", ...slowestFiles(reports)].join("\n"));

@@ -1,9 +1,9 @@
-/** The licences of what a bundle holds of others. */
+/** The licences of the packages in a bundle. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { OutputChunk } from "rolldown";
 
-/** The licence of each package that is bundled, as it comes with the package, sorted by folder. */
+/** Returns the licence text of each bundled package, sorted by folder. */
 export async function licensesOf(chunks: readonly OutputChunk[]): Promise<string> {
   const folders = new Set(
     chunks.flatMap(({ moduleIds }) =>

@@ -46,7 +46,7 @@ async function tryDemo([program = "", ...args]: readonly string[]): Promise<stri
   const began = performance.now();
   const seconds = (): string => ((performance.now() - began) / 1_000).toFixed(1);
   const signal = AbortSignal.timeout(deadlineMs);
-  // A group of its own, so that the signal reaches npm and what npm started, as Ctrl-C in a terminal does.
+  // A new process group, so that the signal reaches npm and its child processes, like Ctrl-C in a terminal.
   const demo = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], detached: true });
   const exited = once(demo, "exit");
   let output = "";
@@ -69,11 +69,11 @@ async function tryDemo([program = "", ...args]: readonly string[]): Promise<stri
     return `demo: ready after ${ready} s, ${allowed.length} responses with 200, then 429 after ${seconds()} s`;
   } finally {
     if (demo.pid !== undefined && demo.exitCode === null) process.kill(-demo.pid, "SIGINT");
-    const insist = setTimeout(() => {
+    const killTimer = setTimeout(() => {
       if (demo.pid !== undefined) process.kill(-demo.pid, "SIGKILL");
     }, 10_000);
     await exited;
-    clearTimeout(insist);
+    clearTimeout(killTimer);
   }
 }
 

@@ -1,4 +1,4 @@
-/** The ports of a demo: how all of them are moved, whether they are free, and who holds one that is not. */
+/** The ports of a demo: adds an offset to all of them, and finds the process that uses a port. */
 import { once } from "node:events";
 import { cp, mkdtemp, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-/** What a demo was asked to do: to print its usage, to run with all ports moved by `offset`, or something unknown. */
-export type Asked =
+/** The parsed command line of a demo: print the usage, run with all ports moved by `offset`, or an unknown option. */
+export type ParsedArguments =
   | { readonly kind: "help" }
   | { readonly kind: "run"; readonly offset: number }
   | { readonly kind: "invalid"; readonly message: string };
@@ -15,7 +15,7 @@ export type Asked =
 const maxOffset = 40_000;
 
 /** Reads the command line of a demo. @param args without the program and its file */
-export function readArguments(args: readonly string[]): Asked {
+export function readArguments(args: readonly string[]): ParsedArguments {
   const options = { "port-offset": { type: "string", default: "0" }, help: { type: "boolean", short: "h" } } as const;
   try {
     const { values } = parseArgs({ args: [...args], options });
@@ -29,7 +29,7 @@ export function readArguments(args: readonly string[]): Asked {
   return { kind: "invalid", message };
 }
 
-/** The ports with `offset` added to each. */
+/** Returns the ports with `offset` added to each. */
 export function moved<Name extends string>(
   usual: Readonly<Record<Name, number>>,
   offset: number,
@@ -39,7 +39,7 @@ export function moved<Name extends string>(
   return Object.fromEntries(entries) as Record<Name, number>;
 }
 
-/** A copy of a folder in which the ports in every manifest are moved by `offset`. @returns its path */
+/** Copies a folder, with the ports in every manifest moved by `offset`. @returns the path of the copy */
 export async function copyMoved(folder: string, usual: readonly number[], offset: number): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), "gateway-proxy-demo-"));
   await cp(folder, copy, { recursive: true });
@@ -54,15 +54,15 @@ export async function copyMoved(folder: string, usual: readonly number[], offset
   return copy;
 }
 
-/** A place where a demo listens. */
+/** An address on which a demo listens. */
 export interface Place {
   readonly address: string;
   readonly port: number;
-  /** What listens there: `the gateway`. */
+  /** The server that listens there: `the gateway`. */
   readonly use: string;
 }
 
-/** Of each place that is not free a line for people, with who holds it where that can be seen. */
+/** Returns a line for each address that is in use, with the process that uses it if it can be found. */
 export async function takenPlaces(places: readonly Place[]): Promise<readonly string[]> {
   const lines = await Promise.all(
     places.map(async ({ address, port, use }) => {
@@ -89,8 +89,8 @@ export async function isFree(port: number, address = "127.0.0.1"): Promise<boole
 }
 
 /**
- * The process that listens on a port, or else has a connection from it, as Linux shows it in /proc; undefined elsewhere, and
- * for another user's.
+ * Returns the process that listens on a port, or has a connection from it, by /proc of Linux; undefined on other
+ * systems and for processes of other users.
  */
 async function holderOf(port: number): Promise<string | undefined> {
   const tables = await Promise.all(
@@ -113,6 +113,6 @@ async function holderOf(port: number): Promise<string | undefined> {
   return undefined;
 }
 
-/** Of a row in /proc/net/tcp (proc(5)). */
+/** Columns of a row in /proc/net/tcp (proc(5)). */
 const listenState = "0A";
 const inodeColumn = 9;

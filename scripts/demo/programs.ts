@@ -1,4 +1,4 @@
-/** The programs that a demo runs, and what it shows of their logs. */
+/** The programs of a demo, and the lines of their logs that it prints. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname } from "node:path";
@@ -6,38 +6,38 @@ import { createInterface } from "node:readline";
 
 const root = dirname(dirname(import.meta.dirname));
 
-/** Longer than a proxy gives running requests to finish before it closes them. */
+/** Longer than the drain timeout of the proxy. */
 const stopWithinMs = 15_000;
 
 /** A program that a demo has started. */
 export interface Program {
   readonly name: string;
   readonly process: ChildProcess;
-  /** Resolves when it has ended, with how it did. */
+  /** Resolves when it has ended, with a description of its end. */
   readonly ended: Promise<string>;
   /** Resolves when a line of its log contains `text`; never rejects. */
   logged(text: string): Promise<void>;
-  /** Prints each line of its log from now on, behind `label`, and the warnings and errors that came before. */
+  /** Prints each further line of its log after `label`, and the earlier warnings and errors. */
   follow(label?: string): void;
   /** Prints everything that has not been printed. */
   showAll(): void;
 }
 
-/** Starts a file of the repository and holds back its log; `env` adds to the environment. */
+/** Starts a file of the repository and keeps its log for later; `env` adds to the environment. */
 export function start(name: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
   const child = spawn(process.execPath, args, {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },
-    // A process group of its own: Ctrl-C in a terminal is for the demo, which then ends its programs one by one.
+    // A new process group, so that Ctrl-C in a terminal reaches only the demo, which ends its programs one by one.
     detached: true,
   });
-  let held: string[] = [];
-  const awaited = new Map<string, () => void>();
-  let print = (line: string): void => void held.push(line);
+  let retained: string[] = [];
+  const waiting = new Map<string, () => void>();
+  let print = (line: string): void => void retained.push(line);
   const take = (line: string): void => {
     print(line);
-    for (const [text, resolve] of awaited) if (line.includes(text)) resolve();
+    for (const [text, resolve] of waiting) if (line.includes(text)) resolve();
   };
   for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on("line", take);
   return {
@@ -47,17 +47,17 @@ export function start(name: string, args: readonly string[], env: Readonly<Recor
       code === null ? `by ${String(signal)}` : `with status ${String(code)}`,
     ),
     logged: (text) =>
-      held.some((line) => line.includes(text))
+      retained.some((line) => line.includes(text))
         ? Promise.resolve()
-        : new Promise((resolve) => void awaited.set(text, resolve)),
+        : new Promise((resolve) => void waiting.set(text, resolve)),
     follow(label = "") {
       print = (line) => console.log(`${label}${line}`);
-      held.filter((line) => !isRoutine(line)).forEach(print);
-      held = [];
+      retained.filter((line) => !isRoutine(line)).forEach(print);
+      retained = [];
     },
     showAll() {
-      for (const line of held) console.log(line);
-      held = [];
+      for (const line of retained) console.log(line);
+      retained = [];
     },
   };
 }
@@ -83,7 +83,7 @@ export function untilInterrupted(): Promise<undefined> {
 export async function stop({ process: child, ended }: Program): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGTERM");
-  const insist = setTimeout(() => child.kill("SIGKILL"), stopWithinMs);
+  const killTimer = setTimeout(() => child.kill("SIGKILL"), stopWithinMs);
   await ended;
-  clearTimeout(insist);
+  clearTimeout(killTimer);
 }

@@ -1,38 +1,41 @@
-/** What every demo does: read its options, look for free ports, start programs, say what to type, and end all of it. */
+/**
+ * The common part of all demos: reads options, checks the ports, starts programs, prints commands to try, and ends the
+ * programs.
+ */
 import { rm } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { copyMoved, moved, type Place, readArguments, takenPlaces } from "./ports.ts";
 import { type Program, stop, untilEnd, untilInterrupted } from "./programs.ts";
 
 export interface Demo<PortName extends string> {
-  /** Of its script in package.json. */
+  /** The name of its script in package.json. */
   readonly script: string;
   /** A sentence for `--help`. */
   readonly summary: string;
   /** The folder that it serves, from the root of the repository. */
   readonly folder: string;
-  /** Every port that it uses, without an offset. */
+  /** All its ports, without an offset. */
   readonly ports: Readonly<Record<PortName, number>>;
-  /** Where it listens. */
+  /** The addresses on which it listens. */
   readonly places: (ports: Readonly<Record<PortName, number>>) => readonly Place[];
   /** Starts its programs. @param folder of the demo, or a copy of it with other ports */
   readonly start: (ports: Readonly<Record<PortName, number>>, folder: string) => Started;
 }
 
 export interface Started {
-  /** The demo is ready when each of these has logged so, and shows their logs. */
+  /** The demo is ready when all of these are ready. It prints their logs. */
   readonly proxies: readonly Program[];
-  /** Other programs that the demo cannot do without. */
+  /** Other programs that the demo needs. */
   readonly needed: readonly Program[];
-  /** Programs that may end before the demo does. */
+  /** Programs that may end before the demo. */
   readonly optional: readonly Program[];
-  /** What to type, printed when the demo is ready. It fits on a screen of 24 lines. */
+  /** The commands to try, printed when the demo is ready: at most 24 lines, the height of a screen. */
   readonly instructions: string;
 }
 
 const readyWithinMs = 30_000;
 
-/** Runs a demo with the options of the command line, until Ctrl-C or until a program ends that it needs. */
+/** Runs a demo with the options of the command line, until Ctrl-C or until a needed program ends. */
 export async function runDemo<PortName extends string>(demo: Demo<PortName>): Promise<void> {
   const asked = readArguments(process.argv.slice(2));
   if (asked.kind === "help") {
@@ -53,13 +56,13 @@ export async function runDemo<PortName extends string>(demo: Demo<PortName>): Pr
   const usual = Object.values<number>(demo.ports);
   const copy = asked.offset === 0 ? undefined : await copyMoved(demo.folder, usual, asked.offset);
   try {
-    await converse(demo.start(ports, copy ?? demo.folder));
+    await runUntilEnd(demo.start(ports, copy ?? demo.folder));
   } finally {
     if (copy !== undefined) await rm(copy, { recursive: true });
   }
 }
 
-async function converse({ proxies, needed, optional, instructions }: Started): Promise<void> {
+async function runUntilEnd({ proxies, needed, optional, instructions }: Started): Promise<void> {
   const ready = Promise.all(proxies.map((proxy) => proxy.logged('"msg":"ready"'))).then(() => "ready" as const);
   const late = delay(readyWithinMs, `not ready within ${readyWithinMs / 1_000} s` as const, { ref: false });
   const over = Promise.race([untilInterrupted(), ...[...proxies, ...needed].map(untilEnd)]);
@@ -89,7 +92,7 @@ Options:
   --help            Shows this text.`;
 }
 
-/** Says why the demo is over; the exit code is set, not taken. */
+/** Prints the reason for the end of the demo, and sets the exit code without exiting. */
 function fail(message: string): void {
   console.error(message);
   process.exitCode = 1;

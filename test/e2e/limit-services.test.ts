@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { leaveOut } from "../../scripts/not-run.ts";
+import { recordNotRun } from "../../scripts/not-run.ts";
 import {
   examplePort,
   failuresOf,
@@ -165,7 +165,7 @@ const services = [
 const limitador = { name: "limitador", image: process.env["LIMITADOR_IMAGE"] ?? "", deployment: "limitador" } as const;
 const canRunLimitador = limitador.image !== "" || offline.length === 0;
 if (!canRunLimitador) {
-  leaveOut(
+  recordNotRun(
     "examples on Limitador (test/e2e/limit-services.test.ts)",
     "its image cannot be pulled here; LIMITADOR_IMAGE names one. A scripted service has its methods: test/integration/global-limits.test.ts",
   );

@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Reporter, TestCase, TestModule } from "vitest/node";
-import { leaveOut } from "../../scripts/not-run.ts";
+import { recordNotRun } from "../../scripts/not-run.ts";
 import { describeCommit, describeMachine } from "../bench/machine.ts";
 import { replaceSection } from "../bench/report.ts";
 import { installCommand } from "../support/programs.ts";
@@ -20,7 +20,7 @@ export class FiguresReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
     for (const test of tests) {
-      if (test.result().state === "skipped") leaveOut(`fault "${test.name}"`, reasonOf(test));
+      if (test.result().state === "skipped") recordNotRun(`fault "${test.name}"`, reasonOf(test));
     }
     const rows = tests.flatMap((test) => {
       const { figures } = test.meta();

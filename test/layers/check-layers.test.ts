@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import { checkLayers, findUnread } from "../../scripts/check-layers.ts";
 
 test("reports every kind of violation, and nothing that the tables allow", async () => {
-  const { moduleCount, faults } = await checkLayers(join(import.meta.dirname, "violations"));
+  const { moduleCount, violations } = await checkLayers(join(import.meta.dirname, "violations"));
   expect(moduleCount).toBe(11);
-  expect(faults.map((fault) => fault.replace(/: .*\((.*)\)$/, ": $1"))).toEqual([
+  expect(violations.map((violation) => violation.replace(/: .*\((.*)\)$/, ": $1"))).toEqual([
     "proxy/src/extras/: proxy-layer-without-row",
     "proxy/src/filters/headers.ts → ../../../node_modules/yaml/dist/index.d.ts: proxy-filters-imports-package",
     "proxy/src/ir/snapshot.ts → proxy/src/server/listener.ts → proxy/src/ir/snapshot.ts: no-circular",
@@ -23,8 +23,8 @@ test("reports every kind of violation, and nothing that the tables allow", async
 });
 
 test("names the importer, the import and the allowed layers", async () => {
-  const { faults } = await checkLayers(join(import.meta.dirname, "violations"));
-  expect(faults).toContain(
+  const { violations } = await checkLayers(join(import.meta.dirname, "violations"));
+  expect(violations).toContain(
     "proxy/src/routing/table.ts → fs: routing/ is pure and may import nothing of Node (proxy-routing-imports-node)",
   );
 });
