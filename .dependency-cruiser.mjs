@@ -32,7 +32,7 @@ const proxy = {
   policy: {
     layers: ["ir", "cel", "connect"],
     packages: ["node-cache"],
-    core: ["crypto", "net", "tls"],
+    core: ["crypto", "net"],
   },
   upstream: { layers: ["ir", "connect"], packages: ["undici"] },
   // cel: conditions of traces are expressions.

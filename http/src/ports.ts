@@ -1,6 +1,7 @@
 /**
- * The contracts between the wire and its users, one pair for HTTP/1 and HTTP/2. A server calls `ServerEvents` for the requests
- * that it receives, and offers a `ServerExchange` for the way back.
+ * The contracts between the wire and its users, one pair for HTTP/1 and HTTP/2. A server calls `ServerExchangeEvents` for a
+ * request that it has received, and offers a `ServerExchange` for the way back. A client sends a `ClientRequest`, calls
+ * `ClientExchangeEvents` for the response, and offers a `ClientExchange` to control it.
  */
 import type { Duplex } from "node:stream";
 
@@ -77,4 +78,61 @@ export interface ServerExchangeEvents {
   onBodyRejected(status: 400 | 431, message: string): void;
   /** Called once at the end: the response has been passed to the kernel, or (`!completed`) the client has left. */
   onClose(completed: boolean): void;
+}
+
+/** A body to be sent, from its first byte. The sender reads it, and pauses it while the peer reads slowly. */
+export interface OutgoingBody extends IncomingBody {
+  /** The rest of the body is not needed. Has no effect after the end of the body, or a second time. */
+  cancel(): void;
+}
+
+/** A request to a server. */
+export interface ClientRequest {
+  readonly method: string;
+  /** Path and query, starting with `/`. */
+  readonly path: string;
+  /** With `host`, and without the fields of the connection. A `content-length` must be that of the body. */
+  readonly fields: FieldList;
+  /** A buffer is sent in one write with the head. */
+  readonly body: Buffer | OutgoingBody | undefined;
+  /** The protocol of a requested switch (RFC 9110 §7.8). Any response other than 101 is a normal one. */
+  readonly upgrade: string | undefined;
+}
+
+/** Why there is no complete response. */
+export interface ClientFailure {
+  readonly kind: /** The connection has ended, or the response breaks the protocol. */
+    | "reset"
+    /** The server has sent nothing, and read nothing, for too long. */
+    | "timeout"
+    /** The source of the body has ended before the body. */
+    | "aborted";
+  readonly message: string;
+}
+
+/**
+ * Receives a response. Methods are called in this order: `onInterimHead` any number of times, `onHead` at most once, `onData`
+ * only after it, then exactly one of `onEnd` and `onFailure`, and nothing after that. They must not throw.
+ */
+export interface ClientExchangeEvents {
+  /** An interim response other than 101 (RFC 9110 §15.2). @param fields names as received. */
+  onInterimHead(status: number, fields: FieldList): void;
+  /** @param fields names as received. */
+  onHead(status: number, fields: FieldList): void;
+  /** @param bytes never empty. The receiver owns them. */
+  onData(bytes: Buffer): void;
+  /** @param trailers empty if there are none. */
+  onEnd(trailers: FieldList): void;
+  onFailure(failure: ClientFailure): void;
+  /** Called instead of all others: the server has accepted the requested switch. The receiver resumes and closes `stream`. */
+  onSwitched(fields: FieldList, stream: SwitchedStream): void;
+}
+
+/** A request in progress. Its methods have no effect after the end. */
+export interface ClientExchange {
+  /** Holds the response back until `resume`. The server is slowed down by the flow control of the protocol. */
+  pause(): void;
+  resume(): void;
+  /** Ends the exchange, without further events. */
+  abort(): void;
 }

@@ -7,6 +7,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished, test } from "vitest";
+import { ConnectionSweeper } from "../../proxy/src/upstream/connection-sweeper.ts";
 import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
@@ -144,6 +145,7 @@ test("a shutdown of the proxy ends the attempts on both connections", async () =
   const pool = new EndpointPool({ endpoint, protocol: "h2" }, owner, {
     ...timeouts,
     clock,
+    sweeper: new ConnectionSweeper(clock),
     addresses: new AddressGuard(unrestricted),
   });
   const send = (path: string) =>
@@ -155,7 +157,7 @@ test("a shutdown of the proxy ends the attempts on both connections", async () =
         onFailure: ({ kind }: UpstreamFailure) => (kind === "unprocessed" ? resolve(send(path)) : resolve(kind)),
         onFault: (error: unknown) => resolve(String(error)),
       };
-      pool.send({ method: "POST", path, headers: [], body: Buffer.from("body"), upgrade: undefined }, sink);
+      pool.send({ method: "POST", path, fields: ["host", "svc"], body: Buffer.from("body"), upgrade: undefined }, sink);
     });
   const first = send("/first");
   await expect.poll(paths).toEqual(["/first"]);

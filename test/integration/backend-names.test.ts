@@ -11,6 +11,8 @@ async function startServers(...hosts: readonly string[]) {
   const connections = new Map<string, number>();
   for (const host of hosts) {
     const server = createServer((_request, response) => response.end(host));
+    // Longer than the time to live of the addresses.
+    server.keepAliveTimeout = 600_000;
     server.on("connection", () => connections.set(host, (connections.get(host) ?? 0) + 1));
     await new Promise<void>((resolve) => server.listen(port, host, resolve));
     // A listening TCP server has such an address.

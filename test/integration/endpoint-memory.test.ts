@@ -4,6 +4,7 @@ import { silentLogger } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import type { Backend } from "../../proxy/src/ir/snapshot.ts";
+import { ConnectionSweeper } from "../../proxy/src/upstream/connection-sweeper.ts";
 import { BackendHandle } from "../../proxy/src/upstream/backend-handle.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { usedMemory } from "../support/memory.ts";
@@ -27,9 +28,11 @@ function backendWith(endpoints: number): Backend {
 test("an endpoint takes less than 1 KB of a worker until its first request", async () => {
   const backend = backendWith(count);
   const before = await usedMemory();
+  const clock = new FakeClock();
   const handle = new BackendHandle(backend, {
     ...defaultUpstream,
-    clock: new FakeClock(),
+    clock,
+    sweeper: new ConnectionSweeper(clock),
     random: () => 0,
     resolveName: () => Promise.reject(new Error("no name is resolved here")),
     log: silentLogger,

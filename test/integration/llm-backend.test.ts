@@ -224,7 +224,7 @@ describe("a stream", () => {
     expect((await send()).status).toBe(429);
   });
 
-  test("may have its first byte after hours: no timeout of the proxy applies", async () => {
+  test("may have its first byte after most of an hour", async () => {
     const { promise: usageOption, resolve: arrive } = Promise.withResolvers<ServerResponse>();
     const { port } = await startBackend((_request, response) => arrive(response));
     const gateway = await startGateway(
@@ -233,7 +233,7 @@ describe("a stream", () => {
     const reply = fetch(`${gateway.url()}/v1/messages`, { method: "POST", body: "{}" });
     const response = await usageOption;
     expect(gateway.clock.pendingTimers).toBe(0);
-    gateway.clock.advance(4 * 3_600_000);
+    gateway.clock.advance(3_599_000);
     response.end("{}");
     expect((await reply).status).toBe(200);
   });

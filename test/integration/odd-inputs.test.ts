@@ -280,5 +280,5 @@ test("responses of backends to health checks", async () => {
   Object.assign(next, { text: "", end: "never" });
   await expect.poll(() => (gateway.clock.advance(1_000), failing()), { interval: 5 }).toEqual([true, true]);
   // One timer for each endpoint: of its next check, or of the one in progress.
-  expect(gateway.clock.pendingTimers).toBe(3);
+  await expect.poll(() => gateway.clock.pendingTimers).toBe(3);
 });

@@ -25,3 +25,25 @@ export function isOf(table: Uint8Array, text: string, start: number, end: number
   }
   return true;
 }
+
+// Regular expressions check whole strings: they take a quarter of the time of a loop if the strings are of several internal
+// kinds, as names and values are.
+
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const target = /^[!-~]+$/;
+const notFieldValue = /[^\t\x20-\x7e\x80-\xff]/;
+
+/** Whether a text is a token (RFC 9110 §5.6.2). */
+export function isToken(text: string): boolean {
+  return token.test(text);
+}
+
+/** Whether a text can be sent as a request target. */
+export function isTarget(text: string): boolean {
+  return target.test(text);
+}
+
+/** Whether a text can be sent as a field value. */
+export function isFieldValue(text: string): boolean {
+  return !notFieldValue.test(text);
+}

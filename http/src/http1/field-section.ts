@@ -3,6 +3,7 @@
  * message and its connection. It accepts only lines that every server reads in the same way: no line folding, no white space
  * before the colon, no control characters.
  */
+import { firstLetterOf, isNamed, letters } from "../fields.ts";
 import { isOf, tokenCharacters, valueCharacters } from "./characters.ts";
 import { MessageError } from "./message-error.ts";
 
@@ -22,6 +23,8 @@ export interface FramingFields {
   hasClose: boolean;
   hasKeepAlive: boolean;
   hasUpgrade: boolean;
+  /** Value of `Keep-Alive`; undefined if absent. */
+  keepAlive: string | undefined;
   /** Values of fields that occur once; undefined if absent. */
   host: string | undefined;
   upgrade: string | undefined;
@@ -36,6 +39,7 @@ export function noFraming(): FramingFields {
     hasClose: false,
     hasKeepAlive: false,
     hasUpgrade: false,
+    keepAlive: undefined,
     host: undefined,
     upgrade: undefined,
     expect: undefined,
@@ -79,9 +83,7 @@ export function parseFieldLines(
     const name = text.slice(at, nameEnd);
     const value = text.slice(valueStart, valueEnd);
     fields.push(name, value);
-    const length = nameEnd - at;
-    // Only names of these lengths decide about the message.
-    if (length >= 4 && length <= 17) readFraming(name, value, framing);
+    readFraming(name, value, framing);
     at = end + 2;
   }
   return fields;
@@ -92,30 +94,26 @@ function isBlank(code: number): boolean {
 }
 
 function readFraming(name: string, value: string, framing: FramingFields | undefined): void {
-  switch (name.length) {
-    case 4:
+  switch (firstLetterOf(name)) {
+    case letters.h:
       if (isNamed(name, "host")) readHost(value, framing);
       return;
-    case 6:
+    case letters.e:
       if (framing !== undefined && isNamed(name, "expect")) framing.expect = value;
       return;
-    case 7:
+    case letters.u:
       if (framing !== undefined && isNamed(name, "upgrade")) readUpgrade(value, framing);
       return;
-    case 10:
-      if (framing !== undefined && isNamed(name, "connection")) readConnection(value, framing);
-      return;
-    case 14:
+    case letters.c:
       if (isNamed(name, "content-length")) readContentLength(value, framing);
+      else if (framing !== undefined && isNamed(name, "connection")) readConnection(value, framing);
       return;
-    case 17:
+    case letters.k:
+      if (framing !== undefined && isNamed(name, "keep-alive")) framing.keepAlive = value;
+      return;
+    case letters.t:
       if (isNamed(name, "transfer-encoding")) readTransferEncoding(value, framing);
   }
-}
-
-/** Compares a field name. @param lowerCase of the same length. */
-function isNamed(name: string, lowerCase: string): boolean {
-  return name === lowerCase || name.toLowerCase() === lowerCase;
 }
 
 function readHost(value: string, framing: FramingFields | undefined): void {

@@ -19,6 +19,8 @@ export interface ResponseHead {
   readonly keepsAlive: boolean;
   /** The protocols of the Upgrade field; undefined if absent, or if Connection does not name it. */
   readonly upgrade: string | undefined;
+  /** The `timeout` of the Keep-Alive field in seconds, after which the server closes an idle connection; undefined if absent. */
+  readonly keepAliveSeconds: number | undefined;
 }
 
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/;
@@ -57,10 +59,16 @@ export function parseResponseHead(text: string, method: string, limits: SectionL
     bodyLength,
     keepsAlive: bodyLength !== "close" && !hasClose && (minorVersion === 1 || hasKeepAlive),
     upgrade: framing.hasUpgrade ? framing.upgrade : undefined,
+    keepAliveSeconds: framing.keepAlive === undefined ? undefined : timeoutOf(framing.keepAlive),
   };
 }
 
 /** RFC 9112 §6.3, rules 1 and 2. */
 function hasNoBody(method: string, status: number): boolean {
   return method === "HEAD" || status < 200 || status === 204 || status === 304;
+}
+
+function timeoutOf(keepAlive: string): number | undefined {
+  const digits = /(?:^|[,;\s])timeout=(\d{1,9})(?:$|[,;\s])/i.exec(keepAlive)?.[1];
+  return digits === undefined ? undefined : Number(digits);
 }

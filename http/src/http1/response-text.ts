@@ -1,6 +1,7 @@
 /** Renders the heads of HTTP/1 responses (RFC 9112 §4, §5). */
 import { STATUS_CODES } from "node:http";
-import { isOf, tokenCharacters, valueCharacters } from "./characters.ts";
+import { firstLetterOf, isNamed, letters } from "../fields.ts";
+import { fieldLine, renderFieldLines } from "./field-text.ts";
 
 /** A head without the fields of the connection and the empty line. */
 export interface RenderedHead {
@@ -38,22 +39,21 @@ export function renderHead(status: number, fields: readonly string[], nowMs: num
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";
     const value = fields[at + 1] ?? "";
-    switch (name.length) {
-      case 4:
+    switch (firstLetterOf(name)) {
+      case letters.d:
         if (isNamed(name, "date")) hasDate = true;
         break;
-      case 7:
+      case letters.t:
+        if (isNamed(name, "transfer-encoding")) continue;
         if (!isNamed(name, "trailer")) break;
         trailerLine += fieldLine(name, value);
         continue;
-      case 10:
-        if (isNamed(name, "connection") || isNamed(name, "keep-alive")) continue;
-        break;
-      case 14:
+      case letters.c:
+        if (isNamed(name, "connection")) continue;
         if (isNamed(name, "content-length")) contentLength = value;
         break;
-      case 17:
-        if (isNamed(name, "transfer-encoding")) continue;
+      case letters.k:
+        if (isNamed(name, "keep-alive")) continue;
     }
     text += fieldLine(name, value);
   }
@@ -64,27 +64,6 @@ export function renderHead(status: number, fields: readonly string[], nowMs: num
 /** Renders the head of an interim response (RFC 9110 §15.2), with its empty line. @throws as `renderHead`. */
 export function renderInterimHead(status: number, fields: readonly string[]): string {
   return `${statusLine(status)}${renderFieldLines(fields)}\r\n`;
-}
-
-/** Renders field lines. @throws as `renderHead`. */
-export function renderFieldLines(fields: readonly string[]): string {
-  let text = "";
-  for (let at = 0; at + 1 < fields.length; at += 2) text += fieldLine(fields[at] ?? "", fields[at + 1] ?? "");
-  return text;
-}
-
-function fieldLine(name: string, value: string): string {
-  if (name === "" || !isOf(tokenCharacters, name, 0, name.length)) {
-    throw new TypeError(`a header field has the name ${JSON.stringify(name)}, which is not a token`);
-  }
-  if (!isOf(valueCharacters, value, 0, value.length)) {
-    throw new TypeError(`the header field ${name} has a value with a control character, or one outside of ISO 8859-1`);
-  }
-  return `${name}: ${value}\r\n`;
-}
-
-function isNamed(name: string, lowerCase: string): boolean {
-  return name === lowerCase || name.toLowerCase() === lowerCase;
 }
 
 let dateSecond = -1;

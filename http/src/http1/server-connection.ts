@@ -454,9 +454,10 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#state = "ending";
     const exchange = this.#exchange;
     const hasEnded = exchange?.hasEnded === true;
-    this.#takeBody()?.onAborted();
+    const receiver = this.#takeBody();
     if (hasEnded) this.#socket.destroySoon();
     else exchange?.onBodyRejected(status === 431 ? 431 : 400, message);
+    receiver?.onAborted();
   }
 
   /** @returns the position behind what was read. */

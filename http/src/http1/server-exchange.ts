@@ -1,7 +1,8 @@
 /** One request of an HTTP/1 connection, and the response to it (RFC 9112 §4, §6, §7). */
 import type { FieldList, IncomingBody, ServerExchange, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
 import type { RequestHead } from "./request-head.ts";
-import { renderFieldLines, renderHead, renderInterimHead } from "./response-text.ts";
+import { joinedBytes, joinText, renderFieldLines } from "./field-text.ts";
+import { renderHead, renderInterimHead } from "./response-text.ts";
 
 /** The connection of an exchange. */
 export interface ExchangeConnection {
@@ -34,9 +35,6 @@ export interface ExchangeConnection {
  * (`chunked`), or by the end of the connection (`close`).
  */
 type Framing = "none" | "length" | "chunked" | "close";
-
-/** Bodies up to this length are copied behind the head, since a write of several parts costs more. */
-const joinedBytes = 16 * 1024;
 
 /**
  * The progress of the response. A head waits (`headHeld`) for the first part of its body, or the end of the turn of the event
@@ -255,10 +253,7 @@ export class Http1Exchange implements ServerExchange {
       const parts = [before, bytes, after].filter((part) => part.length > 0);
       return this.#connection.writeParts(parts, isLast);
     }
-    const joined = Buffer.allocUnsafe(before.length + bytes.length + after.length);
-    joined.write(before, 0, "latin1");
-    bytes.copy(joined, before.length);
-    if (after !== "") joined.write(after, before.length + bytes.length, "latin1");
+    const joined = joinText(before, bytes, after);
     if (!isLast) return this.#connection.write(joined);
     this.#connection.writeLast(joined);
     return true;

@@ -277,11 +277,14 @@ export class Forwarding implements RelayOwner {
     if (this.#options.trace !== undefined) this.#traceCall(this.#options.trace, pool, request);
     const relay = this.#newRelay(request);
     this.#relay = relay;
-    const { body, ...head } = request;
+    const { method, path, headers, body, upgrade } = request;
     const call = pool.send(
       {
-        ...head,
-        body: body?.open(request.headers, this.#isLastCall(pool)),
+        method,
+        path,
+        fields: headers,
+        body: body?.open(headers, this.#isLastCall(pool)),
+        upgrade,
         client,
         ...(this.#idleTimeoutMs !== undefined && { idleTimeoutMs: this.#idleTimeoutMs }),
       },

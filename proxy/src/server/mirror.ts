@@ -40,9 +40,9 @@ export function mirrorRequest(
 ): void {
   for (const { backend, pick } of targets) {
     if (pick()?.isCopied !== true) continue;
-    const { body, ...asked } = request;
+    const { body, method, path, headers } = request;
     // The response to a copy is discarded, which is not possible with another protocol.
-    const head = { ...asked, upgrade: undefined };
+    const head = { method, path, fields: headers, upgrade: undefined };
     if (body === undefined) {
       sendCopy(services, backend, { ...head, body: undefined });
     } else {

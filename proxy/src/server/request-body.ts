@@ -3,17 +3,14 @@
  * bound (`smallBodyBytes` by default), so that a failed call can be repeated and a mirror can get a copy. A small body of known
  * length is read completely first, and sent in one write with the head.
  */
-import { Readable } from "node:stream";
 import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
-import { uploadAborted } from "../upstream/failure.ts";
+import { AttemptBody, type AttemptSource } from "./attempt-body.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { TokenIds } from "../llm/token-ids.ts";
 
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
 export const largeBodyBytes = 1024 * 1024;
-/** So much that a call has not asked for yet is read ahead. */
-const readAheadBytes = 64 * 1024;
 
 /** The state of a body while it is forwarded. */
 interface BodyRecord {
@@ -36,7 +33,7 @@ export interface BodySource {
  * The body of one request, which is read at most once from the client and may be opened for several attempts. Nothing
  * is read before `open`, `collect`, `peek` or `whenReady`.
  */
-export class RequestBody implements BodyReceiver {
+export class RequestBody implements BodyReceiver, AttemptSource {
   readonly #source: IncomingBody;
   readonly #record: BodyRecord;
   #tokenIds: TokenIds | undefined;
@@ -54,12 +51,8 @@ export class RequestBody implements BodyReceiver {
    * - `broken`: the client has left before the end; readers get an error.
    */
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
-  /** Who gets what comes next. */
-  #reader: Readable | undefined;
-  /** The reader has asked for more than it has got. */
-  #isWanted = false;
-  /** Bytes that arrived before the reader requested them. */
-  readonly #ahead = new ChunkBuffer();
+  /** The attempt that gets what comes next. */
+  #attempt: AttemptBody | undefined;
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
 
@@ -167,55 +160,51 @@ export class RequestBody implements BodyReceiver {
   }
 
   /**
-   * Returns the body from its first byte, for one call: complete if it is small and has arrived completely, else as a new
-   * stream. The transport destroys this stream when a call ends early. That of the client stays, since it waits for a response.
+   * Returns the body from its first byte, for one attempt: a buffer if it is small and has arrived completely. The body of the
+   * client is read, and dropped or kept, after the attempt has been cancelled.
    *
-   * @param headers of the call.
-   * @param isLast no call follows: a complete body is released when the transport has it.
+   * @param headers of the attempt.
+   * @param isLast no attempt follows: a complete body is released when it has been sent.
    */
-  open(headers: readonly string[], isLast: boolean): Buffer | Readable {
+  open(headers: readonly string[], isLast: boolean): Buffer | AttemptBody {
     if (this.#state === "ended" && this.#kept !== undefined) {
       const whole = this.#kept.join();
-      // A stream that says no length would be sent in chunks, which not every server takes.
+      // A body without a length would be sent in chunks, which not every server accepts.
       const isSmall = whole.length <= smallBodyBytes || contentLengthOf(headers) === undefined;
-      return isSmall ? whole : this.#streamOf(whole, isLast);
+      return isSmall ? whole : this.#attemptOf(whole, isLast);
     }
-    const reader = new Readable({
-      // `#ahead` holds the bytes that are read ahead in few pieces.
-      highWaterMark: 0,
-      read: () => this.#feed(),
-      destroy: (error, callback) => {
-        if (this.#reader === reader) this.#reader = undefined;
-        // What the client still sends is read and dropped (or kept), so that its connection stays usable.
-        this.#source.resume();
-        callback(error);
-      },
-    });
-    // A call that waits for a connection does not listen yet. It is notified of the client's end in other ways.
-    reader.on("error", ignore);
-    for (const piece of this.#kept?.pieces() ?? []) reader.push(piece);
-    this.#ahead.take();
-    this.#isWanted = false;
-    this.#reader = reader;
-    if (this.#state === "broken") reader.destroy(abortedUpload());
+    const attempt = new AttemptBody(this, this.#kept?.pieces().slice() ?? []);
+    this.#attempt = attempt;
+    if (this.#state === "broken") attempt.break();
     else this.#begin();
-    return reader;
+    return attempt;
   }
 
-  /** undici holds a buffer until the response has ended, and the unsent part of a stream. */
-  #streamOf(whole: Buffer, isLast: boolean): Readable {
-    let left: Buffer | undefined = whole;
-    const reader = new Readable({
-      highWaterMark: 0,
-      read: () => {
-        const bytes = left;
-        left = undefined;
-        reader.push(bytes ?? null);
-        if (bytes === undefined && isLast) this.keepNoMore();
-      },
-    });
-    reader.on("error", ignore);
-    return reader;
+  #attemptOf(whole: Buffer, isLast: boolean): AttemptBody {
+    const onSent = (): void => {
+      if (isLast) this.keepNoMore();
+    };
+    const attempt = new AttemptBody({ flow: ignore, hold: ignore, onSent, onCancelled: ignore }, [whole]);
+    attempt.end();
+    return attempt;
+  }
+
+  flow(): void {
+    this.#source.resume();
+  }
+
+  hold(): void {
+    if (this.#state === "flowing" && !this.#source.isPaused) this.#source.pause();
+  }
+
+  onSent(): void {
+    this.#attempt = undefined;
+  }
+
+  /** What the client still sends is read and dropped (or kept), so that its connection stays usable. */
+  onCancelled(attempt: AttemptBody): void {
+    if (this.#attempt === attempt) this.#attempt = undefined;
+    this.#source.resume();
   }
 
   #begin(): void {
@@ -236,13 +225,7 @@ export class RequestBody implements BodyReceiver {
       this.release();
       this.#tellWhole(undefined);
     }
-    if (this.#reader === undefined) return;
-    if (this.#isWanted) {
-      this.#isWanted = false;
-      this.#reader.push(chunk);
-    } else {
-      this.#readAhead(chunk);
-    }
+    this.#attempt?.push(chunk);
   }
 
   /** @returns whether there is room for it. */
@@ -253,25 +236,10 @@ export class RequestBody implements BodyReceiver {
     return !this.#isOutOfMemory;
   }
 
-  #readAhead(chunk: Buffer): void {
-    this.#ahead.push(chunk);
-    if (this.#ahead.length < readAheadBytes || this.#source.isPaused) return;
-    this.#source.pause();
-  }
-
-  /** The reader asks for more. */
-  #feed(): void {
-    const ahead = this.#ahead.take();
-    this.#isWanted = ahead === undefined;
-    if (ahead !== undefined) this.#reader?.push(ahead);
-    if (this.#state === "ended") this.#reader?.push(null);
-    else this.#source.resume();
-  }
-
   onEnd(): void {
     this.#state = "ended";
     this.#tellStart(Buffer.alloc(0));
-    if (this.#ahead.length === 0) this.#reader?.push(null);
+    this.#attempt?.end();
     if (this.#awaitingWhole.length > 0) this.#tellWhole(this.#kept?.join());
   }
 
@@ -279,7 +247,7 @@ export class RequestBody implements BodyReceiver {
     this.#state = "broken";
     this.#awaitingWhole = [];
     this.#awaitingStart = undefined;
-    this.#reader?.destroy(abortedUpload());
+    this.#attempt?.break();
   }
 
   #tellStart(start: Buffer): void {
@@ -311,12 +279,8 @@ export class RequestBody implements BodyReceiver {
   }
 }
 
-function abortedUpload(): Error {
-  return Object.assign(new Error("the client broke its upload off"), { code: uploadAborted });
-}
-
 function ignore(): void {
-  // Nothing to do, since the reader gets the error too.
+  // The body is complete, and its client is not involved.
 }
 
 function contentLengthOf(headers: readonly string[]): number | undefined {

@@ -246,12 +246,12 @@ export class BackendHandle implements PoolOwner {
 
   #newMember(target: ConnectionTarget): Member {
     const pool = new EndpointPool(target, this, this.#options);
-    const { healthChecks, clock, random, addresses } = this.#options;
+    const { healthChecks, clock, random, addresses, sweeper } = this.#options;
     const checks =
       healthChecks === undefined || this.#backend.ai !== undefined
         ? undefined
         : new HealthChecks({
-            ...{ ...healthChecks, target, clock, random, addresses, log: this.#options.log },
+            ...{ ...healthChecks, target, clock, random, addresses, sweeper, log: this.#options.log },
             onChange: () => this.#choose(),
           });
     return { pool, checks, ejection: undefined };

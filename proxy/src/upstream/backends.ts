@@ -9,6 +9,7 @@ import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
+import { ConnectionSweeper } from "./connection-sweeper.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
 
@@ -27,8 +28,8 @@ export class Backends {
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
-  constructor(options: BackendOptions) {
-    this.#options = options;
+  constructor(options: Omit<BackendOptions, "sweeper">) {
+    this.#options = { ...options, sweeper: new ConnectionSweeper(options.clock) };
     this.#upkeep = options.clock.every(idleLookMs, () => {
       for (const { handle } of this.#held.values()) for (const pool of handle.pools) pool.closeIdle();
     });
@@ -79,6 +80,7 @@ export class Backends {
   /** Closes every connection now. */
   destroy(): void {
     this.#upkeep.cancel();
+    this.#options.sweeper.close();
     for (const { handle } of this.#held.values()) handle.destroy();
     for (const handle of this.#removed) handle.destroy();
   }

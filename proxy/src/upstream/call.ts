@@ -1,31 +1,19 @@
 /**
- * A request to an endpoint. `UpstreamCall` has the callbacks of undici and converts them to the events of the server, in a
- * fixed order: `onHead` at most once, `onData` only after it, then exactly one of `onEnd` and `onFailure`, and nothing
- * after that. It notifies the endpoint when its connection is free.
+ * A request to an endpoint. `UpstreamCall` receives the events of its connection, and passes them on to its sink: `onHead` at
+ * most once, `onData` only after it, then exactly one of `onEnd` and `onFailure`, and nothing after that. It notifies the
+ * endpoint when its connection is free.
  */
-import { type Duplex, Readable } from "node:stream";
-import type { Dispatcher } from "undici";
-import { isSwitchTo } from "./upgrade-protocol.ts";
-import type { Connection, HeadReader } from "./connection.ts";
-import { type UpstreamFailure, toUpstreamFailure } from "./failure.ts";
-import { unprocessed } from "./connection.ts";
-import { abandon, beginStream, type StreamOwner } from "./http2-streams.ts";
+import { endToEndFields } from "@gatewayproxy/http/fields";
+import type { ClientExchange, ClientRequest, FieldList, SwitchedStream } from "@gatewayproxy/http/ports";
+import type { Connection, ConnectionCall } from "./connection.ts";
+import type { UpstreamFailure } from "./failure.ts";
 
-/** A request to a backend. */
-export interface UpstreamRequest {
-  readonly method: string;
-  /** Path and query, starting with `/`. */
-  readonly path: string;
-  /** Flat: name, value, name, value …; without hop-by-hop fields. */
-  readonly headers: readonly string[];
-  /** A stream is read once, with back-pressure, and destroyed when the call ends. */
-  readonly body: Buffer | Readable | undefined;
+/** A request to a backend. Its body is read once, and cancelled when the call ends before it. */
+export interface UpstreamRequest extends ClientRequest {
   /** Maximum time without data from the endpoint; 0 is unlimited, absent is that of the pool. */
   readonly idleTimeoutMs?: number;
   /** Address of the client; clients share a full endpoint. Absent for the proxy itself. */
   readonly client?: string;
-  /** The protocol of a requested switch (RFC 9110 §7.8). Any response other than 101 is a normal one. */
-  readonly upgrade: string | undefined;
 }
 
 /** Receives the response. All methods are called in order, in the turn of the event loop in which the bytes were read. */
@@ -48,7 +36,7 @@ export interface ResponseSink {
    *
    * @param headers flat, names lower case, without hop-by-hop fields.
    */
-  onUpgrade?(headers: string[], connection: Duplex, call: UpstreamCall): void;
+  onUpgrade?(headers: string[], connection: SwitchedStream, call: UpstreamCall): void;
   /** Called if one of the others threw: the call is aborted, and no other method is called. */
   onFault(error: unknown, call: UpstreamCall): void;
 }
@@ -67,24 +55,18 @@ export interface CallOwner {
  * An attempt of a request at one endpoint. `abort`, `expire`, `displace` and `fail` end it; after the end they have no
  * effect.
  */
-export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, StreamOwner {
+export class UpstreamCall implements ConnectionCall {
   readonly #body: UpstreamRequest["body"];
-  readonly #upgrade: string | undefined;
   readonly #sink: ResponseSink;
   readonly #owner: CallOwner;
-  /** Undefined before the start of the call, and after the complete response. */
-  #controller: Dispatcher.DispatchController | undefined;
+  /** Undefined before the call has a connection. */
+  #exchange: ClientExchange | undefined;
   #hasBegun = false;
-  #aborted = false;
-  #hasExpired = false;
   #isDisplaced = false;
-  #isUnprocessed = false;
-  #done = false;
+  #isOver = false;
   #interimHeads = 0;
-  /** Bytes that the connection had received at the start of the call. */
-  #bytesBefore = 0;
   /** The connection after a switch of protocols. */
-  #switched: Duplex | undefined;
+  #switched: SwitchedStream | undefined;
   /** `host:port` of the endpoint. */
   readonly address: string;
   /** 0 until the head of a response has arrived. */
@@ -94,32 +76,26 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
   /** The time at which it was sent, on the monotonic clock, set by the owner. */
   sentMs = 0;
 
-  /** @param request with a body that the call destroys if it is a stream. */
-  constructor(
-    address: string,
-    { body, upgrade }: Pick<UpstreamRequest, "body" | "upgrade">,
-    sink: ResponseSink,
-    owner: CallOwner,
-  ) {
+  /** @param body of the request; cancelled when the call ends. */
+  constructor(address: string, body: UpstreamRequest["body"], sink: ResponseSink, owner: CallOwner) {
     this.address = address;
     this.#body = body;
-    this.#upgrade = upgrade;
     this.#sink = sink;
     this.#owner = owner;
   }
 
-  /** Whether the call has ended, or was aborted. */
+  /** Whether the call has ended. */
   get isOver(): boolean {
-    return this.#done || this.#aborted;
+    return this.#isOver;
   }
 
   /** Stops reading from the endpoint until `resume`. The buffers of the kernel then slow the endpoint down. */
   pause(): void {
-    this.#controller?.pause();
+    this.#exchange?.pause();
   }
 
   resume(): void {
-    if (this.#switched === undefined) this.#controller?.resume();
+    this.#exchange?.resume();
   }
 
   /** Whether the call has been assigned to an open connection. */
@@ -127,30 +103,21 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
     return this.#hasBegun;
   }
 
-  /** Aborts the call: closes the connection, and calls no method of the sink. Has no effect after the end. */
+  /** Aborts the call: closes the connection, or the stream, and calls no method of the sink. Has no effect after the end. */
   abort(): void {
-    if (this.#done || this.#aborted) return;
-    this.#aborted = true;
-    if (this.connection === undefined) this.#finish({ kind: "aborted", message: abortReason.message });
-    else if (this.#switched === undefined) this.#controller?.abort(abortReason);
-    else this.#switched.destroy();
+    this.#end({ kind: "aborted", message: "the call was aborted" });
   }
 
   /** Aborts a call that takes too long, which counts as a failure of the endpoint. */
   expire(): void {
-    this.#hasExpired = true;
-    this.abort();
+    this.#end({ kind: "timeout", message: "the call was aborted" });
   }
 
   /** Ends the call in favor of another one: closes a switched connection, fails any other call. */
   displace(failure: UpstreamFailure): void {
     this.#isDisplaced = true;
-    if (this.#switched !== undefined) {
-      this.#switched.destroy();
-      return;
-    }
-    this.fail(failure);
-    this.#controller?.abort(abortReason);
+    if (this.#switched === undefined) this.fail(failure);
+    else this.#switched.destroy();
   }
 
   /** Whether the call has made room for another one. */
@@ -160,218 +127,119 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, HeadReader, Str
 
   /** Fails the call. Has no effect after the end. */
   fail(failure: UpstreamFailure): void {
-    try {
-      if (!this.#finish(failure)) return;
+    if (this.#isOver) return;
+    this.#guard(() => {
+      this.#end(failure);
       this.#sink.onFailure(failure, this);
-    } catch (error) {
-      this.#onFault(error);
-    }
+    });
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
+  /** The call has got a connection, which may still have to connect. */
+  begin(exchange: ClientExchange): void {
+    this.#exchange = exchange;
+    if (this.#isOver) exchange.abort();
+  }
+
+  /** The call has been assigned to an open connection. */
+  onSent(): void {
     this.#hasBegun = true;
     this.#owner.begun(this);
-    // undici restarts some calls, which must not happen after the start of a response.
-    if (this.isOver || this.status !== 0) {
-      controller.abort(abortReason);
-    } else if (this.connection?.isHttp2 === true) {
-      beginStream(this);
-    } else if (this.connection !== undefined) {
-      this.#bytesBefore = this.connection.bytesRead();
-      this.connection.awaiting = this;
-    }
   }
 
-  checkHead(): void {
-    const { connection } = this;
-    if (connection === undefined || connection.bytesRead() - this.#bytesBefore <= maxHeadBytes) return;
-    this.#reject("the head of the endpoint's response has no end");
-  }
-
-  onInterimHead(status: number, headers: ResponseHeaders): void {
-    if (this.isOver || this.status !== 0) return;
+  onInterimHead(status: number, fields: FieldList): void {
+    if (this.#isOver || this.status !== 0) return;
     if (++this.#interimHeads > maxInterimHeads) {
-      this.#reject("the endpoint sends endless interim responses");
+      this.fail({ kind: "reset", message: "the endpoint sends endless interim responses" });
       return;
     }
     // A client that expects 100 got it from the proxy (RFC 9110 §10.1.1), and 101 without a request for it is an error.
     if (status < firstForwardedInterim) return;
-    try {
-      this.#sink.onInterimHead?.(status, endToEndHeaders(headers), this);
-    } catch (error) {
-      this.#onFault(error);
-    }
+    this.#guard(() => this.#sink.onInterimHead?.(status, forwardedFields(fields), this));
   }
 
-  /** Aborts a call with an invalid response. */
-  #reject(message: string): void {
-    if (this.isOver || this.status !== 0) return;
-    this.fail({ kind: "reset", message });
-    this.#aborted = true;
-    this.#controller?.abort(abortReason);
-  }
-
-  #stopAwaiting(): void {
-    if (this.connection?.awaiting === this) this.connection.awaiting = undefined;
-  }
-
-  onUnprocessed(): void {
-    if (this.#done || this.status !== 0) return;
-    this.#isUnprocessed = true;
-    this.#controller?.abort(unprocessed);
-  }
-
-  onRequestUpgrade(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: ResponseHeaders,
-    connection: Duplex,
-  ): void {
-    // In HTTP/2, the response has no protocol: 2xx accepts that of the request (RFC 8441 §5).
-    if (this.connection?.isHttp2 === false && !isSwitchTo(this.#upgrade ?? "", headers["upgrade"])) {
-      connection.destroy();
-      this.fail({ kind: "reset", message: "the endpoint has switched to another protocol than the requested one" });
+  onSwitched(fields: FieldList, stream: SwitchedStream): void {
+    if (this.#isOver) {
+      stream.destroy();
       return;
     }
-    this.#stopAwaiting();
-    this.connection?.stopWatching();
-    this.status = status;
-    this.#switched = connection;
+    this.status = 101;
+    this.#switched = stream;
     this.#owner.responded(this);
-    connection.once("close", () => this.#finish(undefined));
-    if (this.#aborted) {
-      connection.destroy();
-    } else {
-      try {
-        this.#sink.onUpgrade?.(endToEndHeaders(headers), connection, this);
-      } catch (error) {
-        this.#onFault(error);
-      }
-    }
+    stream.once("close", () => this.#release(undefined));
+    this.#guard(() => this.#sink.onUpgrade?.(forwardedFields(fields), stream, this));
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    if (this.#aborted) return;
-    if (status < 200) {
-      this.onInterimHead(status, headers);
-      return;
-    }
-    this.#stopAwaiting();
-    const codings = headers["transfer-encoding"];
-    if (codings !== undefined && !isChunkedAlone(codings)) {
-      // The chunked coding is removed. The client would not know of the remaining codings (RFC 9112 §7.4).
-      this.#reject("the endpoint has responded with a transfer coding that was not requested");
-      return;
-    }
+  onHead(status: number, fields: FieldList): void {
+    if (this.#isOver) return;
     this.status = status;
     this.#owner.responded(this);
+    this.#guard(() => this.#sink.onHead(status, forwardedFields(fields), this));
+  }
+
+  onData(bytes: Buffer): void {
+    if (this.#isOver) return;
     try {
-      this.#sink.onHead(status, endToEndHeaders(headers), this);
+      this.#sink.onData(bytes, this);
     } catch (error) {
       this.#onFault(error);
     }
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#aborted) return;
+  onEnd(trailers: FieldList): void {
+    if (!this.#release(undefined)) return;
+    this.#guard(() => this.#sink.onEnd(trailers.length === 0 ? [] : forwardedFields(trailers), this));
+  }
+
+  onFailure(failure: UpstreamFailure): void {
+    this.fail(failure);
+  }
+
+  /** An error of the sink must not reach the connection, nor other calls. */
+  #guard(action: () => void): void {
     try {
-      this.#sink.onData(chunk, this);
+      action();
     } catch (error) {
       this.#onFault(error);
     }
   }
 
-  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: ResponseHeaders): void {
-    const isWanted = this.#finish(undefined);
-    // It holds the fields of the response, 2 KiB or more, and the client may take minutes to read.
-    this.#controller = undefined;
-    if (!isWanted) return;
-    try {
-      this.#sink.onEnd(endToEndHeaders(trailers), this);
-    } catch (error) {
-      this.#onFault(error);
-    }
-  }
-
-  /** An error of the sink must not reach undici or other calls. */
   #onFault(error: unknown): void {
     this.abort();
     this.#sink.onFault(error, this);
   }
 
-  /** Deferred, since undici is failing other calls, and would treat a call that is started now as one of them. */
-  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    process.nextTick(() => this.fail(this.#failureOf(error)));
+  /** Ends the call before its response is complete. */
+  #end(failure: UpstreamFailure): void {
+    if (this.#isOver) return;
+    if (this.#switched !== undefined) {
+      this.#switched.destroy();
+      return;
+    }
+    this.#exchange?.abort();
+    this.#release(failure);
   }
 
-  #failureOf(error: Error): UpstreamFailure {
-    if (!this.#aborted && this.#isUnprocessed) return toUpstreamFailure(unprocessed, true);
-    // undici has started it, and the endpoint may have processed it.
-    if (error === unprocessed && this.#hasBegun) return { kind: "reset", message: "the endpoint has left" };
-    if (!this.#aborted) return toUpstreamFailure(error, this.#hasBegun);
-    return { kind: this.#hasExpired ? "timeout" : "aborted", message: error.message };
-  }
-
-  /** @returns whether to notify the sink. */
-  #finish(failure: UpstreamFailure | undefined): boolean {
-    if (this.#done) return false;
-    this.#done = true;
-    // undici sometimes does not destroy it. Then the rest of the client's body would not be read, nor its end noticed.
-    if (this.#body instanceof Readable && !this.#body.destroyed) abandon(this.#body);
+  /** @returns false if the call has ended before. */
+  #release(failure: UpstreamFailure | undefined): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.#exchange = undefined;
+    // The rest of the client's body has to be read, and its end noticed.
+    if (this.#body !== undefined && !Buffer.isBuffer(this.#body)) this.#body.cancel();
     this.#owner.release(this, failure);
-    return !this.#aborted;
+    return true;
   }
 }
 
-/** Maximum bytes before the body of a response, including interim heads, and the part of the body in the same reads. */
-const maxHeadBytes = 256 * 1024;
 /** The lowest status of an interim response that is forwarded. */
 const firstForwardedInterim = 102;
 /** Maximum number of interim responses (1xx). */
 const maxInterimHeads = 16;
 
-const abortReason = new Error("the call was aborted");
-
-type ResponseHeaders = Record<string, string | string[] | undefined>;
-
 /**
- * Flattens the headers of undici (names in lower case), without connection-specific fields (RFC 9110 §7.6.1) and those that
- * only this gateway may set.
+ * Returns the fields that clients get. `x-envoy-ratelimited` is only for denials by a global limit, and clients would take one
+ * of a backend for such a denial.
  */
-function endToEndHeaders(headers: ResponseHeaders): string[] {
-  const flat: string[] = [];
-  const connection = headers["connection"];
-  const named = connection === undefined ? undefined : connectionOptions(connection);
-  for (const name in headers) {
-    if (notForwarded.has(name) || named?.has(name) === true) continue;
-    const value = headers[name];
-    if (typeof value === "string") flat.push(name, value);
-    else if (value !== undefined) for (const item of value) flat.push(name, item);
-  }
-  return flat;
-}
-
-function isChunkedAlone(codings: string | string[]): boolean {
-  return typeof codings === "string" && codings.toLowerCase() === "chunked";
-}
-
-const notForwarded: ReadonlySet<string> = new Set([
-  // Only for denials by a global limit. Clients would treat one of a backend as such a denial.
-  "x-envoy-ratelimited",
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "transfer-encoding",
-  "upgrade",
-  // Belongs to an upgrade that HTTP/2 has retired (RFC 9113 §3.1).
-  "http2-settings",
-  "te",
-]);
-
-/** Returns the fields that `Connection` lists; undefined for the common values `keep-alive` and `close`. */
-function connectionOptions(value: string | string[]): ReadonlySet<string> | undefined {
-  if (value === "keep-alive" || value === "close") return undefined;
-  const text = typeof value === "string" ? value : value.join(",");
-  return new Set(text.split(",").map((option) => option.trim().toLowerCase()));
+function forwardedFields(fields: FieldList): string[] {
+  return endToEndFields(fields, "x-envoy-ratelimited");
 }

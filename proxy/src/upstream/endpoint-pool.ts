@@ -4,8 +4,6 @@
  *
  * A worker has tens of thousands of endpoints and uses few of them, so a pool creates each part of its state at first use.
  */
-import type { Clock } from "@gatewayproxy/runtime/clock";
-import type { Dispatcher } from "undici";
 import type { Endpoint } from "../ir/snapshot.ts";
 import { type CallOwner, type ResponseSink, UpstreamCall, type UpstreamRequest } from "./call.ts";
 import {
@@ -13,10 +11,11 @@ import {
   callsPerConnection,
   type Connection,
   type ConnectionOptions,
+  type ConnectionOwner,
   type ConnectionTarget,
-  openConnection,
+  type SessionStore,
 } from "./connection.ts";
-import { serverName } from "../connect/client-tls.ts";
+import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
@@ -26,10 +25,7 @@ import { PendingQueue } from "./pending-queue.ts";
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
   extends ConnectionOptions,
-    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {
-  /** Times waiting calls and responses. */
-  readonly clock: Clock;
-}
+    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {}
 
 /** The number of calls of a backend, without tunnels, over all its pools. */
 export interface BackendLoad {
@@ -45,14 +41,12 @@ export interface PoolOwner {
 }
 
 /** The pool of one endpoint. Its calls are counted in the load of its backend. */
-export class EndpointPool implements CallOwner {
+export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
   readonly target: ConnectionTarget;
   #address: string | undefined;
   #health: EndpointHealth | undefined;
   readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
-  /** The server name of a TLS endpoint. undici opens a new socket for each request with another one. */
-  readonly #servername: string | null;
   #connections: Set<Connection> | undefined;
   /** Connections with a leaving endpoint, until their last call has ended. They do not count. */
   #leaving: Set<Connection> | undefined;
@@ -65,12 +59,12 @@ export class EndpointPool implements CallOwner {
   #closing = false;
   /** Calls that have a connection or wait for one. */
   inFlight = 0;
+  session: Buffer | undefined;
 
   constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
     this.target = target;
     this.#owner = owner;
     this.#options = options;
-    this.#servername = target.tls === undefined ? null : serverName(target.endpoint.host, target.tls);
   }
 
   get endpoint(): Endpoint {
@@ -163,7 +157,7 @@ export class EndpointPool implements CallOwner {
    * @param isRepeated whether this endpoint got the same request before: it counts as another call, but not as another request.
    */
   send(request: UpstreamRequest, sink: ResponseSink, isRepeated = false): UpstreamCall {
-    const call = new UpstreamCall(this.address, request, sink, this);
+    const call = new UpstreamCall(this.address, request.body, sink, this);
     this.inFlight++;
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
     else this.#ownTunnels.add(call, request.client);
@@ -174,7 +168,7 @@ export class EndpointPool implements CallOwner {
     return call;
   }
 
-  /** Closes connections without a call since the last time. undici keeps the client after its socket. */
+  /** Closes connections without a call since the last time. */
   closeIdle(): void {
     for (const connection of [...this.#free]) {
       if (connection.calls > 0) continue;
@@ -192,8 +186,9 @@ export class EndpointPool implements CallOwner {
   /** Closes every connection now. Calls in progress fail. */
   destroy(): void {
     this.#closing = true;
-    for (const { client } of this.#connections ?? []) void client.destroy();
-    for (const connection of this.#leaving ?? []) connection.destroySocket();
+    for (const connections of [this.#connections, this.#leaving]) {
+      for (const connection of [...(connections ?? [])]) connection.destroy();
+    }
   }
 
   begun(call: UpstreamCall): void {
@@ -207,7 +202,7 @@ export class EndpointPool implements CallOwner {
     if (!isGood) this.#owner.onFailed(this);
   }
 
-  /** Takes the connection of an ended call back. An HTTP/1.1 connection with a failed call is not used again. */
+  /** Takes the connection of an ended call back. */
   release(call: UpstreamCall, failure: UpstreamFailure | undefined): void {
     this.inFlight--;
     if (this.#tunnels?.delete(call) !== true) this.#owner.load.inFlight--;
@@ -217,21 +212,21 @@ export class EndpointPool implements CallOwner {
     }
     const { connection } = call;
     if (connection === undefined) {
-      this.#pending?.forget(call);
+      this.#pending?.leave(call);
       return;
     }
     call.connection = undefined;
     this.#starting?.leave(call);
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
-    if (failure?.kind === "overloaded") this.#leave(connection);
+    if (failure?.kind === "overloaded") this.onUnavailable(connection);
     if (this.#leaving?.has(connection) === true) {
       connection.calls--;
       if (connection.calls === 0) {
         this.#leaving.delete(connection);
-        if (!connection.client.destroyed) void connection.client.destroy();
+        connection.destroy();
       }
     } else {
-      this.#takeBack(connection, failure !== undefined);
+      this.#takeBack(connection);
     }
     // The tunnel for which it was opened has ended.
     if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
@@ -239,11 +234,11 @@ export class EndpointPool implements CallOwner {
     if (this.#closing && connection.calls === 0) this.#discard(connection);
   }
 
-  /** A failed stream does not affect the others of its connection, and undici opens a new socket if one broke. */
-  #takeBack(connection: Connection, hasFailed: boolean): void {
+  /** A failed stream does not affect the others of its connection. */
+  #takeBack(connection: Connection): void {
     const wasFull = connection.calls === this.#callsPerConnection;
     connection.calls--;
-    if (hasFailed && this.#callsPerConnection === 1) this.#discard(connection);
+    if (!connection.isAvailable) this.#discard(connection);
     else if (wasFull) this.#free.push(connection);
   }
 
@@ -258,15 +253,18 @@ export class EndpointPool implements CallOwner {
 
   /** Returns the connection on top of the stack, or a new one. */
   #connectionWithRoom(): Connection | undefined {
-    const free = this.#free.at(-1);
-    if (free !== undefined || this.#size >= this.#maxConnections) return free;
-    const connection = openConnection(this.target, this.#options, (left) => this.#leave(left));
+    for (let free = this.#free.at(-1); free !== undefined; free = this.#free.at(-1)) {
+      if (free.isAvailable) return free;
+      this.#discard(free);
+    }
+    if (this.#size >= this.#maxConnections) return undefined;
+    const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
     this.#free.push(connection);
     return connection;
   }
 
-  #leave(connection: Connection): void {
+  onUnavailable(connection: Connection): void {
     this.#discard(connection);
     if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
   }
@@ -275,8 +273,7 @@ export class EndpointPool implements CallOwner {
     this.#connections?.delete(connection);
     const at = this.#free.indexOf(connection);
     if (at !== -1) this.#free.splice(at, 1);
-    // A switched connection may end after the pool was destroyed.
-    if (!connection.client.destroyed) void connection.client.close();
+    connection.close();
   }
 
   /** @param connection on top of the stack. */
@@ -287,24 +284,7 @@ export class EndpointPool implements CallOwner {
     call.connection = connection;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
-    // The option exists in undici, but not in its types.
-    const options: Dispatcher.DispatchOptions & { servername: string | null } = {
-      method: request.method,
-      path: request.path,
-      // undici only reads the array; its type lacks readonly.
-      headers: request.headers as string[],
-      body: request.body ?? null,
-      servername: this.#servername,
-      headersTimeout: idleTimeoutMs,
-      bodyTimeout: idleTimeoutMs,
-      upgrade: request.upgrade ?? null,
-    };
-    try {
-      connection.client.dispatch(options, call);
-    } catch (error) {
-      // undici rejects a request with an unsafe method or header, and has sent nothing.
-      call.onResponseError(undefined, error instanceof Error ? error : new Error(String(error)));
-    }
+    connection.send(request, idleTimeoutMs, call);
     if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
   }
 }

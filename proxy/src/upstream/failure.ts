@@ -66,3 +66,13 @@ function errorCode(error: unknown): string | undefined {
   if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
 }
+
+/** Classifies an error of connecting. */
+export function connectFailure(error: unknown): UpstreamFailure {
+  return toUpstreamFailure(error instanceof AggregateError ? (error.errors[0] ?? error) : error, false);
+}
+
+/** Classifies an error for a request that is not valid in HTTP. */
+export function unsendable(error: unknown): UpstreamFailure {
+  return { kind: "unsendable", message: error instanceof Error ? error.message : String(error) };
+}

@@ -6,9 +6,10 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { UpstreamCall } from "./call.ts";
+import { createConnection } from "./create-connection.ts";
+import type { ConnectionSweeper } from "./connection-sweeper.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
-import { serverName } from "../connect/client-tls.ts";
-import { addressOf, type ConnectionTarget, openConnection } from "./connection.ts";
+import { addressOf, type ConnectionTarget } from "./connection.ts";
 
 const failuresToFail = 3;
 
@@ -54,6 +55,7 @@ interface CheckedEndpoint {
   readonly target: ConnectionTarget;
   readonly addresses: AddressGuard;
   readonly clock: Clock;
+  readonly sweeper: ConnectionSweeper;
   readonly log: Logger;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -63,12 +65,19 @@ interface CheckedEndpoint {
 
 /** Makes one check on its own connection. Never rejects. */
 function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
-  const { target, addresses, clock, timeoutMs, path } = options;
-  const { client } = openConnection(target, { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs, addresses });
+  const { target, addresses, clock, sweeper, timeoutMs, path } = options;
+  const timeouts = { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs };
+  const unavailable = { onUnavailable: () => undefined };
+  const connection = createConnection(
+    target,
+    { ...timeouts, addresses, clock, sweeper },
+    { session: undefined },
+    unavailable,
+  );
   return new Promise((resolve) => {
     const conclude = (isGood: boolean): void => {
       timer.cancel();
-      void client.destroy();
+      connection.destroy();
       resolve(isGood);
     };
     const timer = clock.setTimer(timeoutMs, () => conclude(false));
@@ -80,16 +89,9 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
       onFault: () => conclude(false),
     };
     const owner = { begun: () => undefined, responded: () => undefined, release: () => undefined };
-    const { endpoint, tls } = target;
-    const headers = ["host", addressOf(endpoint), "user-agent", "gateway-proxy-health-check"];
-    try {
-      client.dispatch(
-        { method: "GET", path, headers, ...(tls !== undefined && { servername: serverName(endpoint.host, tls) }) },
-        new UpstreamCall(addressOf(endpoint), { body: undefined, upgrade: undefined }, sink, owner),
-      );
-    } catch {
-      // A path or a host that undici rejects.
-      conclude(false);
-    }
+    const address = addressOf(target.endpoint);
+    const fields = ["host", address, "user-agent", "gateway-proxy-health-check"];
+    const request = { method: "GET", path, fields, body: undefined, upgrade: undefined };
+    connection.send(request, timeoutMs, new UpstreamCall(address, undefined, sink, owner));
   });
 }

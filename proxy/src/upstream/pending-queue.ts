@@ -5,7 +5,6 @@
  * The waiting time is bounded, since a client that gets an early error can use another server, and a response after its timeout
  * is useless.
  */
-import { Readable } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { UpstreamCall, UpstreamRequest } from "./call.ts";
 
@@ -85,13 +84,6 @@ export class PendingQueue {
     const last = [...longest.keys()].at(-1);
     last?.fail({ kind: "overloaded", message: "a call of a client with fewer calls waits instead" });
     return true;
-  }
-
-  /** Removes a call that ended before it was sent. */
-  forget(call: UpstreamCall): void {
-    const body = this.#places.get(call)?.request.body;
-    if (body instanceof Readable) body.destroy();
-    this.leave(call);
   }
 
   /** Fails expired calls, which removes them, and waits for the next deadline. */

@@ -137,7 +137,7 @@ async function play(attack: Attack, isOver: (outcome: Outcome) => boolean): Prom
   const names = new Set<string>();
   const { port } = await startBackend((request, response) => {
     for (const name of Object.keys(request.headers)) names.add(name);
-    respondWith(200, "ok")(request, response);
+    request.resume().once("end", () => respondWith(200, "ok")(request, response));
   });
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const gateway = await startGateway(manifests(gatewayManifest(), backendManifest("b", port), route));

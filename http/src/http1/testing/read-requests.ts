@@ -49,7 +49,9 @@ export function readRequests(chunks: readonly Buffer[]): ReadStream {
         if (current !== undefined) {
           const end = current.decoder.decode(chunk, at, sink);
           at = end === -1 ? chunk.length : end;
-          if (end !== -1) endOfLast = offset + end;
+          if (end === -1) continue;
+          endOfLast = offset + end;
+          if (requests.at(-1)?.head.keepsAlive === false) return { requests, end: endOfLast, error: undefined };
           continue;
         }
         const found = reader.read(chunk, at);

@@ -106,19 +106,61 @@ const plainRequest = fc
   .map(([line, rest]) => `${line}Host: a\r\n${rest}`);
 
 /** Bytes that a client may send on one connection. */
-export const requestStream: fc.Arbitrary<Buffer> = fc
-  .tuple(
-    fc.array(fc.oneof(plainRequest, requestText), { minLength: 1, maxLength: 3 }),
-    fc.array(mutation(), { maxLength: 1 }),
-  )
-  .map(([texts, edits]) => {
-    let text = texts.join("");
+export const requestStream: fc.Arbitrary<Buffer> = mutated(
+  fc.array(fc.oneof(plainRequest, requestText), { minLength: 1, maxLength: 3 }).map((texts) => texts.join("")),
+);
+
+const statusLine = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.constantFrom(
+      ...["HTTP/1.1 200 OK", "HTTP/1.1 200 ", "HTTP/1.1 204 No Content", "HTTP/1.1 304 Not Modified"],
+      ...["HTTP/1.0 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 200", "HTTP/1.1 999 x"],
+    ),
+  },
+  fc.constantFrom(
+    ...[
+      "HTTP/1.1 20 OK",
+      "HTTP/1.1  200 OK",
+      "HTTP/1.2 200 OK",
+      "HTTP/1.1\t200 OK",
+      "HTTP/1.1 2000 OK",
+      "http/1.1 200 OK",
+    ],
+    ...["HTTP/1.1 200\tOK", " HTTP/1.1 200 OK", "ICY 200 OK", "HTTP/1.1 101 Switching Protocols", ""],
+  ),
+);
+const interim = fc.oneof(
+  { weight: 8, arbitrary: fc.constant("") },
+  fc.constantFrom(
+    "HTTP/1.1 100 Continue\r\n\r\n",
+    "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",
+    "HTTP/1.1 103 Early Hints\r\nContent-Length: 3\r\n\r\n",
+  ),
+);
+const responseText = fc
+  .record({
+    interim,
+    line: fc.tuple(statusLine, lineEnd),
+    fields: fc.array(fc.tuple(fieldLine, lineEnd), { maxLength: 4 }),
+    end: lineEnd,
+    body,
+  })
+  .map((each) => [each.interim, ...each.line, ...each.fields.flat(), each.end, each.body].join(""));
+
+/** Bytes that a server may send for one request, until it closes the connection. */
+export const responseStream: fc.Arbitrary<Buffer> = mutated(responseText);
+
+function mutated(text: fc.Arbitrary<string>): fc.Arbitrary<Buffer> {
+  return fc.tuple(text, fc.array(mutation(), { maxLength: 1 })).map(([original, edits]) => {
+    let edited = original;
     for (const { at, remove, insert } of edits) {
-      const place = Math.floor(at * text.length);
-      text = text.slice(0, place) + insert + text.slice(place + remove);
+      const index = Math.floor(at * edited.length);
+      edited = edited.slice(0, index) + insert + edited.slice(index + remove);
     }
-    return Buffer.from(text, "latin1");
+    return Buffer.from(edited, "latin1");
   });
+}
 
 function mutation() {
   return fc.record({

@@ -3,7 +3,7 @@ import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { ConnectionOptions } from "@gatewayproxy/grpc/client/endpoint-connection";
 import { UnaryGrpcClient } from "@gatewayproxy/grpc/client/unary-grpc-client";
 import type { UpstreamTls } from "../../../../ir/snapshot.ts";
-import { openSocket } from "./open-socket.ts";
+import { openServiceSocket } from "./open-socket.ts";
 
 /** The services of a client. */
 export interface Http2UnaryClientOptions extends Omit<ConnectionOptions<UpstreamTls>, "openSocket"> {
@@ -17,7 +17,7 @@ export class Http2UnaryClient extends UnaryGrpcClient<UpstreamTls> {
     const { addresses } = options;
     super({
       ...options,
-      openSocket: (endpoint, tls, listener) => openSocket({ endpoint, tls, addresses }, listener),
+      openSocket: (endpoint, tls, listener) => openServiceSocket({ endpoint, tls, addresses }, listener),
     });
   }
 }

@@ -1,18 +1,16 @@
-/** Opens the TCP or TLS connection to an endpoint of a service. */
-import { connect as connectTcp, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
-import { connect as connectTls } from "node:tls";
+/** Opens the connection to an endpoint of a rate limit service. */
+import type { OnReadOpts, Socket } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { SocketListener } from "@gatewayproxy/grpc/client/endpoint-connection";
 import type { Endpoint } from "@gatewayproxy/grpc/client/unary-client";
 import type { UpstreamTls } from "../../../../ir/snapshot.ts";
-import { clientTls } from "../../../../connect/client-tls.ts";
-import { findForbidden, guardedLookup } from "../../../../connect/guarded-lookup.ts";
+import { openSocket } from "../../../../connect/open-socket.ts";
 
 /** Size of the buffer of all reads of a socket. */
 const readBytes = 65_536;
 
 /** The endpoint to connect to. */
-export interface SocketTarget {
+export interface ServiceTarget {
   readonly endpoint: Endpoint;
   /** Absent: plain text. */
   readonly tls: UpstreamTls | undefined;
@@ -21,10 +19,8 @@ export interface SocketTarget {
 }
 
 /** Starts to connect. Errors and the end are events of the socket. */
-export function openSocket({ endpoint, tls, addresses }: SocketTarget, listener: SocketListener): Socket {
+export function openServiceSocket({ endpoint, tls, addresses }: ServiceTarget, listener: SocketListener): Socket {
   const { host, port } = endpoint;
-  const forbidden = findForbidden(addresses, host, port);
-  if (forbidden !== undefined) return new Socket().destroy(forbidden);
   const buffer = Buffer.allocUnsafeSlow(readBytes);
   const onread: OnReadOpts = {
     buffer,
@@ -33,22 +29,8 @@ export function openSocket({ endpoint, tls, addresses }: SocketTarget, listener:
       return true;
     },
   };
-  const address: TcpNetConnectOpts & { onread: OnReadOpts } = {
-    host,
-    port,
-    lookup: guardedLookup(addresses, port),
-    noDelay: true,
-    onread,
-  };
-  if (tls === undefined) {
-    const socket = connectTcp(address);
-    socket.once("connect", listener.onConnect);
-    return socket;
-  }
-  const socket = connectTls({ ...address, ...clientTls(host, tls), ALPNProtocols: ["h2"] });
-  socket.once("secureConnect", () => {
-    if (socket.alpnProtocol === "h2") listener.onConnect();
+  return openSocket({ host, port, tls, addresses, protocol: "h2", onread }, (protocol) => {
+    if (tls === undefined || protocol === "h2") listener.onConnect();
     else listener.onNotHttp2();
   });
-  return socket;
 }

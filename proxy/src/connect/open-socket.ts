@@ -1,0 +1,66 @@
+/** Opens TCP and TLS connections to permitted addresses. */
+import { connect as connectTcp, isIP, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { UpstreamTls } from "../ir/snapshot.ts";
+import { clientTls } from "./client-tls.ts";
+import { findForbidden, guardedLookup } from "./guarded-lookup.ts";
+
+/** Where to connect to, and how. */
+export interface SocketTarget {
+  /** A host name or an IP address. */
+  readonly host: string;
+  readonly port: number;
+  /** Absent: plain text. */
+  readonly tls: UpstreamTls | undefined;
+  /** The protocol to offer in the TLS handshake (RFC 7301). */
+  readonly protocol: "http/1.1" | "h2";
+  /** Checks every address before a connection to it. */
+  readonly addresses: AddressGuard;
+  /** The TLS session to resume; absent for a full handshake. */
+  readonly session?: Buffer | undefined;
+  /** Absent: bytes are received as events of the socket. */
+  readonly onread?: OnReadOpts | undefined;
+}
+
+/** The delay of the first probe of an idle connection. */
+const tcpKeepAliveMs = 60_000;
+
+/**
+ * Starts to connect. Errors and the end are events of the socket.
+ *
+ * @param onConnect called when the socket is connected, and its TLS handshake is done. Its parameter is the selected protocol;
+ *   undefined without TLS, or if the server selected none.
+ * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
+ */
+export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
+  const { port, tls, protocol, addresses, session, onread } = target;
+  const host = canonicalHost(target.host);
+  const forbidden = findForbidden(addresses, host, port);
+  if (forbidden !== undefined) return new Socket().destroy(forbidden);
+  const address: TcpNetConnectOpts = {
+    host,
+    port,
+    lookup: guardedLookup(addresses, port),
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: tcpKeepAliveMs,
+    ...(onread !== undefined && { onread }),
+  };
+  if (tls === undefined) {
+    const socket = connectTcp(address);
+    socket.once("connect", () => onConnect(undefined));
+    return socket;
+  }
+  const socket = connectTls({ ...address, ...clientTls(target.host, tls), ALPNProtocols: [protocol], session });
+  socket.once("secureConnect", () => onConnect(socket.alpnProtocol || undefined));
+  return socket;
+}
+
+/** Returns a host in the spelling of URLs, in which `127.1` and `2130706433` are the address 127.0.0.1 (WHATWG URL §3.5). */
+function canonicalHost(host: string): string {
+  if (isIP(host) !== 0) return host;
+  const url = `http://${host}`;
+  if (!URL.canParse(url)) throw new Error(`${JSON.stringify(host)} is neither a host name nor an address`);
+  return new URL(url).hostname;
+}

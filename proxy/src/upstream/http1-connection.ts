@@ -1,0 +1,153 @@
+/** A connection to an endpoint over HTTP/1.1. It carries one call at a time. */
+import type { Socket } from "node:net";
+import type { Timer } from "@gatewayproxy/runtime/clock";
+import { defaultHttp1ClientLimits, Http1ClientConnection } from "@gatewayproxy/http/http1/client-connection";
+import type { ClientExchange, ClientRequest } from "@gatewayproxy/http/ports";
+import { openSocket } from "../connect/open-socket.ts";
+import type {
+  Connection,
+  ConnectionCall,
+  ConnectionOptions,
+  ConnectionOwner,
+  ConnectionTarget,
+  SessionStore,
+} from "./connection.ts";
+import { connectFailure, unsendable } from "./failure.ts";
+
+/** A call and its request, before the socket is connected. */
+interface FirstCall {
+  readonly request: ClientRequest;
+  readonly idleTimeoutMs: number;
+  readonly call: ConnectionCall;
+}
+
+/** A socket, which is opened for the first call. */
+export class Http1Connection implements Connection, ClientExchange {
+  readonly #target: ConnectionTarget;
+  readonly #options: ConnectionOptions;
+  readonly #sessions: SessionStore;
+  readonly #owner: ConnectionOwner;
+  #socket: Socket | undefined;
+  #timer: Timer | undefined;
+  #first: FirstCall | undefined;
+  /** Undefined until the socket is connected. */
+  #wire: Http1ClientConnection | undefined;
+  #isClosed = false;
+  readonly isHttp2 = false;
+  calls = 0;
+  isUnused = false;
+
+  constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {
+    this.#target = target;
+    this.#options = options;
+    this.#sessions = sessions;
+    this.#owner = owner;
+  }
+
+  get isAvailable(): boolean {
+    return !this.#isClosed && (this.#wire === undefined ? this.#socket === undefined : this.#wire.isAvailable);
+  }
+
+  send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void {
+    if (this.#wire !== undefined) {
+      this.#start(this.#wire, { request, idleTimeoutMs, call });
+      return;
+    }
+    this.#first = { request, idleTimeoutMs, call };
+    call.begin(this);
+    this.#connect();
+  }
+
+  #start(wire: Http1ClientConnection, { request, idleTimeoutMs, call }: FirstCall): void {
+    try {
+      call.begin(wire.send(request, idleTimeoutMs, call));
+      call.onSent();
+    } catch (error) {
+      process.nextTick(() => call.onFailure(unsendable(error)));
+    }
+  }
+
+  #connect(): void {
+    const { endpoint, tls } = this.#target;
+    const { addresses, clock, connectTimeoutMs } = this.#options;
+    const { session } = this.#sessions;
+    const { host, port } = endpoint;
+    try {
+      const target = { host, port, tls, addresses, protocol: "http/1.1" as const, session };
+      const socket = openSocket(target, () => this.#onConnect(socket));
+      this.#socket = socket.on("error", this.#onConnectError).once("close", this.#onClosed);
+      if (tls !== undefined) socket.on("session", (next: Buffer) => (this.#sessions.session = next));
+    } catch (error) {
+      // TLS settings that Node rejects fail only the calls with them.
+      process.nextTick(() => this.#onConnectError(error));
+    }
+    this.#timer = clock.setTimer(connectTimeoutMs, () => {
+      this.#onConnectError(new Error(`no connection within ${connectTimeoutMs} ms`));
+    });
+  }
+
+  #onConnect(socket: Socket): void {
+    this.#timer?.cancel();
+    const first = this.#first;
+    this.#first = undefined;
+    if (first === undefined) {
+      socket.destroy();
+      return;
+    }
+    socket.off("error", this.#onConnectError).off("close", this.#onClosed);
+    const { sweeper } = this.#options;
+    const wire = new Http1ClientConnection(socket, {
+      limits: defaultHttp1ClientLimits,
+      onClosed: () => {
+        sweeper.delete(wire);
+        this.#onClosed();
+      },
+    });
+    sweeper.add(wire);
+    this.#wire = wire;
+    this.#start(wire, first);
+  }
+
+  readonly #onConnectError = (error: unknown): void => {
+    const first = this.#first;
+    this.#discard();
+    first?.call.onFailure(connectFailure(error));
+  };
+
+  readonly #onClosed = (): void => {
+    this.#isClosed = true;
+    this.#owner.onUnavailable(this);
+  };
+
+  close(): void {
+    if (this.calls === 0) this.destroy();
+  }
+
+  destroy(): void {
+    const first = this.#first;
+    this.#discard();
+    if (first !== undefined) process.nextTick(() => first.call.onFailure(connectFailure(new Error("closed"))));
+  }
+
+  #discard(): void {
+    this.#isClosed = true;
+    this.#first = undefined;
+    this.#timer?.cancel();
+    if (this.#wire !== undefined) this.#wire.destroy();
+    else this.#socket?.destroy();
+  }
+
+  // The exchange of the first call, while the socket connects.
+
+  pause(): void {
+    // Nothing is received yet.
+  }
+
+  resume(): void {
+    // Nothing is received yet.
+  }
+
+  abort(): void {
+    this.#discard();
+  }
+}
