@@ -45,7 +45,7 @@ async function start(options: TestGatewayOptions, policy = ""): Promise<TestGate
   const { port } = await startBackend(respondWith(200, "ok"));
   const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
   const all = manifests(gatewayManifest(), backendManifest("b", port), route, ...(policy === "" ? [] : [policy]));
-  return await startGateway(all, { expectsFaults: true, ...options });
+  return await startGateway(all, { expectsInternalErrors: true, ...options });
 }
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -69,7 +69,7 @@ test.each([
   const gateway = await start({ createRequestId });
   injector.isOn = true;
   expect((await rawHttp(gateway.url(), request)).status).toBe(0);
-  expect(gateway.faults).toEqual([fault]);
+  expect(gateway.internalErrors).toEqual([fault]);
   injector.isOn = false;
   await isServed(gateway);
 });
@@ -82,7 +82,7 @@ test("a pipelined HTTP/1 request that fails at its start ends its connection", a
   };
   const gateway = await start({ createRequestId });
   expect((await rawHttp(gateway.url(), get + get)).status).toBe(200);
-  expect(gateway.faults).toEqual([fault]);
+  expect(gateway.internalErrors).toEqual([fault]);
   await isServed(gateway);
 });
 
@@ -99,7 +99,7 @@ test("an HTTP/2 request that fails at its start ends its stream, and others of t
   const first = session.request({ ":path": "/" });
   first.on("error", () => undefined);
   await once(first, "close");
-  expect(gateway.faults).toEqual([fault]);
+  expect(gateway.internalErrors).toEqual([fault]);
   injector.isOn = false;
   const second = session.request({ ":path": "/" });
   const [headers] = (await once(second, "response")) as [{ ":status": number }];
@@ -113,7 +113,7 @@ test("a connection that fails when it is accepted is closed", async () => {
   const gateway = await start({ observer: { connectionOpened: () => injector.throwIfOn() } });
   injector.isOn = true;
   expect((await rawHttp(gateway.url(), get)).status).toBe(0);
-  expect(gateway.faults).toEqual([fault]);
+  expect(gateway.internalErrors).toEqual([fault]);
   injector.isOn = false;
   await isServed(gateway);
 });
@@ -125,7 +125,7 @@ test("an error while a local reply is recorded ends only its request", async () 
   await isServed(gateway);
   injector.isOn = true;
   expect((await rawHttp(gateway.url(), last)).status).toBe(500);
-  expect(gateway.faults).toEqual([fault]);
+  expect(gateway.internalErrors).toEqual([fault]);
 });
 
 test("a timer that fails is reported, and others fire", () => {
@@ -148,11 +148,11 @@ test("an error while a response of a rate limit service is read ends that call, 
   const injector = new Injector();
   const backend = await startBackend(respondWith(200, "ok"));
   const globalLimits = { ...silentObserver, callEnded: () => injector.throwIfOn() };
-  const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, expectsFaults: true });
+  const gateway = await startGateway(manifestsUnder(backend, policy), { globalLimits, expectsInternalErrors: true });
   await isServed(gateway);
   injector.isOn = true;
   await isServed(gateway);
-  expect(gateway.faults).toContain(fault);
+  expect(gateway.internalErrors).toContain(fault);
   injector.isOn = false;
   await isServed(gateway);
 });
@@ -170,7 +170,9 @@ describeWith(["openssl"], "a TLS handshake", ({ openssl }) => {
     const authority = new TestAuthority(openssl, directory, "authority");
     const listener = tlsListener("https", ["a"], "hostname: a.example");
     const secret = tlsSecretManifest("a", authority.issue("a", "DNS:a.example"));
-    const gateway = await startGateway(manifests(tlsGatewayManifest([listener]), secret), { expectsFaults: true });
+    const gateway = await startGateway(manifests(tlsGatewayManifest([listener]), secret), {
+      expectsInternalErrors: true,
+    });
     const options = { servername: "a.example", ALPNProtocols: ["http/1.1"], ca: authority.authority.cert };
 
     let looks = 0;
@@ -185,7 +187,7 @@ describeWith(["openssl"], "a TLS handshake", ({ openssl }) => {
     const socket = connectTls({ host: "127.0.0.1", port, ...options });
     socket.on("error", () => undefined).resume();
     await new Promise((resolve) => socket.once("close", resolve));
-    expect(gateway.faults).toEqual([fault]);
+    expect(gateway.internalErrors).toEqual([fault]);
     expect((await openTls(gateway, options)).alpnProtocol).toBe("http/1.1");
   });
 });

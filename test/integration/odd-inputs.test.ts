@@ -273,7 +273,7 @@ test("responses of backends to health checks", async () => {
         )
         .toBe(true);
       expect((await fetch(gateway.url())).status).toBe(200);
-      expect(gateway.faults).toEqual([]);
+      expect(gateway.internalErrors).toEqual([]);
     }),
     { numRuns: numRuns / 3 },
   );

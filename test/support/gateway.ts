@@ -19,10 +19,10 @@ import { type Translation, translate } from "../../proxy/src/translate/translate
 
 export interface TestGateway {
   readonly clock: FakeClock;
-  /** Of every request that has ended, in that order. */
+  /** The records of all ended requests, in the order of their ends. */
   readonly records: readonly RequestRecord[];
   /** Internal errors of the proxy. They fail the test unless it expects them. */
-  readonly faults: readonly unknown[];
+  readonly internalErrors: readonly unknown[];
   /** Connections that were closed because of the memory bound, in that order. */
   readonly shed: readonly ShedConnection[];
   /** `http://127.0.0.1:PORT` of the listener on the Gateway's port 80, or the one given. */
@@ -68,7 +68,7 @@ export interface TestGatewayOptions
   /** Replaces callbacks of the test gateway. */
   readonly observer?: Partial<DataPlaneObserver>;
   /** Internal errors of the proxy do not fail the test. Default false. */
-  readonly expectsFaults?: boolean;
+  readonly expectsInternalErrors?: boolean;
   /** Serves the valid part of manifests that have problems in their text. Default false. */
   readonly expectsProblems?: boolean;
   /** Absent: manifests may name every address. */
@@ -82,7 +82,7 @@ export const onLoopback: TranslateOptions = { environment: { ...hostEnvironment,
 export async function startGateway(manifests: string, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const clock = new FakeClock();
   const records: RequestRecord[] = [];
-  const faults: unknown[] = [];
+  const internalErrors: unknown[] = [];
   const shed: ShedConnection[] = [];
   const awaiting: ((record: RequestRecord) => void)[] = [];
   let generation = 0;
@@ -90,7 +90,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
   const {
     expectsProxyHeader = false,
     expectsProblems = false,
-    expectsFaults = false,
+    expectsInternalErrors = false,
     addressDenial,
     observer,
     ...upstream
@@ -117,7 +117,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
       mirrored: () => undefined,
       ...observer,
     },
-    faulted: (error) => faults.push(error),
+    faulted: (error) => internalErrors.push(error),
   });
 
   async function apply(text: string): Promise<Translation> {
@@ -138,13 +138,15 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     const drained = dataPlane.drain();
     dataPlane.destroy();
     await drained;
-    if (faults.length > 0 && !expectsFaults) throw new AggregateError(faults, "internal errors of the proxy");
+    if (internalErrors.length > 0 && !expectsInternalErrors) {
+      throw new AggregateError(internalErrors, "internal errors of the proxy");
+    }
   });
   await apply(manifests);
   return {
     clock,
     records,
-    faults,
+    internalErrors,
     shed,
     dataPlane,
     apply,

@@ -1,11 +1,11 @@
-/** A relay in front of a server that can send bytes of its own in place of responses, as a hostile server would. */
+/** A relay in front of a server. It can replace the responses by other bytes, like a hostile server. */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { onTestFinished } from "vitest";
 import type { Certificate } from "./certificates.ts";
 
-/** What a hostile server sends when it gets bytes: `beginning`, and then `piece` without end. */
+/** The response of a hostile server: `beginning`, and then `piece` without end. */
 export interface EndlessResponse {
   readonly beginning: string;
   /** Absent: nothing follows. */

@@ -153,7 +153,7 @@ async function play(attack: Attack, isOver: (outcome: Outcome) => boolean): Prom
   // The expected outcome takes a moment on an idle machine, and some seconds on a busy one.
   for (let waited = 0; waited < 200 && !isOver(outcomeOf(attacker)); waited++) await sleep(25);
   expect(await sendHttp2(session, "a")).toMatchObject({ status: 200 });
-  expect(gateway.faults).toEqual([]);
+  expect(gateway.internalErrors).toEqual([]);
   // The names and values that the attacks try to hide.
   expect([...names].filter((name) => name === "x-b" || !/^[-a-z]+$/.test(name))).toEqual([]);
   return outcomeOf(attacker);

@@ -66,7 +66,7 @@ describe("a backend that endlessly sends", () => {
     expect((await rawHttp(gateway.url(), requestText)).status).toBe(502);
     // Most of it is in the buffers of both sockets.
     expect(sent()).toBeLessThan(maxGrowthBytes);
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
   });
 
   test("many interim responses is reset, and one that sends a few is not", async () => {
@@ -88,7 +88,7 @@ describe("a backend that endlessly sends", () => {
     });
     const gateway = await gatewayTo(port, "h2c");
     expect((await rawHttp(gateway.url(), requestText)).status).toBe(502);
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
   });
 });
 
@@ -120,7 +120,7 @@ describe("a rate limit service whose response is", () => {
     // Reaches the timeout of the call.
     const timer = timesOut ? setInterval(() => gateway.clock.advance(100), 20) : undefined;
     const { status, head } = await rawHttp(gateway.url(), requestText).finally(() => clearInterval(timer));
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
     return { status, headerBytes: head.length };
   }
 

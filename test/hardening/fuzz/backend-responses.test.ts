@@ -99,7 +99,7 @@ fuzz("http1-responses", {
     const other = await rawHttp(gateway.url(), requestText("/fixed"));
     expect([200, 502]).toContain(other.status);
     if (other.status === 200) expect(other.body).toBe("fixed");
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
   },
 });
 
@@ -128,6 +128,6 @@ fuzz("http2-responses", {
       expect(rest).not.toBe("invalid");
       expect(messages.length).toBeLessThanOrEqual(1);
     }
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
   },
 });

@@ -41,6 +41,6 @@ fuzz("http2-requests", {
     const gateway = await world();
     await send(new URL(gateway.url()), hello + text);
     const other = await fetch(gateway.url());
-    expect([other.status, await other.text(), gateway.faults]).toEqual([200, "ok", []]);
+    expect([other.status, await other.text(), gateway.internalErrors]).toEqual([200, "ok", []]);
   },
 });

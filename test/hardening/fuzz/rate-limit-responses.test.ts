@@ -56,6 +56,6 @@ fuzz("rate-limit-responses", {
     const timer = setInterval(() => gateway.clock.advance(100), 20);
     const { status } = await response.finally(() => clearInterval(timer));
     expect([200, 429]).toContain(status);
-    expect(gateway.faults).toEqual([]);
+    expect(gateway.internalErrors).toEqual([]);
   },
 });

@@ -120,7 +120,7 @@ describeWith(["openssl"], "TLS", ({ openssl }) => {
       if (value.kind === "bytes") await send(port, clientHello(value).subarray(0, value.cutAt));
       else await shakeHands(port, value);
       const other = await sendTls(gateway, "a.example", { ca: authority.authority.cert });
-      expect([other.status, other.body, gateway.faults]).toEqual([200, "ok", []]);
+      expect([other.status, other.body, gateway.internalErrors]).toEqual([200, "ok", []]);
     },
   });
 });
