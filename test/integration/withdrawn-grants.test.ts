@@ -1,9 +1,9 @@
 /**
- * The permissions of proxies after a ReferenceGrant is deleted, while the Gateway is malformed and the controller has
- * never read a valid version of it.
+ * The permissions of proxies after a ReferenceGrant is deleted or malformed, while the Gateway is valid, or malformed and
+ * the controller has never read a valid version of it.
  */
 import { afterEach, expect, test, vi } from "vitest";
-import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
+import { fieldsOf, objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
 
@@ -134,6 +134,26 @@ test("a malformed Gateway keeps its granted permissions, and loses each with its
   api.remove(paths.grants, toBackends);
   await eventually(() => expect(readable(api)).toEqual([]), removalMs);
 }, 40_000);
+
+const grantsOf = (spec: object) => ({ ...toBackends, spec: { ...fieldsOf(toBackends["spec"]), ...spec } });
+
+test.each([
+  ["names another object", { to: [{ group: "gatewayproxy.dev", kind: "Backend", name: "other", names: ["more"] }] }],
+  ["names another namespace", { from: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "-" }] }],
+  ["is not a list", { from: "none" }],
+])(
+  "permissions are removed when their grant %s and is malformed",
+  async (_, spec) => {
+    const api = await clusterWithPermissions();
+    await control(api);
+    await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+    api.put(paths.grants, grantsOf(spec));
+    await eventually(() => expect(readable(api)).toEqual(["certificate"]), removalMs);
+    api.put(paths.grants, toBackends);
+    await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), 10_000);
+  },
+  40_000,
+);
 
 test.each([
   ["Gateway", paths.gateways, malformedGateway],

@@ -5,10 +5,14 @@
  * A resource is identified by kind, namespace and name. Where an error hides these (broken YAML, a missing name), the
  * text may belong to any resource that the same file declared before and does not declare now: all of those stay in
  * force.
+ *
+ * A ReferenceGrant permits nothing while it is invalid, since the edit may withdraw a permission
+ * (`keepsLastValidVersion`). It stays in force only while text of its file cannot be read at all.
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { type ManifestEntry, readManifest } from "./read-manifest.ts";
+import { keepsLastValidVersion } from "./rejected-resource.ts";
 import { type Resource, type ResourceKey, type ResourceSet, resourceSet } from "./resource.ts";
 import type { Locate, ManifestFile, UnreadableFile } from "./yaml-text.ts";
 
@@ -79,7 +83,7 @@ function* readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undef
   const { path } = file;
   if ("error" in file) {
     const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.error}` };
-    return { path, text: undefined, entries: [{ kind: "obscure", problems: [problem] }] };
+    return { path, text: undefined, entries: [{ kind: "obscure", isReadable: false, problems: [problem] }] };
   }
   return before?.text === file.text ? before : { path, text: file.text, entries: yield* readManifest(file) };
 }
@@ -94,11 +98,17 @@ class GatheredEntries {
   readonly #remains = new Map<ResourceKey, InForce>();
   /** Files and folders with text that cannot be assigned to a resource. */
   readonly #obscureFiles = new Set<string>();
+  /** Those of which some text cannot be read at all. */
+  readonly #unreadableFiles = new Set<string>();
 
   add({ path, entries }: ReadFile): void {
     for (const entry of entries) {
-      if (entry.kind === "obscure") this.#obscureFiles.add(path);
-      else if (!this.#claim(entry.key, entry.location)) continue;
+      if (entry.kind === "obscure") {
+        this.#obscureFiles.add(path);
+        if (!entry.isReadable) this.#unreadableFiles.add(path);
+      } else if (!this.#claim(entry.key, entry.location)) {
+        continue;
+      }
       if (entry.kind === "resource") {
         this.inForce.set(entry.key, { resource: entry.resource, file: path, locate: entry.locate, isRejected: false });
         continue;
@@ -117,9 +127,7 @@ class GatheredEntries {
   keep(before: InForceByKey): readonly ResourceKey[] {
     const kept: ResourceKey[] = [];
     for (const [key, earlier] of before) {
-      if (this.inForce.has(key)) continue;
-      if (!this.#named.has(key) && !this.#isObscure(earlier.file)) continue;
-      if (earlier.isRejected && this.#named.has(key)) continue;
+      if (this.inForce.has(key) || !this.#isKept(key, earlier)) continue;
       this.inForce.set(key, earlier);
       if (!earlier.isRejected) kept.push(key);
     }
@@ -139,8 +147,16 @@ class GatheredEntries {
     return false;
   }
 
-  #isObscure(file: string): boolean {
-    if (this.#obscureFiles.has(file)) return true;
-    return [...this.#obscureFiles].some((path) => file.startsWith(`${path}/`));
+  /** Whether the previous version stays in force where the current text has no valid one. */
+  #isKept(key: ResourceKey, { resource, file, isRejected }: InForce): boolean {
+    const isNamed = this.#named.has(key);
+    // Readable text that is not a valid grant permits nothing.
+    if (!keepsLastValidVersion(resource.kind)) return !isNamed && isWithin(file, this.#unreadableFiles);
+    return isNamed ? !isRejected : isWithin(file, this.#obscureFiles);
   }
+}
+
+/** Whether the file is one of `paths` or below one of them. */
+function isWithin(file: string, paths: ReadonlySet<string>): boolean {
+  return paths.has(file) || [...paths].some((path) => file.startsWith(`${path}/`));
 }

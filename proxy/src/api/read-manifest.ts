@@ -31,7 +31,12 @@ export type ManifestEntry =
       readonly locate: Locate;
     }
   /** Text whose resource cannot be identified: broken YAML, a missing name, a misspelt kind. */
-  | { readonly kind: "obscure"; readonly problems: readonly Problem[] };
+  | {
+      readonly kind: "obscure";
+      /** Whether the text is readable, as YAML without a valid name or kind is. */
+      readonly isReadable: boolean;
+      readonly problems: readonly Problem[];
+    };
 
 /**
  * Reads all entries in the order of the text; a List yields its items, and kinds that the gateway does not read are
@@ -41,7 +46,7 @@ export function* readManifest(file: ManifestFile): Steps<readonly ManifestEntry[
   const entries: ManifestEntry[] = [];
   for (const document of readYamlInSteps(file)) {
     if (document?.kind === "unreadable") {
-      entries.push({ kind: "obscure", problems: document.errors });
+      entries.push({ kind: "obscure", isReadable: false, problems: document.errors });
     } else if (document !== undefined) {
       const { value, locate } = document;
       for (const { item, locate: locateItem } of itemsOf(value, locate)) {
@@ -71,7 +76,7 @@ function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
         const field = path.length === 0 ? {} : { path: renderPath(path) };
         return { message, ...resource, ...field, location: locate(path, isUnknownField) };
       });
-      if (key === undefined) return [{ kind: "obscure", problems }];
+      if (key === undefined) return [{ kind: "obscure", isReadable: true, problems }];
       return [{ kind: "rejected", key, location, problems, remains, locate }];
     }
   }

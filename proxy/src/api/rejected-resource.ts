@@ -14,6 +14,14 @@ export interface RejectedResource {
   readonly inForce: "nothing" | "lastValidVersion" | "validRules" | "remains";
 }
 
+/**
+ * Whether the last valid version of an object of this kind stays in force while its current version is rejected. That
+ * of a ReferenceGrant does not: the edit may withdraw a permission, which would stay until someone corrects it.
+ */
+export function keepsLastValidVersion(kind: unknown): boolean {
+  return kind !== "ReferenceGrant";
+}
+
 /** Renders the errors as one text of bounded length, for a condition. */
 export function renderErrors(errors: readonly FieldError[]): string {
   return joinSome(errors.map(({ path, message }) => (path.length === 0 ? message : `${renderPath(path)}: ${message}`)));

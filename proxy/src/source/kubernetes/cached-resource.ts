@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { gatewayGroup } from "../../api/names.ts";
 import { parseResource } from "../../api/parse-resource.ts";
-import type { RejectedResource } from "../../api/rejected-resource.ts";
+import { keepsLastValidVersion, type RejectedResource } from "../../api/rejected-resource.ts";
 import type { Resource } from "../../api/resource.ts";
 import type { FieldError, FieldPath } from "../../api/issue.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
@@ -37,7 +37,7 @@ export function cacheResource(
   const lastValid = before?.rejected?.inForce === "remains" ? undefined : before?.resource;
   // The object may have been deleted and recreated between two events; its previous version then does not apply.
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
-  const previous = isSameObject ? lastValid : undefined;
+  const previous = isSameObject && keepsLastValidVersion(object["kind"]) ? lastValid : undefined;
   const parsed = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, previous);
   return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
 }
@@ -60,7 +60,7 @@ function parseVersion(object: KubeObject, lastValid: Resource | undefined): Cach
   // Only kinds that the parser reads are watched.
   if (parsed.kind === "foreign") return { resource: undefined, rejected: undefined, unknownFields: [] };
   const { errors, remains } = parsed;
-  if (isNewerGatewayApi(object, errors)) {
+  if (isNewerGatewayApi(object, errors) && !mayRestrict(object, errors)) {
     const trimmed = parseResource(errors.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
     if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: errors };
   }
@@ -84,6 +84,11 @@ function parseVersion(object: KubeObject, lastValid: Resource | undefined): Cach
 function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly FieldError[]): boolean {
   const isGatewayApi = typeof apiVersion === "string" && apiVersion.startsWith(`${gatewayGroup}/`);
   return isGatewayApi && errors.every(({ isUnknownField }) => isUnknownField);
+}
+
+/** Whether an unknown field may be a condition under which a ReferenceGrant permits what it names. */
+function mayRestrict({ kind }: KubeObject, errors: readonly FieldError[]): boolean {
+  return kind === "ReferenceGrant" && errors.some(({ path }) => path[0] === "spec");
 }
 
 /** Returns a copy without the field at `path`. */
