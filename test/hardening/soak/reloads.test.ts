@@ -2,7 +2,6 @@
  * Mixed traffic while the configuration changes five times a second: no request fails, and memory and sockets do not
  * grow.
  */
-import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { others } from "../../faults/support/fault.ts";
@@ -11,17 +10,11 @@ import { startBackendProcess } from "../../faults/support/servers.ts";
 import { startWorld, worldManifests } from "../../faults/support/world.ts";
 import { policyManifest } from "../../support/gateway.ts";
 import { hardeningSeconds } from "../support/fuzz.ts";
+import { openFiles, residentBytes } from "../support/process-size.ts";
 
 const seconds = Math.max(hardeningSeconds ?? 0, 20);
 const editsPerSecond = 5;
 const maxGrowthBytes = 64 * 1024 * 1024;
-
-function residentBytes(pid: number): number {
-  const [, kibibytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kibibytes) * 1024;
-}
-
-const openFiles = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
 
 test.skipIf(process.platform !== "linux")(
   "memory and sockets do not grow",
@@ -55,7 +48,9 @@ test.skipIf(process.platform !== "linux")(
     const grownBytes = residentBytes(pid) - warmBytes;
     const outcomes = (await Promise.all(loads.map((it) => it.stop()))).flat();
 
-    console.log(`soak: ${outcomes.length} requests, ${edits} edits, ${(grownBytes / 2 ** 20).toFixed(0)} MiB more`);
+    console.log(
+      `soak of reloads: ${outcomes.length} requests, ${edits} edits, ${(grownBytes / 2 ** 20).toFixed(0)} MiB more`,
+    );
     expect(others(outcomes, "200")).toEqual([]);
     expect(grownBytes).toBeLessThan(maxGrowthBytes);
     // Connections to the backend may be open; those of clients are closed.
