@@ -3,10 +3,10 @@
  * everything shares, and small Node servers for WebSocket and for the event stream, which nginx cannot produce chunk by
  * chunk.
  */
-import { writeFileSync } from "node:fs";
+import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { requireProgram } from "../support/programs.ts";
-import { staticBody } from "./cases.ts";
+import { largeBytes, staticBody } from "./cases.ts";
 import { startProgram, type RunningProgram } from "./process.ts";
 
 /** The ports that peers forward to. */
@@ -19,6 +19,10 @@ export interface BackendPorts {
 /** Starts both backends; nginx keeps its files in `folder`. */
 export function startBackends(folder: string, ports: BackendPorts): readonly RunningProgram[] {
   const config = join(folder, "nginx.conf");
+  const large = join(folder, "large");
+  writeFileSync(large, "");
+  // A sparse file: zeros that take no space.
+  truncateSync(large, largeBytes);
   writeFileSync(config, nginxConfig(folder, ports.staticPort));
   const nginx = startProgram("nginx", requireProgram("nginx"), ["-e", "stderr", "-p", folder, "-c", config]);
   const stream = startProgram("sse-backend", process.execPath, [
@@ -49,6 +53,7 @@ http {
   server {
     listen 127.0.0.1:${port} backlog=4096;
     default_type application/json;
+    location = /large { root ${folder}; }
     location / { return 200 '${staticBody}'; }
   }
 }

@@ -3,6 +3,10 @@
  * others whose routes are limited, by the peer itself or by a rate limit service.
  */
 
+/** A listener that every peer opens. */
+export type ListenerName = (typeof listenerNames)[number];
+export const listenerNames = ["plain", "limited", "global", "path", "tls", "routes", "keyed"] as const;
+
 /** The request of one case, and the expected response. */
 export interface BenchCase {
   readonly name: string;
@@ -10,9 +14,10 @@ export interface BenchCase {
   /**
    * The listener of the peer: routes without a policy, under local limits, under a global limit counted by a service
    * that all peers share, or by the peer's own service, whose CPU time and Redis then belong to the results; `tls` is
-   * `plain` over TLS.
+   * `plain` over TLS; `routes` has many routes, each on a host of its own; `keyed` has a local limit for each value of
+   * `keyHeader`.
    */
-  readonly listener: "plain" | "limited" | "global" | "path" | "tls";
+  readonly listener: ListenerName;
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -24,7 +29,28 @@ export interface BenchCase {
   readonly streams: number;
   /** A response header that shows that the peer does the work of the case. */
   readonly expectHeader: string | undefined;
+  /** The length of the body if `body` is undefined; 0 for none. */
+  readonly bodyBytes?: number;
+  /** The number of different values of `keyHeader`, in turn; absent: the header is not sent. */
+  readonly keys?: number;
 }
+
+/** The request header that the limit of the listener `keyed` counts by. */
+export const keyHeader = "x-user";
+
+/** The routes of the listener `routes`. */
+export const routeCount = 5_000;
+
+/** Returns the host of a route of the listener `routes`. @param number from 0 */
+export function hostOfRoute(number: number): string {
+  return `host-${number}.bench.test`;
+}
+
+/** The path at which the backend reads a body and responds with its length. */
+export const uploadPath = "/v1/upload";
+
+/** The length of the response of the static backend to `/large`. */
+export const largeBytes = 100_000_000;
 
 /** The response of the static backend: 1 KiB, about the size of a response of a small JSON API. */
 export const staticBody = JSON.stringify({ object: "list", padding: "x".repeat(994) });
@@ -115,4 +141,34 @@ export const benchCases: readonly BenchCase[] = [
   { ...plain, name: "tls", title: "HTTP/1.1 over TLS", listener: "tls" },
   { ...plain, name: "tls-h2", title: "HTTP/2 over TLS", listener: "tls", load: "h2load", connections: 8, streams: 16 },
   { ...plain, name: "websocket", title: "WebSocket messages, there and back", path: "/ws", load: "websocket" },
+];
+
+/** Cases of `--scale`: many routes, many keys, and long bodies. The first is what the others are compared with. */
+export const scaleCases: readonly BenchCase[] = [
+  plain,
+  {
+    ...plain,
+    name: "routes",
+    title: `${routeCount.toLocaleString("en")} routes on other hosts`,
+    listener: "routes",
+    headers: { Host: hostOfRoute(routeCount / 2) },
+  },
+  {
+    ...plain,
+    name: "keys",
+    title: "local limit of 100,000 keys",
+    listener: "keyed",
+    keys: 100_000,
+    expectHeader: "x-ratelimit-limit",
+  },
+  { ...plain, name: "download", title: "response of 100 MB", path: "/large", connections: 4 },
+  {
+    ...plain,
+    name: "upload",
+    title: "request of 100 MB",
+    method: "POST",
+    path: uploadPath,
+    bodyBytes: largeBytes,
+    connections: 4,
+  },
 ];

@@ -3,14 +3,14 @@ import { parseH2load, parseWrk } from "./load.ts";
 
 describe("wrk", () => {
   test("is read in whole requests, seconds and milliseconds", () => {
-    const output = "Running 2s test\n  2 threads\nresult 40000 2000000 2650 4060 0 0\n";
-    expect(parseWrk(output)).toEqual({ requests: 40_000, seconds: 2, p50Ms: 2.65, p99Ms: 4.06 });
+    const output = "Running 2s test\n  2 threads\nresult 40000 2000000 2650 4060 9100 0 0\n";
+    expect(parseWrk(output)).toEqual({ requests: 40_000, seconds: 2, p50Ms: 2.65, p99Ms: 4.06, p999Ms: 9.1 });
   });
 
   test.each([
-    { fault: "a response other than 2xx", line: "result 40000 2000000 2650 4060 3 0" },
-    { fault: "a broken connection", line: "result 40000 2000000 2650 4060 0 1" },
-    { fault: "no request at all", line: "result 0 2000000 0 0 0 0" },
+    { fault: "a response other than 2xx", line: "result 40000 2000000 2650 4060 9100 3 0" },
+    { fault: "a broken connection", line: "result 40000 2000000 2650 4060 9100 0 1" },
+    { fault: "no request at all", line: "result 0 2000000 0 0 0 0 0" },
     { fault: "no result line", line: "unable to connect" },
   ])("ends the run at $fault", ({ line }) => expect(() => parseWrk(line)).toThrow("wrk got"));
 });
@@ -22,7 +22,7 @@ describe("h2load", () => {
 
   test("is read from its summary and its log of requests", () => {
     const result = parseH2load(summary(0, "3 2xx, 0 3xx, 0 4xx, 0 5xx"), log, 2);
-    expect(result).toEqual({ requests: 3, seconds: 2, p50Ms: 2, p99Ms: 2.98 });
+    expect(result).toEqual({ requests: 3, seconds: 2, p50Ms: 2, p99Ms: 2.98, p999Ms: 2.998 });
   });
 
   test.each([

@@ -8,7 +8,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { requireProgram } from "../support/programs.ts";
-import type { BenchCase } from "./cases.ts";
+import { type BenchCase, keyHeader } from "./cases.ts";
 import { percentile } from "./statistics.ts";
 
 /** The results of the load generator. */
@@ -17,6 +17,7 @@ export interface LoadResult {
   readonly seconds: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly p999Ms: number;
 }
 
 const run = promisify(execFile);
@@ -42,37 +43,56 @@ export async function applyLoad(
 async function runWrk(benchCase: BenchCase, url: string, seconds: number, folder: string): Promise<LoadResult> {
   const script = join(folder, "request.lua");
   writeFileSync(script, wrkScript(benchCase));
-  const args = ["-t1", `-c${benchCase.connections}`, `-d${seconds}s`, "--latency", "-s", script, url];
+  const args = ["-t1", `-c${benchCase.connections}`, `-d${seconds}s`, "--timeout", "30s", "-s", script, url];
   const { stdout } = await run(requireProgram("wrk"), args);
   return parseWrk(stdout);
 }
 
 /** Sets the request once and prints wrk's own counts in a form without units. */
-function wrkScript({ method, headers, body }: BenchCase): string {
+function wrkScript({ method, headers, body, bodyBytes, keys }: BenchCase): string {
   const quote = (text: string): string => JSON.stringify(text);
   return [
     `wrk.method = ${quote(method)}`,
     ...(body === undefined ? [] : [`wrk.body = ${quote(body)}`]),
     ...Object.entries(headers).map(([name, value]) => `wrk.headers[${quote(name)}] = ${quote(value)}`),
+    ...(bodyBytes === undefined ? [] : [`wrk.body = string.rep("x", ${bodyBytes})`]),
+    ...(keys === undefined ? [] : [keyScript(keys)]),
     `function done(summary, latency)
   local errors = summary.errors
-  io.write(string.format("result %d %d %d %d %d %d\\n", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), errors.status,
+  io.write(string.format("result %d %d %d %d %d %d %d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99), latency:percentile(99.9), errors.status,
     errors.connect + errors.read + errors.write + errors.timeout))
 end`,
   ].join("\n");
 }
 
+/** Sends another key with each request, so that a key comes again after all others. */
+function keyScript(keys: number): string {
+  return `local number = 0
+function request()
+  number = (number + 1) % ${keys}
+  wrk.headers["${keyHeader}"] = "user-" .. number
+  return wrk.format()
+end`;
+}
+
 /** Reads the line that the script prints: counts, and microseconds. */
 export function parseWrk(output: string): LoadResult {
   const fields = /^result ([\d ]+)$/m.exec(output)?.[1]?.split(" ").map(Number) ?? [];
-  const [requests = 0, durationUs = 0, p50Us = 0, p99Us = 0, failedResponses = 0, brokenConnections = 0] = fields;
+  const [requests = 0, durationUs = 0, p50Us = 0, p99Us = 0, p999Us = 0, failedResponses = 0, brokenConnections = 0] =
+    fields;
   if (requests === 0 || failedResponses > 0 || brokenConnections > 0) {
     throw new Error(
       `wrk got ${failedResponses} failed responses and ${brokenConnections} broken connections:\n${output}`,
     );
   }
-  return { requests, seconds: durationUs / 1e6, p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000 };
+  return {
+    requests,
+    seconds: durationUs / 1e6,
+    p50Ms: p50Us / 1_000,
+    p99Ms: p99Us / 1_000,
+    p999Ms: p999Us / 1_000,
+  };
 }
 
 async function runWebSocket({ connections }: BenchCase, url: string, seconds: number): Promise<LoadResult> {
@@ -106,5 +126,6 @@ export function parseH2load(output: string, log: string, seconds: number): LoadR
     .trimEnd()
     .split("\n")
     .map((line) => Number(line.split("\t")[2]));
-  return { requests, seconds, p50Ms: percentile(durations, 50) / 1_000, p99Ms: percentile(durations, 99) / 1_000 };
+  const [p50Ms = 0, p99Ms = 0, p999Ms = 0] = [50, 99, 99.9].map((percent) => percentile(durations, percent) / 1_000);
+  return { requests, seconds, p50Ms, p99Ms, p999Ms };
 }

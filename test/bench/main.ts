@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { TestAuthority } from "../support/certificates.ts";
 import { requireProgram } from "../support/programs.ts";
 import { startBackends, type BackendPorts } from "./backend.ts";
-import type { BenchCase } from "./cases.ts";
+import { type BenchCase, hostOfRoute, listenerNames, routeCount } from "./cases.ts";
 import { type LimitPath, startLimitPath, startLimitService } from "./limit-service.ts";
-import { describeObservation, describeRun } from "./method.ts";
+import { describeObservation, describeRun, describeScale } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
 import { parseOptions, usage, type BenchOptions } from "./options.ts";
 import { envoy } from "./peers/envoy.ts";
@@ -67,14 +67,23 @@ async function main(options: BenchOptions): Promise<void> {
 
 /** Writes the text into the page of benchmarks, formatted as by `npm run format`. */
 function publish(options: BenchOptions, loadBefore: number, chosen: readonly Peer[], table: string): void {
-  const [section, words] =
-    options.comparison === "envoy"
-      ? ["proxy", describeRun(chosen, options, loadBefore)]
-      : ["observation", describeObservation(options, loadBefore)];
+  const [section, words] = describe(options, chosen, loadBefore);
   const repository = join(import.meta.dirname, "../..");
   const page = join(repository, "docs/benchmarks.md");
   writeSection(page, section, words + table);
   execFileSync(join(repository, "node_modules/.bin/biome"), ["format", "--write", page], { cwd: repository });
+}
+
+/** Returns the name of the section of the page, and its text above the table. */
+function describe(options: BenchOptions, chosen: readonly Peer[], loadBefore: number): readonly [string, string] {
+  switch (options.comparison) {
+    case "envoy":
+      return ["proxy", describeRun(chosen, options, loadBefore)];
+    case "scale":
+      return ["scale", describeScale(options, loadBefore)];
+    case "observation":
+      return ["observation", describeObservation(options, loadBefore)];
+  }
 }
 
 /** Starts everything, adding it to `running` for the caller to stop, and runs the cases one after the other. */
@@ -89,17 +98,19 @@ async function compare(
   const certificate = new TestAuthority(requireProgram("openssl"), folder, "authority").issue("server", "IP:127.0.0.1");
   running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
   const started: StartedPeer[] = [];
+  const needsRoutes = options.cases.some(({ listener }) => listener === "routes");
+  const hosts = Array.from({ length: needsRoutes ? routeCount : 1 }, (_, number) => hostOfRoute(number));
   const needsPaths = options.cases.some(({ listener }) => listener === "path");
   for (const peer of chosen) {
-    const [plain = 0, limited = 0, global = 0, wholePath = 0, tls = 0, adminPort = 0] = await freePorts(6);
+    const [adminPort = 0, ...ports] = await freePorts(1 + listenerNames.length);
     const own = join(folder, peer.name);
     mkdirSync(own);
-    const listeners = { plain, limited, global, path: wholePath, tls };
+    const listeners = portsOf(ports);
     const path = needsPaths
       ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
       : undefined;
     const { workers } = options;
-    const setup = { folder: own, workers, listeners, adminPort, backends, certificate, limitServicePort };
+    const setup = { folder: own, workers, listeners, hosts, adminPort, backends, certificate, limitServicePort };
     const program = peer.start({ ...setup, ownServicePort: path?.port });
     running.push(program);
     await untilReady(program, () => peer.prepare?.({ ...setup, ownServicePort: path?.port }) ?? Promise.resolve());
@@ -111,6 +122,12 @@ async function compare(
     results.push(await runCase(benchCase, started, backends, { ...options, folder }));
   }
   return results;
+}
+
+/** Returns the ports by listener. @param ports as many as there are listeners */
+function portsOf(ports: readonly number[]): ListenerPorts {
+  // Every listener has an entry.
+  return Object.fromEntries(listenerNames.map((name, at) => [name, ports[at]])) as unknown as ListenerPorts;
 }
 
 async function runCase(

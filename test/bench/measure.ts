@@ -21,6 +21,7 @@ export interface Sample {
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly p999Ms: number;
   readonly residentBytes: number;
 }
 
@@ -67,6 +68,7 @@ async function sampleOnce(benchCase: BenchCase, target: Target, options: Measure
     requestsPerSecond: load.requests / load.seconds,
     p50Ms: load.p50Ms,
     p99Ms: load.p99Ms,
+    p999Ms: load.p999Ms,
     residentBytes: target.programs.reduce((sum, program) => sum + program.residentBytes(), 0),
   };
 }

@@ -1,9 +1,9 @@
 /** The command line of `npm run bench`. */
 import { parseArgs } from "node:util";
-import { benchCases, type BenchCase } from "./cases.ts";
+import { benchCases, type BenchCase, scaleCases } from "./cases.ts";
 
-/** The comparison: with Envoy, or of the proxy with itself without observability. */
-export type Comparison = "envoy" | "observation";
+/** The comparison: with Envoy, with Envoy under many routes and keys, or of the proxy with itself without observability. */
+export type Comparison = "envoy" | "scale" | "observation";
 
 export interface BenchOptions {
   readonly comparison: Comparison;
@@ -23,7 +23,9 @@ export interface BenchOptions {
 export const usage = `npm run bench -- [options]   compares the proxy with Envoy by CPU time per request
 
   --observation    instead with itself: watched by a trace, without the hook of traces, without heap sampling
+  --scale          under many routes and many keys, and with long bodies
   --cases LIST     of ${benchCases.map((each) => each.name).join(", ")}   (default: all; plain-8 with --observation)
+                   with --scale also ${scaleCases.map((each) => each.name).join(", ")}   (default: these)
   --repeats N      rounds per case; each round loads every peer once   (default 7; 31 with --observation)
   --seconds N      load per sample   (default 4; 2 with --observation)
   --workers N      worker threads of each peer   (default 1)
@@ -32,11 +34,12 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
   --quick          one round of 1 s: shows that everything runs, measures nothing
   --help
 
-A run with none of these, or with --observation alone, writes its table to docs/benchmarks.md; any other only prints it.`;
+A run with none of these, or with --observation or --scale alone, writes its table to docs/benchmarks.md; any other only prints it.`;
 
 /** The defaults, by comparison. */
 const defaults: Readonly<Record<Comparison, Readonly<Record<"peers" | "cases" | "repeats" | "seconds", string>>>> = {
   envoy: { peers: "envoy,ours", cases: benchCases.map(({ name }) => name).join(","), repeats: "7", seconds: "4" },
+  scale: { peers: "envoy,ours", cases: scaleCases.map(({ name }) => name).join(","), repeats: "7", seconds: "4" },
   // Small differences: many short rounds, and few connections, so that requests do not queue on a busy machine.
   observation: { peers: "ours,again,watched,no-hook,no-sampling", cases: "plain-8", repeats: "31", seconds: "2" },
 };
@@ -47,6 +50,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     args: [...args],
     options: {
       observation: { type: "boolean", default: false },
+      scale: { type: "boolean", default: false },
       cases: { type: "string" },
       repeats: { type: "string" },
       seconds: { type: "string" },
@@ -57,7 +61,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     },
   });
   if (values.help) return undefined;
-  const comparison = values.observation ? "observation" : "envoy";
+  const comparison = values.observation ? "observation" : values.scale ? "scale" : "envoy";
   const { peers, cases, repeats, seconds } = { ...defaults[comparison], ...values };
   return {
     comparison,
@@ -68,14 +72,15 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     workers: positive("--workers", values.workers),
     isQuick: values.quick,
     peers: peers.split(","),
-    isFull: args.every((arg) => arg === "--observation"),
+    isFull: args.length === 0 || (args.length === 1 && ["--observation", "--scale"].includes(args[0] ?? "")),
   };
 }
 
 function caseOf(name: string): BenchCase {
-  const found = benchCases.find((each) => each.name === name);
+  const all = [...benchCases, ...scaleCases];
+  const found = all.find((each) => each.name === name);
   if (found !== undefined) return found;
-  throw new Error(`--cases: no case "${name}"; there are ${benchCases.map((each) => each.name).join(", ")}`);
+  throw new Error(`--cases: no case "${name}"; there are ${[...new Set(all.map((each) => each.name))].join(", ")}`);
 }
 
 function positive(option: string, text: string): number {

@@ -10,6 +10,7 @@ function sample(cpuUs: number): Sample {
     requestsPerSecond: 20_000,
     p50Ms: 1,
     p99Ms: 2,
+    p999Ms: 3,
     residentBytes: 64 * 1024 * 1024,
   };
 }
@@ -22,9 +23,11 @@ test("ratios pair the samples of one round, so that a busy round does not count 
     ["ours", [sample(44), sample(88), sample(36)]],
   ]);
   const [, , first, second] = renderTable([{ benchCase, samples }], "Envoy").split("\n");
-  expect(first).toBe("| plain HTTP/1.1 | 64 | Envoy | 40.0 | 40.0–80.0 | 20.0 + 20.0 | 1 | 1.00 | 2.00 | 20000 | 64 |");
+  expect(first).toBe(
+    "| plain HTTP/1.1 | 64 | Envoy | 40.0 | 40.0–80.0 | 20.0 + 20.0 | 1 | 1.00 | 2.00 | 3.00 | 20000 | 64 |",
+  );
   expect(second).toBe(
-    "| plain HTTP/1.1 | 64 | ours | 44.0 | 36.0–88.0 | 22.0 + 22.0 | **1.10** (0.90–1.10) | 1.00 | 2.00 | 20000 | 64 |",
+    "| plain HTTP/1.1 | 64 | ours | 44.0 | 36.0–88.0 | 22.0 + 22.0 | **1.10** (0.90–1.10) | 1.00 | 2.00 | 3.00 | 20000 | 64 |",
   );
 });
 

@@ -7,7 +7,7 @@ import { spread } from "./statistics.ts";
 export function renderTable(results: readonly CaseResult[], reference: string): string {
   const heads = [
     ...["case", "connections", "proxy", "CPU µs/request", "lowest–highest", "user + system", `× ${reference}`],
-    ...["p50 ms", "p99 ms", "requests/s", "RSS MiB"],
+    ...["p50 ms", "p99 ms", "p99.9 ms", "requests/s", "RSS MiB"],
   ];
   const lines = [row(heads), row(heads.map((_, column) => (column === 0 || column === 2 ? "---" : "--:")))];
   for (const { benchCase, samples } of results) {
@@ -36,6 +36,7 @@ function figures(own: readonly Sample[], base: readonly Sample[] | undefined): r
     ratio === undefined ? "1" : `**${ratio.median.toFixed(2)}** (${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)})`,
     middle((sample) => sample.p50Ms).toFixed(2),
     middle((sample) => sample.p99Ms).toFixed(2),
+    middle((sample) => sample.p999Ms).toFixed(2),
     middle((sample) => sample.requestsPerSecond).toFixed(0),
     (spread(own.map((sample) => sample.residentBytes)).max / 1024 / 1024).toFixed(0),
   ];

@@ -1,10 +1,10 @@
 /**
  * The streaming backend of the benchmark, as a program: responds to every request with one chat completion as an event
  * stream, one chunk per turn of the event loop, like a model that produces a token at a time. Its only argument is the
- * port on 127.0.0.1.
+ * port on 127.0.0.1. Uploads get their length as the response.
  */
-import { createServer, type ServerResponse } from "node:http";
-import { streamChunks } from "./cases.ts";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { streamChunks, uploadPath } from "./cases.ts";
 
 const chunk = Buffer.from(
   `data: ${JSON.stringify({
@@ -35,7 +35,18 @@ function stream(response: ServerResponse, left: number): void {
   else response.once("drain", () => stream(response, left - 1));
 }
 
+/** Counts the body, and responds with its length. */
+function receive(request: IncomingMessage, response: ServerResponse): void {
+  let length = 0;
+  request.on("data", (bytes: Buffer) => (length += bytes.length));
+  request.on("end", () => response.end(String(length)));
+}
+
 createServer((request, response) => {
+  if (request.url === uploadPath) {
+    receive(request, response);
+    return;
+  }
   request.resume();
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
   stream(response, streamChunks);

@@ -5,7 +5,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { requireProgram } from "../support/programs.ts";
-import type { BenchCase } from "./cases.ts";
+import { type BenchCase, largeBytes } from "./cases.ts";
 import { applyLoad } from "./load.ts";
 
 /** A response as curl received it. */
@@ -25,6 +25,13 @@ export async function validate(benchCase: BenchCase, port: number, backendPort: 
   if (benchCase.load === "websocket") {
     // The load itself checks every message that it receives.
     await applyLoad({ ...benchCase, connections: 1 }, port, 0, "");
+    return;
+  }
+  if (benchCase.path === "/large") {
+    const { length } = (await send(benchCase, port)).body;
+    if (length !== largeBytes) {
+      throw new Error(`${benchCase.path} on port ${port}: ${length} bytes, expected ${largeBytes}`);
+    }
     return;
   }
   const expected = await send({ ...benchCase, load: "wrk", listener: "plain" }, backendPort);
@@ -48,7 +55,7 @@ async function send({ method, path, headers, body, load, listener }: BenchCase, 
     ...(body === undefined ? [] : ["--data-binary", body]),
     `${listener === "tls" ? "https" : "http"}://127.0.0.1:${port}${path}`,
   ];
-  const { stdout } = await run(requireProgram("curl"), args, { maxBuffer: 16 * 1024 * 1024 });
+  const { stdout } = await run(requireProgram("curl"), args, { maxBuffer: 2 * largeBytes });
   const end = stdout.indexOf("\r\n\r\n");
   const head = stdout.slice(0, end).toLowerCase();
   return { status: head.split(" ")[1] ?? "", head, body: stdout.slice(end + 4) };

@@ -7,6 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { requireProgram } from "../../support/programs.ts";
 import { startProgram } from "../process.ts";
+import { keyHeader } from "../cases.ts";
 import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 export const envoy: Peer = {
@@ -47,6 +48,17 @@ const localLimitFilter = {
   },
 };
 
+/** A limit for each value of the header. */
+const keyedLimitFilter = {
+  ...localLimitFilter,
+  typed_config: {
+    ...localLimitFilter.typed_config,
+    rate_limits: [{ actions: [{ request_headers: { header_name: keyHeader, descriptor_key: keyHeader } }] }],
+    descriptors: [{ entries: [{ key: keyHeader }], token_bucket: localLimitFilter.typed_config.token_bucket }],
+    max_dynamic_descriptors: 200_000,
+  },
+};
+
 function globalLimitFilter(service: string): object {
   return {
     name: "envoy.filters.http.ratelimit",
@@ -70,7 +82,8 @@ const http2 = {
   },
 };
 
-function bootstrap({ listeners, backends, limitServicePort, ownServicePort, certificate }: PeerSetup): object {
+function bootstrap(setup: PeerSetup): object {
+  const { listeners, backends, limitServicePort, ownServicePort, certificate, hosts } = setup;
   return {
     static_resources: {
       listeners: [
@@ -78,7 +91,9 @@ function bootstrap({ listeners, backends, limitServicePort, ownServicePort, cert
         listener("limited", listeners.limited, [localLimitFilter, routerFilter]),
         listener("global", listeners.global, [globalLimitFilter("ratelimit"), routerFilter]),
         listener("path", listeners.path, [globalLimitFilter("own-ratelimit"), routerFilter]),
-        listener("tls", listeners.tls, [routerFilter], tlsSocket(certificate)),
+        listener("tls", listeners.tls, [routerFilter], { transport: tlsSocket(certificate) }),
+        listener("routes", listeners.routes, [routerFilter], { hosts }),
+        listener("keyed", listeners.keyed, [keyedLimitFilter, routerFilter]),
       ],
       clusters: [
         cluster("static", backends.staticPort),
@@ -104,8 +119,13 @@ function tlsSocket({ certFile, keyFile }: PeerSetup["certificate"]): object {
   };
 }
 
-/** @param transport absent: plain text. */
-function listener(name: string, port: number, httpFilters: readonly object[], transport?: object): object {
+/** @param options `transport` absent: plain text; `hosts` absent: one virtual host for all. */
+function listener(
+  name: string,
+  port: number,
+  httpFilters: readonly object[],
+  { transport, hosts }: { readonly transport?: object; readonly hosts?: readonly string[] } = {},
+): object {
   const routes = [
     { match: { prefix: "/ws" }, route: { cluster: "websocket" } },
     { match: { prefix: "/v1/" }, route: { cluster: "stream" } },
@@ -116,7 +136,9 @@ function listener(name: string, port: number, httpFilters: readonly object[], tr
     stat_prefix: name,
     codec_type: "AUTO",
     upgrade_configs: [{ upgrade_type: "websocket" }],
-    route_config: { virtual_hosts: [{ name, domains: ["*"], routes, rate_limits: byAddress }] },
+    route_config: {
+      virtual_hosts: (hosts ?? ["*"]).map((host) => ({ name: host, domains: [host], routes, rate_limits: byAddress })),
+    },
     http_filters: httpFilters,
   };
   return {

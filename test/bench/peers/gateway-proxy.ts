@@ -3,6 +3,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { keyHeader } from "../cases.ts";
 import { startProgram } from "../process.ts";
 import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
@@ -64,10 +65,14 @@ export const watched: Peer = {
 };
 
 /** The tokens entry makes the proxy read every response of `limited-stream` for its usage. */
-function manifests({ listeners, backends, limitServicePort, ownServicePort, certificate }: PeerSetup): string {
+function manifests(setup: PeerSetup): string {
+  const { listeners, backends, limitServicePort, ownServicePort, certificate, hosts } = setup;
   const rateLimits = {
     "limited-static": { local: [{ requests: unreachedLimit, unit: "Hours" }] },
     "limited-stream": { local: [{ tokens: unreachedLimit, unit: "Hours" }] },
+    "keyed-static": {
+      local: [{ requests: unreachedLimit, unit: "Hours", key: `request.headers["${keyHeader}"]` }],
+    },
     "global-static": { global: globalLimit(limitServicePort) },
     "path-static": { global: globalLimit(ownServicePort ?? limitServicePort) },
   };
@@ -83,6 +88,8 @@ function manifests({ listeners, backends, limitServicePort, ownServicePort, cert
           { name: "limited", protocol: "HTTP", port: listeners.limited },
           { name: "global", protocol: "HTTP", port: listeners.global },
           { name: "path", protocol: "HTTP", port: listeners.path },
+          { name: "routes", protocol: "HTTP", port: listeners.routes },
+          { name: "keyed", protocol: "HTTP", port: listeners.keyed },
           { name: "tls", protocol: "HTTPS", port: listeners.tls, tls: { certificateRefs: [{ name: "certificate" }] } },
         ],
       },
@@ -101,6 +108,8 @@ function manifests({ listeners, backends, limitServicePort, ownServicePort, cert
     route("global-static", "global", "/", "static"),
     route("path-static", "path", "/", "static"),
     route("tls-static", "tls", "/", "static"),
+    route("keyed-static", "keyed", "/", "static"),
+    ...hosts.map((host) => route(host, "routes", "/", "static", host)),
     route("plain-websocket", "plain", "/ws", "websocket"),
     backend("static", backends.staticPort),
     backend("stream", backends.streamPort),
@@ -129,13 +138,15 @@ function globalLimit(servicePort: number): object {
   };
 }
 
-function route(name: string, listener: string, prefix: string, backendName: string): object {
+/** @param host absent: any. */
+function route(name: string, listener: string, prefix: string, backendName: string, host?: string): object {
   return {
     apiVersion: "gateway.networking.k8s.io/v1",
     kind: "HTTPRoute",
     metadata: { name },
     spec: {
       parentRefs: [{ name: "bench", sectionName: listener }],
+      ...(host !== undefined && { hostnames: [host] }),
       rules: [
         {
           matches: [{ path: { type: "PathPrefix", value: prefix } }],

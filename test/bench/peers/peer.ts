@@ -1,16 +1,11 @@
 /** The interface of a proxy in the benchmark. */
 import type { Certificate } from "../../support/certificates.ts";
 import type { BackendPorts } from "../backend.ts";
+import type { ListenerName } from "../cases.ts";
 import type { RunningProgram } from "../process.ts";
 
 /** The ports of a peer, on 127.0.0.1. */
-export interface ListenerPorts {
-  readonly plain: number;
-  readonly limited: number;
-  readonly global: number;
-  readonly path: number;
-  readonly tls: number;
-}
+export type ListenerPorts = Readonly<Record<ListenerName, number>>;
 
 /** The settings of a started peer. */
 export interface PeerSetup {
@@ -18,6 +13,8 @@ export interface PeerSetup {
   readonly folder: string;
   readonly workers: number;
   readonly listeners: ListenerPorts;
+  /** The hosts of the routes of the listener `routes`; one if no case uses it. */
+  readonly hosts: readonly string[];
   /** For the admin server of a peer that has one. */
   readonly adminPort: number;
   readonly backends: BackendPorts;

@@ -34,6 +34,7 @@ export async function applyCalls(
       50,
     ),
     p99Ms: Math.max(...results.map(({ p99Ms }) => p99Ms)),
+    p999Ms: Math.max(...results.map(({ p999Ms }) => p999Ms)),
   };
 }
 
