@@ -2,7 +2,7 @@
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Traffic } from "@gatewayproxy/admin-api/traffic";
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { AdminFailure } from "./admin.ts";
 import { counted } from "./format.ts";
 import { BackendsPage } from "./pages/backends.tsx";
@@ -151,12 +151,12 @@ function useTrafficHistory(): TrafficHistory {
 /** The page that the URL names after `#`, so that Back works and pages can be linked to. */
 function usePage(): PageName {
   const [page, setPage] = useState(readPage);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const read = (): void => setPage(readPage());
     addEventListener("hashchange", read);
     return () => removeEventListener("hashchange", read);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Several proxies may be open in several tabs.
     document.title = `${pages[page].title} – gateway proxy at ${location.host}`;
   }, [page]);
