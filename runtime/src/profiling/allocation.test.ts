@@ -27,3 +27,30 @@ test("long-lived objects do not move later allocations to the old generation", (
   const args = ["--allow-natives-syntax", "--input-type", "module", "--eval", script];
   expect(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" })).toBe("young\n");
 });
+
+/** Allocates 1 GiB of buffers, none of which stays in use, and prints how many full collections that took. */
+const passingBuffers = `
+  const { PerformanceObserver, constants } = await import("node:perf_hooks");
+  const { setImmediate: turn } = await import("node:timers/promises");
+  let full = 0;
+  new PerformanceObserver((list) => {
+    for (const { detail } of list.getEntries()) if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR) full++;
+  }).observe({ entryTypes: ["gc"] });
+  for (let i = 0; i < 16_384; i++) {
+    new ArrayBuffer(65_536);
+    if (i % 64 === 0) await turn();
+  }
+  await turn();
+  console.log(full);`;
+
+function fullCollections(setup: string): number {
+  const args = ["--input-type", "module", "--eval", `${setup}; ${passingBuffers}`];
+  return Number(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" }));
+}
+
+test("buffers that are garbage at once do not cause full collections", () => {
+  const before = fullCollections("");
+  const counted = `(await import("./allocation.ts")).countBuffersInHeapLimit()`;
+  const after = fullCollections(counted);
+  expect(after, `${before} without the setting`).toBeLessThan(before);
+});
