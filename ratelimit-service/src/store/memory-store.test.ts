@@ -72,9 +72,10 @@ describe("the memory store", () => {
     expect(Math.min(...ends)).toBeGreaterThan(10_000 - 1_000);
   });
 
-  test("evicts nothing while it is less than half full", () => {
+  test("evicts nothing while it is a sixth full", () => {
+    // Keys are spread over the buckets by chance: with twice as many, one run in a hundred would fill a bucket.
     const { store, table, nowSeconds } = openStores(16_384);
-    const steps = Array.from({ length: 5_000 }, (_, i) => ({
+    const steps = Array.from({ length: 2_700 }, (_, i) => ({
       key: `k${i}`,
       hits: 1,
       windowSeconds: 60,
