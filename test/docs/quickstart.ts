@@ -5,7 +5,8 @@ import { basename, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
 import { Captured, proxyctl } from "../../proxyctl/src/testing/run.ts";
-import { freePort, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { type ProxyProcess, startProxy } from "../support/proxy-process.ts";
 import { repository } from "./markdown.ts";
 
 /** A running quickstart for one test. */

@@ -5,7 +5,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 
 const folder = join(import.meta.dirname, "../../examples/global");

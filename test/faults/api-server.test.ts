@@ -9,7 +9,8 @@ import { defineKinds } from "../kube/support/global-setup.ts";
 import { apiPrograms, findRigProgram } from "../rig/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { faketimeLibrary, fastClock } from "../support/fast-clock.ts";
-import { freePort, spawnClusterProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { spawnClusterProxy } from "../support/proxy-process.ts";
 import { others, under } from "./support/fault.ts";
 import { startBackendProcess } from "./support/servers.ts";
 

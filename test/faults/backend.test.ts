@@ -1,7 +1,7 @@
 /** Backends that become unavailable under load. */
 import { createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { others, under } from "./support/fault.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { startWorld } from "./support/world.ts";

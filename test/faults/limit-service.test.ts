@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 import { globalPolicy } from "../support/global-policy.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { type RateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";
 import { type FaultOptions, type FaultOutcome, under } from "./support/fault.ts";

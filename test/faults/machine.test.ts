@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 import { faketimeLibrary } from "../support/fast-clock.ts";
 import { policyManifest } from "../support/gateway.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { others, under } from "./support/fault.ts";
 import { startBackendProcess } from "./support/servers.ts";
 import { worldManifests } from "./support/world.ts";

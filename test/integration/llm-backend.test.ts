@@ -6,7 +6,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 function aiBackend(spec: string): string {

@@ -5,7 +5,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";

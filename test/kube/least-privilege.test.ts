@@ -8,7 +8,7 @@ import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { kubeconfigOf, type Permission, permissionsOf, type Rule, usedPermissions } from "./support/accounts.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";

@@ -9,7 +9,8 @@ import type { AddressInfo } from "node:net";
 import { connect } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
-import { freePort, type ProxyProcess, spawnClusterProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { type ProxyProcess, spawnClusterProxy } from "../support/proxy-process.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { defineKinds } from "./support/global-setup.ts";
 

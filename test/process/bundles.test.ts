@@ -14,7 +14,8 @@ import { type BundledImage, bundledPrograms } from "../../scripts/bundled-progra
 import { respondWith, startBackend } from "../support/backend.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 

@@ -13,7 +13,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, spawnProxy, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 const limit = (requests: number, unit = "Hours"): string =>
   policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: ${requests}, unit: ${unit} }`]);

@@ -10,7 +10,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 
 const runs = 20;
 

@@ -16,7 +16,8 @@ import {
 } from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { endHeaders, endStream, frame, framesOf, frameType, openRawHttp2, rootRequest } from "../support/raw-http2.ts";
-import { freePort, type ProxyProcess, spawnClusterProxy, spawnProxy, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { type ProxyProcess, spawnClusterProxy, spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 interface Running {
   readonly proxy: ProxyProcess;

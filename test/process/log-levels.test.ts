@@ -2,7 +2,8 @@
 import { expect, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
-import { freePort, type LogLine, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { type LogLine, type ProxyProcess, startProxy } from "../support/proxy-process.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 
 // Processes start slowly on a busy machine.

@@ -8,7 +8,8 @@ import { startBackend } from "../support/backend.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { fastClock } from "../support/fast-clock.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { sendHttp2 } from "../support/tls.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -10,7 +10,8 @@ import { collectionPaths } from "../../proxy/src/source/kubernetes/watched-kinds
 import { respondWith, startBackend } from "../support/backend.ts";
 import { getStatus } from "../kube/support/gateway-process.ts";
 import { startObjectApiServer } from "../support/object-api-server.ts";
-import { freePort, spawnClusterProxy, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { spawnClusterProxy, startProxy } from "../support/proxy-process.ts";
 
 /** A permission without a grant must be removed after this time. */
 const removalMs = 2_000;

@@ -13,7 +13,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { rawHttp } from "../support/raw-http.ts";
 
 const marker = "MARK5f3a9c";

@@ -11,7 +11,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 
 const limit = (requests: string): string =>
   policyManifest("p", "kind: HTTPRoute, name: r", [`{ requests: ${requests}, unit: Hours }`]);

@@ -16,7 +16,8 @@ import {
   policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });

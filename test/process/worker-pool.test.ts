@@ -17,7 +17,7 @@ import {
   onLoopback,
   routeManifest,
 } from "../support/gateway.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { packed, startWorkerPool } from "../support/worker-pool.ts";
 
 // Threads start slowly on a busy machine.

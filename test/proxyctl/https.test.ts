@@ -10,7 +10,8 @@ import { respondWith, startBackend } from "../support/backend.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, manifests, routeManifest } from "../support/gateway.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 import { tlsGatewayManifest, tlsSecretManifest } from "../support/tls.ts";
 
 // Processes start slowly on a busy machine.

@@ -14,7 +14,8 @@ import {
   routeManifest,
 } from "../support/gateway.ts";
 import { pprofTop } from "../support/pprof.ts";
-import { freePort, startProxy } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
+import { startProxy } from "../support/proxy-process.ts";
 
 /** A proxy that allows three requests a minute to its only route, and forwards them to a real server. */
 async function startLimitedProxy() {

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
 import { FixedClock, type InProcessOptions, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";

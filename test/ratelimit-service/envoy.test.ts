@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { type Environment, startRateLimitService } from "../support/ratelimit-process.ts";
 
 const limits = `

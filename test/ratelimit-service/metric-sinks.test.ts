@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { type Environment, startRateLimitService, startReference } from "../support/ratelimit-process.ts";
 import { type RedisServer, startRedis } from "../support/redis-server.ts";

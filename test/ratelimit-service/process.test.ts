@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readProfile } from "@gatewayproxy/runtime/testing/read-profile";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
 

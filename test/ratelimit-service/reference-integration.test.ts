@@ -16,7 +16,7 @@ import { response, startXdsServer } from "../../ratelimit-service/src/config/xds
 import { TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { type MemcachedServer, startMemcached } from "../support/memcached-server.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { descriptor } from "../support/rate-limit-client.ts";
 import { FixedClock, type InProcessService, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";

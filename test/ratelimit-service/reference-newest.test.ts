@@ -14,7 +14,7 @@ import type { RateLimitConfig } from "@gatewayproxy/protos/gen/ratelimit/config/
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";
 import { describeWith } from "../support/describe-with.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { descriptor, type RateLimitTestClient } from "../support/rate-limit-client.ts";
 import { FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 import type { Environment } from "../support/ratelimit-process.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";
 import { connectRateLimit, descriptor, type RateLimitTestClient } from "../support/rate-limit-client.ts";
-import { freePort } from "../support/proxy-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
 
 test.each(["1", "2"])(

@@ -1,7 +1,8 @@
 /** A proxy process with one route to a backend of the test, for tests of its admin server. */
 import { request as httpRequest } from "node:http";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "./gateway.ts";
-import { freePort, type ProxyProcess, startProxy } from "./proxy-process.ts";
+import { freePort } from "./free-port.ts";
+import { type ProxyProcess, startProxy } from "./proxy-process.ts";
 
 export interface AdminProxy {
   readonly proxy: ProxyProcess;

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "./redis-server.ts";
+import { freePort } from "./free-port.ts";
 
 export interface MemcachedServer {
   readonly address: string;

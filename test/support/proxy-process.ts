@@ -3,13 +3,12 @@
  * line by line. Everything listens on free ports of 127.0.0.1; the process is stopped when the test ends.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
+import { freePort } from "./free-port.ts";
 import { programFile } from "./program-file.ts";
 
 const mainFile = programFile("proxy", "proxy");
@@ -111,22 +110,6 @@ export async function startProxy(...args: Parameters<typeof spawnProxy>): Promis
   const proxy = await spawnProxy(...args);
   await proxy.logged(({ msg }) => msg === "ready");
   return proxy;
-}
-
-/**
- * A port of 127.0.0.1 that is free at the moment. It is below the range from which the kernel assigns ports (on Linux,
- * from 32768), so that no connection of another test takes it.
- */
-export async function freePort(): Promise<number> {
-  const port = randomInt(12_000, 32_000);
-  const server = createServer();
-  const isFree = await new Promise<boolean>((resolve) => {
-    server.once("error", () => resolve(false));
-    server.listen(port, "127.0.0.1", () => resolve(true));
-  });
-  if (!isFree) return freePort();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 function readOutput(child: ChildProcess): Pick<ProxyProcess, "log" | "stderr" | "logged" | "exited"> {

@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { programFile } from "./program-file.ts";
-import { freePort } from "./proxy-process.ts";
+import { freePort } from "./free-port.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 

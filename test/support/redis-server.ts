@@ -2,12 +2,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";
 import { createClient } from "@redis/client";
+import { freePort } from "./free-port.ts";
 
 export interface RedisServer {
   readonly host: "127.0.0.1";
@@ -108,17 +108,6 @@ async function untilClusterIsWell(node: RedisServer): Promise<void> {
     }
     await setTimeout(20);
   }
-}
-
-/** A TCP port of 127.0.0.1 without a listener. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  // A listening TCP server has an address with a port.
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function commandOn(port: number, words: readonly string[]): Promise<unknown> {

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 
 export interface BackendProcess {
   readonly port: number;

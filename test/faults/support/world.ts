@@ -1,6 +1,7 @@
 /** A proxy process in front of one backend, for faults. */
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
-import { freePort, type ProxyProcess, startProxy } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import { type ProxyProcess, startProxy } from "../../support/proxy-process.ts";
 
 export interface World {
   readonly proxy: ProxyProcess;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const repository = join(import.meta.dirname, "../../..");

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";

@@ -19,7 +19,7 @@ import {
   routeManifest,
 } from "../../support/gateway.ts";
 import { modelEndpoints } from "../../../proxy/src/llm/model-endpoints.ts";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { clientRequests, http1Tokens } from "../support/http1-seeds.ts";

@@ -10,7 +10,7 @@ import { fieldsOf, isObject } from "../../../proxy/src/kube/object.ts";
 import { collectionPaths, namespacedPath } from "../../../proxy/src/source/kubernetes/watched-kinds.ts";
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { type Manifest, manifest, parameters, watched } from "../support/manifest-values.ts";
 import { perTest } from "../support/per-test.ts";

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { onTestFinished } from "vitest";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 import type { ThreadNote } from "./thread-watch.ts";
 
 export interface WatchedProcess {

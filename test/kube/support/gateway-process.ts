@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { request } from "node:http";
 import { fileURLToPath } from "node:url";
-import { freePort } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
 
 const mainFile = fileURLToPath(new URL("../../../proxy/src/main.ts", import.meta.url));
 

@@ -7,7 +7,8 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
 import { sendToAdmin } from "../../support/admin-proxy.ts";
 import { gatewayManifest } from "../../support/gateway.ts";
-import { freePort, spawnProxy, startProxy } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import { spawnProxy, startProxy } from "../../support/proxy-process.ts";
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 90_000 });

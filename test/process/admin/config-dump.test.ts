@@ -13,7 +13,8 @@ import { sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
 import { startBackend } from "../../support/backend.ts";
 import { TestAuthority } from "../../support/certificates.ts";
 import { gatewayManifest, policyManifest } from "../../support/gateway.ts";
-import { freePort, startProxy } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startProxy } from "../../support/proxy-process.ts";
 import { tlsSecretManifest } from "../../support/tls.ts";
 import { openTrace } from "../../support/trace-stream.ts";
 

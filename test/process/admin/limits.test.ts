@@ -7,7 +7,8 @@ import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
 import { sendToAdmin } from "../../support/admin-proxy.ts";
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
-import { freePort, startProxy } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startProxy } from "../../support/proxy-process.ts";
 import { type ScriptedResponse, startScriptedService } from "../../support/rate-limit-service.ts";
 
 // Processes start slowly on a busy machine.

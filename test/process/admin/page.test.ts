@@ -11,7 +11,8 @@ import { describeWith } from "../../support/describe-with.ts";
 import { backendRef, gatewayManifest, manifests, policyManifest, routeManifest } from "../../support/gateway.ts";
 import { localReplyRules } from "../../support/local-reply-rules.ts";
 import { findCutElements, findFaintTexts } from "../../support/page-contrast.ts";
-import { freePort, startProxy } from "../../support/proxy-process.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startProxy } from "../../support/proxy-process.ts";
 import { startScriptedService } from "../../support/rate-limit-service.ts";
 
 // Processes start slowly on a busy machine.
