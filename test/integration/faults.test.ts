@@ -98,7 +98,7 @@ test("an HTTP/2 request that fails at its start ends its stream, and others of t
   injector.isOn = true;
   const first = session.request({ ":path": "/" });
   first.on("error", () => undefined);
-  await once(first, "close");
+  await new Promise((resolve) => first.once("close", resolve));
   expect(gateway.internalErrors).toEqual([fault]);
   injector.isOn = false;
   const second = session.request({ ":path": "/" });

@@ -1,5 +1,6 @@
 /** Renders the heads of HTTP/1 responses (RFC 9112 §4, §5). */
 import { STATUS_CODES } from "node:http";
+import { dateText } from "../date-text.ts";
 import { firstLetterOf, isNamed, letters } from "../fields.ts";
 import { fieldLine, renderFieldLines } from "./field-text.ts";
 
@@ -57,24 +58,11 @@ export function renderHead(status: number, fields: readonly string[], nowMs: num
     }
     text += fieldLine(name, value);
   }
-  if (!hasDate) text += dateLine(nowMs);
+  if (!hasDate) text += `date: ${dateText(nowMs)}\r\n`;
   return { text, contentLength, trailerLine };
 }
 
 /** Renders the head of an interim response (RFC 9110 §15.2), with its empty line. @throws as `renderHead`. */
 export function renderInterimHead(status: number, fields: readonly string[]): string {
   return `${statusLine(status)}${renderFieldLines(fields)}\r\n`;
-}
-
-let dateSecond = -1;
-let currentDateLine = "";
-
-/** The line of one second is rendered once. */
-function dateLine(nowMs: number): string {
-  const second = Math.floor(nowMs / 1_000);
-  if (second !== dateSecond) {
-    dateSecond = second;
-    currentDateLine = `date: ${new Date(second * 1_000).toUTCString()}\r\n`;
-  }
-  return currentDateLine;
 }

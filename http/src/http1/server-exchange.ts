@@ -96,6 +96,8 @@ export class Http1Exchange implements ServerExchange {
 
   respond(status: number, fields: readonly string[], body: Buffer | string): void {
     if (!this.#begins()) return;
+    // The rest of the request is not waited for (RFC 9110 §15.5.9).
+    if (status === 408) this.closeAfterResponse();
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     const { text, contentLength } = renderHead(status, fields, this.#connection.nowMs());
     const hasBody = this.#mayHaveBody(status);

@@ -65,9 +65,13 @@ export class FrameDispatch {
     return this.#reader.heldBytes + this.#blocks.heldBytes;
   }
 
-  /** Whether a header block has begun and not ended. Nothing but its rest may be received (§4.3). */
-  get isWithinBlock(): boolean {
-    return this.#blocks.openStreamId !== undefined;
+  /**
+   * The number of the header block that has begun and not ended; undefined if there is none. Nothing but its rest may be
+   * received (§4.3).
+   */
+  get openBlock(): number | undefined {
+    const isOpen = this.#blocks.openStreamId !== undefined || this.#reader.heldType === FrameType.Headers;
+    return isOpen ? this.#blocks.ended : undefined;
   }
 
   /** Processes received bytes. Throws `ConnectionError` for a violation of the protocol. */

@@ -3,38 +3,64 @@
  * are sent after it; the owner decides when other frames are sent.
  */
 import type { Socket } from "node:net";
+import type { FieldList } from "../ports.ts";
 import { clientPreface, type ErrorCode, Flag, FrameType, frameHeaderBytes, maxFramePayloadBytes } from "./frame.ts";
-import { emptyTableUpdate, encodeHeaderBlock, type HeaderSource } from "./hpack/hpack-encoder.ts";
+import {
+  emptyTableUpdate,
+  encodeHeaderBlock,
+  type HeaderSource,
+  maxBlockBytes,
+  writeHeaderBlock,
+} from "./hpack/hpack-encoder.ts";
 
 const initialBytes = 8_192;
 /** A buffer that a large response made longer than this is not reused. */
 const maxReusedBytes = 65_536;
 
+/** Bytes that wait for the peer before bodies are held back. */
+const maxBodyBytes = 131_072;
+const noBytes = Buffer.alloc(0);
+
+/** The socket of a `FrameWriter`, and the times of its writes. */
+export interface FrameWriterOptions {
+  readonly socket: Socket;
+  /** TLS keeps a reference until the bytes are encrypted and sent, so only a plain socket's buffer can be reused. */
+  readonly isTls: boolean;
+  /**
+   * Schedules a flush for frames that were not written while a chunk was read: `process.nextTick` runs it after the pending
+   * promise jobs, `setImmediate` after all events that the event loop had ready.
+   */
+  readonly defer: (flush: () => void) => void;
+  /** The kernel has taken the frames of a flush: `FrameWriter.flushes` up to `flush`. Not called after an error. */
+  readonly onWritten: (flush: number) => void;
+}
+
 /** Writes the frames of one connection. */
 export class FrameWriter {
+  readonly #options: FrameWriterOptions;
   readonly #socket: Socket;
-  /** TLS keeps a reference until the bytes are encrypted and sent, so only a plain socket's buffer can be reused. */
-  readonly #canReuse: boolean;
-  #buffer: Buffer = Buffer.allocUnsafeSlow(initialBytes);
+  #buffer: Buffer = noBytes;
   #length = 0;
+  #written = 0;
+  /** The number of flushes. Frames that are written now leave with the next one. */
+  flushes = 0;
   #isCorked = false;
   #isScheduled = false;
   #isFirstBlock = true;
-  readonly #defer: (flush: () => void) => void;
 
-  /**
-   * @param defer schedules a flush for frames that were not written while a chunk was read: `process.nextTick` runs it after
-   *   the pending promise jobs, `setImmediate` after all events that the event loop had ready.
-   */
-  constructor(socket: Socket, isTls: boolean, defer: (flush: () => void) => void) {
-    this.#socket = socket;
-    this.#canReuse = !isTls;
-    this.#defer = defer;
+  constructor(options: FrameWriterOptions) {
+    this.#options = options;
+    this.#socket = options.socket;
   }
 
   /** Bytes that the peer has not received yet. */
   get waitingBytes(): number {
     return this.#length + this.#socket.writableLength;
+  }
+
+  /** Bytes of bodies that may be written now. Other frames are short, and always accepted. */
+  get bodyRoom(): number {
+    return Math.max(0, maxBodyBytes - this.waitingBytes);
   }
 
   /** Collects frames without sending them until `uncork`, while one chunk of input is processed. */
@@ -55,11 +81,17 @@ export class FrameWriter {
     }
     const bytes = this.#buffer.subarray(0, this.#length);
     this.#length = 0;
-    this.#socket.write(bytes);
-    if (!this.#canReuse || this.#socket.writableLength > 0 || this.#buffer.length > maxReusedBytes) {
-      this.#buffer = Buffer.allocUnsafeSlow(initialBytes);
-    }
+    this.flushes++;
+    this.#socket.write(bytes, this.#onWritten);
+    const { isTls } = this.#options;
+    if (isTls || this.#socket.writableLength > 0 || this.#buffer.length > maxReusedBytes) this.#buffer = noBytes;
   }
+
+  readonly #onWritten = (error?: Error | null): void => {
+    // Writes end in their order.
+    this.#written++;
+    if (error == null) this.#options.onWritten(this.#written);
+  };
 
   /** Writes the client connection preface (RFC 9113 §3.4). */
   preface(): void {
@@ -106,7 +138,13 @@ export class FrameWriter {
 
   /** Writes a header block; one that does not fit into a frame continues in CONTINUATION frames. */
   headers(streamId: number, source: HeaderSource, endStream: boolean): void {
-    const block = source instanceof Uint8Array ? source : encodeHeaderBlock(source);
+    if (!(source instanceof Uint8Array)) {
+      const bytes = maxBlockBytes(source);
+      if (!this.#isFirstBlock && bytes <= maxFramePayloadBytes) this.#fields(streamId, source, bytes, endStream);
+      else this.headers(streamId, encodeHeaderBlock(source), endStream);
+      return;
+    }
+    const block = source;
     const prefixBytes = this.#isFirstBlock ? emptyTableUpdate.length : 0;
     const firstEnd = Math.min(block.length, maxFramePayloadBytes - prefixBytes);
     const isWhole = firstEnd === block.length;
@@ -122,6 +160,16 @@ export class FrameWriter {
       this.#begin(end - start, FrameType.Continuation, end === block.length ? Flag.EndHeaders : 0, streamId);
       this.#bytes(block, start, end);
     }
+  }
+
+  /** Encodes fields in place. @param maxBytes the maximum length of the block. */
+  #fields(streamId: number, fields: FieldList, maxBytes: number, endStream: boolean): void {
+    this.#reserve(frameHeaderBytes + maxBytes);
+    const start = this.#length;
+    const flags = (endStream ? Flag.EndStream : 0) | Flag.EndHeaders;
+    const end = writeHeaderBlock(this.#buffer, start + frameHeaderBytes, fields);
+    this.#begin(end - start - frameHeaderBytes, FrameType.Headers, flags, streamId);
+    this.#length = end;
   }
 
   /** Writes `source[start, end)`, at most one frame. */
@@ -150,7 +198,7 @@ export class FrameWriter {
   #schedule(): void {
     if (this.#isCorked || this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#defer(this.#flushLater);
+    this.#options.defer(this.#flushLater);
   }
 
   readonly #flushLater = (): void => {
@@ -161,7 +209,7 @@ export class FrameWriter {
   #reserve(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed > this.#buffer.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2));
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2, initialBytes));
       this.#buffer.copy(larger, 0, 0, this.#length);
       this.#buffer = larger;
     }

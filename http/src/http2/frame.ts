@@ -52,6 +52,8 @@ export const Setting = {
   InitialWindowSize: 4,
   MaxFrameSize: 5,
   MaxHeaderListSize: 6,
+  /** RFC 8441 §3 */
+  EnableConnectProtocol: 8,
 } as const;
 
 /** Error codes (§7). */
@@ -104,6 +106,11 @@ export class FrameReader {
   /** Bytes of an incomplete frame that are kept until the rest is received. */
   get heldBytes(): number {
     return this.#rest?.length ?? 0;
+  }
+
+  /** The type of an incomplete frame; undefined if there is none, or its type has not been received. */
+  get heldType(): number | undefined {
+    return this.#rest?.[3];
   }
 
   /**

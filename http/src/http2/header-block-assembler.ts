@@ -26,6 +26,8 @@ export class HeaderBlockAssembler {
   readonly #maxBytes: number;
   readonly #sink: BlockSink;
   #open: OpenBlock | undefined;
+  /** The number of blocks that have ended. */
+  ended = 0;
 
   /** @param maxBytes the maximum size of a block that spans several frames. */
   constructor(maxBytes: number, sink: BlockSink) {
@@ -58,6 +60,7 @@ export class HeaderBlockAssembler {
     }
     const endStream = (flags & Flag.EndStream) !== 0;
     if ((flags & Flag.EndHeaders) !== 0) {
+      this.ended++;
       this.#sink.headerBlock(id, endStream, buffer, blockStart, blockEnd);
       return;
     }
@@ -77,6 +80,7 @@ export class HeaderBlockAssembler {
     }
     if ((flags & Flag.EndHeaders) !== 0) {
       this.#open = undefined;
+      this.ended++;
       this.#sink.headerBlock(open.streamId, open.endStream, Buffer.concat(open.fragments), 0, open.bytes);
     }
   }

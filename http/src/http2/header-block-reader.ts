@@ -13,27 +13,27 @@ const maxCachedBlocks = 32;
 /** The header blocks of one connection. */
 export class HeaderBlockReader<Interpreted> {
   readonly #decoder: HpackDecoder;
-  readonly #interpret: (fields: readonly string[] | undefined) => Interpreted;
+  readonly #interpret: (fields: readonly string[], isTooLarge: boolean) => Interpreted;
   readonly #cache = new Map<string, { readonly interpreted: Interpreted }>();
 
   /**
    * @param maxListBytes the maximum size of a block's fields; larger lists are not kept.
-   * @param interpret computes the result from a block's fields, [name, value, …]; undefined if they were too large. It must
-   *   be pure.
+   * @param interpret computes the result from a block's fields, [name, value, …]; from the first of them if they are too
+   *   large. It must be pure.
    */
-  constructor(maxListBytes: number, interpret: (fields: readonly string[] | undefined) => Interpreted) {
+  constructor(maxListBytes: number, interpret: (fields: readonly string[], isTooLarge: boolean) => Interpreted) {
     this.#decoder = new HpackDecoder(tableBytes, maxListBytes);
     this.#interpret = interpret;
   }
 
   /** Returns the result for a block, from the cache if possible. Throws `ConnectionError` for an invalid block. */
   read(buffer: Buffer, start: number, end: number): Interpreted {
-    if (end - start > maxCachedBlockBytes) return this.#interpret(this.readFields(buffer, start, end));
+    if (end - start > maxCachedBlockBytes) return this.#interpretBlock(buffer, start, end);
     const bytes = buffer.toString("latin1", start, end);
     const cached = this.#cache.get(bytes);
     if (cached !== undefined) return cached.interpreted;
     const version = this.#decoder.tableVersion;
-    const interpreted = this.#interpret(this.readFields(buffer, start, end));
+    const interpreted = this.#interpretBlock(buffer, start, end);
     // A block that changed the table may have other fields the next time.
     const isRepeatable = version === this.#decoder.tableVersion;
     if (isRepeatable && this.#cache.size < maxCachedBlocks) this.#cache.set(bytes, { interpreted });
@@ -45,6 +45,16 @@ export class HeaderBlockReader<Interpreted> {
    * is cleared as soon as a cached block may have other fields. Throws `ConnectionError` for an invalid block.
    */
   readFields(buffer: Buffer, start: number, end: number): readonly string[] | undefined {
+    const fields = this.#decode(buffer, start, end);
+    return this.#decoder.isTooLarge ? undefined : fields;
+  }
+
+  #interpretBlock(buffer: Buffer, start: number, end: number): Interpreted {
+    const fields = this.#decode(buffer, start, end);
+    return this.#interpret(fields, this.#decoder.isTooLarge);
+  }
+
+  #decode(buffer: Buffer, start: number, end: number): readonly string[] {
     const version = this.#decoder.tableVersion;
     const fields = this.#decoder.decode(buffer, start, end);
     if (version !== this.#decoder.tableVersion) this.#cache.clear();

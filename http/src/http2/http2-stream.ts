@@ -2,6 +2,7 @@
  * One stream of a connection: its flow control in both directions, and its sending half, which both roles share. What a
  * stream receives is processed by its role.
  */
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { type ErrorCode, maxFramePayloadBytes, maxWindowBytes } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { HeaderSource } from "./hpack/hpack-encoder.ts";
@@ -13,16 +14,12 @@ export interface StreamHost {
   sendWindowBytes: number;
   /** Bytes that wait for the peer's windows, on all streams. */
   waitingBytes: number;
-  /** Called when the stream has more to send than a window allows. `Http2Stream.resume` is called when both are open. */
+  /** Received bytes that their receivers have not taken, on all streams. */
+  heldBytes: number;
+  /** Called when the stream has more to send than a window, or the socket, allows. `Http2Stream.resume` is called later. */
   waitForWindow(stream: Http2Stream): void;
   /** Called when a whole chunk, or a large part of one, has been sent: the peer may acknowledge it by WINDOW_UPDATE. */
   sentData(): void;
-}
-
-/** Bytes that wait for a window, from `start`. */
-interface PendingData {
-  readonly bytes: Uint8Array;
-  start: number;
 }
 
 /** A smaller part of a chunk that a window let through earns the peer no frames without progress. */
@@ -42,8 +39,11 @@ export abstract class Http2Stream {
   smallFrames = 0;
   /** Whether the peer has sent its last byte. */
   isInputComplete = false;
-  /** Absent while nothing waits, which is the common case. */
-  #waiting: PendingData[] | undefined;
+  /** The first bytes that wait, from `#waitingStart`. Absent while nothing waits, which is the common case. */
+  #waiting: Uint8Array | undefined;
+  #waitingStart = 0;
+  /** The bytes behind `#waiting`. */
+  #later: ChunkBuffer | undefined;
   /** What ends the stream after the waiting bytes: their last one, or trailers. */
   #end: "data" | HeaderSource | undefined;
 
@@ -58,9 +58,8 @@ export abstract class Http2Stream {
 
   /** Bytes that wait for a window. */
   get waitingBytes(): number {
-    let bytes = 0;
-    if (this.#waiting !== undefined) for (const pending of this.#waiting) bytes += pending.bytes.length - pending.start;
-    return bytes;
+    if (this.#waiting === undefined) return 0;
+    return this.#waiting.length - this.#waitingStart + (this.#later?.length ?? 0);
   }
 
   /** Changes the window for what is sent. Returns `false` if it exceeds the maximum of a window. */
@@ -76,18 +75,21 @@ export abstract class Http2Stream {
    * @param isLast ends the stream.
    */
   protected writeData(host: StreamHost, bytes: Uint8Array, isLast: boolean): void {
-    let sent = 0;
-    if (this.#waiting === undefined) {
-      sent = this.#sendWithinWindows(host, bytes, 0, isLast);
-      if (sent === bytes.length) {
-        if (isLast) this.onOutputEnd();
-        return;
-      }
-      this.#waiting = [];
+    if (this.#waiting !== undefined) {
+      if (isLast) this.#end = "data";
+      if (bytes.length === 0) return;
+      (this.#later ??= new ChunkBuffer()).push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+      host.waitingBytes += bytes.length;
+      return;
+    }
+    const sent = this.#sendWithinWindows(host, bytes, 0, isLast, bytes.length);
+    if (sent === bytes.length) {
+      if (isLast) this.onOutputEnd();
+      return;
     }
     if (isLast) this.#end = "data";
-    if (sent === bytes.length) return;
-    this.#waiting.push({ bytes, start: sent });
+    this.#waiting = bytes;
+    this.#waitingStart = sent;
     host.waitingBytes += bytes.length - sent;
     host.waitForWindow(this);
   }
@@ -102,30 +104,38 @@ export abstract class Http2Stream {
     this.onOutputEnd();
   }
 
-  /** Sends waiting bytes; returns `true` when none are left. */
-  resume(host: StreamHost): boolean {
+  /** Sends up to `maxBytes` that wait. Returns whether more could be sent now, or nothing waits any more. */
+  resume(host: StreamHost, maxBytes: number): "more" | "blocked" | "done" {
     const waiting = this.#waiting;
-    if (waiting === undefined) return true;
-    for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
-      const { bytes, start } = next;
-      const isLast = waiting.length === 1 && this.#end === "data";
-      next.start = this.#sendWithinWindows(host, bytes, start, isLast);
-      host.waitingBytes -= next.start - start;
-      if (next.start < bytes.length) return false;
-      waiting.shift();
-    }
-    this.#waiting = undefined;
+    if (waiting === undefined) return "done";
+    const start = this.#waitingStart;
+    const isLast = this.#later === undefined && this.#end === "data";
+    const sent = this.#sendWithinWindows(host, waiting, start, isLast, Math.min(waiting.length, start + maxBytes));
+    host.waitingBytes -= sent - start;
+    this.#waitingStart = sent;
+    if (sent < waiting.length) return sent - start < maxBytes ? "blocked" : "more";
+    this.#waiting = this.#later?.take();
+    this.#waitingStart = 0;
+    this.#later = undefined;
+    if (this.#waiting !== undefined) return "more";
     const end = this.#end;
     if (end === "data") this.onOutputEnd();
     else if (end !== undefined) this.writeTrailers(host, end);
-    return true;
+    else this.onFlowing();
+    return "done";
   }
 
   /** Drops what waits, because the stream is closed. */
   protected dropWaiting(host: StreamHost): void {
     host.waitingBytes -= this.waitingBytes;
     this.#waiting = undefined;
+    this.#later = undefined;
     this.#end = undefined;
+  }
+
+  /** Called when nothing waits for a window any more, and the stream goes on. */
+  protected onFlowing(): void {
+    // Most senders do not wait.
   }
 
   /** Called when END_STREAM has been sent. */
@@ -134,20 +144,26 @@ export abstract class Http2Stream {
   /** Ends the stream with RST_STREAM, for an error of the peer (§5.4.2). */
   abstract fail(code: ErrorCode, reason: string): void;
 
-  /** Sends `bytes` from `start` as far as the windows allow and returns where it stopped. */
-  #sendWithinWindows(host: StreamHost, bytes: Uint8Array, start: number, isLast: boolean): number {
-    const { length } = bytes;
+  /**
+   * Sends `bytes` from `start` up to `length` as far as the windows and the peer's reading allow. Returns where it stopped.
+   *
+   * @param isLast whether the end of `bytes` is that of the stream.
+   */
+  #sendWithinWindows(host: StreamHost, bytes: Uint8Array, start: number, isLast: boolean, length: number): number {
     let position = start;
     if (position === length) {
       // Nothing but END_STREAM, which needs no window.
-      if (isLast) host.writer.data(this.id, bytes, position, position, true);
+      if (isLast && length === bytes.length) host.writer.data(this.id, bytes, position, position, true);
       return position;
     }
+    let room = host.writer.bodyRoom;
     while (position < length) {
-      const part = Math.min(length - position, maxFramePayloadBytes, this.sendWindowBytes, host.sendWindowBytes);
+      const window = Math.min(this.sendWindowBytes, host.sendWindowBytes, room);
+      const part = Math.min(length - position, maxFramePayloadBytes, window);
       if (part <= 0) break;
       const end = position + part;
-      host.writer.data(this.id, bytes, position, end, isLast && end === length);
+      host.writer.data(this.id, bytes, position, end, isLast && end === bytes.length);
+      room -= part;
       this.sendWindowBytes -= part;
       host.sendWindowBytes -= part;
       position = end;

@@ -4,7 +4,7 @@
  */
 import { assertProtocol, paddingBytes } from "./assert-protocol.ts";
 import type { FloodLimit } from "./flood-limit.ts";
-import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxWindowBytes } from "./frame.ts";
+import { ConnectionError, defaultWindowBytes, ErrorCode, Flag, maxFramePayloadBytes, maxWindowBytes } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { Http2Stream, StreamHost } from "./http2-stream.ts";
 import { StreamTable } from "./stream-table.ts";
@@ -45,13 +45,14 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   readonly writer: FrameWriter;
   sendWindowBytes = defaultWindowBytes;
   waitingBytes = 0;
+  heldBytes = 0;
   /** Frames that advance no stream. */
   protected readonly idleFrames: FloodLimit;
   protected readonly table = new StreamTable<Stream>();
   protected readonly windows: WindowLimits;
   protected peerInitialWindowBytes = defaultWindowBytes;
   readonly #options: StreamsOptions;
-  /** Streams with more to send than the connection's window allows, without those that wait for their own window. */
+  /** Streams with more to send than the connection's window or its socket allows, without those that wait for their own window. */
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
 
@@ -110,6 +111,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
       }
     }
     for (const stream of streams) this.#resume(stream);
+    this.resumeWaiting();
   }
 
   data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
@@ -191,8 +193,14 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     if (this.sendWindowBytes > maxWindowBytes) {
       throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
     }
+    this.resumeWaiting();
+  }
+
+  /** Sends what the windows and the socket allow now, a frame of each stream in turn. */
+  resumeWaiting(): void {
+    // A stream that is added again comes last, so the loop goes round.
     for (const stream of this.#waiting) {
-      if (this.sendWindowBytes <= 0) break;
+      if (this.sendWindowBytes <= 0 || this.writer.bodyRoom === 0) break;
       this.#resume(stream);
     }
   }
@@ -204,14 +212,15 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
       stream.fail(ErrorCode.FlowControlError, "the stream's window is too large");
     } else {
       this.#resume(stream);
+      this.resumeWaiting();
     }
   }
 
   /** Sends what the windows allow now. */
   #resume(stream: Http2Stream): void {
     if (!stream.isWaiting) return;
-    const isDone = stream.resume(this);
-    if (isDone || stream.sendWindowBytes <= 0) this.#waiting.delete(stream);
-    else this.#waiting.add(stream);
+    this.#waiting.delete(stream);
+    const outcome = stream.resume(this, maxFramePayloadBytes);
+    if (outcome !== "done" && stream.sendWindowBytes > 0) this.#waiting.add(stream);
   }
 }

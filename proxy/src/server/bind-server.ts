@@ -10,23 +10,33 @@ import { isDeepStrictEqual } from "node:util";
 import { Http1Server } from "@gatewayproxy/http/http1/server";
 import type { RejectedHead } from "@gatewayproxy/http/http1/server-connection";
 import type { Http1Exchange } from "@gatewayproxy/http/http1/server-exchange";
+import { Http2Server } from "@gatewayproxy/http/http2/server/server";
+import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/server/request-head";
+import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
+import { defaultHttp2Limits, type Http2Limits } from "@gatewayproxy/http/http2/server/server-limits";
+import type { FieldList } from "@gatewayproxy/http/ports";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
+import {
+  beginHttp1,
+  beginHttp2,
+  type ClientRequestOptions,
+  type Http2Head,
+  readHttp2,
+  reportRejected,
+  reportTooLarge,
+} from "./client-request.ts";
 import type { ClientConnection, ClientConnections } from "./client-connections.ts";
-import { type Connection, HeadCounts, type TlsSession } from "./connection.ts";
+import { type Connection, EndedRequests, type TlsSession } from "./connection.ts";
 import type { ConnectionLines, ConnectionLog } from "./connection-log.ts";
 import type { RequestReceiver } from "./downstream.ts";
 import { type FirstBytes, readFirstBytes } from "./first-bytes.ts";
-import { beginHttp1, type Http1Options, reportRejected } from "./http1.ts";
-import { Http2Sessions } from "./http2-server.ts";
 import { peerAddress } from "./peer-address.ts";
 import { maxHeadBytes, maxHeaderFields, maxTargetLength, type RequestRules } from "./request-head.ts";
 import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
-/**
- * The socket of a bind, and the receiver of its requests. Node's limits for HTTP/2 are in `http2-server.ts`.
- */
+/** The socket of a bind, and the receiver of its requests. */
 export interface BindOptions extends RequestReceiver {
   /** IP address to listen on; absent: every address of the machine. */
   readonly host: string | undefined;
@@ -81,6 +91,26 @@ const http1Limits = {
   target: maxTargetLength,
 };
 
+/** Streams of an HTTP/2 connection that are open at once. */
+const maxStreams = 100;
+
+/** Bounds of HTTP/2 connections. */
+const http2Limits: Http2Limits = {
+  ...defaultHttp2Limits,
+  maxConcurrentStreams: maxStreams,
+  maxHeaderListBytes: maxHeadBytes,
+  maxTrailers: maxHeaderFields,
+  allowsConnect: true,
+  idleTimeoutMs: 300_000,
+  // The work for a frame depends little on its length. A frame of this length or more pays for it with its bytes.
+  smallFrames: { bytes: 64, burst: 10_000, perSecond: 5_000 },
+  /**
+   * A browser that leaves a page resets all of its streams. A client that opens streams only to reset them causes work for
+   * nothing (CVE-2023-44487).
+   */
+  resets: { burst: 10 * maxStreams, perSecond: maxStreams },
+};
+
 /**
  * A listening socket with its connections. `open` creates it; `leave`, `drain` and `destroy` end it, in this order
  * where a shutdown has time.
@@ -89,8 +119,8 @@ export class BindServer {
   readonly #options: BindOptions;
   readonly #server: Server;
   readonly #http1: Http1Server;
-  readonly #http1Options: Http1Options;
-  readonly #http2: Http2Sessions;
+  readonly #http2: Http2Server;
+  readonly #requests: ClientRequestOptions;
   /** By the socket as the kernel gave it. */
   readonly #sockets = new Map<Socket, ClientConnection>();
   /** Those that agree on TLS, or have, by the peer's address and port. */
@@ -99,12 +129,12 @@ export class BindServer {
   #tls: TlsTermination | undefined;
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRejected, onFault, rules, upgradeProtocols, clock, clients } = options;
+    const { onRequest, onRejected, rules, upgradeProtocols, clock, clients } = options;
     const onParsed = (): void => clients.countRequest();
     this.#options = options;
-    this.#http2 = new Http2Sessions({ onRequest, onRejected, onParsed, onFault, rules, clock }, upgradeProtocols);
     this.#http1 = new Http1Server({ limits: http1Limits, clock });
-    this.#http1Options = { onRequest, onRejected, onParsed, rules, upgradeProtocols };
+    this.#http2 = new Http2Server({ limits: http2Limits, clock });
+    this.#requests = { onRequest, onRejected, onParsed, rules, upgradeProtocols };
     // After a switch of protocols, each side may end before the other.
     const socketOptions = {
       allowHalfOpen: true,
@@ -177,7 +207,10 @@ export class BindServer {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#http1.drain();
     this.#http2.drain();
-    return closed.then(() => this.#http1.close());
+    return closed.then(() => {
+      this.#http1.close();
+      this.#http2.close();
+    });
   }
 
   /** Breaks every connection off. */
@@ -230,7 +263,7 @@ export class BindServer {
     const sourceAddress = headerAddress ?? peerAddress(socket);
     const peer = peerOf(socket);
     if (this.#tls === undefined) {
-      this.#sniff(client, { sourceAddress, peer, tls: undefined, heads: new HeadCounts() });
+      this.#sniff(client, { sourceAddress, peer, tls: undefined, ended: new EndedRequests() });
       return;
     }
     const secured = { client, sourceAddress };
@@ -262,7 +295,7 @@ export class BindServer {
     } else {
       const { client, sourceAddress } = secured;
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
-      const connection = { sourceAddress, peer, tls, heads: new HeadCounts() };
+      const connection = { sourceAddress, peer, tls, ended: new EndedRequests() };
       this.#serveHttp(client, socket, connection, socket.alpnProtocol === "h2");
     }
   }
@@ -270,18 +303,35 @@ export class BindServer {
   /** @param socket that HTTP is read from. */
   #serveHttp(client: ClientConnection, socket: Socket, connection: Connection, isHttp2: boolean): void {
     if (isHttp2) {
-      client.beginHttp2(socket, connection);
-      this.#http2.serve(socket, connection);
+      this.#serveHttp2(client, socket, connection);
       return;
     }
     // A client that ends its side has left, see `Http1ServerConnection`. After a switch of protocols it may not have.
     socket.allowHalfOpen = true;
     const receiver = {
-      onRequest: (exchange: Http1Exchange) => beginHttp1(this.#http1Options, connection, exchange),
-      onRejected: (head: RejectedHead) => reportRejected(this.#http1Options, connection, head),
+      onRequest: (exchange: Http1Exchange) => beginHttp1(this.#requests, connection, exchange),
+      onRejected: (head: RejectedHead) => reportRejected(this.#requests, connection, head),
       onFault: this.#options.onFault,
     };
     client.beginHttp1(this.#http1.serve(socket, receiver), connection);
+  }
+
+  #serveHttp2(client: ClientConnection, socket: Socket, connection: Connection): void {
+    const { clock, onFault } = this.#options;
+    const served = this.#http2.serve<Http2Head>(socket, {
+      readHead: (head: Http2RequestHead) => readHttp2(this.#requests, connection, head),
+      onRequest: (exchange: Http2Exchange, head: Http2Head) => {
+        if (!connection.ended.isTooGreedy(clock.monotonicMs())) {
+          return beginHttp2(this.#requests, connection, exchange, head);
+        }
+        // All that the connection holds is free again, and what it still sends is not parsed.
+        served.closeForFlood("the connection sends requests while its memory is used up");
+        return undefined;
+      },
+      onTooLarge: (message: string, fields: FieldList) => reportTooLarge(this.#requests, connection, message, fields),
+      onFault,
+    });
+    client.beginHttp2(served, connection);
   }
 
   /** @param socket as the kernel gave it, or that of TLS above. */
@@ -316,10 +366,7 @@ function readPreface(bytes: Buffer): FirstBytes<boolean> {
   return isIncomplete ? undefined : { value: start === http2Preface, consumed: 0 };
 }
 
-/**
- * Listener for "timeout" of a socket. One function for all, so that `setTimeout(0, destroySocket)` removes the listener with
- * the timer. A listener that stays also fires for timers that node:http2 or node:http set later.
- */
+/** Listener for "timeout" of a socket. One function for all, so that `setTimeout(0, destroySocket)` removes it. */
 function destroySocket(this: Socket): void {
   this.destroy();
 }

@@ -14,7 +14,8 @@ import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { Http1ServerConnection } from "@gatewayproxy/http/http1/server-connection";
-import type { Connection, HeadCounts } from "./connection.ts";
+import type { Http2ServerConnection } from "@gatewayproxy/http/http2/server/server";
+import type { Connection } from "./connection.ts";
 import { fairLevel } from "./fair-level.ts";
 import { maxHeadBytes } from "./request-head.ts";
 import { inProgressBytes } from "./request-memory.ts";
@@ -66,21 +67,6 @@ const mostHeadsPerConnection = 101;
  * of HTTP/1 is rejected before that (408, `headersTimeout` of the server).
  */
 const sectionTimeoutMs = 60_000;
-/** Bytes of HTTP/2 without proof for so long cause a PING, however few they are. */
-const pingAfterMs = 30_000;
-/** Time for the acknowledgement of a PING before its absence ends the connection. */
-const pingTimeoutMs = 20_000;
-/**
- * Counts between which the event loop has read from its sockets, before a connection is overdue: what a client sent in time
- * waits in its socket while the process does not run.
- */
-const leastRounds = 2;
-/** Bytes of a PING frame (RFC 9113 §6.7). */
-const pingFrameBytes = 17;
-/** Bytes of an HTTP/2 connection that are not counted, so that single frames, such as WINDOW_UPDATE, cost no PING. */
-const unprovenBytes = 2 * 1024;
-/** Time for the acknowledgement of a PING while requests are in progress. */
-const pingGraceMs = 500;
 /** Fewer bytes of an incomplete head are not counted: the length of a complete head is known only up to its white space. */
 const countedBytes = 1024;
 /** Part of the budget that requests may still use after some were dropped. */
@@ -100,10 +86,6 @@ export interface HeldRequest {
   readonly client: string;
   /** Without its body. */
   readonly memoryBytes: number;
-  /** Bytes of its body that have come; never become fewer. */
-  readonly receivedBytes: number;
-  /** As `Downstream.unreadBytes`. */
-  readonly unreadBytes: number;
   /** As `Stallable.endStalled`. */
   endStalled(): void;
   /** Ends the request because the budget is exceeded. */
@@ -139,36 +121,23 @@ export class ClientConnection {
   holder: Holder;
   #connection: Connection | undefined;
   #http1: Http1ServerConnection | undefined;
-  /** The socket that HTTP/2 is read from. */
-  #reader: Socket | undefined;
-  /** Bytes of an incomplete head at the last count. */
-  #incompleteBytes = 0;
-  /** Bytes read, heads, bytes of bodies and complete bytes at the last count. */
-  #lastBytes = 0;
-  #lastHeads = 0;
-  #lastBodyBytes = 0;
-  #lastCompleteBytes = 0;
-  /** Whether a request came or was in progress at the last count. */
-  #hadRequest = false;
-  /** Monotonic; no head or trailer section that is incomplete now began before. */
-  #incompleteSinceMs: number;
-  #incompleteSinceRound = 0;
+  #http2: Http2ServerConnection | undefined;
+  /** In watched time; no header block or trailer section that is incomplete now began before. */
+  #incompleteSinceMs = 0;
+  /** The incomplete header block at the last look. */
+  #openBlock: number | undefined;
   #isEnding = false;
-  /** Monotonic; HTTP/2 only: when the PING was sent that the client has not acknowledged. */
-  #pingedAtMs: number | undefined;
-  #pingedInRound = 0;
 
   constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
     this.socket = socket;
     this.sinceMs = sinceMs;
-    this.#incompleteSinceMs = sinceMs;
     this.units = units;
     this.holder = holder;
   }
 
-  /** Memory of requests that are not in progress, and of an incomplete head at the last count. */
+  /** Memory of an incomplete head, and of received bytes that wait for a request. */
   get heldBytes(): number {
-    return this.#http1?.heldBytes ?? (this.#connection?.heads.heldBytes ?? 0) + this.#incompleteBytes;
+    return this.#http1?.heldBytes ?? this.#http2?.heldBytes ?? 0;
   }
 
   /** Absent until the protocol is known. */
@@ -182,65 +151,23 @@ export class ClientConnection {
     this.#connection = connection;
   }
 
-  /** Starts HTTP/2. @param reader the socket that HTTP is read from: the TLS socket, or the accepted one. */
-  beginHttp2(reader: Socket, connection: Connection): void {
-    this.#reader = reader;
+  /** Starts HTTP/2. */
+  beginHttp2(http2: Http2ServerConnection, connection: Connection): void {
+    this.#http2 = http2;
     this.#connection = connection;
-    // The bytes that were read to detect the protocol are read again.
-    connection.heads.completeBytes = this.#lastBytes = reader.bytesRead - reader.readableLength;
   }
 
-  /**
-   * Counts the bytes of an incomplete header block of HTTP/2: those since the last complete frame, up to the maximum length
-   * of a head. An HTTP/1 connection knows its own.
-   *
-   * @param round of the event loop, see `leastRounds`.
-   */
-  countIncomplete(nowMs: number, round: number): void {
-    if (this.#http1?.isInTrailers === false) this.#incompleteSinceMs = nowMs;
-    const [connection, reader] = [this.#connection, this.#reader];
-    if (reader === undefined || connection === undefined) return;
-    const { heads } = connection;
-    const { bytesRead } = reader;
-    const hasRequest = heads.isBusy || heads.received !== this.#lastHeads;
-    // All bytes before the last count belong to heads that are complete now.
-    if (heads.received !== this.#lastHeads) heads.completeBytes = Math.max(heads.completeBytes, this.#lastBytes);
-    if (this.#isProven(heads, reader)) {
-      this.#incompleteSinceMs = nowMs;
-      this.#incompleteSinceRound = round;
-    }
-    const wasPinged = this.#pingedAtMs !== undefined;
-    const isCounted = this.#isUnproven(heads, nowMs, hasRequest || this.#hadRequest);
-    if (!wasPinged) this.#pingedInRound = round;
-    this.#incompleteBytes = isCounted ? Math.min(maxHeadBytes, Math.max(0, bytesRead - heads.completeBytes)) : 0;
-    heads.isBusy = false;
-    heads.isUnread = false;
-    this.#lastBodyBytes = heads.bodyBytes;
-    heads.bodyBytes = 0;
-    this.#lastCompleteBytes = heads.completeBytes;
-    this.#hadRequest = hasRequest;
-    this.#lastHeads = heads.received;
-    this.#lastBytes = bytesRead;
+  /** Looks for a header block of HTTP/2, or a trailer section of HTTP/1, that has begun and not ended. */
+  look(watchedMs: number): void {
+    const openBlock = this.#http2?.openBlock;
+    const isSame = this.#http1?.isInTrailers === true || (openBlock !== undefined && openBlock === this.#openBlock);
+    this.#openBlock = openBlock;
+    if (!isSame) this.#incompleteSinceMs = watchedMs;
   }
 
-  /**
-   * Whether a header block that is incomplete at the last count has ended since, or nothing is incomplete. More of a body is
-   * a proof: nothing comes between the frames of a header block (RFC 9113 §4.3). Nor is the client to blame while the proxy
-   * waits for it to read: `StreamIdleTimeouts` limits that time.
-   */
-  #isProven(heads: HeadCounts, reader: Socket): boolean {
-    if (reader.bytesRead <= heads.completeBytes) return true;
-    if (heads.completeBytes !== this.#lastCompleteBytes || heads.bodyBytes !== this.#lastBodyBytes) return true;
-    return heads.isUnread;
-  }
-
-  /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last count. */
-  isOverdue(nowMs: number, round: number): boolean {
-    if (nowMs - this.#incompleteSinceMs < sectionTimeoutMs) return false;
-    if (this.#http1 !== undefined) return this.#http1.isInTrailers;
-    if (this.#reader === undefined || round - this.#incompleteSinceRound < leastRounds) return false;
-    if (this.#pingedAtMs === undefined || round - this.#pingedInRound < leastRounds) return false;
-    return nowMs - this.#pingedAtMs >= pingTimeoutMs;
+  /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last look. */
+  isOverdue(watchedMs: number): boolean {
+    return watchedMs - this.#incompleteSinceMs >= sectionTimeoutMs;
   }
 
   /**
@@ -254,31 +181,6 @@ export class ClientConnection {
     const isFirst = !this.#isEnding;
     this.#isEnding = true;
     return isFirst;
-  }
-
-  /**
-   * Node does not report the frames of HTTP/2. No frame may come between those of a header block (RFC 9113 §4.3), so the
-   * acknowledgement of a PING proves that what was read before the PING was sent has no incomplete block. Bytes without
-   * this proof count: at once while the connection has no request, else when the client has had time to acknowledge,
-   * because they may be DATA. Few bytes do not count, but they too must be proven in time.
-   */
-  #isUnproven(heads: HeadCounts, nowMs: number, mayHaveData: boolean): boolean {
-    const bytesRead = this.#bytesRead;
-    const isLarge = bytesRead - heads.completeBytes >= unprovenBytes;
-    if (!isLarge && nowMs - this.#incompleteSinceMs < pingAfterMs) return false;
-    if (this.#pingedAtMs === undefined) {
-      this.#pingedAtMs = nowMs;
-      heads.ping?.(() => {
-        this.#pingedAtMs = undefined;
-        // The acknowledgement is a whole frame too; otherwise each would cause the next PING.
-        heads.completeBytes = Math.max(heads.completeBytes, bytesRead + pingFrameBytes);
-      });
-    }
-    return isLarge && (!mayHaveData || nowMs - this.#pingedAtMs >= pingGraceMs);
-  }
-
-  get #bytesRead(): number {
-    return this.#reader?.bytesRead ?? 0;
   }
 }
 
@@ -312,9 +214,10 @@ export class ClientConnections {
   /** While heads could exceed the budget. */
   #timer: Timer | undefined;
   readonly #upkeep: Timer;
-  /** Counts of incomplete heads between which the event loop has read from its sockets. */
-  #round = 0;
-  #isRoundEnding = false;
+  /** The time that looks have covered. What a client sends in time waits in its socket while the process does not run. */
+  #watchedMs = 0;
+  /** Monotonic. */
+  #lastLookMs: number;
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
@@ -322,6 +225,7 @@ export class ClientConnections {
     this.#maxUnits = Math.max(1, Math.floor(connectionBytes / unitBytes));
     this.#memoryBytes = connectionBytes + requestBytes;
     this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / inProgressBytes);
+    this.#lastLookMs = options.clock.monotonicMs();
     this.#upkeep = options.clock.every(calmLookMs, () => {
       if (this.#timer === undefined) this.#lookAtHeads();
     });
@@ -465,33 +369,18 @@ export class ClientConnections {
   }
 
   #lookAtHeads(): void {
-    for (const { receivedBytes, unreadBytes, connection } of this.#options.requests()) {
-      const { heads } = connection;
-      heads.isBusy = true;
-      heads.bodyBytes += receivedBytes;
-      if (unreadBytes > 0) heads.isUnread = true;
-    }
     const nowMs = this.#options.clock.monotonicMs();
-    this.#endRound();
+    this.#watchedMs += Math.min(nowMs - this.#lastLookMs, calmLookMs);
+    this.#lastLookMs = nowMs;
     const overdue: ClientConnection[] = [];
     for (const { connections } of this.#holders.values()) {
       for (const connection of connections) {
-        connection.countIncomplete(nowMs, this.#round);
-        if (connection.isOverdue(nowMs, this.#round)) overdue.push(connection);
+        connection.look(this.#watchedMs);
+        if (connection.isOverdue(this.#watchedMs)) overdue.push(connection);
       }
     }
     if (overdue.length > 0) this.#endOverdue(overdue);
     this.boundRequests();
-  }
-
-  /** Counts a round once the event loop has read from its sockets. */
-  #endRound(): void {
-    if (this.#isRoundEnding) return;
-    this.#isRoundEnding = true;
-    setImmediate(() => {
-      this.#isRoundEnding = false;
-      this.#round++;
-    }).unref();
   }
 
   /** Requests without a response get 408; the connection is closed with that, or at the next look. */

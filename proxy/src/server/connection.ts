@@ -10,8 +10,8 @@ export interface Connection {
   readonly peer: string;
   /** Absent on plain text. */
   readonly tls: TlsSession | undefined;
-  /** The counts of request heads, which bound what the connection may hold. */
-  readonly heads: HeadCounts;
+  /** The requests of the connection that were ended for their memory. */
+  readonly ended: EndedRequests;
 }
 
 /** Requests of a connection that are counted together when they are ended for their memory. */
@@ -19,46 +19,26 @@ const endedWindowMs = 10_000;
 /** As many as HTTP/2 permits at once. */
 const maxEndedForMemory = 100;
 
-/** Of the requests that have come on a connection, over HTTP/2 for the most part. Positions are bytes from the beginning. */
-export class HeadCounts {
-  /** The number of complete heads, including rejected ones. */
-  received = 0;
-  /** Position up to which all bytes belong to requests whose heads are complete. */
-  completeBytes = 0;
-  /** Set while heads are counted: a request of the connection is in progress. */
-  isBusy = false;
-  /** Set while heads are counted: received bytes of the bodies of requests in progress. */
-  bodyBytes = 0;
-  /** Set while heads are counted: the client has not taken all of a response. */
-  isUnread = false;
-  /** Sends a PING. `onAck` is called when the client has acknowledged it (RFC 9113 §6.7). */
-  ping: ((onAck: () => void) => void) | undefined;
-  /** Memory of rejected requests with an unread response (`request-memory.ts`). */
-  heldBytes = 0;
-  #endedForMemory = 0;
+/** The requests of a connection that were ended for their memory. */
+export class EndedRequests {
+  #count = 0;
   /** When the first of them was ended; monotonic. */
-  #endedSinceMs = 0;
+  #sinceMs = 0;
 
   /** A request of the connection was ended, because requests take too much memory. */
-  countEndedForMemory(nowMs: number): void {
-    if (nowMs - this.#endedSinceMs > endedWindowMs) {
-      this.#endedForMemory = 0;
-      this.#endedSinceMs = nowMs;
+  count(nowMs: number): void {
+    if (nowMs - this.#sinceMs > endedWindowMs) {
+      this.#count = 0;
+      this.#sinceMs = nowMs;
     }
-    this.#endedForMemory++;
+    this.#count++;
   }
 
   /** Whether the connection goes on sending requests while as many as may be open at once were ended for their memory. */
   isTooGreedy(nowMs: number): boolean {
-    return this.#endedForMemory >= maxEndedForMemory && nowMs - this.#endedSinceMs <= endedWindowMs;
+    return this.#count >= maxEndedForMemory && nowMs - this.#sinceMs <= endedWindowMs;
   }
 }
-
-/**
- * How far a server is on its way down. While it is `leaving` it still takes connections and requests, and asks clients to
- * use another connection; once it is `closing` it accepts none, and requests in progress end.
- */
-export type DrainPhase = "serving" | "leaving" | "closing";
 
 /** What a TLS handshake settled. */
 export interface TlsSession {

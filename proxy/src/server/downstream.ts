@@ -1,6 +1,6 @@
 /**
- * The client's side of one request, whichever protocol it speaks. The adapters (`http1.ts`, `http2.ts`) know the wire;
- * everything else in the server knows only this.
+ * The client's side of one request, whichever protocol it speaks. `client-request.ts` knows the wire; everything else in the
+ * server knows only this.
  */
 import type { IncomingBody, ServerExchangeEvents, SwitchedStream } from "@gatewayproxy/http/ports";
 import type { Connection } from "./connection.ts";
@@ -13,9 +13,6 @@ export interface RequestReceiver {
   /** Called for each request with an invalid head, after its response. */
   readonly onRejected: (request: RejectedRequest) => void;
 }
-
-/** Maximum time in which a client reads the response to a request with an invalid head, which is one line. */
-export const rejectionTimeoutMs = 10_000;
 
 /** What can be said of a request whose head could not be accepted; empty where it could not even be read. */
 export interface RejectedRequest {

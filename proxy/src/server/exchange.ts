@@ -245,17 +245,9 @@ export class Exchange implements DownstreamEvents, Stallable, HeldRequest, Linke
     return (this.#memoryBytes ??= memoryInProgress(path, rawHeaders));
   }
 
-  get receivedBytes(): number {
-    return this.#record.requestBytes;
-  }
-
-  get unreadBytes(): number {
-    return this.#downstream.unreadBytes;
-  }
-
   endForMemory(): void {
     if (this.#isClosed) return;
-    this.connection.heads.countEndedForMemory(this.#services.clock.monotonicMs());
+    this.connection.ended.count(this.#services.clock.monotonicMs());
     this.#endWithReply(headMemoryFull);
   }
 

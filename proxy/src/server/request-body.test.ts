@@ -4,7 +4,26 @@ import { describe, expect, test } from "vitest";
 import type { AttemptBody } from "./attempt-body.ts";
 import { BodyBudget, createBodyMemory } from "./body-budget.ts";
 import { RequestBody } from "./request-body.ts";
-import { StreamBody } from "./stream-body.ts";
+import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
+
+/** Reads a stream as the body of a request. */
+function bodyOf(stream: PassThrough): IncomingBody {
+  return {
+    read: (receiver: BodyReceiver) => {
+      stream
+        .on("data", (bytes: Buffer) => receiver.onData(bytes))
+        .on("end", () => receiver.onEnd([]))
+        .on("close", () => {
+          if (!stream.readableEnded) receiver.onAborted();
+        });
+    },
+    pause: () => stream.pause(),
+    resume: () => stream.resume(),
+    get isPaused() {
+      return stream.isPaused();
+    },
+  };
+}
 
 function upload(maxBytes = 2 ** 30) {
   const client = new PassThrough();
@@ -15,7 +34,7 @@ function upload(maxBytes = 2 ** 30) {
     faults,
     record,
     body: new RequestBody({
-      body: new StreamBody(client),
+      body: bodyOf(client),
       record,
       owner: { fault: (error) => faults.push(error) },
       share: new BodyBudget(createBodyMemory(1), 1, maxBytes).openShare(),

@@ -89,23 +89,31 @@ async function isServed({ port }: World): Promise<void> {
 }
 
 test.skipIf(hardeningSeconds === undefined || process.platform !== "linux").each([
-  { name: "HTTP/2 responses that it does not read", connections: 1_500, bytes: () => withoutReading("/") },
+  {
+    name: "HTTP/2 responses that it does not read",
+    connections: 1_500,
+    bytes: () => withoutReading("/"),
+    isShed: true,
+  },
   {
     name: "rejected HTTP/2 requests whose responses it does not read",
     connections: 1_500,
     bytes: () => withoutReading("/%zz"),
+    // They wait for no window, so nothing is kept.
+    isShed: false,
   },
   {
     name: "HTTP/1 requests after a pending one",
     connections: 1_200,
     bytes: (number: number) => afterHeld(number, 2_000),
+    isShed: true,
   },
-])("$name", { timeout: 120_000 }, async ({ connections, bytes }) => {
+])("$name", { timeout: 120_000 }, async ({ connections, bytes, isShed }) => {
   const world = await start(["--max-client-memory", String(budgetMib)]);
   await isServed(world);
   const before = residentBytes(world);
   await openMany(world, connections, bytes);
-  await expect.poll(() => shed(world), { timeout: 20_000 }).toBeGreaterThan(0);
+  if (isShed) await expect.poll(() => shed(world), { timeout: 20_000 }).toBeGreaterThan(0);
   // Until everything that was received is parsed.
   for (let last = -1, now = await begun(world); now !== last; [last, now] = [now, await begun(world)]) {
     await sleep(1_000);

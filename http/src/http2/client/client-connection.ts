@@ -71,7 +71,12 @@ export class ClientConnection<Head> {
     const { socket, limits, clock } = options;
     this.#options = options;
     // Flushes once in a turn of the event loop: concurrent requests share a write.
-    this.#writer = new FrameWriter(socket, options.isTls, (flush) => setImmediate(flush));
+    this.#writer = new FrameWriter({
+      socket,
+      isTls: options.isTls,
+      defer: (flush) => setImmediate(flush),
+      onWritten: () => this.#streams.resumeWaiting(),
+    });
     const idleFrames = new FloodLimit("frames that advance no stream", clock, 10_000, 1_000);
     this.#streams = new ClientStreams({
       writer: this.#writer,

@@ -44,7 +44,9 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   constructor(options: ClientStreamsOptions<Head>) {
     super(options);
     this.#client = options;
-    this.#blocks = new HeaderBlockReader(maxHeaderListBytes, (fields) => readResponseBlock(fields, options.readHead));
+    this.#blocks = new HeaderBlockReader(maxHeaderListBytes, (fields, isTooLarge) =>
+      readResponseBlock(isTooLarge ? undefined : fields, options.readHead),
+    );
   }
 
   /** Sends the request, now or when the peer accepts it. */

@@ -40,6 +40,8 @@ export class HpackDecoder {
   #tableBytes = 0;
   #tableBytesMax: number;
   #insertions = 0;
+  /** Whether the fields of the last block exceed `maxListBytes`. */
+  isTooLarge = false;
 
   #source: Buffer = Buffer.alloc(0);
   #position = 0;
@@ -57,10 +59,10 @@ export class HpackDecoder {
   }
 
   /**
-   * Returns the fields of a whole block as [name, value, name, value, …], with text as latin1 characters; `undefined` if they
-   * exceed `maxListBytes`. Throws `ConnectionError` for an invalid block: the tables of both sides then differ for good.
+   * Returns the fields of a whole block as [name, value, name, value, …], with text as latin1 characters; the first of them if
+   * they exceed `maxListBytes` (`isTooLarge`). Throws `ConnectionError` for an invalid block: the tables of both sides then differ for good.
    */
-  decode(source: Buffer, start: number, end: number): string[] | undefined {
+  decode(source: Buffer, start: number, end: number): string[] {
     this.#source = source;
     this.#position = start;
     this.#end = end;
@@ -75,7 +77,8 @@ export class HpackDecoder {
         }
       }
     }
-    return listBytes > this.#maxListBytes ? undefined : fields;
+    this.isTooLarge = listBytes > this.#maxListBytes;
+    return fields;
   }
 
   /** Reads one representation (RFC 7541 §6), selected by its leading bits; `undefined` for a table size update. */

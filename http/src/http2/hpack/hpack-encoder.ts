@@ -8,9 +8,13 @@ import { staticTable } from "./static-table.ts";
 /** Fields to send: a block that was encoded without the dynamic table, or names and values in turns. */
 export type HeaderSource = Uint8Array | FieldList;
 
-const indexOfField = new Map(staticTable.map(([name, value], index) => [`${name}\0${value}`, index + 1]));
 /** The first entry of each name; the reverse order lets the first win. */
 const indexOfName = new Map(staticTable.map(([name], index) => [name, index + 1] as const).reverse());
+/** The entries of each name that have a value. */
+const valuesOfName = Map.groupBy(
+  staticTable.map(([name, value], index) => ({ name, value, index: index + 1 })).filter(({ value }) => value !== ""),
+  ({ name }) => name,
+);
 
 /**
  * Sets the size of the encoder's dynamic table to 0 for good (§6.3). It begins the first block on a connection, so the
@@ -19,41 +23,68 @@ const indexOfName = new Map(staticTable.map(([name], index) => [name, index + 1]
 export const emptyTableUpdate: Buffer = Buffer.from([0x20]);
 
 /** Encodes [name, value, …]. Names are in lower case, and text is latin1. */
-export function encodeHeaderBlock(fields: readonly string[]): Buffer {
-  const parts: Buffer[] = [];
+export function encodeHeaderBlock(fields: FieldList): Buffer {
+  const block = Buffer.allocUnsafeSlow(maxBlockBytes(fields));
+  const end = writeHeaderBlock(block, 0, fields);
+  return Buffer.copyBytesFrom(block, 0, end);
+}
+
+/** Bytes of an integer at most: the prefix, and four times seven bits. */
+const integerBytes = 5;
+
+/** Returns an upper bound for the length of an encoded block. */
+export function maxBlockBytes(fields: FieldList): number {
+  let bytes = fields.length * integerBytes + fields.length;
+  for (const text of fields) bytes += text.length;
+  return bytes;
+}
+
+/** As `encodeHeaderBlock`, into `target` from `start`, where `maxBlockBytes` are free. @returns where the block ends. */
+export function writeHeaderBlock(target: Buffer, start: number, fields: FieldList): number {
+  let at = start;
   for (let index = 0; index + 1 < fields.length; index += 2) {
-    parts.push(encodeField(fields[index] ?? "", fields[index + 1] ?? ""));
+    at = writeField(target, at, fields[index] ?? "", fields[index + 1] ?? "");
   }
-  return Buffer.concat(parts);
+  return at;
 }
 
-function encodeField(name: string, value: string): Buffer {
-  const index = indexOfField.get(`${name}\0${value}`);
-  if (index !== undefined) {
-    return encodeInteger(0x80, 7, index);
-  }
-  // A literal without indexing (§6.2.2).
+function writeField(target: Buffer, start: number, name: string, value: string): number {
   const nameIndex = indexOfName.get(name);
-  return nameIndex === undefined
-    ? Buffer.concat([encodeInteger(0, 4, 0), encodeString(name), encodeString(value)])
-    : Buffer.concat([encodeInteger(0, 4, nameIndex), encodeString(value)]);
-}
-
-function encodeString(text: string): Buffer {
-  return Buffer.concat([encodeInteger(0, 7, text.length), Buffer.from(text, "latin1")]);
-}
-
-function encodeInteger(pattern: number, prefixBits: number, value: number): Buffer {
-  const mask = (1 << prefixBits) - 1;
-  if (value < mask) {
-    return Buffer.from([pattern | value]);
+  if (nameIndex === undefined) {
+    target[start] = 0;
+    return writeString(target, writeString(target, start + 1, name), value);
   }
-  const bytes = [pattern | mask];
+  const field = valuesOfName.get(name)?.find((entry) => entry.value === value);
+  if (field !== undefined) return writeInteger(target, start, 0x80, 7, field.index);
+  // A literal without indexing (§6.2.2).
+  return writeString(target, writeInteger(target, start, 0, 4, nameIndex), value);
+}
+
+/** A longer string is written by a native call, which takes as long as some dozen characters. */
+const shortLength = 24;
+
+function writeString(target: Buffer, start: number, text: string): number {
+  const { length } = text;
+  const at = writeInteger(target, start, 0, 7, length);
+  if (length > shortLength) return at + target.write(text, at, "latin1");
+  for (let index = 0; index < length; index++) target[at + index] = text.charCodeAt(index);
+  return at + length;
+}
+
+/** §5.1 */
+function writeInteger(target: Buffer, start: number, pattern: number, prefixBits: number, value: number): number {
+  const mask = (1 << prefixBits) - 1;
+  let at = start;
+  if (value < mask) {
+    target[at++] = pattern | value;
+    return at;
+  }
+  target[at++] = pattern | mask;
   let rest = value - mask;
   while (rest >= 0x80) {
-    bytes.push((rest & 0x7f) | 0x80);
+    target[at++] = (rest & 0x7f) | 0x80;
     rest >>>= 7;
   }
-  bytes.push(rest);
-  return Buffer.from(bytes);
+  target[at++] = rest;
+  return at;
 }

@@ -1,4 +1,5 @@
 /** Parses a header block that begins a request, or that ends one. */
+import type { FieldList } from "../../ports.ts";
 import { fieldSectionError } from "../fields.ts";
 import { parseRequestHead, type RequestHead } from "./request-head.ts";
 
@@ -6,20 +7,20 @@ import { parseRequestHead, type RequestHead } from "./request-head.ts";
 export type RequestBlock<Head> =
   | { readonly kind: "request"; readonly head: Head; readonly contentLength?: number }
   | { readonly kind: "malformed"; readonly reason: string }
-  | { readonly kind: "tooLarge" };
+  | { readonly kind: "tooLarge"; readonly fields: FieldList };
 
 /**
  * Parses the fields of a request's first block.
  *
- * @param fields undefined for too many.
+ * @param allowsConnect whether the method may be CONNECT.
  * @param readHead takes the data that the handler needs from a well-formed head; it must be pure.
  */
 export function readRequestBlock<Head>(
-  fields: readonly string[] | undefined,
+  fields: readonly string[],
+  allowsConnect: boolean,
   readHead: (head: RequestHead) => Head,
 ): RequestBlock<Head> {
-  if (fields === undefined) return { kind: "tooLarge" };
-  const result = parseRequestHead(fields);
+  const result = parseRequestHead(fields, allowsConnect);
   if (!result.ok) return { kind: "malformed", reason: result.problems[0]?.message ?? "" };
   const { contentLength } = result.value;
   return { kind: "request", head: readHead(result.value), ...(contentLength !== undefined && { contentLength }) };
@@ -31,8 +32,13 @@ export type TrailerBlock =
   | { readonly kind: "malformed" }
   | { readonly kind: "tooLarge" };
 
-/** Validates the fields of a block that ends a request; undefined for too many. */
-export function readTrailerBlock(fields: readonly string[] | undefined): TrailerBlock {
-  if (fields === undefined) return { kind: "tooLarge" };
+/**
+ * Validates the fields of a block that ends a request.
+ *
+ * @param fields undefined if they are too large.
+ * @param maxFields the maximum number of fields.
+ */
+export function readTrailerBlock(fields: readonly string[] | undefined, maxFields = Infinity): TrailerBlock {
+  if (fields === undefined || fields.length > 2 * maxFields) return { kind: "tooLarge" };
   return fieldSectionError(fields) === undefined ? { kind: "trailers", fields } : { kind: "malformed" };
 }

@@ -3,6 +3,7 @@
  * including cancelled ones until their handler is done.
  */
 import type { FloodLimit } from "../flood-limit.ts";
+import type { FieldList } from "../../ports.ts";
 import { ConnectionError, ErrorCode } from "../frame.ts";
 import { HeaderBlockReader } from "../header-block-reader.ts";
 import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
@@ -18,6 +19,8 @@ export interface RequestHandler<Head> {
   readHead(head: RequestHead): Head;
   /** Starts a request; its body follows through the receiver. */
   open(stream: ServerStream, head: Head): StreamReceiver;
+  /** Responds to a request whose fields exceed the bounds. Absent: 431 without a body. @param fields the first of them. */
+  rejectTooLarge?(stream: ServerStream, fields: FieldList): void;
 }
 
 /** The connection of the requests, and its bounds. */
@@ -28,6 +31,8 @@ export interface RequestStreamsOptions<Head> extends StreamsOptions {
   readonly limits: Http2Limits;
   /** Bounds requests that are begun and not finished. */
   readonly earlyResets: FloodLimit;
+  /** Bounds requests that the client resets before they have a response; absent: no bound. */
+  readonly resets: FloodLimit | undefined;
   /** Called when the last stream in progress has ended. */
   readonly onIdle: () => void;
 }
@@ -53,6 +58,9 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
   readonly #requests: RequestStreamsOptions<Head>;
   readonly #blocks: HeaderBlockReader<RequestBlock<Head>>;
   readonly #recentResets = new Set<number>();
+  /** Streams whose last frame is written and not taken by the kernel, and the flush that has it. */
+  readonly #unwritten: ServerStream[] = [];
+  readonly #unwrittenFlushes: number[] = [];
   /** Cancelled requests whose handler still runs. */
   #cancelledInProgress = 0;
   #lastStreamId = 0;
@@ -61,8 +69,10 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     super(options);
     const { handler, limits } = options;
     this.#requests = options;
-    this.#blocks = new HeaderBlockReader(limits.maxHeaderListBytes, (fields) =>
-      readRequestBlock(fields, (head) => handler.readHead(head)),
+    this.#blocks = new HeaderBlockReader(limits.maxHeaderListBytes, (fields, isTooLarge) =>
+      isTooLarge
+        ? { kind: "tooLarge", fields }
+        : readRequestBlock(fields, limits.allowsConnect === true, (head) => handler.readHead(head)),
     );
   }
 
@@ -82,15 +92,37 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     this.#endWhenIdle();
   }
 
+  ended(stream: ServerStream): void {
+    if (stream.receiver?.written === undefined) return;
+    this.#unwritten.push(stream);
+    this.#unwrittenFlushes.push(this.writer.flushes + 1);
+  }
+
+  /** The kernel has taken the frames up to a flush. */
+  written(flush: number): void {
+    const flushes = this.#unwrittenFlushes;
+    let count = 0;
+    while (count < flushes.length && (flushes[count] ?? 0) <= flush) count++;
+    if (count === 0) return;
+    flushes.splice(0, count);
+    for (const stream of this.#unwritten.splice(0, count)) stream.receiver?.written?.();
+  }
+
   /** Cancels all requests when the connection is closed. */
   cancelAll(): void {
     for (const stream of this.table.all()) this.#cancel(stream);
+    this.#unwrittenFlushes.length = 0;
+    for (const stream of this.#unwritten.splice(0)) stream.receiver?.cancel();
   }
 
   /** Processes a whole header block: it begins a request, or ends one. */
   headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
     if (id <= this.#lastStreamId) {
-      this.#trailers(id, endStream, readTrailerBlock(this.#blocks.readFields(buffer, start, end)));
+      this.#trailers(
+        id,
+        endStream,
+        readTrailerBlock(this.#blocks.readFields(buffer, start, end), this.#requests.limits.maxTrailers),
+      );
       return;
     }
     this.#lastStreamId = id;
@@ -120,7 +152,8 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     stream.isInputComplete = endStream;
     this.open(stream);
     if (block.kind === "tooLarge") {
-      stream.respondHeadersOnly(headersTooLarge);
+      if (handler.rejectTooLarge === undefined) stream.respondHeadersOnly(headersTooLarge);
+      else handler.rejectTooLarge(stream, block.fields);
       return;
     }
     stream.remainingBytes = block.contentLength;
@@ -146,6 +179,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
       stream.isInputComplete = true;
       if (stream.receiver?.trailersTooLarge === undefined) this.failed(stream, ErrorCode.ProtocolError);
       else stream.receiver.trailersTooLarge();
+      stream.onInputEnd();
     } else {
       this.#deliver(stream, noBytes, true, block.fields);
     }
@@ -179,6 +213,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
       }
     }
     stream.receiver?.data(chunk, isLast, trailers);
+    if (isLast) stream.onInputEnd();
   }
 
   rstStream(id: number): void {
@@ -191,6 +226,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     }
     // Counts work that was started for nothing. After a complete request, a reset is the normal way to stop waiting.
     if (!stream.isInputComplete) this.#requests.earlyResets.count();
+    this.#requests.resets?.count();
     this.#cancel(stream);
     this.#endWhenIdle();
   }

@@ -19,6 +19,9 @@ import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
 import { type ConnectionMemory, type ChargedConnection, openCallBytes } from "./connection-memory.ts";
 
+/** Calls `run` with `flush` later. */
+export type Defer = (run: (flush: () => void) => void, flush: () => void) => void;
+
 /** A socket, its bounds, and the receivers of its events. */
 export interface ConnectionOptions<Head> {
   /** An accepted socket; with TLS after its handshake. */
@@ -29,8 +32,13 @@ export interface ConnectionOptions<Head> {
   readonly handler: RequestHandler<Head>;
   /** The bounds of the connection. */
   readonly limits: Http2Limits;
-  /** The budget of all connections of the server. */
-  readonly memory: ConnectionMemory;
+  /** The budget of all connections of the server. Absent: there is none. */
+  readonly memory?: ConnectionMemory;
+  /**
+   * Schedules a flush of frames that are written while nothing is read. Default: after the pending promise jobs, so that the
+   * responses to one Redis reply leave together.
+   */
+  readonly defer?: Defer;
   /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
   /** Called once, when the socket is closed. */
@@ -45,16 +53,22 @@ export interface ConnectionOptions<Head> {
 /**
  * The state of a connection.
  * - `open`: accepts requests. `drain` moves it to `draining`.
+ * - `leaving`: GOAWAY was sent; requests are still accepted. `drain` moves it to `draining`.
  * - `draining`: GOAWAY was sent; requests that the peer sent before it arrived are still accepted. The reply to a PING
  *   moves it to `closing`.
  * - `closing`: accepts no new requests. The end of the last response ends the connection.
  * - `failed`: GOAWAY with an error was sent, or the socket is closed; further input is ignored. An error of the peer,
  *   an internal error, `closeForMemory` and the end of the socket move any state here.
  */
-type Phase = "open" | "draining" | "closing" | "failed";
+type Phase = "open" | "leaving" | "draining" | "closing" | "failed";
 
 /** A shorter DATA frame that does not end its request counts for the flood limit. */
 const smallFrameBytes = 256;
+
+/** Time for the peer to read the last of what it was sent, after this side has ended. */
+const lastReadTimeoutMs = 60_000;
+
+const afterJobs: Defer = (run, flush) => process.nextTick(run, flush);
 
 const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
@@ -68,13 +82,26 @@ export class ServerConnection<Head> implements ChargedConnection {
   readonly #liveness: Liveness;
   #preface: PrefaceReader | undefined = new PrefaceReader();
   #phase: Phase = "open";
+  /** Whether the peer has received the first GOAWAY. */
+  #isLeaveAcknowledged = false;
+  /** Monotonic. */
+  #idleSinceMs: number;
+  #lastSeenStreamId = 0;
+  /** Monotonic; when this side was seen to have ended. */
+  #endedSinceMs: number | undefined;
 
   /** Takes ownership of the socket. */
   constructor(options: ConnectionOptions<Head>) {
     const { socket, handler, limits, clock } = options;
     this.#options = options;
-    // Flushes after the pending promise jobs, so that the responses to one Redis reply leave together.
-    this.#writer = new FrameWriter(socket, options.isTls, (flush) => process.nextTick(this.#afterFlush, flush));
+    this.#idleSinceMs = clock.monotonicMs();
+    const { defer = afterJobs } = options;
+    this.#writer = new FrameWriter({
+      socket,
+      isTls: options.isTls,
+      defer: (flush) => defer(this.#afterFlush, flush),
+      onWritten: (flush) => this.#onWritten(flush),
+    });
     const idleFrames = new FloodLimit("frames that do not advance a request", clock, 1_000, 100);
     this.#streams = new RequestStreams({
       writer: this.#writer,
@@ -82,8 +109,9 @@ export class ServerConnection<Head> implements ChargedConnection {
       limits,
       windows: limits,
       idleFrames,
-      smallFrames: idleFrames,
-      smallFrameBytes,
+      smallFrames: smallFramesOf(limits, clock) ?? idleFrames,
+      smallFrameBytes: limits.smallFrames?.bytes ?? smallFrameBytes,
+      resets: resetsOf(limits, clock),
       earlyResets: new FloodLimit("requests that are begun and not finished", clock, 200, 20),
       onIdle: () => this.#endIfClosing(),
       onWaiting: () => this.#updateMemory(),
@@ -93,7 +121,8 @@ export class ServerConnection<Head> implements ChargedConnection {
       control: this.#controlFrames(),
       writer: this.#writer,
       idleFrames,
-      maxBlockBytes: limits.maxHeaderListBytes,
+      // A larger list can still be rejected with a response.
+      maxBlockBytes: 2 * limits.maxHeaderListBytes,
     });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
@@ -105,13 +134,26 @@ export class ServerConnection<Head> implements ChargedConnection {
     socket.on("close", () => this.#closed());
   }
 
+  /** Bytes of an incomplete frame, of an incomplete header block, and of bodies that were not delivered. */
+  get heldBytes(): number {
+    return this.#frames.heldBytes + this.#streams.heldBytes;
+  }
+
+  /** The number of the header block that has begun and not ended; undefined if there is none. */
+  get openBlock(): number | undefined {
+    return this.#frames.openBlock;
+  }
+
   /** Checks for a silent peer. To be called about once a second. */
   check(nowMs: number): void {
-    if (this.#phase === "failed") {
-      // The peer had a second to read the reason.
-      this.destroy();
+    const isFailed = this.#phase === "failed";
+    if (isFailed || this.#options.socket.writableEnded) {
+      this.#endedSinceMs ??= nowMs;
+      // The peer had a second to read the reason for a failure.
+      if (isFailed || nowMs - this.#endedSinceMs >= lastReadTimeoutMs) this.destroy();
       return;
     }
+    this.#checkIdle(nowMs);
     switch (this.#liveness.check(nowMs, this.#preface === undefined)) {
       case "ping":
         this.#writer.ping(keepalivePing, 0, false);
@@ -132,11 +174,29 @@ export class ServerConnection<Head> implements ChargedConnection {
   drain(): void {
     if (this.#preface !== undefined) {
       this.destroy();
-    } else if (this.#phase === "open") {
-      this.#phase = "draining";
-      this.#writer.goAway(maxWindowBytes, ErrorCode.NoError, "");
-      this.#writer.ping(drainPing, 0, false);
+      return;
     }
+    const wasLeaving = this.#phase === "leaving";
+    this.leave();
+    if (this.#phase === "leaving") this.#phase = "draining";
+    if (wasLeaving && this.#isLeaveAcknowledged) this.#close();
+  }
+
+  /** Asks the peer to send its next requests elsewhere (GOAWAY). The requests that it sends are still served. */
+  leave(): void {
+    if (this.#phase !== "open") return;
+    this.#phase = "leaving";
+    if (this.#preface === undefined) this.#announceLeave();
+  }
+
+  #announceLeave(): void {
+    this.#writer.goAway(maxWindowBytes, ErrorCode.NoError, "");
+    this.#writer.ping(drainPing, 0, false);
+  }
+
+  /** Closes the connection with an error, after the frames that are written. */
+  closeForFlood(reason: string): void {
+    if (this.#phase !== "failed") this.#fail(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
   }
 
   /** Closes the connection at once, with all requests in progress. */
@@ -150,6 +210,26 @@ export class ServerConnection<Head> implements ChargedConnection {
     this.destroy();
   }
 
+  /** Drains a connection that has had no request for too long. */
+  #checkIdle(nowMs: number): void {
+    const { idleTimeoutMs } = this.#options.limits;
+    if (idleTimeoutMs === undefined) return;
+    if (this.#streams.active > 0 || this.#streams.lastStreamId !== this.#lastSeenStreamId) this.#idleSinceMs = nowMs;
+    this.#lastSeenStreamId = this.#streams.lastStreamId;
+    const idleMs = nowMs - this.#idleSinceMs;
+    if (idleMs >= idleTimeoutMs + this.#options.limits.keepaliveTimeoutMs) this.destroy();
+    else if (idleMs >= idleTimeoutMs) this.drain();
+  }
+
+  #onWritten(flush: number): void {
+    try {
+      this.#streams.written(flush);
+      this.#streams.resumeWaiting();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
   readonly #afterFlush = (flush: () => void): void => {
     flush();
     this.#updateMemory();
@@ -158,11 +238,13 @@ export class ServerConnection<Head> implements ChargedConnection {
   /** Sent only after the client's preface: other clients would not understand it. */
   #sendSettings(): void {
     const { limits } = this.#options;
-    this.#writer.settings([
+    const settings: (readonly [number, number])[] = [
       [Setting.MaxConcurrentStreams, limits.maxConcurrentStreams],
       [Setting.InitialWindowSize, limits.streamWindowBytes],
       [Setting.MaxHeaderListSize, limits.maxHeaderListBytes],
-    ]);
+    ];
+    if (limits.allowsConnect === true) settings.push([Setting.EnableConnectProtocol, 1]);
+    this.#writer.settings(settings);
     this.#writer.windowUpdate(0, limits.connectionWindowBytes - defaultWindowBytes);
   }
 
@@ -203,6 +285,7 @@ export class ServerConnection<Head> implements ChargedConnection {
       case "complete":
         this.#preface = undefined;
         this.#sendSettings();
+        if (this.#phase === "leaving") this.#announceLeave();
         this.#frames.read(outcome.rest);
         break;
     }
@@ -217,6 +300,7 @@ export class ServerConnection<Head> implements ChargedConnection {
 
   #updateMemory(): void {
     const { socket, memory } = this.#options;
+    if (memory === undefined) return;
     const streams = this.#streams;
     const bytes = this.#writer.waitingBytes + streams.waitingBytes + openCallBytes * streams.active;
     memory.update(this, socket.destroyed ? 0 : bytes);
@@ -228,7 +312,9 @@ export class ServerConnection<Head> implements ChargedConnection {
     this.#stop();
     this.#writer.goAway(this.#streams.lastStreamId, code, isPeerError ? error.message : "");
     this.#writer.flush();
-    this.#options.socket.end();
+    const { socket } = this.#options;
+    if (socket.writableLength > 0) socket.destroy();
+    else socket.end();
     this.#options.onError(error);
   }
 
@@ -241,7 +327,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   #closed(): void {
     this.#stop();
     this.#streams.cancelAll();
-    this.#options.memory.update(this, 0);
+    this.#options.memory?.update(this, 0);
     this.#options.onClose();
   }
 
@@ -266,7 +352,13 @@ export class ServerConnection<Head> implements ChargedConnection {
 
   /** The peer has received the GOAWAY: all requests that it sent before have arrived. */
   #pong(buffer: Buffer, start: number): void {
-    if (this.#phase !== "draining" || drainPing.compare(buffer, start, start + drainPing.length) !== 0) return;
+    if (drainPing.compare(buffer, start, start + drainPing.length) !== 0) return;
+    this.#isLeaveAcknowledged = true;
+    if (this.#phase === "draining") this.#close();
+  }
+
+  /** Accepts no more requests. */
+  #close(): void {
     this.#phase = "closing";
     this.#streams.isClosed = true;
     this.#writer.goAway(this.#streams.lastStreamId, ErrorCode.NoError, "");
@@ -274,4 +366,15 @@ export class ServerConnection<Head> implements ChargedConnection {
       this.#endIfClosing();
     }
   }
+}
+
+function smallFramesOf({ smallFrames }: Http2Limits, clock: Clock): FloodLimit | undefined {
+  if (smallFrames === undefined) return undefined;
+  return new FloodLimit("small DATA frames", clock, smallFrames.burst, smallFrames.perSecond);
+}
+
+function resetsOf({ resets }: Http2Limits, clock: Clock): FloodLimit | undefined {
+  return resets === undefined
+    ? undefined
+    : new FloodLimit("requests that are reset", clock, resets.burst, resets.perSecond);
 }

@@ -8,10 +8,23 @@ export interface Http2Limits extends LivenessLimits {
   readonly maxConcurrentStreams: number;
   /** Maximum header bytes of one request, compressed or not; more gets 431. */
   readonly maxHeaderListBytes: number;
+  /** Maximum number of fields of a trailer section; more are as larger ones. Absent: any number. */
+  readonly maxTrailers?: number;
   /** Receive window of a stream, in bytes. */
   readonly streamWindowBytes: number;
   /** Receive window of the connection, in bytes. */
   readonly connectionWindowBytes: number;
+  /** Whether requests may have the method CONNECT (RFC 9113 §8.5), also with `:protocol` (RFC 8441). Default: false. */
+  readonly allowsConnect?: boolean;
+  /** Time without a request after which the connection is drained, in milliseconds. Absent: any time. */
+  readonly idleTimeoutMs?: number;
+  /**
+   * DATA frames of fewer bytes that do not end their stream, at once and then per second. Absent: 256 bytes, and as frames
+   * that do not advance a request.
+   */
+  readonly smallFrames?: { readonly bytes: number; readonly burst: number; readonly perSecond: number };
+  /** Requests that the client may reset before they have a response, at once and then per second. Absent: any number. */
+  readonly resets?: { readonly burst: number; readonly perSecond: number };
   /** Maximum bytes of responses that the peer does not read; more ends the connection. */
   readonly maxWaitingBytes: number;
 }

@@ -18,6 +18,10 @@ export interface StreamReceiver {
    * @param trailers names and values in turns; empty unless `isLast`.
    */
   data(chunk: Buffer, isLast: boolean, trailers: FieldList): void;
+  /** Nothing waits for the windows of the client any more, and the response goes on. */
+  flowing?(): void;
+  /** The kernel has taken all of the response. Either this or `cancel` is called, unless the stream was reset. */
+  written?(): void;
   /** The trailers exceed the bounds of a header list. They end the request, and no `data` follows. Absent: a reset. */
   trailersTooLarge?(): void;
   /**
@@ -30,6 +34,10 @@ export interface StreamReceiver {
 export interface RequestHost extends StreamHost {
   /** Called when nothing more will be sent. With `wasReset`, frames of the peer may still arrive. */
   finished(stream: ServerStream, wasReset: boolean): void;
+  /** The last frame of the response is written. `StreamReceiver.written` is called when the kernel has taken it. */
+  ended(stream: ServerStream): void;
+  /** Opens the window for bytes that are not held any more. */
+  refillStream(stream: ServerStream): void;
   /** Resets the stream after an error of the peer. */
   failed(stream: ServerStream, code: ErrorCode): void;
 }
@@ -46,6 +54,9 @@ export class ServerStream extends Http2Stream {
   receiver: StreamReceiver | undefined;
   /** Whether the peer has cancelled; nothing is sent any more. */
   isCancelled = false;
+  /** Whether the client may go on after the end of the response (RFC 8441 §5). */
+  isTunnel = false;
+  #hasOutputEnded = false;
   #isFinished = false;
 
   constructor(id: number, host: RequestHost) {
@@ -53,7 +64,7 @@ export class ServerStream extends Http2Stream {
     this.#host = host;
   }
 
-  /** Bytes of responses that have not been sent yet: of this stream, and of the connection's write buffer. */
+  /** Bytes of responses that the client has not taken: those of this stream that wait, and those in the write buffer. */
   get unsentBytes(): number {
     return this.waitingBytes + this.#host.writer.waitingBytes;
   }
@@ -61,6 +72,24 @@ export class ServerStream extends Http2Stream {
   /** Whether the response has ended, with all of its bytes in the write buffer, or the peer has cancelled. */
   get isDone(): boolean {
     return this.#isFinished || this.isCancelled;
+  }
+
+  /** Whether the windows and the socket allow so many bytes now. */
+  canSend(bytes: number): boolean {
+    return Math.min(this.sendWindowBytes, this.#host.sendWindowBytes, this.#host.writer.bodyRoom) >= bytes;
+  }
+
+  /** Received bytes are kept. The client gets no window for them until `release`. */
+  hold(bytes: number): void {
+    this.heldBytes += bytes;
+    this.#host.heldBytes += bytes;
+  }
+
+  /** No bytes are kept any more. */
+  release(): void {
+    this.#host.heldBytes -= this.heldBytes;
+    this.heldBytes = 0;
+    if (!this.#isFinished) this.#host.refillStream(this);
   }
 
   /**
@@ -124,14 +153,27 @@ export class ServerStream extends Http2Stream {
    * Closes the stream after a response. A response before the end of the request ends the request too (RFC 9113 §8.1).
    */
   protected onOutputEnd(): void {
+    this.#host.ended(this);
+    this.#hasOutputEnded = true;
+    if (this.isTunnel && !this.isInputComplete) return;
     if (!this.isInputComplete) this.#host.writer.rstStream(this.id, ErrorCode.NoError);
     this.#close(!this.isInputComplete);
+  }
+
+  /** Called by the connection when the peer has sent its last byte. */
+  onInputEnd(): void {
+    if (this.#hasOutputEnded) this.#close(false);
+  }
+
+  protected override onFlowing(): void {
+    this.receiver?.flowing?.();
   }
 
   #close(wasReset: boolean): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
     this.dropWaiting(this.#host);
+    this.release();
     this.#host.finished(this, wasReset);
   }
 }

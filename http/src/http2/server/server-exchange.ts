@@ -1,0 +1,314 @@
+/** One request of an HTTP/2 connection, and the response to it (RFC 9113 §8). */
+import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type {
+  BodyReceiver,
+  FieldList,
+  IncomingBody,
+  ServerExchange,
+  ServerExchangeEvents,
+  SwitchedStream,
+} from "../../ports.ts";
+import { ErrorCode } from "../frame.ts";
+import { interimHeadFields, outgoingFields, responseHeadFields } from "../response-fields.ts";
+import { ExchangeTunnel, type TunnelExchange } from "./exchange-tunnel.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { ServerStream, StreamReceiver } from "./server-stream.ts";
+
+/** The progress of the response. `closed`: the exchange is over. */
+type ResponseState = "awaited" | "started" | "ended" | "switched" | "closed";
+
+/** Bytes of a response that wait for the client before its sender is asked to hold back. */
+const maxWaitingBytes = 65_536;
+const noBytes = Buffer.alloc(0);
+const noFields: FieldList = [];
+
+/** A request and its response. */
+export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBody, TunnelExchange {
+  readonly httpVersion = "2";
+  readonly head: RequestHead;
+  readonly #stream: ServerStream;
+  readonly #clock: Clock;
+  #state: ResponseState = "awaited";
+  #events: ServerExchangeEvents | undefined;
+  /** Whether the body, or what follows a switch of protocols, may still be delivered. */
+  #isReceiving: boolean;
+  #receiver: BodyReceiver | undefined;
+  #isPaused = false;
+  #isDeliveryScheduled = false;
+  /** Received bytes that were not delivered. */
+  #held: ChunkBuffer | undefined;
+  /** Of a body whose end has been received and not delivered. */
+  #trailers: FieldList | undefined;
+  #awaitsContinue: boolean;
+  #tunnel: ExchangeTunnel | undefined;
+  /** Whether the end of this side of the tunnel has been passed to the kernel. */
+  #isTunnelWritten = false;
+
+  /** @param hasBody whether the head was not the whole request. */
+  constructor(stream: ServerStream, head: RequestHead, hasBody: boolean, clock: Clock) {
+    this.#stream = stream;
+    this.head = head;
+    this.#clock = clock;
+    this.#isReceiving = hasBody;
+    this.#awaitsContinue = hasBody && head.awaitsContinue;
+  }
+
+  /** Sets the receiver of the events. */
+  listen(events: ServerExchangeEvents | undefined): void {
+    this.#events = events;
+  }
+
+  get body(): IncomingBody | undefined {
+    return this.#isReceiving && this.head.protocol === undefined ? this : undefined;
+  }
+
+  get isReceiving(): boolean {
+    return this.#isReceiving;
+  }
+
+  get unreadBytes(): number {
+    // What waits for the window of the stream says more than what all streams of the connection have written.
+    return this.#stream.isWaiting ? this.#stream.waitingBytes : this.#stream.unsentBytes;
+  }
+
+  // The response.
+
+  respond(status: number, fields: readonly string[], body: Buffer | string): void {
+    if (!this.#begins()) return;
+    const head = responseHeadFields(status, fields, this.#clock.nowMs());
+    this.#state = "ended";
+    if (body.length === 0 || !this.#mayHaveBody(status)) {
+      this.#stream.respondHeadersOnly(head);
+    } else {
+      this.#stream.sendHeaders(head);
+      this.#stream.sendData(typeof body === "string" ? Buffer.from(body) : body, true);
+    }
+  }
+
+  forward(status: number, fields: readonly string[], body: Buffer): void {
+    this.respond(status, fields, body);
+  }
+
+  inform(status: number, fields: readonly string[]): void {
+    if (this.#state === "awaited") this.#stream.sendHeaders(interimHeadFields(status, fields));
+  }
+
+  start(status: number, fields: readonly string[]): void {
+    if (!this.#begins()) return;
+    const head = responseHeadFields(status, fields, this.#clock.nowMs());
+    if (this.#mayHaveBody(status)) {
+      this.#state = "started";
+      this.#stream.sendHeaders(head);
+    } else {
+      this.#state = "ended";
+      this.#stream.respondHeadersOnly(head);
+    }
+  }
+
+  write(bytes: Buffer): boolean {
+    if (this.#state !== "started" || bytes.length === 0) return true;
+    this.#stream.sendData(bytes);
+    return this.#stream.waitingBytes < maxWaitingBytes;
+  }
+
+  end(trailers: FieldList): void {
+    if (this.#state !== "started") return;
+    this.#state = "ended";
+    if (trailers.length === 0) this.#stream.sendData(noBytes, true);
+    else this.#stream.finish(outgoingFields(trailers));
+  }
+
+  /**
+   * Rejects a request. What the client's window does not allow of the message is left out, so that nothing waits for a
+   * client that does not read.
+   */
+  reject({ status, message }: { readonly status: number; readonly message: string }): void {
+    const body = `${message}\n`;
+    this.respond(status, ["content-type", "text/plain"], this.#stream.canSend(body.length) ? body : "");
+  }
+
+  switchProtocols(_protocol: string, fields: readonly string[]): SwitchedStream {
+    if (this.#state !== "awaited") throw new Error("a response has been sent instead of the switch of protocols");
+    // Proves to an HTTP/1 client that its key was read. HTTP/2 has neither (RFC 8441 §5).
+    const kept = fields.filter((_, at) => fields[at - (at % 2)]?.toLowerCase() !== "sec-websocket-accept");
+    this.#stream.isTunnel = true;
+    this.#stream.sendHeaders(responseHeadFields(200, kept, this.#clock.nowMs()));
+    this.#state = "switched";
+    this.#tunnel = new ExchangeTunnel(this, this.#clock);
+    return this.#tunnel;
+  }
+
+  reset(): void {
+    if (this.#state === "closed") return;
+    this.#stream.reset(ErrorCode.InternalError);
+    process.nextTick(closeAborted, this);
+  }
+
+  // The tunnel after a switch of protocols.
+
+  writeTunnel(bytes: Buffer): boolean {
+    this.#stream.sendData(bytes);
+    return !this.#stream.isWaiting;
+  }
+
+  endTunnel(): void {
+    this.#stream.sendData(noBytes, true);
+  }
+
+  closeTunnel(): void {
+    if (!this.#isTunnelWritten) {
+      this.reset();
+    } else if (this.#state !== "closed") {
+      this.#stream.reset(ErrorCode.NoError);
+      process.nextTick(closeCompleted, this);
+    }
+  }
+
+  // The body of the request.
+
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  read(receiver: BodyReceiver): void {
+    this.#receiver = receiver;
+    if (this.#awaitsContinue) {
+      this.#awaitsContinue = false;
+      this.inform(100, noFields);
+    }
+    this.#deliverLater();
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#deliverLater();
+  }
+
+  #deliverLater(): void {
+    if (this.#isDeliveryScheduled || (this.#held === undefined && this.#trailers === undefined)) return;
+    this.#isDeliveryScheduled = true;
+    process.nextTick(deliver, this);
+  }
+
+  /** Delivers what is held. */
+  deliver(): void {
+    this.#isDeliveryScheduled = false;
+    if (!this.#canDeliver()) return;
+    const held = this.#held?.take();
+    this.#held = undefined;
+    if (held !== undefined) {
+      this.#stream.release();
+      this.#receiver?.onData(held);
+    }
+    this.#endIfDelivered();
+  }
+
+  #canDeliver(): boolean {
+    return this.#receiver !== undefined && !this.#isPaused && this.#isReceiving;
+  }
+
+  /** Ends a body whose end has been received, unless its receiver has paused. */
+  #endIfDelivered(): void {
+    if (this.#trailers !== undefined && this.#held === undefined && this.#canDeliver()) this.#endBody(this.#trailers);
+  }
+
+  #endBody(trailers: FieldList): void {
+    const receiver = this.#receiver;
+    this.#isReceiving = false;
+    this.#receiver = undefined;
+    receiver?.onEnd(trailers);
+    if (this.#isTunnelWritten) this.close(true);
+  }
+
+  #abortBody(): void {
+    const receiver = this.#receiver;
+    this.#isReceiving = false;
+    this.#receiver = undefined;
+    this.#held = undefined;
+    receiver?.onAborted();
+  }
+
+  // The stream's side.
+
+  data(chunk: Buffer, isLast: boolean, trailers: FieldList): void {
+    if (!this.#isReceiving) return;
+    if (chunk.length > 0) {
+      if (this.#held === undefined && this.#canDeliver()) this.#receiver?.onData(chunk);
+      else this.#hold(chunk);
+    }
+    if (!isLast) return;
+    this.#trailers = trailers;
+    this.#endIfDelivered();
+  }
+
+  #hold(chunk: Buffer): void {
+    this.#held ??= new ChunkBuffer();
+    this.#held.push(chunk);
+    this.#stream.hold(chunk.length);
+  }
+
+  trailersTooLarge(): void {
+    this.#events?.onBodyRejected(431, "trailers too large");
+    this.#abortBody();
+  }
+
+  flowing(): void {
+    if (this.#tunnel !== undefined) this.#tunnel.onDrain();
+    else if (this.#state === "started") this.#events?.onDrain();
+  }
+
+  written(): void {
+    if (this.#tunnel === undefined) {
+      this.close(true);
+      return;
+    }
+    this.#isTunnelWritten = true;
+    this.#tunnel.onWritten();
+    if (!this.#isReceiving) this.close(true);
+  }
+
+  cancel(): void {
+    this.#stream.reset(ErrorCode.Cancel);
+    this.close(false);
+  }
+
+  /** The response is written, or will not be. */
+  close(completed: boolean): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    if (this.#isReceiving) this.#abortBody();
+    this.#tunnel?.destroy();
+    this.#events?.onClose(completed);
+  }
+
+  /** @returns false after the client has left. */
+  #begins(): boolean {
+    if (this.#state === "closed") return false;
+    if (this.#state !== "awaited") throw new Error("a request has one response");
+    return true;
+  }
+
+  /** RFC 9110 §6.4.1 */
+  #mayHaveBody(status: number): boolean {
+    return this.head.method !== "HEAD" && status !== 204 && status !== 304;
+  }
+}
+
+/** Functions of their own, so that no closure is allocated for each call. */
+function deliver(exchange: Http2Exchange): void {
+  exchange.deliver();
+}
+
+function closeCompleted(exchange: Http2Exchange): void {
+  exchange.close(true);
+}
+
+function closeAborted(exchange: Http2Exchange): void {
+  exchange.close(false);
+}

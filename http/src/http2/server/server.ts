@@ -1,0 +1,155 @@
+/** The HTTP/2 connections of one listener: their timeouts, and their end. */
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { FieldList, ServerExchangeEvents } from "../../ports.ts";
+import { ConnectionError } from "../frame.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { RequestHandler } from "./request-streams.ts";
+import { ServerConnection } from "./server-connection.ts";
+import { Http2Exchange } from "./server-exchange.ts";
+import type { Http2Limits } from "./server-limits.ts";
+import type { ServerStream, StreamReceiver } from "./server-stream.ts";
+
+/** Receives the requests of a connection. */
+export interface Http2Receiver<Head> {
+  /** Takes the needed data from a head. Must be pure: equal heads are read once. */
+  readHead(head: RequestHead): Head;
+  /** Called for each request. Returns the receiver of its events; undefined after `Http2Exchange.reject`. */
+  onRequest(exchange: Http2Exchange, head: Head): ServerExchangeEvents | undefined;
+  /** Called for a request whose fields exceed the bounds, after its response (431). @param fields the first of them. */
+  onTooLarge(message: string, fields: FieldList): void;
+  /** Something has failed in the receiver, or in the connection. The stream or the connection is closed. */
+  onFault(error: unknown): void;
+}
+
+/** The bounds of the connections, and the source of their times. */
+export interface Http2ServerOptions {
+  readonly limits: Http2Limits;
+  readonly clock: Clock;
+}
+
+/** Interval of `ServerConnection.check`. Timeouts are up to so much longer. */
+const checkMs = 1_000;
+const tooLarge = { status: 431, message: "too many or too large header fields" };
+
+/** Serves connections. */
+export class Http2Server {
+  readonly #options: Http2ServerOptions;
+  readonly #connections = new Set<Http2ServerConnection>();
+  readonly #checks: Timer;
+  #isLeaving = false;
+  /** Whether the event loop has read from its sockets since the last check. */
+  #hasRead = true;
+
+  constructor(options: Http2ServerOptions) {
+    this.#options = options;
+    this.#checks = options.clock.every(checkMs, () => this.#check());
+  }
+
+  /** Serves the requests of a socket, which nothing else reads from now on. */
+  serve<Head>(socket: Socket, receiver: Http2Receiver<Head>): Http2ServerConnection {
+    const { limits, clock } = this.#options;
+    const connection: Http2ServerConnection = new ServerConnection({
+      socket,
+      isTls: "encrypted" in socket,
+      clock,
+      limits,
+      handler: new ExchangeHandler(receiver, clock),
+      // After all events that the event loop had ready: responses that arrive together leave in one write.
+      defer: setImmediate,
+      onClose: () => this.#connections.delete(connection),
+      onError: (error) => {
+        if (!(error instanceof ConnectionError)) receiver.onFault(error);
+      },
+    });
+    this.#connections.add(connection);
+    // Paused where the protocol was found out.
+    socket.resume();
+    if (this.#isLeaving) connection.leave();
+    return connection;
+  }
+
+  /** Asks clients to leave. Their requests are still served. */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const connection of this.#connections) connection.leave();
+  }
+
+  /** Closes connections after their last response. */
+  drain(): void {
+    this.#isLeaving = true;
+    for (const connection of this.#connections) connection.drain();
+  }
+
+  /** Stops the timers. Called when all connections are closed. */
+  close(): void {
+    this.#checks.cancel();
+  }
+
+  /** What a client has sent in time waits in its socket while the process does not run, so it is read between two checks. */
+  #check(): void {
+    if (!this.#hasRead) return;
+    this.#hasRead = false;
+    setImmediate(() => {
+      this.#hasRead = true;
+    }).unref();
+    const nowMs = this.#options.clock.monotonicMs();
+    for (const connection of this.#connections) connection.check(nowMs);
+  }
+}
+
+/** A connection of an `Http2Server`. */
+export type Http2ServerConnection = Pick<
+  ServerConnection<unknown>,
+  "check" | "drain" | "heldBytes" | "leave" | "openBlock" | "closeForFlood"
+>;
+
+interface ReadHead<Head> {
+  readonly raw: RequestHead;
+  readonly head: Head;
+}
+
+/** Makes exchanges of streams. */
+class ExchangeHandler<Head> implements RequestHandler<ReadHead<Head>> {
+  readonly #receiver: Http2Receiver<Head>;
+  readonly #clock: Clock;
+
+  constructor(receiver: Http2Receiver<Head>, clock: Clock) {
+    this.#receiver = receiver;
+    this.#clock = clock;
+  }
+
+  readHead(raw: RequestHead): ReadHead<Head> {
+    return { raw, head: this.#receiver.readHead(raw) };
+  }
+
+  open(stream: ServerStream, { raw, head }: ReadHead<Head>): StreamReceiver {
+    const exchange = new Http2Exchange(stream, raw, !stream.isInputComplete, this.#clock);
+    // A response may end while the request begins.
+    stream.receiver = exchange;
+    try {
+      exchange.listen(this.#receiver.onRequest(exchange, head));
+    } catch (error) {
+      exchange.reset();
+      this.#receiver.onFault(error);
+    }
+    return exchange;
+  }
+
+  rejectTooLarge(stream: ServerStream, fields: FieldList): void {
+    const exchange = new Http2Exchange(stream, nothingKnown, false, this.#clock);
+    stream.receiver = exchange;
+    exchange.reject(tooLarge);
+    this.#receiver.onTooLarge(tooLarge.message, fields);
+  }
+}
+
+/** The head of a request whose fields were not kept. */
+const nothingKnown: RequestHead = {
+  method: "",
+  path: "",
+  authority: undefined,
+  protocol: undefined,
+  awaitsContinue: false,
+  fields: [],
+};
