@@ -1,6 +1,7 @@
 /** Dumps binds and listeners as served, and listeners as declared. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { X509Certificate } from "node:crypto";
+import { expiryOf } from "@gatewayproxy/runtime/certificate-expiry";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { DumpedBind, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
@@ -53,8 +54,10 @@ function dumpTls({ certificates, minVersion, maxVersion, protocols, clientValida
 /** Dumps a certificate without its key. */
 function dumpCertificate({ source, hostnames, chain }: Certificate): DumpedTls["certificates"][number] {
   try {
-    const { validToDate, fingerprint256 } = new X509Certificate(chain);
-    return { source, hostnames, notAfter: validToDate.toISOString(), fingerprint256 };
+    const certificate = new X509Certificate(chain);
+    const { fingerprint256 } = certificate;
+    const notAfter = expiryOf(certificate)?.toISOString();
+    return { source, hostnames, ...(notAfter !== undefined && { notAfter }), fingerprint256 };
   } catch {
     // The translation rejects unreadable certificates; but a dump must not fail in any case.
     return { source, hostnames };

@@ -4,6 +4,7 @@
  * that is deleted, or to which no reference is permitted, is not read here, and its last version is dropped.
  */
 import { X509Certificate } from "node:crypto";
+import { expiryOf } from "@gatewayproxy/runtime/certificate-expiry";
 import type { ConfigMap } from "../../api/config-map.ts";
 import { type ResourceKey, resourceKey } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
@@ -109,10 +110,8 @@ function withPrevious<Version extends ConfigMap | Secret, T>(
 }
 
 function certificateName({ chain }: ClientCertificate): string {
-  const { validToDate } = new X509Certificate(chain);
-  // OpenSSL accepts certificates with invalid times.
-  const isTime = !Number.isNaN(validToDate.getTime());
-  const until = isTime ? `, valid until ${validToDate.toISOString().replace(".000Z", "Z")},` : "";
+  const expiry = expiryOf(new X509Certificate(chain));
+  const until = expiry === undefined ? "" : `, valid until ${expiry.toISOString().replace(".000Z", "Z")},`;
   return `its previous certificate${until}`;
 }
 
