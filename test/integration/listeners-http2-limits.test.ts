@@ -140,3 +140,26 @@ test("a request with too many header fields is rejected, and the connection stay
   expect(headers[":status"]).toBe(431);
   expect((await sendHttp2(session, "a")).status).toBe(200);
 });
+
+test("a client may wait for the responses of all its streams at once, however slowly it reads", async () => {
+  const { port } = await startBackend(respondWith(200, "x".repeat(400_000)));
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), backendManifest("b", port), routeManifest("r", [`backendRefs: [${backendRef("b")}]`])),
+  );
+  const client = openRawHttp2(gateway.url());
+  await once(client.socket, "data");
+  const noWindow = frame(frameType.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]));
+  const streams = Array.from({ length: 100 }, (_, index) =>
+    frame(frameType.headers, endStream | endHeaders, 2 * index + 1, rootRequest),
+  );
+  client.socket.write(Buffer.concat([noWindow, ...streams]));
+  const heads = (): number => framesOf(client.received()).filter(({ type }) => type === frameType.headers).length;
+  await expect.poll(heads).toBe(100);
+  // Each time the server reads, it bounds what waits.
+  const pongs = (): number => framesOf(client.received()).filter(({ type }) => type === frameType.ping).length;
+  for (let sent = 1; sent <= 20; sent++) {
+    client.socket.write(frame(frameType.ping, 0, 0, Buffer.alloc(8)));
+    await expect.poll(pongs).toBe(sent);
+  }
+  expect(goaways(client.received())).toEqual([]);
+});

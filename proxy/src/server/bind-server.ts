@@ -100,6 +100,8 @@ const http2Limits: Http2Limits = {
   maxConcurrentStreams: maxStreams,
   maxHeaderListBytes: maxHeadBytes,
   maxTrailers: maxHeaderFields,
+  // Of each stream, 64 KiB and the part of a body that exceeds them may wait for a slow client.
+  maxWaitingBytes: 32 * 1024 * 1024,
   allowsConnect: true,
   idleTimeoutMs: 300_000,
   // The work for a frame depends little on its length. A frame of this length or more pays for it with its bytes.
