@@ -4,6 +4,7 @@ import { Duplex } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { IncomingBody } from "../ports.ts";
+import { read } from "../testing/receivers.ts";
 import type { Http1Exchange } from "./server-exchange.ts";
 import { type Handler, serve, type TestClient } from "./testing/serve.ts";
 
@@ -18,17 +19,6 @@ const echoPath: Handler = (exchange) => exchange.respond(200, [], `${exchange.he
 /** Keeps requests without a response. */
 function collect(begun: Http1Exchange[]): Handler {
   return (exchange) => begun.push(exchange);
-}
-
-/** Reads a body. */
-function read(body: IncomingBody | undefined) {
-  const seen = { data: "", trailers: undefined as readonly string[] | undefined, isAborted: false };
-  body?.read({
-    onData: (bytes) => (seen.data += bytes.toString("latin1")),
-    onEnd: (trailers) => (seen.trailers = trailers),
-    onAborted: () => (seen.isAborted = true),
-  });
-  return seen;
 }
 
 const statuses = ({ text }: TestClient): readonly string[] => text().match(/HTTP\/1\.1 \d{3}/g) ?? [];

@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { onTestFinished } from "vitest";
 import type { ServerExchangeEvents } from "../../ports.ts";
+import { recorded } from "../../testing/receivers.ts";
 import { Http1Server } from "../server.ts";
 import type { RejectedHead } from "../server-connection.ts";
 import type { Http1Exchange } from "../server-exchange.ts";
@@ -39,14 +40,7 @@ export async function serve(handle: Handler, listen?: (exchange: Http1Exchange) 
     onRequest: (exchange: Http1Exchange): ServerExchangeEvents => {
       const events = listen?.(exchange) ?? {};
       handle(exchange);
-      return {
-        onDrain: () => events.onDrain?.(),
-        onBodyRejected: (status, message) => events.onBodyRejected?.(status, message),
-        onClose: (isCompleted) => {
-          completed.push(isCompleted);
-          events.onClose?.(isCompleted);
-        },
-      };
+      return recorded(events, completed);
     },
     onRejected: (head: RejectedHead) => rejected.push(head),
     onFault: (error: unknown) => faults.push(error),

@@ -10,12 +10,23 @@ export type PrefaceResult =
   | { readonly kind: "complete"; readonly rest: Buffer }
   | { readonly kind: "mismatch"; readonly response: string };
 
-const plainHttpText = "this port speaks gRPC (HTTP/2 with prior knowledge)\n";
-const http1Response = `HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${plainHttpText.length}\r\n\r\n${plainHttpText}`;
+/** The text for a client of HTTP/1 at the port of a gRPC server. */
+export const grpcOnly = "this port speaks gRPC (HTTP/2 with prior knowledge)";
+
+function http1Response(text: string): string {
+  const fields = `connection: close\r\ncontent-type: text/plain\r\ncontent-length: ${text.length + 1}`;
+  return `HTTP/1.1 505 HTTP Version Not Supported\r\n${fields}\r\n\r\n${text}\n`;
+}
 
 /** Collects the preface from chunks of any size. */
 export class PrefaceReader {
+  readonly #text: string;
   #received: Buffer = Buffer.alloc(0);
+
+  /** @param text says what is expected, for clients of HTTP/1. */
+  constructor(text: string) {
+    this.#text = text;
+  }
 
   /** Reads the next bytes. For a client that seems to use HTTP/1 the result has a response, for others an empty one. */
   read(chunk: Buffer): PrefaceResult {
@@ -25,7 +36,7 @@ export class PrefaceReader {
       return {
         kind: "mismatch",
         response: /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH) /.test(received.toString("latin1", 0, 8))
-          ? http1Response
+          ? http1Response(this.#text)
           : "",
       };
     }

@@ -13,7 +13,7 @@ import { FloodLimit } from "../flood-limit.ts";
 import { ConnectionError, defaultWindowBytes, ErrorCode, maxWindowBytes, Setting } from "../frame.ts";
 import { type ControlFrames, FrameDispatch } from "../frame-dispatch.ts";
 import { FrameWriter } from "../frame-writer.ts";
-import { PrefaceReader } from "./preface-reader.ts";
+import { grpcOnly, PrefaceReader } from "./preface-reader.ts";
 import type { Http2Limits } from "./server-limits.ts";
 import { Liveness } from "./liveness.ts";
 import { type RequestHandler, RequestStreams } from "./request-streams.ts";
@@ -39,6 +39,8 @@ export interface ConnectionOptions<Head> {
    * responses to one Redis reply leave together.
    */
   readonly defer?: Defer;
+  /** Says what is expected, in the response to a client of HTTP/1. Default: that of a gRPC server. */
+  readonly http1Text?: string;
   /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
   /** Called once, when the socket is closed. */
@@ -80,7 +82,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   readonly #frames: FrameDispatch;
   readonly #streams: RequestStreams<Head>;
   readonly #liveness: Liveness;
-  #preface: PrefaceReader | undefined = new PrefaceReader();
+  #preface: PrefaceReader | undefined;
   #phase: Phase = "open";
   /** Whether the peer has received the first GOAWAY. */
   #isLeaveAcknowledged = false;
@@ -94,6 +96,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   constructor(options: ConnectionOptions<Head>) {
     const { socket, handler, limits, clock } = options;
     this.#options = options;
+    this.#preface = new PrefaceReader(options.http1Text ?? grpcOnly);
     this.#idleSinceMs = clock.monotonicMs();
     const { defer = afterJobs } = options;
     this.#writer = new FrameWriter({

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from "node:http2";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { IncomingBody } from "../../ports.ts";
+import { read } from "../../testing/receivers.ts";
 import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
 import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
 import { type RawClient, requestBlock } from "../testing/raw-client.ts";
@@ -22,17 +22,6 @@ function collect(begun: Http2Exchange[]): ExchangeHandler {
     begun.push(exchange);
     return undefined;
   };
-}
-
-/** Reads a body. */
-function read(body: IncomingBody | undefined) {
-  const seen = { data: "", trailers: undefined as readonly string[] | undefined, isAborted: false };
-  body?.read({
-    onData: (bytes) => (seen.data += bytes.toString("latin1")),
-    onEnd: (trailers) => (seen.trailers = trailers),
-    onAborted: () => (seen.isAborted = true),
-  });
-  return seen;
 }
 
 interface Response {
@@ -435,6 +424,15 @@ describe("a rejected request", () => {
 });
 
 describe("a connection", () => {
+  test("of HTTP/1 gets a 505, which says nothing of gRPC", async () => {
+    const { openFrames } = await serveExchanges(ok);
+    const client = openFrames(false);
+    client.send(Buffer.from("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    await client.closed();
+    expect(client.text).toMatch(/^HTTP\/1\.1 505 .*\r\n\r\nthe client selected HTTP\/2 in the TLS handshake/s);
+    expect(client.text).not.toContain("gRPC");
+  });
+
   test("that is asked to leave is still served, and gets GOAWAY before its first response too (§6.8)", async () => {
     const { server, openSession } = await serveExchanges(ok);
     const [before, after] = [openSession(), openSession()];

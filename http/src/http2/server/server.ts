@@ -57,6 +57,7 @@ export class Http2Server {
       handler: new ExchangeHandler(receiver, clock),
       // After all events that the event loop had ready: responses that arrive together leave in one write.
       defer: setImmediate,
+      http1Text: "the client selected HTTP/2 in the TLS handshake (ALPN), and sent HTTP/1",
       onClose: () => this.#connections.delete(connection),
       onError: (error) => {
         if (!(error instanceof ConnectionError)) receiver.onFault(error);

@@ -9,6 +9,7 @@ import type { RequestHead } from "../server/request-head.ts";
 import { Http2Server, type Http2ServerConnection } from "../server/server.ts";
 import type { Http2Exchange } from "../server/server-exchange.ts";
 import { defaultHttp2Limits, type Http2Limits } from "../server/server-limits.ts";
+import { recorded } from "../../testing/receivers.ts";
 import { RawClient } from "./raw-client.ts";
 
 /** What a test does with a request. */
@@ -27,15 +28,7 @@ export async function serveExchanges(handle: ExchangeHandler, limits: Partial<Ht
     readHead: (head: RequestHead) => head,
     onRequest: (exchange: Http2Exchange, head: RequestHead): ServerExchangeEvents => {
       heads.push(head);
-      const events = handle(exchange) ?? {};
-      return {
-        onDrain: () => events.onDrain?.(),
-        onBodyRejected: (status, message) => events.onBodyRejected?.(status, message),
-        onClose: (isCompleted) => {
-          completed.push(isCompleted);
-          events.onClose?.(isCompleted);
-        },
-      };
+      return recorded(handle(exchange) ?? {}, completed);
     },
     onTooLarge: (_message: string, fields: readonly string[]) => tooLarge.push(fields),
     onFault: (error: unknown) => faults.push(error),
@@ -61,8 +54,9 @@ export async function serveExchanges(handle: ExchangeHandler, limits: Partial<Ht
     onTestFinished(() => session.destroy());
     return session;
   };
-  const openFrames = (): RawClient => {
-    const client = new RawClient(port);
+  /** @param sendPreface false for a client of another protocol. */
+  const openFrames = (sendPreface = true): RawClient => {
+    const client = new RawClient(port, sendPreface);
     onTestFinished(() => void client.socket.destroy());
     return client;
   };
