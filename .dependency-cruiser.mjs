@@ -7,7 +7,7 @@
  * import all of them; no layer imports these.
  */
 
-/** The data path (ir, routing, filters, policy, llm, upstream, telemetry and server) does not import `api`. */
+/** The data path (ir, routing, filters, policy, llm, upstream, telemetry, listen, pipeline) does not import `api`. */
 const proxy = {
   // net, here and in translate: recognizes IP addresses and their family.
   api: { layers: ["cel", "regex"], packages: ["zod", "yaml"], core: ["net"] },
@@ -43,8 +43,14 @@ const proxy = {
     packages: [],
     core: ["events", "http", "net", "crypto", "fs", "fs/promises", "path", "v8"],
   },
-  server: {
-    layers: ["ir", "cel", "regex", "routing", "filters", "policy", "llm", "upstream", "telemetry"],
+  // filters, routing: the forms of fields and paths that the later layers rely on, and the table of host names.
+  listen: { layers: ["ir", "routing", "filters"], packages: [] },
+  pipeline: {
+    layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry", "listen"],
+    packages: [],
+  },
+  "data-plane": {
+    layers: ["ir", "cel", "regex", "routing", "filters", "policy", "upstream", "telemetry", "listen", "pipeline"],
     packages: [],
   },
   // Validates manifests and replays requests against limits without a running proxy, for proxyctl.

@@ -9,7 +9,7 @@ import { connect as connectTls } from "node:tls";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { silentObserver } from "../../proxy/src/policy/ratelimit/global/observer.ts";
 import { HostTable } from "../../proxy/src/routing/host-table.ts";
-import { guardedClock } from "../../proxy/src/server/faults.ts";
+import { guardedClock } from "../../proxy/src/data-plane/faults.ts";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultPathRules, type PathRules } from "../../proxy/src/routing/path-rules.ts";
-import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
+import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { startBackend } from "../support/backend.ts";
 import {
   backendManifest,

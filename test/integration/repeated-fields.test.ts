@@ -2,7 +2,7 @@
 import { connect } from "node:http2";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
+import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,

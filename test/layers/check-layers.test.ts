@@ -9,15 +9,15 @@ test("reports every kind of violation, and nothing that the tables allow", async
   expect(violations.map((violation) => violation.replace(/: .*\((.*)\)$/, ": $1"))).toEqual([
     "proxy/src/extras/: proxy-layer-without-row",
     "proxy/src/filters/headers.ts → ../../../node_modules/yaml/dist/index.d.ts: proxy-filters-imports-package",
-    "proxy/src/ir/snapshot.ts → proxy/src/server/listener.ts → proxy/src/ir/snapshot.ts: no-circular",
-    "proxy/src/ir/snapshot.ts → proxy/src/server/listener.ts: proxy-ir-imports-layer",
+    "proxy/src/ir/snapshot.ts → proxy/src/pipeline/listener.ts → proxy/src/ir/snapshot.ts: no-circular",
+    "proxy/src/ir/snapshot.ts → proxy/src/pipeline/listener.ts: proxy-ir-imports-layer",
+    "proxy/src/pipeline/dispatch.ts → ../../../node_modules/undici/index.js: proxy-pipeline-imports-package",
+    "proxy/src/pipeline/dispatch.ts → ../../../node_modules/undici/index.js: undici-stays-home",
+    "proxy/src/pipeline/dispatch.ts → ./gone.ts: no-unresolvable",
+    "proxy/src/pipeline/dispatch.ts → proxy/src/testing/fake-clock.ts: no-test-code",
+    "proxy/src/pipeline/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-pipeline-imports-layer",
+    "proxy/src/pipeline/exchange.ts → proxy/src/pipeline/listener.ts → proxy/src/pipeline/exchange.ts: no-circular",
     "proxy/src/routing/table.ts → fs: proxy-routing-imports-node",
-    "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: proxy-server-imports-package",
-    "proxy/src/server/dispatch.ts → ../../../node_modules/undici/index.js: undici-stays-home",
-    "proxy/src/server/dispatch.ts → ./gone.ts: no-unresolvable",
-    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: no-test-code",
-    "proxy/src/server/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-server-imports-layer",
-    "proxy/src/server/exchange.ts → proxy/src/server/listener.ts → proxy/src/server/exchange.ts: no-circular",
     "runtime/src/clock.ts → proxy/src/upstream/pool.ts: runtime-imports-workspace",
   ]);
 });
@@ -41,9 +41,9 @@ test("ARCHITECTURE.md shows the table of the proxy's layers", async () => {
     readonly proxyLayers: Readonly<Record<string, readonly string[]>>;
   };
   const page = readFileSync(join(repository, "ARCHITECTURE.md"), "utf8");
-  const rows = [...page.matchAll(/^\| `(\w+)\/` +\|[^|]*\|([^|]*)\|$/gm)].map(([, layer = "", allowed = ""]) => [
+  const rows = [...page.matchAll(/^\| `([\w-]+)\/` +\|[^|]*\|([^|]*)\|$/gm)].map(([, layer = "", allowed = ""]) => [
     layer,
-    [...allowed.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort(),
+    [...allowed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name).sort(),
   ]);
   const expected = Object.entries(tables.proxyLayers).map(([layer, layers]) => [layer, [...layers].sort()]);
   expect(Object.fromEntries(rows.filter(([layer]) => String(layer) in tables.proxyLayers))).toEqual(

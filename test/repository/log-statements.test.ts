@@ -73,12 +73,12 @@ const locations = {
   "proxy::routing": [[requestLogFile, "lines.routing"]],
   "proxy::ratelimit": [
     [requestLogFile, "lines.ratelimit"],
-    ["proxy/src/server/limit-call-lines.ts"],
+    ["proxy/src/pipeline/limit-call-lines.ts"],
     ["proxy/src/telemetry/global-limit-metrics.ts"],
   ],
   "proxy::upstream": [
     [requestLogFile, "lines.upstream"],
-    ["proxy/src/server/forwarding.ts"],
+    ["proxy/src/pipeline/forwarding.ts"],
     ["proxy/src/upstream/backend-handle.ts"],
     ["proxy/src/upstream/health-checks.ts"],
     ["proxy/src/upstream/host-resolver.ts"],
@@ -86,8 +86,8 @@ const locations = {
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
   "proxy::server": [
     [requestLogFile, "lines.server"],
-    ["proxy/src/server/logged-downstream.ts"],
-    ["proxy/src/server/connection-log.ts"],
+    ["proxy/src/pipeline/logged-downstream.ts"],
+    ["proxy/src/listen/connection-log.ts"],
   ],
   "proxy::admin": [["proxy/src/admin/server.ts"]],
   "proxy::access": [[requestLogFile, "lines.access"]],

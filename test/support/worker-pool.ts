@@ -9,10 +9,10 @@ import { type PackedSnapshot, packSnapshot } from "../../proxy/src/app/snapshot-
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
 import type { Snapshot } from "../../proxy/src/ir/snapshot.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { defaultAbandonedResponses } from "../../proxy/src/server/abandoned-responses.ts";
-import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/server/client-connections.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/server/body-budget.ts";
-import { defaultRequestRules } from "../../proxy/src/server/request-head.ts";
+import { defaultAbandonedResponses } from "../../proxy/src/pipeline/abandoned-responses.ts";
+import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/listen/client-connections.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body-budget.ts";
+import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 
 type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimedWatches" | "onTraced">;

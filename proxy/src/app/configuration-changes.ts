@@ -1,7 +1,7 @@
 /** Summarises the differences between two snapshots in numbers and names, for the log. */
 import { isDeepStrictEqual } from "node:util";
 import type { Snapshot } from "../ir/snapshot.ts";
-import { bindName } from "../server/data-plane.ts";
+import { bindName } from "../data-plane/data-plane.ts";
 
 /** Maximum names in one field. */
 const maxNames = 10;

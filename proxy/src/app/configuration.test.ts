@@ -2,7 +2,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test, vi } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
-import type { BindFailure } from "../server/data-plane.ts";
+import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { PackedSnapshot } from "./snapshot-parts.ts";
 import { Configuration } from "./configuration.ts";
 

@@ -18,7 +18,7 @@ import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import { assertSnapshot } from "../ir/assert-snapshot.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
-import type { BindFailure } from "../server/data-plane.ts";
+import type { BindFailure } from "../data-plane/data-plane.ts";
 import { changedStatusLines, type StatusLine } from "../status/conditions.ts";
 import { summaryOf } from "../status/summary.ts";
 import { snapshotChanges } from "./configuration-changes.ts";

@@ -1,6 +1,6 @@
 /** The default distribution of the memory that a process may use. */
-import { defaultBodyMemoryBytes } from "../server/body-budget.ts";
-import { defaultClientBytes } from "../server/client-connections.ts";
+import { defaultBodyMemoryBytes } from "../pipeline/body-budget.ts";
+import { defaultClientBytes } from "../listen/client-connections.ts";
 
 const mib = 1024 * 1024;
 

@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { Bind } from "../ir/snapshot.ts";
-import { type BindFailure, bindFailure, bindName } from "../server/data-plane.ts";
+import { type BindFailure, bindFailure, bindName } from "../data-plane/data-plane.ts";
 
 type BindAddress = Pick<Bind, "address" | "port">;
 

@@ -21,15 +21,15 @@ import {
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
-import { defaultUpgradeProtocols, mayBeAllowed } from "../upstream/upgrade-protocol.ts";
+import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
-import { irregularNameActions } from "../server/request-fields.ts";
-import { defaultRequestRules } from "../server/request-head.ts";
-import { defaultAbandonedResponses } from "../server/abandoned-responses.ts";
+import { irregularNameActions } from "../listen/request-fields.ts";
+import { defaultRequestRules } from "../listen/request-head.ts";
+import { defaultAbandonedResponses } from "../pipeline/abandoned-responses.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 /** The name of an object in a namespace. */

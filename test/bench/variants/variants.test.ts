@@ -13,8 +13,8 @@ function runWith(variant: string, script: string): string {
 }
 
 test("without the trace hook the data path never checks whether a request is traced", () => {
-  const script = ["exchange", "limit-check", "forwarding", "data-plane"]
-    .map((file) => `await import("./proxy/src/server/${file}.ts");`)
+  const script = ["pipeline/exchange", "pipeline/limit-check", "pipeline/forwarding", "data-plane/data-plane"]
+    .map((file) => `await import("./proxy/src/${file}.ts");`)
     .join("\n");
   expect(runWith("without-trace-hook.ts", `${script}\nconsole.log("loaded");`)).toBe("loaded\n");
 });

@@ -23,7 +23,7 @@ const expected: Readonly<Record<string, number>> = {
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
-    const [, file = ""] = /\/proxy\/src\/server\/([^/]+)$/.exec(url) ?? [];
+    const [, file = ""] = /\/proxy\/src\/(?:pipeline|data-plane)\/([^/]+)$/.exec(url) ?? [];
     const count = expected[file];
     if (count === undefined) return loaded;
     let removed = 0;

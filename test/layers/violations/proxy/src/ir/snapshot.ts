@@ -1,5 +1,5 @@
 // Breaks the layers on purpose: a type-only import counts.
-import type { Listener } from "../server/listener.ts";
+import type { Listener } from "../pipeline/listener.ts";
 
 export interface Snapshot {
   readonly listeners: readonly Listener[];

@@ -24,7 +24,7 @@ import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
 import type { RequestReservation } from "./request-reservation.ts";
 import { fieldOf, removeField } from "./fields.ts";
-import type { Downstream } from "./downstream.ts";
+import type { Downstream } from "../listen/downstream.ts";
 import { joinTunnel } from "./tunnel.ts";
 
 /** One attempt, and the request whose response it brings. */

@@ -1,9 +1,9 @@
 /** The client's side of a request that is logged in detail: each head that goes to the client is logged. */
 import type { IncomingBody, SwitchedStream } from "@gatewayproxy/http/ports";
 import { loggedHeaders, type RequestLogger } from "../telemetry/request-log.ts";
-import type { Connection } from "./connection.ts";
-import type { Downstream } from "./downstream.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { Connection } from "../listen/connection.ts";
+import type { Downstream } from "../listen/downstream.ts";
+import type { RequestHead } from "../listen/request-head.ts";
 
 export class LoggedDownstream implements Downstream {
   readonly #inner: Downstream;

@@ -30,8 +30,8 @@ import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import type { BackendTarget, CompiledRule, CompiledTarget, RedirectTarget } from "./compiled-rule.ts";
-import type { Connection } from "./connection.ts";
-import type { Downstream, DownstreamEvents } from "./downstream.ts";
+import type { Connection } from "../listen/connection.ts";
+import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import { Forwarding } from "./forwarding.ts";
 import { LimitCheck, type LimitCheckResult } from "./limit-check.ts";
 import type { Linked, LinkedSet } from "./linked-set.ts";
@@ -58,9 +58,9 @@ import {
 } from "./local-replies.ts";
 import { type OutgoingRequest, prepareProviderRequest, type ProviderRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./request-body.ts";
-import type { HeldRequest } from "./client-connections.ts";
+import type { HeldRequest } from "../listen/client-connections.ts";
 import type { Stallable, StallState } from "./stream-idle-timeouts.ts";
-import { memoryInProgress } from "./request-memory.ts";
+import { memoryInProgress } from "../listen/request-memory.ts";
 import {
   llmUsage,
   policySelection,

@@ -5,7 +5,7 @@ import type { Http1Exchange } from "@gatewayproxy/http/http1/server-exchange";
 import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
 import type { FieldList, IncomingBody, ServerExchange, SwitchedStream } from "@gatewayproxy/http/ports";
-import { allowedConnectProtocol, allowedUpgrade, type UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
+import { allowedConnectProtocol, allowedUpgrade, type UpgradeProtocols } from "./upgrade-protocol.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { Downstream, DownstreamEvents, RequestReceiver } from "./downstream.ts";
 import {

@@ -3,7 +3,7 @@
  * backend. The parsers have rejected malformed heads; this module checks those that they accept.
  */
 import type { RequestHead as Http1Head } from "@gatewayproxy/http/http1/request-head";
-import { isProtocolName } from "../upstream/upgrade-protocol.ts";
+import { isProtocolName } from "./upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/request-reading.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
 import { defaultPathRules, type PathRules } from "../routing/path-rules.ts";

@@ -22,7 +22,7 @@ import type { UpstreamFailure } from "../upstream/failure.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
 import type { RequestReservation } from "./request-reservation.ts";
 import type { BackendTarget } from "./compiled-rule.ts";
-import type { Downstream } from "./downstream.ts";
+import type { Downstream } from "../listen/downstream.ts";
 import {
   backendOverloaded,
   upstreamFailed,

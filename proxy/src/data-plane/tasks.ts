@@ -1,7 +1,7 @@
 /** The tasks of a worker for operators: listeners, their connections, and the requests on each. */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
-import type { OpenConnection } from "./bind-server.ts";
-import type { Exchange } from "./exchange.ts";
+import type { OpenConnection } from "../listen/bind-server.ts";
+import type { Exchange } from "../pipeline/exchange.ts";
 
 /** The tasks of a bind. */
 export interface BindActivity {

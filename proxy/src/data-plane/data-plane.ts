@@ -20,7 +20,7 @@ import type { ServiceState } from "../policy/ratelimit/global/service-client.ts"
 import type { RequestLog } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
-import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../upstream/upgrade-protocol.ts";
+import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../listen/upgrade-protocol.ts";
 import { readPreflight } from "../filters/cors.ts";
 import {
   compileRoutesInSlices,
@@ -43,31 +43,31 @@ import {
   AbandonedResponses,
   type AbandonedResponseSettings,
   defaultAbandonedResponses,
-} from "./abandoned-responses.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "./body-budget.ts";
-import { BindServer } from "./bind-server.ts";
-import { ConnectionLog } from "./connection-log.ts";
+} from "../pipeline/abandoned-responses.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body-budget.ts";
+import { BindServer } from "../listen/bind-server.ts";
+import { ConnectionLog } from "../listen/connection-log.ts";
 import {
   ClientConnections,
   type ClientMemory,
   clientMemoryOf,
   defaultClientBytes,
   type ShedReason,
-} from "./client-connections.ts";
-import { type CompiledLimits, type CompiledRule, compileRule } from "./compiled-rule.ts";
-import { type Connection, schemeOf } from "./connection.ts";
-import type { Downstream, DownstreamEvents, RejectedRequest } from "./downstream.ts";
-import { Exchange, type ExchangeServices } from "./exchange.ts";
+} from "../listen/client-connections.ts";
+import { type CompiledLimits, type CompiledRule, compileRule } from "../pipeline/compiled-rule.ts";
+import { type Connection, schemeOf } from "../listen/connection.ts";
+import type { Downstream, DownstreamEvents, RejectedRequest } from "../listen/downstream.ts";
+import { Exchange, type ExchangeServices } from "../pipeline/exchange.ts";
 import { type FaultSink, guardedClock } from "./faults.ts";
-import { LinkedSet } from "./linked-set.ts";
-import type { MirrorOutcome } from "./mirror.ts";
-import { newRecord } from "./new-record.ts";
-import { defaultRequestRules, type RequestHead, type RequestRules } from "./request-head.ts";
-import { ambiguousPath, matchTooCostly, misdirected } from "./local-replies.ts";
-import { StreamIdleTimeouts } from "./stream-idle-timeouts.ts";
+import { LinkedSet } from "../pipeline/linked-set.ts";
+import type { MirrorOutcome } from "../pipeline/mirror.ts";
+import { newRecord } from "../pipeline/new-record.ts";
+import { defaultRequestRules, type RequestHead, type RequestRules } from "../listen/request-head.ts";
+import { ambiguousPath, matchTooCostly, misdirected } from "../pipeline/local-replies.ts";
+import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
 import { describeBind } from "./tasks.ts";
-import type { TlsListener } from "./tls-termination.ts";
-import { requestFinished, requestStarted, severityOfStatus } from "./trace-messages.ts";
+import type { TlsListener } from "../listen/tls-termination.ts";
+import { requestFinished, requestStarted, severityOfStatus } from "../pipeline/trace-messages.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {

@@ -3,7 +3,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { requestIdOf } from "../filters/forwarded.ts";
 import { isName } from "../filters/hop-by-hop.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import type { Downstream } from "./downstream.ts";
+import type { Downstream } from "../listen/downstream.ts";
 
 /** The source of start times and of request ids. */
 export interface RecordServices {

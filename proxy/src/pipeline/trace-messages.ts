@@ -16,7 +16,7 @@ import {
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Severity } from "../telemetry/trace/request-trace.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { RequestHead } from "../listen/request-head.ts";
 
 /** The head of the request, with secrets redacted. `worker` counts from 1. */
 export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHead, worker: number): TraceMessage {

@@ -16,7 +16,7 @@ import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-excha
 import { defaultHttp2Limits, type Http2Limits } from "@gatewayproxy/http/http2/server/server-limits";
 import type { FieldList } from "@gatewayproxy/http/ports";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import type { UpgradeProtocols } from "../upstream/upgrade-protocol.ts";
+import type { UpgradeProtocols } from "./upgrade-protocol.ts";
 import {
   beginHttp1,
   beginHttp2,
