@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body-budget.ts";
+import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { startBackend } from "../support/backend.ts";
 import {
   backendManifest,

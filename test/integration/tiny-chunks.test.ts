@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import { connect as connectHttp2, constants } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body-budget.ts";
+import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import {
   backendManifest,
   backendRef,

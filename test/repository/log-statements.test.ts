@@ -78,7 +78,7 @@ const locations = {
   ],
   "proxy::upstream": [
     [requestLogFile, "lines.upstream"],
-    ["proxy/src/pipeline/forwarding.ts"],
+    ["proxy/src/pipeline/attempts/forwarding.ts"],
     ["proxy/src/upstream/backend-handle.ts"],
     ["proxy/src/upstream/health-checks.ts"],
     ["proxy/src/upstream/host-resolver.ts"],
@@ -86,7 +86,7 @@ const locations = {
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
   "proxy::server": [
     [requestLogFile, "lines.server"],
-    ["proxy/src/pipeline/logged-downstream.ts"],
+    ["proxy/src/pipeline/logged-exchange.ts"],
     ["proxy/src/listen/connection-log.ts"],
   ],
   "proxy::admin": [["proxy/src/admin/server.ts"]],

@@ -9,9 +9,9 @@ import { type PackedSnapshot, packSnapshot } from "../../proxy/src/app/snapshot-
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
 import type { Snapshot } from "../../proxy/src/ir/snapshot.ts";
 import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
-import { defaultAbandonedResponses } from "../../proxy/src/pipeline/abandoned-responses.ts";
+import { defaultAbandonedResponses } from "../../proxy/src/pipeline/attempts/abandoned-responses.ts";
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/listen/client-connections.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body-budget.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 

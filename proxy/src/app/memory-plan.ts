@@ -1,5 +1,5 @@
 /** The default distribution of the memory that a process may use. */
-import { defaultBodyMemoryBytes } from "../pipeline/body-budget.ts";
+import { defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { defaultClientBytes } from "../listen/client-connections.ts";
 
 const mib = 1024 * 1024;

@@ -7,7 +7,7 @@ import type { AddressRules } from "@gatewayproxy/runtime/address-rules";
 import type { MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { DecisionResult, DecisionQuery } from "../admin/decision-ring.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
-import type { AbandonedResponseSettings } from "../pipeline/abandoned-responses.ts";
+import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-responses.ts";
 import type { ClientMemory } from "../listen/client-connections.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";

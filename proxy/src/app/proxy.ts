@@ -16,9 +16,9 @@ import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-k
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
-import { BodyBudget, createBodyMemory } from "../pipeline/body-budget.ts";
+import { BodyBudget, createBodyMemory } from "../pipeline/body/body-budget.ts";
 import { bindName } from "../data-plane/data-plane.ts";
-import type { AbandonedResponseSettings } from "../pipeline/abandoned-responses.ts";
+import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-responses.ts";
 import { clientMemoryOf } from "../listen/client-connections.ts";
 import { checkFolder, openDirectorySource } from "../source/directory.ts";
 import { metricTable } from "../telemetry/metric-table.ts";

@@ -29,7 +29,7 @@ import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
 import { irregularNameActions } from "../listen/request-fields.ts";
 import { defaultRequestRules } from "../listen/request-head.ts";
-import { defaultAbandonedResponses } from "../pipeline/abandoned-responses.ts";
+import { defaultAbandonedResponses } from "../pipeline/attempts/abandoned-responses.ts";
 import { defaultUpstream } from "../upstream/upstream-settings.ts";
 
 /** The name of an object in a namespace. */

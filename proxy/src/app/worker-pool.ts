@@ -12,7 +12,7 @@ import type { Logger } from "@gatewayproxy/runtime/log";
 import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
-import type { BodyBudget } from "../pipeline/body-budget.ts";
+import type { BodyBudget } from "../pipeline/body/body-budget.ts";
 import { type BindFailure, bindName } from "../data-plane/data-plane.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import type {

@@ -19,7 +19,7 @@ import { DecisionRing } from "../admin/decision-ring.ts";
 import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
-import { BodyBudget } from "../pipeline/body-budget.ts";
+import { BodyBudget } from "../pipeline/body/body-budget.ts";
 import type { FaultPlace } from "../data-plane/faults.ts";
 import { DataPlane } from "../data-plane/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";

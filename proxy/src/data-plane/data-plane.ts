@@ -9,7 +9,7 @@ import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
-import type { Bind, ClientValidation, Listener, Snapshot } from "../ir/snapshot.ts";
+import type { Bind, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
@@ -21,18 +21,8 @@ import type { RequestLog } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../listen/upgrade-protocol.ts";
-import { readPreflight } from "../filters/cors.ts";
-import {
-  compileRoutesInSlices,
-  indexOf,
-  maxMatchUnits,
-  type RouteIndex,
-  type RouteMatch,
-} from "../routing/compile-routes.ts";
+import { compileRoutesInSlices, indexOf, type RouteIndex } from "../routing/compile-routes.ts";
 import { PreparedMatches } from "../routing/shared-routes.ts";
-import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
-import { otherReadings } from "../routing/normalize-path.ts";
-import type { PathRules } from "../routing/path-rules.ts";
 import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
@@ -43,8 +33,8 @@ import {
   AbandonedResponses,
   type AbandonedResponseSettings,
   defaultAbandonedResponses,
-} from "../pipeline/abandoned-responses.ts";
-import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body-budget.ts";
+} from "../pipeline/attempts/abandoned-responses.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { BindServer } from "../listen/bind-server.ts";
 import { ConnectionLog } from "../listen/connection-log.ts";
 import {
@@ -54,20 +44,19 @@ import {
   defaultClientBytes,
   type ShedReason,
 } from "../listen/client-connections.ts";
-import { type CompiledLimits, type CompiledRule, compileRule } from "../pipeline/compiled-rule.ts";
-import { type Connection, schemeOf } from "../listen/connection.ts";
+import { type CompiledLimits, compileRule } from "../pipeline/compiled-rule.ts";
 import type { Downstream, DownstreamEvents, RejectedRequest } from "../listen/downstream.ts";
 import { Exchange, type ExchangeServices } from "../pipeline/exchange.ts";
 import { type FaultSink, guardedClock } from "./faults.ts";
 import { LinkedSet } from "../pipeline/linked-set.ts";
 import type { MirrorOutcome } from "../pipeline/mirror.ts";
-import { newRecord } from "../pipeline/new-record.ts";
-import { defaultRequestRules, type RequestHead, type RequestRules } from "../listen/request-head.ts";
-import { ambiguousPath, matchTooCostly, misdirected } from "../pipeline/local-replies.ts";
+import { defaultRequestRules, type RequestRules } from "../listen/request-head.ts";
+import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
+import { recordRejected } from "./rejected-request.ts";
+import { selectRoute } from "./select-route.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
-import { requestFinished, requestStarted, severityOfStatus } from "../pipeline/trace-messages.ts";
 
 /** Counts and logs; `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {
@@ -165,7 +154,7 @@ interface OpenBind {
   readonly name: string;
   readonly server: BindServer;
   readonly services: ExchangeServices;
-  routes: RouteIndex<CompiledRule>;
+  routes: RouteIndex<Pipeline>;
   readonly rules: RequestRules;
 }
 
@@ -257,7 +246,7 @@ export class DataPlane {
     const limits: CompiledLimits = new Map();
     const compiled = await compileRoutesInSlices(
       snapshot.binds,
-      (gateway, route, rule) => compileRule(shared, limits, gateway, route, rule),
+      (gateway, route, rule) => pipelineOf(compileRule(shared, limits, gateway, route, rule)),
       this.#preparedMatches,
     );
     for (const bind of snapshot.binds) {
@@ -342,7 +331,7 @@ export class DataPlane {
     this.#globalLimiter.close();
   }
 
-  async #open(bind: Bind, routes: RouteIndex<CompiledRule>): Promise<void> {
+  async #open(bind: Bind, routes: RouteIndex<Pipeline>): Promise<void> {
     const { observer, portOf, reusePort, expectsProxyHeader } = this.#options;
     const { clock, connectionLog: log = silentLogger } = this.#options;
     const name = bindName(bind);
@@ -402,7 +391,7 @@ export class DataPlane {
 }
 
 /** Puts a bind in force that is listened on already. On failure it stays as it was, whole. */
-function reopen(open: OpenBind, bind: Bind, routes: RouteIndex<CompiledRule>): void {
+function reopen(open: OpenBind, bind: Bind, routes: RouteIndex<Pipeline>): void {
   open.server.setTls(tlsListeners(bind));
   open.routes = routes;
 }
@@ -413,124 +402,16 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   );
 }
 
-function serve(bind: OpenBind, downstream: Downstream): DownstreamEvents {
-  const exchange = new Exchange(bind.services, downstream);
+function serve({ routes, rules, services }: OpenBind, downstream: Downstream): DownstreamEvents {
+  const exchange = new Exchange(services, downstream);
   try {
-    direct(bind, downstream, exchange);
+    const selection = selectRoute(routes, downstream.head, downstream.connection, rules.path);
+    if (selection.kind === "selected") exchange.serve(selection.match, selection.listener);
+    else exchange.reject(selection.reply, selection.listener);
   } catch (error) {
     exchange.fault(error);
   }
   return exchange;
-}
-
-function direct({ routes, rules }: OpenBind, downstream: Downstream, exchange: Exchange): void {
-  const { head, connection } = downstream;
-  const budget = new WorkBudget(maxMatchUnits);
-  const match = findRule(routes, head, budget);
-  const known = match === undefined || match === "tooCostly" ? undefined : match;
-  const listener = known === undefined ? routes.findListener(head.authority) : known.listener;
-  if (isMisdirected(routes, listener, connection)) {
-    exchange.reject(misdirected, listener);
-  } else if (match === "tooCostly") {
-    exchange.reject(matchTooCostly, listener);
-  } else if (match !== undefined && isReadOtherwise(routes, head, match, rules.path)) {
-    exchange.reject(ambiguousPath, listener);
-  } else {
-    exchange.serve(match, listener);
-  }
-}
-
-/** Whether a server could read the path in a way that belongs to another rule, or counts differently for a limit. */
-function isReadOtherwise(
-  routes: RouteIndex<CompiledRule>,
-  head: RequestHead,
-  { compiled }: RouteMatch<CompiledRule>,
-  rules: PathRules,
-): boolean {
-  const readings = otherReadings(head.path, rules);
-  if (readings.length === 0) return false;
-  if (compiled.readsPath) return true;
-  const queryStart = head.path.indexOf("?");
-  const query = queryStart === -1 ? "" : head.path.slice(queryStart);
-  // One for all readings.
-  const budget = new WorkBudget(maxMatchUnits);
-  return readings.some((path) => {
-    const found = findRule(routes, { ...head, path: path + query }, budget);
-    if (found === undefined || found === "tooCostly") return true;
-    return found.isQueryAmbiguous || found.compiled !== compiled;
-  });
-}
-
-/** The log and the metrics know a request that no rule ever saw as they know all others. */
-function recordRejected(services: ExchangeServices, request: RejectedRequest): void {
-  const { connection, method, target, rawHeaders, fault } = request;
-  const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
-  const record: RequestRecord = {
-    ...newRecord(services, { ...request, head }),
-    status: fault.status,
-    reason: "BadRequest",
-  };
-  services.started();
-  if (services.tracer.isWatching) traceRejected(services, record, head);
-  services.finished(record);
-}
-
-function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
-  const trace = tracer.claim(record, () => undefined, clock.monotonicMs());
-  if (trace === undefined) return;
-  trace.emit(requestStarted(record, head, tracer.worker));
-  trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));
-  trace.end();
-}
-
-/** The rule of a request; `tooCostly` where finding it costs more than `budget` has. */
-function findRule(
-  routes: RouteIndex<CompiledRule>,
-  head: RequestHead,
-  budget: WorkBudget,
-): RouteMatch<CompiledRule> | undefined | "tooCostly" {
-  try {
-    return findAffordable(routes, head, budget);
-  } catch (error) {
-    if (error instanceof BudgetExceeded) return "tooCostly";
-    throw error;
-  }
-}
-
-/**
- * A preflight belongs to the request that it announces: where no rule with CORS takes the preflight itself, the one does
- * that takes the announced method.
- */
-function findAffordable(
-  routes: RouteIndex<CompiledRule>,
-  head: RequestHead,
-  budget: WorkBudget,
-): RouteMatch<CompiledRule> | undefined {
-  const match = routes.find(head, budget);
-  if (head.method !== "OPTIONS" || match?.compiled.cors !== undefined) return match;
-  const preflight = readPreflight(head.method, head.rawHeaders);
-  if (preflight === undefined) return match;
-  const announced = routes.find({ ...head, method: preflight.method }, budget);
-  return announced?.compiled.cors === undefined ? match : announced;
-}
-
-/**
- * Whether a request came by a connection that was made for another listener (RFC 9110 §15.5.20). Clients reuse a
- * connection for every host that its certificate names (RFC 9113 §9.1.1); but what was agreed on for one listener, most
- * of all who the client is, says nothing about another one, nor about the same one under rules that have changed since.
- */
-function isMisdirected(routes: RouteIndex<CompiledRule>, listener: Listener | undefined, { tls }: Connection): boolean {
-  if (tls === undefined) return listener?.tls !== undefined;
-  if (routes.findListener(tls.serverName) !== listener) return true;
-  return listener !== undefined && !isSameRule(tls.validation, listener.tls?.clientValidation);
-}
-
-function isSameRule(a: ClientValidation | undefined, b: ClientValidation | undefined): boolean {
-  if (a?.mode !== b?.mode) return false;
-  if (a === undefined || b === undefined) return a === b;
-  // The same list is one object in a worker, for as long as snapshots name it (`ReceivedParts`).
-  if (a.authorities === b.authorities) return true;
-  return a.authorities.length === b.authorities.length && a.authorities.every((text, at) => text === b.authorities[at]);
 }
 
 /** Every global limit of a snapshot; one that several rules share comes several times. */

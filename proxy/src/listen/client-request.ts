@@ -1,13 +1,13 @@
-/** A request of a client, of any protocol: how it begins, and the way back. */
+/** Reads the heads of requests in any protocol, and begins the requests or rejects them. */
 import { randomBytes } from "node:crypto";
 import type { RejectedHead } from "@gatewayproxy/http/http1/server-connection";
 import type { Http1Exchange } from "@gatewayproxy/http/http1/server-exchange";
 import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
-import type { FieldList, IncomingBody, ServerExchange, SwitchedStream } from "@gatewayproxy/http/ports";
+import type { FieldList } from "@gatewayproxy/http/ports";
 import { allowedConnectProtocol, allowedUpgrade, type UpgradeProtocols } from "./upgrade-protocol.ts";
 import { type Connection, schemeOf } from "./connection.ts";
-import type { Downstream, DownstreamEvents, RequestReceiver } from "./downstream.ts";
+import type { DownstreamEvents, RequestReceiver } from "./downstream.ts";
 import {
   type HeadFault,
   readExtendedConnect,
@@ -46,7 +46,7 @@ export function beginHttp1(
   const upgrade = exchange.isReceiving ? undefined : allowedUpgrade(exchange.head.upgrade, upgradeProtocols);
   // Without the switch, the bytes behind the request could be those of the other protocol.
   if (exchange.head.upgrade !== undefined) exchange.closeAfterResponse();
-  return onRequest(new ClientRequest(exchange, connection, head, upgrade));
+  return onRequest({ exchange, connection, head, upgrade });
 }
 
 /** Reports a head of HTTP/1 that is not a request. The wire has responded. */
@@ -101,7 +101,7 @@ export function beginHttp2(
     options.onRejected({ connection, httpVersion: "2", method, target: path, rawHeaders, fault: head });
     return undefined;
   }
-  return options.onRequest(new ClientRequest(exchange, connection, head, upgrade));
+  return options.onRequest({ exchange, connection, head, upgrade });
 }
 
 function readTunnelHead(
@@ -116,67 +116,4 @@ function readTunnelHead(
 
 function newWebSocketKey(): string {
   return randomBytes(16).toString("base64");
-}
-
-/** A request, with what the proxy knows of it beside the wire. */
-class ClientRequest implements Downstream {
-  readonly head: RequestHead;
-  readonly connection: Connection;
-  readonly upgrade: string | undefined;
-  readonly #exchange: ServerExchange;
-
-  constructor(exchange: ServerExchange, connection: Connection, head: RequestHead, upgrade: string | undefined) {
-    this.#exchange = exchange;
-    this.connection = connection;
-    this.head = head;
-    this.upgrade = upgrade;
-  }
-
-  get httpVersion(): string {
-    return this.#exchange.httpVersion;
-  }
-
-  get body(): IncomingBody | undefined {
-    return this.#exchange.body;
-  }
-
-  get isReceiving(): boolean {
-    return this.upgrade !== undefined || this.#exchange.isReceiving;
-  }
-
-  get unreadBytes(): number {
-    return this.#exchange.unreadBytes;
-  }
-
-  respond(status: number, headers: string[], body: Buffer | string): void {
-    this.#exchange.respond(status, headers, body);
-  }
-
-  forward(status: number, headers: string[], body: Buffer): void {
-    this.#exchange.forward(status, headers, body);
-  }
-
-  inform(status: number, headers: string[]): void {
-    this.#exchange.inform(status, headers);
-  }
-
-  start(status: number, headers: string[]): void {
-    this.#exchange.start(status, headers);
-  }
-
-  write(chunk: Buffer): boolean {
-    return this.#exchange.write(chunk);
-  }
-
-  end(trailers: string[]): void {
-    this.#exchange.end(trailers);
-  }
-
-  switchProtocols(headers: string[]): SwitchedStream {
-    return this.#exchange.switchProtocols(this.upgrade ?? "", headers);
-  }
-
-  reset(): void {
-    this.#exchange.reset();
-  }
 }

@@ -1,4 +1,4 @@
-/** A rule of a snapshot in the form that serves requests: everything that can be known before one has been looked up. */
+/** A rule of a snapshot in the form that serves requests: everything that can be known before one arrives is looked up. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { hash } from "node:crypto";
 import { isIP } from "node:net";
@@ -27,9 +27,10 @@ import type { MirrorTarget } from "./mirror.ts";
 
 /** A rule that is ready to serve requests. It refers to the counters, pools and rotations that outlive its snapshot. */
 export interface CompiledRule {
-  /** Keys as in the snapshot. */
+  /** The key of its route, as in the snapshot. */
   readonly route: string;
-  readonly rule: string;
+  /** As `RouteRule.key`. */
+  readonly key: string;
   /** `namespace/name` */
   readonly gateway: string;
   /** What the Gateway, in all its replicas, is called in `CDN-Loop`. */
@@ -40,6 +41,8 @@ export interface CompiledRule {
   readonly limits: LimitSet;
   /** Undefined where none applies. */
   readonly globalLimits: GlobalLimitSet | undefined;
+  /** Whether a limit counts the tokens of responses. */
+  readonly countsTokens: boolean;
   /** What its policies say of the usage event of streams; the nearest one decides. */
   readonly usageChunk: UsageChunk | undefined;
   /** A policy that cannot be read closes it. */
@@ -120,12 +123,13 @@ export function compileRule(
   const globalLimits = context.globalLimiter.compile(rule.globalLimits);
   return {
     route: route.key,
-    rule: rule.key,
+    key: rule.key,
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
     mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
     limits,
     globalLimits,
+    countsTokens: limits.countsTokens || globalLimits?.countsTokens === true,
     usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,
     cors: filters.cors,

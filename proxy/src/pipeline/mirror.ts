@@ -8,7 +8,7 @@ import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { ResponseSink, UpstreamRequest } from "../upstream/call.ts";
 import type { Picker } from "../routing/weighted.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
-import { largeBodyBytes, RequestBody } from "./request-body.ts";
+import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
 
 /** Where copies go, and how many of the requests. */
 export interface MirrorTarget {

@@ -3,7 +3,8 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { requestIdOf } from "../filters/forwarded.ts";
 import { isName } from "../filters/hop-by-hop.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import type { Downstream } from "../listen/downstream.ts";
+import type { Connection } from "../listen/connection.ts";
+import type { RequestHead } from "../listen/request-head.ts";
 
 /** The source of start times and of request ids. */
 export interface RecordServices {
@@ -13,10 +14,12 @@ export interface RecordServices {
   readonly createRequestId: () => string;
 }
 
-/** Returns the record of a request after its head has arrived. */
+/** Returns the record of a request after its head has arrived. @param httpVersion as `RequestRecord.httpVersion`. */
 export function newRecord(
   { clock, createRequestId }: RecordServices,
-  { head, httpVersion, connection }: Pick<Downstream, "head" | "httpVersion" | "connection">,
+  head: RequestHead,
+  connection: Connection,
+  httpVersion: string,
 ): RequestRecord {
   return {
     requestId: requestIdOf(head.rawHeaders, createRequestId),

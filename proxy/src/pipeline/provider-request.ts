@@ -31,7 +31,7 @@ import {
   queryNamesOtherModel,
 } from "../llm/provider-path.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
-import { readBody } from "./body-reading.ts";
+import { readBody } from "./body/body-reading.ts";
 import {
   bodyEncoded,
   bodyMemoryFull,
@@ -43,7 +43,7 @@ import {
   unreadableBody,
   upgradeNotAllowed,
 } from "./local-replies.ts";
-import type { RequestBody } from "./request-body.ts";
+import type { RequestBody } from "./body/request-body.ts";
 
 /** A request with what is sent as its body, from the first byte as often as it must be. */
 export interface OutgoingRequest {

@@ -11,15 +11,20 @@ import type { LimitState } from "../policy/ratelimit/window.ts";
 export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: Allowed | undefined;
-  readonly #global: GlobalReservation | undefined;
+  #global: GlobalReservation | undefined;
   /** State of the local limits, as the client gets it in headers. */
   #state: LimitState | undefined;
 
-  constructor(clock: Clock, local: Allowed | undefined, global: GlobalReservation | undefined) {
+  /** @param local undefined if no local limit applies. */
+  constructor(clock: Clock, local: Allowed | undefined) {
     this.#clock = clock;
     this.#local = local;
-    this.#global = global;
     this.#state = local?.state;
+  }
+
+  /** Adds what the request holds of its global limits. */
+  addGlobal(global: GlobalReservation): void {
+    this.#global = global;
   }
 
   /**

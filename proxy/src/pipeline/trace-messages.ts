@@ -40,7 +40,7 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
  * are rules that do not match, the best fitting first, and `more` is the number of further ones.
  */
 export function routeSelection(
-  match: RouteMatch<CompiledRule> | undefined,
+  match: RouteMatch<{ readonly rule: CompiledRule }> | undefined,
   listener: Listener | undefined,
   passedOver: { readonly rules: readonly string[]; readonly more: number },
 ): Extract<TraceMessage, { type: "routeSelection" }> {
@@ -49,8 +49,8 @@ export function routeSelection(
     type: "routeSelection",
     ...(listener !== undefined && { listener: listener.key }),
     ...(match !== undefined && {
-      route: match.compiled.route,
-      rule: match.compiled.rule,
+      route: match.compiled.rule.route,
+      rule: match.compiled.rule.key,
       match: describeMatch(match.match),
     }),
     evaluatedRoutes: (listener?.routes ?? []).map(({ key }) => key),

@@ -13,7 +13,7 @@ function runWith(variant: string, script: string): string {
 }
 
 test("without the trace hook the data path never checks whether a request is traced", () => {
-  const script = ["pipeline/exchange", "pipeline/limit-check", "pipeline/forwarding", "data-plane/data-plane"]
+  const script = ["pipeline/stages", "pipeline/exchange", "data-plane/data-plane"]
     .map((file) => `await import("./proxy/src/${file}.ts");`)
     .join("\n");
   expect(runWith("without-trace-hook.ts", `${script}\nconsole.log("loaded");`)).toBe("loaded\n");

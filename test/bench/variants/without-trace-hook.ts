@@ -6,24 +6,25 @@
 import { type ModuleSource, registerHooks } from "node:module";
 
 const checks = [
-  /if \((?:this\.#)?services\.tracer\.isWatching\) [^;]+;/g,
-  /if \(this\.#trace !== undefined[^{]*?\) [^;]+;/g,
+  /if \((?:this\.)?services\.tracer\.isWatching\) [^;]+;/g,
+  /if \(this\.trace !== undefined[^{]*?\) [^;]+;/g,
   /if \((?:this\.#options\.)?trace !== undefined[^{]*?\) [^;]+;/g,
-  /this\.#options\.trace\?\.emit\([^;]+;/g,
+  /(?:this\.#options\.)?trace\?\.emit\([^;]+;/g,
 ];
 
 /** Checks by file of the data path. */
 const expected: Readonly<Record<string, number>> = {
   "exchange.ts": 3,
-  "limit-check.ts": 2,
-  "data-plane.ts": 1,
+  "local-limits.ts": 1,
+  "global-limits.ts": 1,
+  "rejected-request.ts": 1,
   "forwarding.ts": 3,
 };
 
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
-    const [, file = ""] = /\/proxy\/src\/(?:pipeline|data-plane)\/([^/]+)$/.exec(url) ?? [];
+    const [, file = ""] = /\/proxy\/src\/(?:pipeline|data-plane)\/(?:\w+\/)?([^/]+)$/.exec(url) ?? [];
     const count = expected[file];
     if (count === undefined) return loaded;
     let removed = 0;

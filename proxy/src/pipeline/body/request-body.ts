@@ -7,7 +7,7 @@ import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
 import { AttemptBody, type AttemptSource } from "./attempt-body.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
-import { TokenIds } from "../llm/token-ids.ts";
+import { TokenIds } from "../../llm/token-ids.ts";
 
 /** Where a rule retries or mirrors, its bodies are kept up to this length. */
 export const largeBodyBytes = 1024 * 1024;

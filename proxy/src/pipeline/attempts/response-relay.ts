@@ -6,25 +6,16 @@
  */
 import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import type { HeaderEditor } from "../filters/header-edits.ts";
-import type { UsageOutcome } from "../ir/usage.ts";
-import { type ProviderTarget, generatesNothing } from "../llm/charging.ts";
-import { type UsageEdit, UsageEventFilter } from "../llm/usage-event-filter.ts";
-import {
-  createUsageReader,
-  type Ending,
-  estimateOfRequest,
-  mayBePlainEvents,
-  type ResponseHead,
-  type UsageReader,
-} from "../llm/usage-reader.ts";
-import type { FailureReason, RequestRecord } from "../telemetry/request-record.ts";
-import type { ResponseSink, UpstreamCall } from "../upstream/call.ts";
-import type { UpstreamFailure } from "../upstream/failure.ts";
+import type { HeaderEditor } from "../../filters/header-edits.ts";
+import type { Downstream } from "../../listen/downstream.ts";
+import type { Ending } from "../../llm/usage-reader.ts";
+import type { FailureReason, RequestRecord } from "../../telemetry/request-record.ts";
+import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
+import type { UpstreamFailure } from "../../upstream/failure.ts";
+import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
-import type { RequestReservation } from "./request-reservation.ts";
 import { fieldOf, removeField } from "./fields.ts";
-import type { Downstream } from "../listen/downstream.ts";
+import type { ResponseUsage } from "./response-usage.ts";
 import { joinTunnel } from "./tunnel.ts";
 
 /** One attempt, and the request whose response it brings. */
@@ -33,22 +24,16 @@ export interface RelayOptions {
   readonly clock: Clock;
   /** Receives the response. */
   readonly downstream: Downstream;
-  /** Gets the status, the bytes and the usage of the response. */
+  /** Gets the status and the bytes of the response. */
   readonly record: RequestRecord;
   /** The units that the request holds of its limits; undefined if it has no limits. */
-  readonly admission: RequestReservation | undefined;
+  readonly reservation: RequestReservation | undefined;
   /** Edits the flat header section in place; undefined if there is nothing to edit. */
   readonly editResponse: HeaderEditor | undefined;
-  /** Whether tokens of the response are counted, for a limit or for the metrics. */
-  readonly readsUsage: boolean;
-  /** What becomes of the usage event of a stream, where it was asked for in the client's stead. */
-  readonly usageEdit: UsageEdit | undefined;
+  /** Reads the usage of the response; undefined if it is not needed. */
+  readonly usage: ResponseUsage | undefined;
   /** Whether the head shows the rest of a token limit to which the response is charged. */
   readonly reportsCharge: boolean;
-  /** The request as it was sent. */
-  readonly asked: ProviderTarget;
-  /** Address of the client; an IPv6 address as its network. */
-  readonly client: string;
   /** Decides whether the response is forwarded, and receives failures before its start. */
   readonly owner: RelayOwner;
 }
@@ -78,9 +63,6 @@ export class ResponseRelay implements ResponseSink {
   readonly #options: RelayOptions;
   /** When its call was made; monotonic. */
   readonly sentMs: number;
-  #usage: UsageReader | undefined;
-  #usageHead: UsageHead | undefined;
-  #usageEvents: UsageEventFilter | undefined;
   #headers: string[] = [];
   /** The bytes of this turn of the event loop, or of the whole response if it waits for its end. */
   #gathered: Buffer[] = [];
@@ -104,11 +86,8 @@ export class ResponseRelay implements ResponseSink {
    */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
   #abandoned: AbandonedResponse | undefined;
-  #onAbandonedSettled: () => void = nothingMore;
   /** gRPC: a head with the status is the complete response. Its end follows, and must be in the frame of the head. */
   #isTrailersOnly = false;
-  #isSettled = false;
-  #onSettled: (() => void) | undefined;
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -116,16 +95,16 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onInterimHead(status: number, headers: string[]): void {
-    if (this.#state === "awaitingHead") this.#options.downstream.inform(status, headers);
+    if (this.#state === "awaitingHead") this.#options.downstream.exchange.inform(status, headers);
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { readsUsage, usageEdit, reportsCharge, owner, downstream } = this.#options;
+    const { usage, reportsCharge, owner, downstream } = this.#options;
     if (this.#state === "abandoned") {
-      this.#readUsage(status, headers);
+      usage?.beginAbandoned(status, headers);
       return;
     }
-    if (status > maxHttp2Status && downstream.httpVersion === "2") {
+    if (status > maxHttp2Status && downstream.exchange.httpVersion === "2") {
       call.abort();
       this.onFailure({ kind: "reset", message: `HTTP/2 has no status ${status}` }, call);
       return;
@@ -137,7 +116,7 @@ export class ResponseRelay implements ResponseSink {
     if (isWithoutContent(status)) removeField(headers, "content-length");
     // RFC 9110 §15.3.6; a 204 has no length (§8.6).
     if (status === 205) headers.push("content-length", "0");
-    if (readsUsage || usageEdit !== undefined) this.#readUsage(status, headers);
+    usage?.begin(status, headers);
     this.#begin(status, call);
     this.#headers = headers;
     this.#state = "headHeld";
@@ -154,10 +133,10 @@ export class ResponseRelay implements ResponseSink {
     }
     owner.onSwitched();
     // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
-    this.#begin(downstream.httpVersion === "2" ? 200 : 101, call);
+    this.#begin(downstream.exchange.httpVersion === "2" ? 200 : 101, call);
     this.#finishHead(headers);
     try {
-      const client = downstream.switchProtocols(headers);
+      const client = downstream.exchange.switchProtocols(downstream.upgrade ?? "", headers);
       this.#state = "ended";
       connection.once("close", () => {
         if (call.isDisplaced) record.reason ??= "BackendOverloaded";
@@ -179,16 +158,16 @@ export class ResponseRelay implements ResponseSink {
 
   /** Makes a head ours when it leaves. A failed call that is made again has not been refunded until then. */
   #finishHead(headers: string[]): void {
-    const { record, admission, editResponse } = this.#options;
+    const { record, reservation, editResponse } = this.#options;
     // Before the headers, so that they include a refund of the policy.
-    if (record.status >= 500) admission?.refund("BackendError");
-    admission?.setHeaders(headers);
+    if (record.status >= 500) reservation?.refund("BackendError");
+    reservation?.setHeaders(headers);
     editResponse?.(headers);
   }
 
   onData(chunk: Buffer, call: UpstreamCall): void {
     if (this.#state === "abandoned") {
-      this.#usage?.push(chunk);
+      this.#options.usage?.push(chunk);
       this.#abandoned?.countBytes(chunk.length);
       return;
     }
@@ -213,16 +192,16 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     const piece = this.#takeGathered();
-    const rest = this.#usageEvents?.end() ?? nothing;
+    const rest = this.#options.usage?.end() ?? nothing;
     const last = rest.length === 0 ? piece : Buffer.concat([piece, rest]);
     this.settle("whole", () => this.#end(last, trailers, call));
   }
 
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void {
-    const { record, downstream, owner } = this.#options;
+    const { record, downstream, usage, owner } = this.#options;
     if (this.#state === "abandoned") {
       // A failure before the start of the response has no known cost.
-      this.#endAbandoned(this.#usage === undefined && failure.kind !== "timeout" ? "whole" : "cutShort");
+      this.#endAbandoned(usage?.isReading !== true && failure.kind !== "timeout" ? "whole" : "cutShort");
       return;
     }
     // Its head and a part of it have come, and would have been passed on.
@@ -230,16 +209,16 @@ export class ResponseRelay implements ResponseSink {
     if (this.#state !== "started") {
       this.#state = "dropped";
       record.status = 0;
-      this.#usage = undefined;
+      usage?.discard();
       owner.onUpstreamFailure(failure);
       return;
     }
     record.reason ??= failure.kind === "timeout" ? "UpstreamTimeout" : "UpstreamReset";
     this.#write(this.#takeGathered(), call);
-    this.#write(this.#usageEvents?.end() ?? nothing, call);
+    this.#write(usage?.end() ?? nothing, call);
     this.#state = "ended";
     this.settle("cutShort", () => {
-      downstream.reset();
+      downstream.exchange.reset();
     });
   }
 
@@ -250,16 +229,21 @@ export class ResponseRelay implements ResponseSink {
   /** The client has left: the rest of the response is only read for its usage. `done` is called when it is charged. */
   abandon(read: AbandonedResponse, done: () => void): void {
     this.#takeGathered();
-    this.#onAbandonedSettled = done;
-    this.#usageEvents = undefined;
     this.#waitTimer?.cancel();
     this.#abandoned = read;
     this.#state = "abandoned";
+    this.#options.usage?.abandon(done);
   }
 
   #endAbandoned(ending: Ending): void {
     this.settle(ending, nothingMore);
     this.#abandoned?.end();
+  }
+
+  /** The client has left, or has everything: nothing more is forwarded. `done` is called when the response is charged. */
+  close(ending: Ending, done: () => void): void {
+    this.settle(ending, done);
+    this.#state = "ended";
   }
 
   /**
@@ -275,13 +259,13 @@ export class ResponseRelay implements ResponseSink {
     const { record, downstream } = this.#options;
     record.reason ??= reason;
     if (this.#state === "started") {
-      const rest = Buffer.concat([this.#takeGathered(), this.#usageEvents?.end() ?? nothing]);
+      const rest = Buffer.concat([this.#takeGathered(), this.#options.usage?.end() ?? nothing]);
       record.responseBytes += rest.length;
-      if (rest.length > 0) downstream.write(rest);
+      if (rest.length > 0) downstream.exchange.write(rest);
     }
     this.#state = "ended";
     this.settle("cutShort", () => {
-      downstream.reset();
+      downstream.exchange.reset();
     });
     return true;
   }
@@ -291,65 +275,22 @@ export class ResponseRelay implements ResponseSink {
     return this.#state === "awaitingHead" || this.#state === "headHeld" || this.#state === "started";
   }
 
-  /**
-   * Determines the cost of the response and charges it, once. `done` is called afterwards, immediately if possible.
-   *
-   * @param ending `cutShort` if the backend was interrupted: then an unreported usage is estimated, from the request alone
-   *   if no response has started.
-   */
+  /** Charges the usage of the response, as `ResponseUsage.settle`. */
   settle(ending: Ending, done: () => void): void {
-    if (this.#isSettled) {
+    const { usage } = this.#options;
+    if (usage === undefined || usage.isSettled) {
       done();
       return;
     }
-    if (this.#onSettled !== undefined) {
-      this.#onSettled = both(this.#onSettled, done);
-      return;
-    }
-    this.#onSettled = done;
     this.#waitTimer?.cancel();
     // The rest for a client that has left was used nevertheless. After the end of a response there is none.
     this.#takeGathered();
-    // The rest of the request may have been sent after the head had come.
-    if (this.#usageHead !== undefined) this.#usageHead.requestBytes = bytesForEstimate(this.#options.record);
-    if (this.#usage === undefined) this.#conclude(ending === "cutShort" ? this.#unanswered() : undefined);
-    else this.#usage.end(ending, (outcome) => this.#conclude(outcome));
-  }
-
-  #unanswered(): UsageOutcome | undefined {
-    const { readsUsage, record, asked } = this.#options;
-    if (!readsUsage || record.requestBytes === 0 || generatesNothing(asked.path)) return undefined;
-    return estimateOfRequest(bytesForEstimate(record));
-  }
-
-  #readUsage(status: number, headers: string[]): void {
-    const { record, asked, client, usageEdit } = this.#options;
-    const head = { ...usageHead(status, headers, bytesForEstimate(record), asked), client };
-    this.#usage = createUsageReader(head);
-    this.#usageHead = head;
-    if (usageEdit === undefined || !mayBePlainEvents(head)) return;
-    this.#usageEvents = new UsageEventFilter(usageEdit);
-    // The stream gets shorter, or longer.
-    removeField(headers, "content-length");
-  }
-
-  #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, admission } = this.#options;
-    this.#isSettled = true;
-    if (outcome?.kind === "counted") {
-      record.usage = outcome.usage;
-      admission?.charge(outcome.usage);
-    } else if (outcome !== undefined) {
-      record.usageUnread = outcome.reason;
-    }
-    this.#onSettled?.();
-    this.#onSettled = undefined;
-    this.#onAbandonedSettled();
+    usage.settle(ending, done);
   }
 
   /** Forwards the bytes of this turn, after the head if it is still held, unless the response is complete. */
   release(call: UpstreamCall): void {
-    if (this.#isSettled || (this.#state !== "headHeld" && this.#state !== "started")) return;
+    if (this.#state !== "headHeld" && this.#state !== "started") return;
     try {
       if (this.#state === "headHeld" && this.#awaitsEnd) {
         this.#waitTimer ??= this.#options.clock.setTimer(maxWaitMs, () => this.#awaitNoMore(call));
@@ -365,7 +306,7 @@ export class ResponseRelay implements ResponseSink {
 
   /** Sees to it that an event does not wait longer than `maxWaitMs` for the next one. */
   #limitWait(call: UpstreamCall): void {
-    const waiting = this.#usageEvents?.pending;
+    const waiting = this.#options.usage?.heldEvent;
     if (waiting === this.#waitingEvent) return;
     this.#waitTimer?.cancel();
     this.#waitingEvent = waiting;
@@ -375,9 +316,9 @@ export class ResponseRelay implements ResponseSink {
   }
 
   #releaseEvent(call: UpstreamCall): void {
-    if (this.#isSettled || this.#state !== "started") return;
+    if (this.#state !== "started") return;
     try {
-      this.#write(this.#usageEvents?.release() ?? nothing, call);
+      this.#write(this.#options.usage?.release() ?? nothing, call);
     } catch (error) {
       this.#options.owner.onFault(error);
     }
@@ -385,7 +326,7 @@ export class ResponseRelay implements ResponseSink {
 
   #start(): void {
     this.#finishHead(this.#headers);
-    this.#options.downstream.start(this.#options.record.status, this.#headers);
+    this.#options.downstream.exchange.start(this.#options.record.status, this.#headers);
     this.#state = "started";
   }
 
@@ -396,14 +337,14 @@ export class ResponseRelay implements ResponseSink {
     const piece = this.#gathered.length === 1 ? first : Buffer.concat(this.#gathered);
     this.#gathered = [];
     this.#gatheredBytes = 0;
-    this.#usage?.push(piece);
-    return this.#usageEvents === undefined ? piece : this.#usageEvents.push(piece);
+    const { usage } = this.#options;
+    return usage === undefined ? piece : usage.push(piece);
   }
 
   #write(piece: Buffer, call: UpstreamCall): void {
     if (piece.length === 0) return;
     this.#options.record.responseBytes += piece.length;
-    if (!this.#options.downstream.write(piece)) call.pause();
+    if (!this.#options.downstream.exchange.write(piece)) call.pause();
   }
 
   /** Called when the usage has been read, where no other code would notice a failure. */
@@ -419,9 +360,9 @@ export class ResponseRelay implements ResponseSink {
   #respond(body: Buffer): void {
     const { downstream, record } = this.#options;
     record.responseBytes = body.length;
-    if (this.#awaitsEnd) this.#options.admission?.readState();
+    if (this.#awaitsEnd) this.#options.reservation?.readState();
     this.#finishHead(this.#headers);
-    downstream.forward(record.status, this.#headers, body);
+    downstream.exchange.forward(record.status, this.#headers, body);
     this.#state = "ended";
   }
 
@@ -429,7 +370,7 @@ export class ResponseRelay implements ResponseSink {
     if (this.#state === "headHeld") this.#start();
     if (this.#state !== "started") return;
     this.#write(last, call);
-    this.#options.downstream.end(trailers);
+    this.#options.downstream.exchange.end(trailers);
     this.#state = "ended";
   }
 }
@@ -437,38 +378,6 @@ export class ResponseRelay implements ResponseSink {
 /** A separate function, so that not every response creates one. */
 function release(relay: ResponseRelay, call: UpstreamCall): void {
   relay.release(call);
-}
-
-function both(first: () => void, second: () => void): () => void {
-  return () => {
-    first();
-    second();
-  };
-}
-
-function nothingMore(): void {
-  // Only the cost of the response is needed.
-}
-
-interface UsageHead extends ResponseHead {
-  requestBytes: number;
-}
-
-/** Of the request, with a token for each id of one. */
-function bytesForEstimate({ requestBytes, missingIdBytes }: RequestRecord): number {
-  return requestBytes + missingIdBytes;
-}
-
-function usageHead(status: number, headers: readonly string[], requestBytes: number, asked: ProviderTarget): UsageHead {
-  const contentType = fieldOf(headers, "content-type");
-  const contentEncoding = fieldOf(headers, "content-encoding");
-  return {
-    status,
-    requestBytes,
-    target: asked,
-    ...(contentType !== undefined && { contentType }),
-    ...(contentEncoding !== undefined && { contentEncoding }),
-  };
 }
 
 /** A whole JSON text, which no client can use before its end. */
@@ -479,4 +388,8 @@ function isJson(headers: readonly string[]): boolean {
 /** RFC 9110 §15.3.5, §15.3.6: what a backend sends behind such a head is no content. */
 function isWithoutContent(status: number): boolean {
   return status === 204 || status === 205;
+}
+
+function nothingMore(): void {
+  // The owner was notified by `abandon`.
 }

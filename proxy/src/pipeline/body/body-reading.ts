@@ -2,7 +2,7 @@
  * Reads the JSON of request bodies without holding other requests up: a small body at once, a large one in slices, with
  * one slice of one body in each turn of the event loop.
  */
-import { type JsonReading, RequestJsonReader, type MemberNames } from "../llm/request-json.ts";
+import { type JsonReading, RequestJsonReader, type MemberNames } from "../../llm/request-json.ts";
 
 /** Bytes that are read in one turn of the event loop. Requests wait for one such slice at most. */
 const sliceBytes = 128 * 1024;

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { JsonReading, MemberNames } from "../llm/request-json.ts";
+import type { JsonReading, MemberNames } from "../../llm/request-json.ts";
 import { readBody } from "./body-reading.ts";
 
 const names: MemberNames = { model: [] };

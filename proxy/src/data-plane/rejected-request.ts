@@ -1,0 +1,30 @@
+/** Requests whose heads are rejected, for the access log, the metrics and traces. */
+import { schemeOf } from "../listen/connection.ts";
+import type { RejectedRequest } from "../listen/downstream.ts";
+import type { RequestHead } from "../listen/request-head.ts";
+import type { ExchangeServices } from "../pipeline/exchange.ts";
+import { newRecord } from "../pipeline/new-record.ts";
+import { requestFinished, requestStarted, severityOfStatus } from "../pipeline/trace-messages.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+
+/** The log and the metrics know a request that no rule ever saw as they know all others. */
+export function recordRejected(services: ExchangeServices, request: RejectedRequest): void {
+  const { connection, method, target, rawHeaders, fault } = request;
+  const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
+  const record: RequestRecord = {
+    ...newRecord(services, head, connection, request.httpVersion),
+    status: fault.status,
+    reason: "BadRequest",
+  };
+  services.started();
+  if (services.tracer.isWatching) traceRejected(services, record, head);
+  services.finished(record);
+}
+
+function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {
+  const trace = tracer.claim(record, () => undefined, clock.monotonicMs());
+  if (trace === undefined) return;
+  trace.emit(requestStarted(record, head, tracer.worker));
+  trace.emit(requestFinished(record), severityOfStatus(record.status, record.reason));
+  trace.end();
+}

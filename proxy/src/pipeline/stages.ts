@@ -1,0 +1,58 @@
+/** The order in which a request passes the stages of its rule. */
+import type { CompiledRule } from "./compiled-rule.ts";
+import type { Stage } from "./stage.ts";
+import { rejectAmbiguousQuery } from "./stages/ambiguous-query.ts";
+import { closedRule } from "./stages/closed-rule.ts";
+import { detectLoop } from "./stages/detect-loop.ts";
+import { forward } from "./stages/forward.ts";
+import { globalLimits } from "./stages/global-limits.ts";
+import { localLimits } from "./stages/local-limits.ts";
+import { mirror } from "./stages/mirror.ts";
+import { preflight } from "./stages/preflight.ts";
+import { prepareBody } from "./stages/prepare-body.ts";
+import { redirect } from "./stages/redirect.ts";
+import { requestFilters } from "./stages/request-filters.ts";
+import { requestModel } from "./stages/request-model.ts";
+import { requestTimeout } from "./stages/request-timeout.ts";
+import { pickTarget, requireBackend } from "./stages/target.ts";
+
+/** A rule with its stages. */
+export interface Pipeline {
+  readonly rule: CompiledRule;
+  /** Only those that the rule needs. */
+  readonly stages: readonly Stage[];
+}
+
+/** Lists the stages of a rule. A stage that the rule does not need is left out, so that requests do not pay for it. */
+export function pipelineOf(rule: CompiledRule): Pipeline {
+  const readsModel = rule.globalLimits?.needsBody === true;
+  const picksFirst = readsModel && rule.redirect === undefined;
+  const stages = [
+    // Before everything that reads the query.
+    rejectAmbiguousQuery,
+    // Before the limits: browsers send preflight requests on their own, and without credentials.
+    rule.cors && preflight,
+    rule.isClosed && closedRule,
+    // A limit by model counts the model that the backend prescribes, so the backend is picked before the limits.
+    picksFirst && pickTarget,
+    // Before the global limits: a decision costs a microsecond here, and a call there.
+    !rule.limits.isEmpty && localLimits,
+    // After the local limits, so that a denied request is not buffered.
+    readsModel && requestModel,
+    rule.globalLimits && globalLimits,
+    // After the limits, since a redirect is a response, too.
+    rule.redirect && redirect,
+    !picksFirst && pickTarget,
+    requireBackend,
+    detectLoop,
+    requestFilters,
+    // With the filters of the rule, and before the body is edited for a provider.
+    rule.mirrors && mirror,
+    // Before the body is awaited, since the timeout includes the time that the client takes.
+    (rule.timeouts?.requestMs ?? 0) > 0 && requestTimeout,
+    prepareBody,
+    // Attempts with their timeouts and retries, the usage of the response, and the response to the client: `attempts/`.
+    forward,
+  ];
+  return { rule, stages: stages.filter((stage) => typeof stage === "object") };
+}

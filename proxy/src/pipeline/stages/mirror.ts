@@ -1,0 +1,12 @@
+/** Sends copies of the request to the mirrors of its backend reference (Gateway API `HTTPRequestMirrorFilter`). */
+import { mirrorRequest } from "../mirror.ts";
+import { outgoingOf, type Stage } from "../stage.ts";
+
+export const mirror: Stage = {
+  name: "mirror",
+  run(request) {
+    const { target, request: outgoing } = outgoingOf(request);
+    mirrorRequest(request.services, target.mirrors, outgoing);
+    return "continue";
+  },
+};
