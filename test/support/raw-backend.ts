@@ -5,17 +5,17 @@ import { onTestFinished } from "vitest";
 /**
  * Listens on a free port of 127.0.0.1 until the test ends; returns the port.
  *
- * @param responseTo the response in latin1, by the request's path; called for each head that was received.
+ * @param responseTo the response in latin1, by the request's path and method; called for each head that was received.
  */
-export function startRawBackend(responseTo: (path: string) => string): Promise<number> {
+export function startRawBackend(responseTo: (path: string, method: string) => string): Promise<number> {
   return startRawServer((socket) => {
     let text = "";
     socket.on("data", (chunk) => {
       text += chunk.toString("latin1");
       for (let end = text.indexOf("\r\n\r\n"); end !== -1; end = text.indexOf("\r\n\r\n")) {
-        const [, path = ""] = text.split(" ", 2);
+        const [method = "", path = ""] = text.split(" ", 2);
         text = text.slice(end + 4);
-        socket.write(responseTo(path), "latin1");
+        socket.write(responseTo(path, method), "latin1");
       }
     });
   });

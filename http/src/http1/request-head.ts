@@ -1,5 +1,5 @@
 /** Parses the head of an HTTP/1 request (RFC 9112 §3, §5, §6). */
-import { METHODS } from "node:http";
+import { isKnownMethod } from "../methods.ts";
 import { isOf, targetCharacters, tokenCharacters } from "./characters.ts";
 import { type FramingFields, noFraming, parseFieldLines } from "./field-section.ts";
 import { MessageError } from "./message-error.ts";
@@ -36,9 +36,6 @@ export interface RequestHead {
 /** Longest method in characters. */
 const maxMethodLength = 32;
 
-/** The methods that servers of node:http know. A backend rejects the others, or takes them for something else. */
-const methods: ReadonlySet<string> = new Set(METHODS);
-
 /**
  * Parses a head.
  *
@@ -60,7 +57,7 @@ export function parseRequestHead(text: string, limits: HeadLimits): RequestHead 
   }
   const target = text.slice(methodEnd + 1, targetEnd);
   const minorVersion = minorVersionOf(text, targetEnd + 1, lineEnd);
-  if (!methods.has(method)) throw new MessageError(501, "unknown method");
+  if (!isKnownMethod(method)) throw new MessageError(501, "unknown method");
   checkTarget(method, target);
   const framing = noFraming();
   const fields = parseFieldLines(text, lineEnd + 2, limits, framing);

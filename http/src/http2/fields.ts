@@ -1,4 +1,5 @@
 /** Validates the fields of a header block, for both sides of a connection (RFC 9113 §8.2). */
+import { isFieldValue as isHttp1FieldValue } from "../http1/characters.ts";
 
 /** Connection-specific fields of HTTP/1, which HTTP/2 forbids (§8.2.2). */
 const connectionFields = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
@@ -26,7 +27,10 @@ function isFieldName(name: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name);
 }
 
-/** Whether a value has no line break or NUL, and no blank at either end (§8.2.1). */
+/**
+ * Whether a value has no control character but the tab, and no blank at either end (§8.2.1, RFC 9110 §5.5). RFC 9113 demands
+ * less of a recipient, but what is received here is sent on over HTTP/1.
+ */
 export function isFieldValue(value: string): boolean {
-  return !/[\0\r\n]|^[ \t]|[ \t]$/.test(value);
+  return isHttp1FieldValue(value) && !/^[ \t]|[ \t]$/.test(value);
 }

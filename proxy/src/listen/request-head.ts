@@ -2,7 +2,9 @@
  * The head of a request as plain data, of any protocol, and the checks which ensure that it means the same to the proxy and the
  * backend. The parsers have rejected malformed heads; this module checks those that they accept.
  */
+import { isTarget } from "@gatewayproxy/http/http1/characters";
 import type { RequestHead as Http1Head } from "@gatewayproxy/http/http1/request-head";
+import { isKnownMethod } from "@gatewayproxy/http/methods";
 import { isProtocolName } from "./upgrade-protocol.ts";
 import type { RequestHead as RoutableHead } from "../routing/request-reading.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
@@ -83,6 +85,9 @@ export function readHttp2Head(
   rawHeaders: readonly string[],
 ): RequestHead | HeadFault {
   if (method === "CONNECT") return connectNotServed;
+  // HTTP/2 permits any method and path. Over HTTP/1 the parser has these rules.
+  if (!isKnownMethod(method)) return { status: 501, message: "unknown method" };
+  if (!isTarget(path)) return { status: 400, message: "request target is not a valid path" };
   if (path.length > maxTargetLength) return { status: 414, message: "request target too long" };
   if (isTooLarge(rawHeaders)) return { status: 431, message: "too many or too large header fields" };
   if (path.charCodeAt(0) !== slash && !(path === "*" && method === "OPTIONS")) {
