@@ -87,9 +87,9 @@ async function overHttp2(url: string, { method, path, value }: Head): Promise<Ou
 /** The response to the only request of a connection. */
 async function outcomeOn({ socket, received }: RawHttp2): Promise<Outcome> {
   for (;;) {
-    const answer = framesOf(received()).find(({ stream }) => stream === 1);
-    if (answer?.type === frameType.rstStream) return "rejected";
-    if (answer?.type === frameType.headers) return outcomeOf(statusIn(answer.payload));
+    const first = framesOf(received()).find(({ stream }) => stream === 1);
+    if (first?.type === frameType.rstStream) return "rejected";
+    if (first?.type === frameType.headers) return outcomeOf(statusIn(first.payload));
     await once(socket, "data");
   }
 }
