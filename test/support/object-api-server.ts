@@ -15,6 +15,8 @@ export interface ObjectApiServer {
   readonly kubeconfig: string;
   /** Creates or replaces an object. @param collection its path over all namespaces, such as `/api/v1/services` */
   put(collection: string, object: KubeObject): void;
+  /** Adds objects as a backup that is restored: watches of the collection end, and it is listed again. */
+  restore(collection: string, added: readonly KubeObject[]): void;
   remove(collection: string, object: KubeObject): void;
   /** Ends the watches of this collection, and from then on responds with 500 to requests for it. */
   fail(collection: string): void;
@@ -186,6 +188,15 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   return {
     kubeconfig,
     put,
+    restore(collection, added) {
+      for (const watcher of watchers) {
+        if (watcher.target.collection !== collection) continue;
+        watchers.delete(watcher);
+        watcher.response.destroy();
+      }
+      for (const object of added) put(collection, object);
+      changes.length = 0;
+    },
     remove(collection, object) {
       const known = objects.get(keyOf(collection, namespaceOf(object), nameOf(object)));
       if (known !== undefined) record("DELETED", collection, known);

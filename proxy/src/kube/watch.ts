@@ -6,6 +6,7 @@
  * Known objects stay in force while the API server is unavailable, because late changes are better than a gateway
  * without routes. The events are specified in the Kubernetes API concepts, "Efficient detection of changes".
  */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
@@ -15,7 +16,8 @@ import { ApiFailure, failureOfResponse, failureOfEvent } from "./api-failure.ts"
 import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
-import { fieldsOf, isObject, type KubeObject, keyOfObject, readList } from "./object.ts";
+import { type ListEnd, readListItems } from "./list-reader.ts";
+import { fieldsOf, isObject, type KubeObject, keyOfObject } from "./object.ts";
 
 /** Options of `watchObjects`. */
 export interface WatchOptions<T> {
@@ -87,7 +89,7 @@ const shortWatchMs = 5_000;
  */
 const watchSeconds = { min: 240, spread: 120 };
 
-/** Objects of one page, which is parsed in one event-loop turn; an HTTPRoute of maximum size has some 100 KB. */
+/** Objects of one page: each takes the API server some work and memory. */
 const pageSize = "100";
 
 class Reflector<T> implements ObjectWatch<T> {
@@ -218,18 +220,15 @@ class Reflector<T> implements ObjectWatch<T> {
     let next: string | undefined;
     let version = "";
     do {
-      const response = await connection.requestJson({
+      const { status, headers, body } = await connection.request({
         path,
         query: { ...selector, limit: pageSize, continue: next },
         signal: this.#ended.signal,
       });
-      if (response.status !== 200) throw failureOfResponse(response.status, response.headers, response.json);
-      const page = readList(response.json);
-      // An object takes up to some milliseconds to parse, and a page has a hundred.
-      for (const key of await runInSlices(this.#putAll(page.items))) listed.add(key);
+      if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
+      const end = await this.#readPage(body, listed);
       if (this.#ended.signal.aborted) return;
-      version = page.version;
-      next = page.next;
+      ({ version, next } = end);
     } while (next !== undefined);
     const removed = [...this.objects.keys()].filter((key) => !listed.has(key));
     for (const key of removed) this.#remove(key);
@@ -239,6 +238,18 @@ class Reflector<T> implements ObjectWatch<T> {
     const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
     this.#hasChanges = false;
     if (isChanged) this.#setState({ kind: "synced" });
+  }
+
+  /** Puts the objects of a page, and their keys into `listed`. An object takes up to some milliseconds. */
+  async #readPage(body: AsyncIterable<Buffer>, listed: Set<string>): Promise<ListEnd> {
+    const page = readListItems(body);
+    for (;;) {
+      const read = await page.next();
+      if (read.done === true) return read.value;
+      for (const key of await runInSlices(this.#putAll(read.value))) listed.add(key);
+      // Several reads of the socket, each with an object of 1 MiB, would be one turn.
+      await nextTurn();
+    }
   }
 
   async #watch(path: string): Promise<void> {
