@@ -33,6 +33,8 @@ import type { Configuration } from "./configuration.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
+import type { EndpointState } from "../ir/endpoint-state.ts";
+import type { BackendKey, Snapshot } from "../ir/snapshot.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** The parts of the process that the endpoints read. */
@@ -80,18 +82,42 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
     settings: settingsByFlag(settings),
   };
   return configDumpEndpoint(async () => {
+    const state = configuration.state();
     const [generations, endpoints] = await Promise.all([
       pool.query("generation", undefined),
-      pool.query("endpoints", undefined),
+      collectEndpoints(pool, state.snapshot.backends),
     ]);
     return {
       process: processFacts,
-      configuration: configuration.state(),
+      configuration: state,
       workerDeaths: pool.deaths,
       workers: generations.map(({ worker, result }) => ({ worker, generation: result })),
-      endpoints: endpoints.flatMap(({ result }) => result),
+      endpoints,
     };
   });
+}
+
+/** The number of endpoints of one query, which a worker collects in a millisecond. */
+const endpointsOfQuery = 1_000;
+
+/** Asks the workers for a few backends at a time: a hundred thousand endpoints would hold their event loops. */
+async function collectEndpoints(pool: WorkerPool, backends: Snapshot["backends"]): Promise<readonly EndpointState[]> {
+  const collected: EndpointState[] = [];
+  let keys: BackendKey[] = [];
+  let count = 0;
+  const query = async (): Promise<void> => {
+    for (const { result } of await pool.query("endpoints", keys)) {
+      for (const endpoint of result) collected.push(endpoint);
+    }
+    [keys, count] = [[], 0];
+  };
+  for (const { key, endpoints } of Object.values(backends)) {
+    if (count > 0 && count + endpoints.length > endpointsOfQuery) await query();
+    keys.push(key);
+    count += Math.max(1, endpoints.length);
+  }
+  if (keys.length > 0) await query();
+  return collected;
 }
 
 /** Returns the source of the resources. */

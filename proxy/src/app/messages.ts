@@ -13,6 +13,7 @@ import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
+import type { BackendKey } from "../ir/snapshot.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 
@@ -63,7 +64,8 @@ export interface WorkerQueries {
   /** The argument is the maximum number. */
   readonly learnedLimits: Query<number, readonly LearnedLimit[]>;
   readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
-  readonly endpoints: Query<undefined, readonly EndpointState[]>;
+  /** The argument has the keys of backends. */
+  readonly endpoints: Query<readonly BackendKey[], readonly EndpointState[]>;
 }
 
 interface Query<Argument, Result> {

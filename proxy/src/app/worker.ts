@@ -170,7 +170,7 @@ const handlers: QueryHandlers = {
   decisions: (query) => decisions.find(query),
   learnedLimits: (max) => dataPlane.learnedLimits(max).map(nameLearned),
   rateLimitServices: () => dataPlane.rateLimitServices(),
-  endpoints: () => dataPlane.endpoints(),
+  endpoints: (backends) => dataPlane.endpoints(backends),
 };
 
 function serviceTasks(): readonly Task[] {

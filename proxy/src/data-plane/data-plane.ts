@@ -9,7 +9,7 @@ import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
-import type { Bind, Snapshot } from "../ir/snapshot.ts";
+import type { BackendKey, Bind, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
@@ -315,9 +315,9 @@ export class DataPlane {
     for (const { services } of this.#retired.keys()) yield* services.live;
   }
 
-  /** What this worker knows of every endpoint, for operators. */
-  endpoints(): readonly EndpointState[] {
-    return this.#backends.endpoints();
+  /** What this worker knows of the endpoints of backends, for operators. @param keys absent: of all backends. */
+  endpoints(keys?: readonly BackendKey[]): readonly EndpointState[] {
+    return this.#backends.endpoints(keys);
   }
 
   /** Breaks off whatever is left. */

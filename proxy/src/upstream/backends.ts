@@ -66,9 +66,9 @@ export class Backends {
     this.#removed.clear();
   }
 
-  /** Returns the state of every endpoint of every backend, for operators. */
-  endpoints(): readonly EndpointState[] {
-    return [...this.#held.values()].flatMap(({ handle }) => handle.endpoints());
+  /** Returns the state of every endpoint of backends, for operators. @param keys absent: of all backends. */
+  endpoints(keys: Iterable<BackendKey> = this.#held.keys()): readonly EndpointState[] {
+    return Array.from(keys).flatMap((key) => this.#held.get(key)?.handle.endpoints() ?? []);
   }
 
   /** Whether any call waits for a connection. */

@@ -3,7 +3,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
-import type { Backend, Snapshot } from "../../ir/snapshot.ts";
+import type { Backend, BackendKey, Snapshot } from "../../ir/snapshot.ts";
 import type { EndpointState as EndpointFigures } from "../../ir/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
 
@@ -15,10 +15,24 @@ export function* dumpBackends(
   { backends }: Snapshot,
   figures: readonly EndpointFigures[],
 ): Steps<readonly DumpedBackend[]> {
-  const byBackend = Map.groupBy(figures, ({ backend }) => backend.key);
+  const byBackend = yield* groupByBackend(figures);
   return yield* mapInSteps(Object.values(backends), (backend) =>
     dumpBackend(backend, byBackend.get(backend.key) ?? []),
   );
+}
+
+/** A step for each thousand. */
+function* groupByBackend(
+  figures: readonly EndpointFigures[],
+): Steps<ReadonlyMap<BackendKey, readonly EndpointFigures[]>> {
+  const groups = new Map<BackendKey, EndpointFigures[]>();
+  for (const [at, endpoint] of figures.entries()) {
+    const group = groups.get(endpoint.backend.key);
+    if (group === undefined) groups.set(endpoint.backend.key, [endpoint]);
+    else group.push(endpoint);
+    if (at % 1_000 === 999) yield;
+  }
+  return groups;
 }
 
 function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): DumpedBackend {
