@@ -15,7 +15,7 @@ export function firstLetterOf(name: string): number {
 }
 
 /** Codes of first letters. */
-export const letters = { c: 0x63, d: 0x64, e: 0x65, h: 0x68, k: 0x6b, p: 0x70, t: 0x74, u: 0x75 } as const;
+export const letters = { c: 0x63, d: 0x64, e: 0x65, h: 0x68, k: 0x6b, p: 0x70, s: 0x73, t: 0x74, u: 0x75 } as const;
 
 /**
  * Returns the fields that an intermediary forwards, with names in lower case: without those of the connection and those that

@@ -105,6 +105,8 @@ export interface ClientFailure {
     | "reset"
     /** The server has sent nothing, and read nothing, for too long. */
     | "timeout"
+    /** The server has certainly not processed the request, which may be sent to another one (RFC 9113 §8.7). */
+    | "unprocessed"
     /** The source of the body has ended before the body. */
     | "aborted";
   readonly message: string;

@@ -7,17 +7,18 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { defaultClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
+import { RawServer } from "@gatewayproxy/http/http2/testing/raw-server";
 import { responded, clientOf, data, headers, lastHeaders, ok, path, settings } from "./testing/calls.ts";
-import { framed, okTrailers, RawService, responseHead } from "./testing/raw-service.ts";
+import { framed, okTrailers, respond, responseHead } from "./testing/raw-service.ts";
 
 describe("a call", () => {
   test("is a gRPC request with its deadline, and its response ends it", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
     const sent = await peer.until(FrameType.Data);
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     expect(await outcome).toEqual(responded);
     expect(sent).toMatchObject({ streamId: 1, flags: Flag.EndStream, payload: framed(Buffer.from("ask")) });
     const head = peer.got(FrameType.Headers)[0]?.payload.toString("latin1");
@@ -26,22 +27,22 @@ describe("a call", () => {
   });
 
   test("is sent in one write with all others of the same turn", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const first = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     await first;
     const outcomes = Array.from({ length: 20 }, () => call());
     await peer.until(FrameType.Data, 21);
     expect(peer.chunks.at(-1)?.filter(({ type }) => type === FrameType.Data)).toHaveLength(20);
-    for (let at = 0; at < 20; at++) peer.respond(3 + 2 * at, ok);
+    for (let at = 0; at < 20; at++) respond(peer, 3 + 2 * at, ok);
     expect(await Promise.all(outcomes)).toEqual(new Array(20).fill(responded));
   });
 
   test("is sent after the service's settings, within their number of concurrent streams", async () => {
-    const service = await RawService.start(settings([Setting.MaxConcurrentStreams, 2]));
+    const service = await RawServer.start(settings([Setting.MaxConcurrentStreams, 2]));
     const { call } = clientOf([service.port]);
     const outcomes = [call(), call(), call()];
     const peer = await service.peer();
@@ -49,15 +50,15 @@ describe("a call", () => {
     peer.send(rawFrame(FrameType.Ping, 0, 0, "12345678"));
     await peer.until(FrameType.Ping);
     expect(peer.got(FrameType.Headers)).toHaveLength(2);
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     await peer.until(FrameType.Data, 3);
-    peer.respond(3, ok);
-    peer.respond(5, ok);
+    respond(peer, 3, ok);
+    respond(peer, 5, ok);
     expect(await Promise.all(outcomes)).toEqual([responded, responded, responded]);
   });
 
   test("larger than the service's window is sent in chunks, as the windows open", async () => {
-    const service = await RawService.start(settings([Setting.InitialWindowSize, 10]));
+    const service = await RawServer.start(settings([Setting.InitialWindowSize, 10]));
     const { call } = clientOf([service.port]);
     const message = Buffer.from("a message of thirty-five bytes ....");
     const outcome = call(message);
@@ -68,12 +69,12 @@ describe("a call", () => {
     peer.send(settings([Setting.InitialWindowSize, 1_000]));
     expect(await peer.until(FrameType.Data, 3)).toMatchObject({ flags: Flag.EndStream });
     expect(Buffer.concat(peer.got(FrameType.Data).map(({ payload }) => payload))).toEqual(framed(message));
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     expect(await outcome).toEqual(responded);
   });
 
   test("that fills the connection's window blocks the others until it opens", async () => {
-    const service = await RawService.start(settings([Setting.InitialWindowSize, 1_000_000]));
+    const service = await RawServer.start(settings([Setting.InitialWindowSize, 1_000_000]));
     const { call } = clientOf([service.port]);
     const outcomes = [call(Buffer.alloc(70_000)), call()];
     const peer = await service.peer();
@@ -84,26 +85,26 @@ describe("a call", () => {
     peer.send(rawFrame(FrameType.WindowUpdate, 0, 0, uint32(100_000)));
     await peer.until(FrameType.Data, 6);
     expect(sent()).toBe(70_005 + 8);
-    peer.respond(1, ok);
-    peer.respond(3, ok);
+    respond(peer, 1, ok);
+    respond(peer, 3, ok);
     expect(await Promise.all(outcomes)).toEqual([responded, responded]);
   });
 
   test("without a stream identifier left goes on a new connection", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port], { limits: { ...defaultClientLimits, maxStreamId: 5 } });
     const first = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     await first;
     const outcomes = [call(), call(), call()];
     await peer.until(FrameType.Data, 3);
     const next = await service.peer(2);
     await next.until(FrameType.Data);
-    next.respond(1, ok);
-    peer.respond(3, ok);
-    peer.respond(5, ok);
+    respond(next, 1, ok);
+    respond(peer, 3, ok);
+    respond(peer, 5, ok);
     expect(await Promise.all(outcomes)).toEqual([responded, responded, responded]);
     await peer.closed();
   });
@@ -111,7 +112,7 @@ describe("a call", () => {
 
 describe("a response", () => {
   test("is decoded from Huffman code and the dynamic table, from one call to the next", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     // `grpc-status: 0` as a literal that the table takes up, its name in Huffman code; then by its place in the table.
     const huffmanName = Buffer.from("9acac8b21234da8f", "hex");
@@ -131,7 +132,7 @@ describe("a response", () => {
   });
 
   test("is the same however its frames and bytes are cut", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     let id = -1;
     const cuts = fc.array(fc.nat({ max: 40 }), { maxLength: 4 });
@@ -181,7 +182,7 @@ describe("a response", () => {
   });
 
   test("to a call that has timed out is ignored, and later ones are still decoded", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
     const late = call(Buffer.from("late"), 100);
@@ -217,7 +218,7 @@ describe("a response", () => {
     ["that ends without trailers", [headers(1, responseHead), rawFrame(FrameType.Data, Flag.EndStream, 1, framed(ok))]],
     ["whose status is no number", [lastHeaders(1, status("2x0"))]],
   ])("%s is garbage, and the connection goes on", async (_, frames) => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
@@ -226,12 +227,12 @@ describe("a response", () => {
     expect(await outcome).toMatchObject({ kind: "failed", cause: "garbage" });
     const next = call();
     await peer.until(FrameType.Data, 2);
-    peer.respond(3, ok);
+    respond(peer, 3, ok);
     expect(await next).toEqual(responded);
   });
 
   test("of more than a mebibyte is reset", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port], {
       limits: { ...defaultClientLimits, streamWindowBytes: 2_000_000, connectionWindowBytes: 4_000_000 },
     });
@@ -244,7 +245,7 @@ describe("a response", () => {
   });
 
   test("with a prefix of more than a mebibyte is reset at once", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
@@ -255,7 +256,7 @@ describe("a response", () => {
   });
 
   test("in thousands of chunks is joined once", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port], { clock: new FakeClock() });
     const outcome = call();
     const peer = await service.peer();
@@ -286,7 +287,7 @@ describe("a response", () => {
     ["pieces of a byte", data(1, Buffer.from("x"))],
     ["interim responses", headers(1, status("103"))],
   ])("in %s without end ends the connection", async (what, frame) => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port], { clock: new FakeClock() });
     const outcome = call();
     const peer = await service.peer();
@@ -298,13 +299,13 @@ describe("a response", () => {
   });
 
   test("may be preceded by interim responses", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
     peer.send(headers(1, status("103")), headers(1, status("100")));
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     expect(await outcome).toEqual(responded);
   });
 });

@@ -66,8 +66,13 @@ export class Call extends ClientStream<ResponseFields> {
     this.writeData(host, frameMessage(message), true);
   }
 
-  received({ grpcStatus, grpcMessage }: ResponseFields, httpStatus: number): void {
-    if (httpStatus !== 0) this.#httpStatus = httpStatus;
+  receivedHead(fields: ResponseFields, httpStatus: number): void {
+    this.#httpStatus = httpStatus;
+    this.receivedTrailers(fields);
+  }
+
+  /** A response without messages has the status in its head. */
+  receivedTrailers({ grpcStatus, grpcMessage }: ResponseFields): void {
     this.#grpcStatus = grpcStatus ?? this.#grpcStatus;
     this.#grpcMessage = grpcMessage ?? this.#grpcMessage;
   }
@@ -83,7 +88,6 @@ export class Call extends ClientStream<ResponseFields> {
    * maximum, or will by the length in its prefix.
    */
   #readData(buffer: Buffer, start: number, end: number): boolean {
-    if (start === end) return true;
     const piece = Buffer.from(buffer.subarray(start, end));
     if (this.#response.length === 0) {
       this.#response = piece;

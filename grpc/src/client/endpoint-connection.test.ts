@@ -5,14 +5,15 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { defaultClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
+import { RawServer } from "@gatewayproxy/http/http2/testing/raw-server";
 import { UnaryGrpcClient } from "./unary-grpc-client.ts";
 import { responded, clientOf, data, headers, ok, openPlainSocket, path, settings } from "./testing/calls.ts";
-import { RawService, responseHead } from "./testing/raw-service.ts";
+import { respond, responseHead } from "./testing/raw-service.ts";
 import type { CallOutcome } from "./unary-client.ts";
 
 describe("a connection", () => {
   test("acknowledges a ping with the same bytes, and settings", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     clientOf([service.port]);
     const peer = await service.peer();
     const payload = Buffer.from([1, 2, 3, 4, 5, 0, 255, 8]);
@@ -22,26 +23,26 @@ describe("a connection", () => {
   });
 
   test("that the service closes by GOAWAY finishes its calls; the others go on a new one, and no call fails", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const warm = call();
     const peer = await service.peer();
     await peer.until(FrameType.Data);
-    peer.respond(1, ok);
+    respond(peer, 1, ok);
     await warm;
     const outcomes = [call(), call()];
     await peer.until(FrameType.Data, 3);
     peer.send(rawFrame(FrameType.GoAway, 0, 0, Buffer.concat([uint32(3), uint32(ErrorCode.NoError)])));
     const next = await service.peer(2);
     await next.until(FrameType.Data);
-    next.respond(1, ok);
-    peer.respond(3, ok);
+    respond(next, 1, ok);
+    respond(peer, 3, ok);
     expect(await Promise.all(outcomes)).toEqual([responded, responded]);
     await peer.closed();
   });
 
   test("fails a call only if the service rejects it unprocessed twice", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     const outcome = call();
     const peer = await service.peer();
@@ -54,7 +55,7 @@ describe("a connection", () => {
   });
 
   test("to a peer that does not acknowledge a ping after a timeout is closed, and the next one is used", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
     const lost = call(Buffer.from("lost"), 100);
@@ -69,12 +70,12 @@ describe("a connection", () => {
     const next = await service.peer(2);
     const outcome = call();
     await next.until(FrameType.Data);
-    next.respond(1, ok);
+    respond(next, 1, ok);
     expect(await outcome).toEqual(responded);
   });
 
   test("to a peer that is only slow is kept", async () => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
     const late = call(Buffer.from("late"), 100);
@@ -86,17 +87,17 @@ describe("a connection", () => {
     peer.send(rawFrame(FrameType.Ping, Flag.Ack, 0, payload));
     const next = call();
     await peer.until(FrameType.Data, 2);
-    peer.respond(3, ok);
+    respond(peer, 3, ok);
     await next;
     clock.advance(1_000);
     const third = call();
     await peer.until(FrameType.Data, 3);
-    peer.respond(5, ok);
+    respond(peer, 5, ok);
     expect([await third, service.peers.length]).toEqual([responded, 1]);
   });
 
   test("without settings in time is closed; a call that waits for it gets its own timeout", async () => {
-    const service = await RawService.start(Buffer.alloc(0));
+    const service = await RawServer.start(Buffer.alloc(0));
     const clock = new FakeClock();
     const { call } = clientOf([service.port], { clock });
     const waiting = call(Buffer.from("ask"), 100);
@@ -110,7 +111,7 @@ describe("a connection", () => {
   });
 
   test("accepts no more calls for a peer that does not read them", async () => {
-    const service = await RawService.start(settings([Setting.InitialWindowSize, 2 ** 31 - 1]));
+    const service = await RawServer.start(settings([Setting.InitialWindowSize, 2 ** 31 - 1]));
     const { call } = clientOf([service.port], { limits: { ...defaultClientLimits, maxWaitingBytes: 100_000 } });
     const peer = await service.peer();
     peer.send(rawFrame(FrameType.WindowUpdate, 0, 0, uint32(2 ** 30)));
@@ -121,7 +122,7 @@ describe("a connection", () => {
       void call(Buffer.alloc(60_000), 600_000).then((outcome) => outcomes.push(outcome));
       await new Promise((resolve) => setImmediate(resolve));
     }
-    expect(outcomes[0]).toMatchObject({ cause: "unavailable", message: "the service does not read its calls" });
+    expect(outcomes[0]).toMatchObject({ cause: "unavailable", message: "the server does not read its requests" });
   });
 
   const raw = (type: number, streamId: number, payload: Uint8Array | string = "", flags = 0): Buffer =>
@@ -167,7 +168,7 @@ describe("a connection", () => {
       ErrorCode.EnhanceYourCalm,
     ],
   ])("ends with an error when the peer sends %s", async (_, bytes, code) => {
-    const service = await RawService.start();
+    const service = await RawServer.start();
     // Time stands still: what a peer may send in it does not depend on how busy the machine is.
     const { call } = clientOf([service.port], { clock: new FakeClock() });
     const outcome = call();
@@ -179,7 +180,7 @@ describe("a connection", () => {
   });
 
   test("ends when the first frame is not SETTINGS", async () => {
-    const service = await RawService.start(rawFrame(FrameType.Ping, 0, 0, "12345678"));
+    const service = await RawServer.start(rawFrame(FrameType.Ping, 0, 0, "12345678"));
     const { call } = clientOf([service.port]);
     expect(await call()).toMatchObject({ cause: "unavailable" });
   });
@@ -193,7 +194,7 @@ describe("a connection", () => {
       frame,
       fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
     );
-    const service = await RawService.start();
+    const service = await RawServer.start();
     await fc.assert(
       fc.asyncProperty(fc.array(junk, { maxLength: 12 }), async (parts) => {
         const client = new UnaryGrpcClient({

@@ -4,6 +4,8 @@
  */
 import type { Socket } from "node:net";
 import type { ClientExchange, ClientExchangeEvents, ClientFailure, ClientRequest } from "../ports.ts";
+import { type Swept, sweepMs } from "../sweep.ts";
+import { Upload, type UploadOwner } from "../upload.ts";
 import {
   type BodyDecoder,
   type BodySink,
@@ -12,12 +14,12 @@ import {
   CloseDecoder,
   LengthDecoder,
 } from "./body-decoder.ts";
+import { BodyWriter } from "./body-writer.ts";
 import { joinedBytes, joinText } from "./field-text.ts";
 import { HeadReader } from "./head-reader.ts";
 import { MessageError } from "./message-error.ts";
 import { type RenderedRequest, renderRequest } from "./request-text.ts";
 import { parseResponseHead, type ResponseHead } from "./response-head.ts";
-import { Upload, type UploadOwner } from "./upload.ts";
 
 /** Bounds of responses. */
 export interface Http1ClientLimits extends ChunkLimits {
@@ -39,8 +41,6 @@ export interface Http1ClientOptions {
   readonly onClosed: () => void;
 }
 
-/** The interval at which the owner of a connection calls `sweep`, in milliseconds. */
-export const sweepMs = 1_000;
 /**
  * How long an idle connection is used, unless the server names a time: less than the 5 s after which many servers close it,
  * since a request that meets the close fails.
@@ -57,7 +57,7 @@ const firstByte = 0x48;
 type ConnectionState = "open" | "ending" | "switched" | "closed";
 
 /** A connected socket and the request in progress. */
-export class Http1ClientConnection {
+export class Http1ClientConnection implements Swept {
   readonly #socket: Socket;
   readonly #options: Http1ClientOptions;
   readonly #head: HeadReader;
@@ -108,7 +108,8 @@ export class Http1ClientConnection {
   #write({ body }: ClientRequest, { text, bodyLength }: RenderedRequest, exchange: Exchange): void {
     const socket = this.#socket;
     if (body !== undefined && !Buffer.isBuffer(body)) {
-      exchange.upload = new Upload(socket, body, bodyLength, exchange);
+      exchange.upload = new Upload(body, bodyLength, exchange);
+      exchange.writer = new BodyWriter(socket, bodyLength === undefined);
       process.nextTick(beginUpload, socket, text, exchange);
     } else if (body === undefined || body.length === 0) {
       socket.write(text, "latin1");
@@ -122,7 +123,6 @@ export class Http1ClientConnection {
     }
   }
 
-  /** Ends what takes too long. Called every `sweepMs`. */
   sweep(): void {
     if (this.#state !== "open" || this.#maxSweeps === 0) return;
     this.#sweeps++;
@@ -256,7 +256,10 @@ export class Http1ClientConnection {
   };
 
   readonly #onSocketDrain = (): void => {
-    this.#exchange?.upload?.onDrain();
+    const upload = this.#exchange?.upload;
+    if (upload === undefined || upload.isOver) return;
+    this.progressed();
+    upload.onDrain();
   };
 
   readonly #onSocketError = (error: Error): void => {
@@ -283,6 +286,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   readonly upgrade: string | undefined;
   /** Of a body that arrives in parts. */
   upload: Upload | undefined;
+  writer: BodyWriter | undefined;
   /** Of the body of the response; undefined before its head, and if there is no body. */
   decoder: BodyDecoder | undefined;
   /** Whether the response is complete. */
@@ -355,12 +359,13 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
     this.trailers = trailers;
   }
 
-  onProgress(): void {
+  sendBody(bytes: Buffer): boolean {
     this.#connection.progressed();
+    return this.writer?.write(bytes) ?? true;
   }
 
-  onUploaded(): void {
-    // The response follows, or has come.
+  endBody(): void {
+    this.writer?.end();
   }
 
   onUploadFailed(kind: "aborted" | "reset", message: string): void {

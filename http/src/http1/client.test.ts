@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { ClientRequest } from "../ports.ts";
-import { sweepMs } from "./client-connection.ts";
-import { connectToServer, TestBody } from "./testing/connect-to.ts";
+import { sweepMs } from "../sweep.ts";
+import { TestBody } from "../testing/exchanges.ts";
+import { connectToServer } from "./testing/connect-to.ts";
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const chunked = (body: string): string => `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;

@@ -3,6 +3,7 @@
  * message and its connection. It accepts only lines that every server reads in the same way: no line folding, no white space
  * before the colon, no control characters.
  */
+import { readLength } from "../content-length.ts";
 import { firstLetterOf, isNamed, letters } from "../fields.ts";
 import { isOf, tokenCharacters, valueCharacters } from "./characters.ts";
 import { MessageError } from "./message-error.ts";
@@ -143,14 +144,12 @@ function readConnection(value: string, framing: FramingFields): void {
   }
 }
 
-/** Fifteen digits, so that every length is an exact number. A list of equal lengths is rejected, too (RFC 9112 §6.3). */
-const lengthPattern = /^\d{1,15}$/;
-
 function readContentLength(value: string, framing: FramingFields | undefined): void {
   if (framing === undefined) throw inTrailers("Content-Length");
   if (framing.contentLength !== -1) throw new MessageError(400, "more than one Content-Length field");
-  if (!lengthPattern.test(value)) throw new MessageError(400, "Content-Length is not a number of bytes");
-  framing.contentLength = Number(value);
+  const length = readLength(value);
+  if (length === undefined) throw new MessageError(400, "Content-Length is not a number of bytes");
+  framing.contentLength = length;
 }
 
 function readTransferEncoding(value: string, framing: FramingFields | undefined): void {

@@ -1,15 +1,15 @@
 /** Renders the heads of HTTP/1 requests (RFC 9112 §3, §5, §6). */
+import { assertMethodAndPath, needsLength, repeatedField, requestBodyLength } from "../client-request.ts";
 import { firstLetterOf, isNamed, letters } from "../fields.ts";
 import type { ClientRequest } from "../ports.ts";
-import { isTarget, isToken } from "./characters.ts";
 import { fieldLine } from "./field-text.ts";
 
 /** A head, and the framing of the body behind it. */
 export interface RenderedRequest {
   /** The request line and the field lines, with the empty line. */
   readonly text: string;
-  /** The length of the body; `chunked` if it is sent in chunks. */
-  readonly bodyLength: number | "chunked";
+  /** The length of the body; undefined if it is sent in chunks. */
+  readonly bodyLength: number | undefined;
 }
 
 /**
@@ -19,13 +19,9 @@ export interface RenderedRequest {
  * @throws `TypeError` for a method, a path or a field that would not be read as one, or a `content-length` other than the
  *   length of the body.
  */
-export function renderRequest({ method, path, fields, body, upgrade }: ClientRequest): RenderedRequest {
-  if (!isToken(method)) {
-    throw new TypeError(`the request has the method ${JSON.stringify(method)}, which is not a token`);
-  }
-  if (!isTarget(path)) {
-    throw new TypeError("the request has an empty path, or one with a character that is not visible ASCII");
-  }
+export function renderRequest(request: ClientRequest): RenderedRequest {
+  assertMethodAndPath(request);
+  const { method, path, fields, body, upgrade } = request;
   let host = "";
   let lines = "";
   let announced: string | undefined;
@@ -35,13 +31,13 @@ export function renderRequest({ method, path, fields, body, upgrade }: ClientReq
     switch (firstLetterOf(name)) {
       case letters.h:
         if (!isNamed(name, "host")) break;
-        if (host !== "") throw new TypeError("the request has more than one Host field");
+        if (host !== "") throw repeatedField("Host");
         host = fieldLine(name, value);
         continue;
       case letters.c:
         if (isNamed(name, "connection")) continue;
         if (!isNamed(name, "content-length")) break;
-        if (announced !== undefined) throw new TypeError("the request has more than one Content-Length field");
+        if (announced !== undefined) throw repeatedField("Content-Length");
         announced = value;
         break;
       case letters.k:
@@ -55,33 +51,13 @@ export function renderRequest({ method, path, fields, body, upgrade }: ClientReq
     }
     lines += fieldLine(name, value);
   }
-  const bodyLength = lengthOf(body, announced);
+  const bodyLength = requestBodyLength(body, announced);
   const text = `${method} ${path} HTTP/1.1\r\n${host}${lines}${framingLine(method, bodyLength, announced)}`;
   if (upgrade === undefined) return { text: `${text}\r\n`, bodyLength };
   return { text: `${text}connection: upgrade\r\n${fieldLine("upgrade", upgrade)}\r\n`, bodyLength };
 }
 
-function lengthOf(body: ClientRequest["body"], announced: string | undefined): number | "chunked" {
-  if (body !== undefined && !Buffer.isBuffer(body) && announced === undefined) return "chunked";
-  const length = announced === undefined ? undefined : Number(announced);
-  if (length !== undefined && !/^\d{1,15}$/.test(announced ?? "")) {
-    throw new TypeError(
-      `the request has the Content-Length ${JSON.stringify(announced)}, which is not a number of bytes`,
-    );
-  }
-  if (body !== undefined && !Buffer.isBuffer(body)) return length ?? 0;
-  const bytes = body?.length ?? 0;
-  if (length !== undefined && length !== bytes) {
-    throw new TypeError(`the request has the Content-Length ${length}, and a body of ${bytes} bytes`);
-  }
-  return bytes;
-}
-
-/** Methods whose requests have a length even without a body (RFC 9110 §8.6). */
-const methodsWithBody: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
-
-function framingLine(method: string, bodyLength: number | "chunked", announced: string | undefined): string {
-  if (bodyLength === "chunked") return "transfer-encoding: chunked\r\n";
-  if (announced !== undefined || (bodyLength === 0 && !methodsWithBody.has(method))) return "";
-  return `content-length: ${bodyLength}\r\n`;
+function framingLine(method: string, bodyLength: number | undefined, announced: string | undefined): string {
+  if (bodyLength === undefined) return "transfer-encoding: chunked\r\n";
+  return needsLength(method, bodyLength, announced) ? `content-length: ${bodyLength}\r\n` : "";
 }

@@ -16,8 +16,10 @@ export interface StreamHost {
   waitingBytes: number;
   /** Received bytes that their receivers have not taken, on all streams. */
   heldBytes: number;
-  /** Called when the stream has more to send than a window, or the socket, allows. `Http2Stream.resume` is called later. */
+  /** Called when the stream has more to send than a window, or the socket, allows. `Http2Stream.sendWaiting` is called later. */
   waitForWindow(stream: Http2Stream): void;
+  /** Opens the window of the stream for bytes that are not held any more. */
+  refillStream(stream: Http2Stream): void;
   /** Called when a whole chunk, or a large part of one, has been sent: the peer may acknowledge it by WINDOW_UPDATE. */
   sentData(): void;
 }
@@ -39,6 +41,8 @@ export abstract class Http2Stream {
   smallFrames = 0;
   /** Whether the peer has sent its last byte. */
   isInputComplete = false;
+  /** Body bytes that the peer still has to send by its content-length; undefined without one. */
+  remainingBytes: number | undefined;
   /** The first bytes that wait, from `#waitingStart`. Absent while nothing waits, which is the common case. */
   #waiting: Uint8Array | undefined;
   #waitingStart = 0;
@@ -60,6 +64,25 @@ export abstract class Http2Stream {
   get waitingBytes(): number {
     if (this.#waiting === undefined) return 0;
     return this.#waiting.length - this.#waitingStart + (this.#later?.length ?? 0);
+  }
+
+  /** Counts received bytes of the body. Returns false if they contradict content-length (§8.1.1). */
+  countInput(bytes: number, isLast: boolean): boolean {
+    if (this.remainingBytes === undefined) return true;
+    this.remainingBytes -= bytes;
+    return this.remainingBytes >= 0 && (!isLast || this.remainingBytes === 0);
+  }
+
+  /** Received bytes are kept. The peer gets no window for them. */
+  protected holdInput(host: StreamHost, bytes: number): void {
+    this.heldBytes += bytes;
+    host.heldBytes += bytes;
+  }
+
+  /** No bytes are kept any more. `StreamHost.refillStream` then opens the window, unless the stream is closed. */
+  protected releaseInput(host: StreamHost): void {
+    host.heldBytes -= this.heldBytes;
+    this.heldBytes = 0;
   }
 
   /** Changes the window for what is sent. Returns `false` if it exceeds the maximum of a window. */
@@ -105,7 +128,7 @@ export abstract class Http2Stream {
   }
 
   /** Sends up to `maxBytes` that wait. Returns whether more could be sent now, or nothing waits any more. */
-  resume(host: StreamHost, maxBytes: number): "more" | "blocked" | "done" {
+  sendWaiting(host: StreamHost, maxBytes: number): "more" | "blocked" | "done" {
     const waiting = this.#waiting;
     if (waiting === undefined) return "done";
     const start = this.#waitingStart;

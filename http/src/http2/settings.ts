@@ -9,6 +9,8 @@ export interface PeerSettings {
   readonly maxConcurrentStreams?: number;
   /** Whether the peer enables push; a server must not (§6.5.2). */
   readonly enablesPush: boolean;
+  /** Whether the peer accepts extended CONNECT (RFC 8441 §3); absent if the frame does not set it. */
+  readonly enablesConnect?: boolean;
 }
 
 /** Parses the payload of a SETTINGS frame; the last of equal settings applies. Throws `ConnectionError` on a bad value. */
@@ -16,12 +18,17 @@ export function readSettings(buffer: Buffer, start: number, end: number): PeerSe
   let initialWindowBytes: number | undefined;
   let maxConcurrentStreams: number | undefined;
   let enablesPush = false;
+  let enablesConnect: boolean | undefined;
   for (let at = start; at < end; at += 6) {
     const value = buffer.readUInt32BE(at + 2);
     switch (buffer.readUInt16BE(at)) {
       case Setting.EnablePush:
         assertSetting(value <= 1, ErrorCode.ProtocolError, `ENABLE_PUSH ${value} must be 0 or 1`);
         enablesPush = value === 1;
+        break;
+      case Setting.EnableConnectProtocol:
+        assertSetting(value <= 1, ErrorCode.ProtocolError, `ENABLE_CONNECT_PROTOCOL ${value} must be 0 or 1`);
+        enablesConnect = value === 1;
         break;
       case Setting.MaxConcurrentStreams:
         maxConcurrentStreams = value;
@@ -51,6 +58,7 @@ export function readSettings(buffer: Buffer, start: number, end: number): PeerSe
     enablesPush,
     ...(initialWindowBytes !== undefined && { initialWindowBytes }),
     ...(maxConcurrentStreams !== undefined && { maxConcurrentStreams }),
+    ...(enablesConnect !== undefined && { enablesConnect }),
   };
 }
 

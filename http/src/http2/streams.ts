@@ -220,7 +220,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   #resume(stream: Http2Stream): void {
     if (!stream.isWaiting) return;
     this.#waiting.delete(stream);
-    const outcome = stream.resume(this, maxFramePayloadBytes);
+    const outcome = stream.sendWaiting(this, maxFramePayloadBytes);
     if (outcome !== "done" && stream.sendWindowBytes > 0) this.#waiting.add(stream);
   }
 }

@@ -1,11 +1,10 @@
 /** Ends the requests to endpoints that take too long, and closes idle connections, with one timer for all of a worker. */
-import type { Http1ClientConnection } from "@gatewayproxy/http/http1/client-connection";
-import { sweepMs } from "@gatewayproxy/http/http1/client-connection";
+import { type Swept, sweepMs } from "@gatewayproxy/http/sweep";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
 /** The open connections of a worker. */
 export class ConnectionSweeper {
-  readonly #connections = new Set<Http1ClientConnection>();
+  readonly #connections = new Set<Swept>();
   readonly #timer: Timer;
 
   constructor(clock: Clock) {
@@ -14,11 +13,11 @@ export class ConnectionSweeper {
     });
   }
 
-  add(connection: Http1ClientConnection): void {
+  add(connection: Swept): void {
     this.#connections.add(connection);
   }
 
-  delete(connection: Http1ClientConnection): void {
+  delete(connection: Swept): void {
     this.#connections.delete(connection);
   }
 

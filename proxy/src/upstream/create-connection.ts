@@ -14,6 +14,6 @@ export function createConnection(
   sessions: SessionStore,
   owner: ConnectionOwner,
 ): Connection {
-  if (target.protocol === "h2") return new Http2Connection(target, options, owner);
+  if (target.protocol === "h2") return new Http2Connection(target, options, sessions, owner);
   return new Http1Connection(target, options, sessions, owner);
 }

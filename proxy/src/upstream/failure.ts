@@ -26,50 +26,19 @@ export interface UpstreamFailure {
   readonly message: string;
 }
 
-/** The code of the error with which the body of a request ends if the client aborts it. */
-export const uploadAborted = "ERR_UPLOAD_ABORTED";
-
-/** The code of the error of a call that its endpoint has not processed. */
-export const unprocessedByEndpoint = "ERR_UNPROCESSED_BY_ENDPOINT";
-
-/** The kinds of failures by the `code` of undici and Node. Any other error is a broken connection. */
-const kindByCode: Readonly<Record<string, UpstreamFailure["kind"]>> = {
-  UND_ERR_CONNECT_TIMEOUT: "connect",
-  UND_ERR_HEADERS_TIMEOUT: "timeout",
-  UND_ERR_BODY_TIMEOUT: "timeout",
-  UND_ERR_ABORTED: "aborted",
-  UND_ERR_INVALID_ARG: "unsendable",
-  [uploadAborted]: "aborted",
-  [unprocessedByEndpoint]: "unprocessed",
-  [forbiddenAddress]: "forbidden",
-};
-
-/** Kinds that do not depend on whether there was a connection. */
-const needsNoConnection: ReadonlySet<UpstreamFailure["kind"]> = new Set(["unsendable", "unprocessed", "forbidden"]);
-
-/**
- * Classifies an error of the transport.
- *
- * @param started whether the request had been assigned to an open connection.
- */
-export function toUpstreamFailure(error: unknown, started: boolean): UpstreamFailure {
-  const code = errorCode(error);
-  const message =
-    error instanceof Error ? (code === undefined ? error.message : `${code}: ${error.message}`) : String(error);
-  const kind = code === undefined ? undefined : kindByCode[code];
-  // Before the connection is open, a timeout is also one of connecting.
-  if (!started && (kind === undefined || !needsNoConnection.has(kind))) return { kind: "connect", message };
-  return { kind: kind ?? "reset", message };
+/** Classifies an error of connecting. */
+export function connectFailure(error: unknown): UpstreamFailure {
+  // Node tries several addresses of a name, and reports all errors.
+  const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
+  const code = errorCode(first);
+  const kind = code === forbiddenAddress ? "forbidden" : "connect";
+  if (!(first instanceof Error)) return { kind, message: String(first) };
+  return { kind, message: code === undefined ? first.message : `${code}: ${first.message}` };
 }
 
 function errorCode(error: unknown): string | undefined {
   if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
-}
-
-/** Classifies an error of connecting. */
-export function connectFailure(error: unknown): UpstreamFailure {
-  return toUpstreamFailure(error instanceof AggregateError ? (error.errors[0] ?? error) : error, false);
 }
 
 /** Classifies an error for a request that is not valid in HTTP. */

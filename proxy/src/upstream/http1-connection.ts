@@ -1,9 +1,7 @@
 /** A connection to an endpoint over HTTP/1.1. It carries one call at a time. */
 import type { Socket } from "node:net";
-import type { Timer } from "@gatewayproxy/runtime/clock";
 import { defaultHttp1ClientLimits, Http1ClientConnection } from "@gatewayproxy/http/http1/client-connection";
 import type { ClientExchange, ClientRequest } from "@gatewayproxy/http/ports";
-import { openSocket } from "../connect/open-socket.ts";
 import type {
   Connection,
   ConnectionCall,
@@ -13,6 +11,7 @@ import type {
   SessionStore,
 } from "./connection.ts";
 import { connectFailure, unsendable } from "./failure.ts";
+import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 
 /** A call and its request, before the socket is connected. */
 interface FirstCall {
@@ -22,13 +21,12 @@ interface FirstCall {
 }
 
 /** A socket, which is opened for the first call. */
-export class Http1Connection implements Connection, ClientExchange {
+export class Http1Connection implements Connection, ClientExchange, SocketOwner {
   readonly #target: ConnectionTarget;
   readonly #options: ConnectionOptions;
   readonly #sessions: SessionStore;
   readonly #owner: ConnectionOwner;
-  #socket: Socket | undefined;
-  #timer: Timer | undefined;
+  #opening: OpeningSocket | undefined;
   #first: FirstCall | undefined;
   /** Undefined until the socket is connected. */
   #wire: Http1ClientConnection | undefined;
@@ -45,7 +43,7 @@ export class Http1Connection implements Connection, ClientExchange {
   }
 
   get isAvailable(): boolean {
-    return !this.#isClosed && (this.#wire === undefined ? this.#socket === undefined : this.#wire.isAvailable);
+    return !this.#isClosed && (this.#wire === undefined ? this.#opening === undefined : this.#wire.isAvailable);
   }
 
   send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void {
@@ -55,7 +53,7 @@ export class Http1Connection implements Connection, ClientExchange {
     }
     this.#first = { request, idleTimeoutMs, call };
     call.begin(this);
-    this.#connect();
+    this.#opening = OpeningSocket.open(this.#target, this.#options, this.#sessions, this);
   }
 
   #start(wire: Http1ClientConnection, { request, idleTimeoutMs, call }: FirstCall): void {
@@ -67,34 +65,9 @@ export class Http1Connection implements Connection, ClientExchange {
     }
   }
 
-  #connect(): void {
-    const { endpoint, tls } = this.#target;
-    const { addresses, clock, connectTimeoutMs } = this.#options;
-    const { session } = this.#sessions;
-    const { host, port } = endpoint;
-    try {
-      const target = { host, port, tls, addresses, protocol: "http/1.1" as const, session };
-      const socket = openSocket(target, () => this.#onConnect(socket));
-      this.#socket = socket.on("error", this.#onConnectError).once("close", this.#onClosed);
-      if (tls !== undefined) socket.on("session", (next: Buffer) => (this.#sessions.session = next));
-    } catch (error) {
-      // TLS settings that Node rejects fail only the calls with them.
-      process.nextTick(() => this.#onConnectError(error));
-    }
-    this.#timer = clock.setTimer(connectTimeoutMs, () => {
-      this.#onConnectError(new Error(`no connection within ${connectTimeoutMs} ms`));
-    });
-  }
-
-  #onConnect(socket: Socket): void {
-    this.#timer?.cancel();
+  onConnect(socket: Socket): void {
     const first = this.#first;
     this.#first = undefined;
-    if (first === undefined) {
-      socket.destroy();
-      return;
-    }
-    socket.off("error", this.#onConnectError).off("close", this.#onClosed);
     const { sweeper } = this.#options;
     const wire = new Http1ClientConnection(socket, {
       limits: defaultHttp1ClientLimits,
@@ -105,19 +78,20 @@ export class Http1Connection implements Connection, ClientExchange {
     });
     sweeper.add(wire);
     this.#wire = wire;
-    this.#start(wire, first);
+    if (first !== undefined) this.#start(wire, first);
   }
 
-  readonly #onConnectError = (error: unknown): void => {
+  onConnectError(error: unknown): void {
     const first = this.#first;
     this.#discard();
     first?.call.onFailure(connectFailure(error));
-  };
+    this.#owner.onUnavailable(this);
+  }
 
-  readonly #onClosed = (): void => {
+  #onClosed(): void {
     this.#isClosed = true;
     this.#owner.onUnavailable(this);
-  };
+  }
 
   close(): void {
     if (this.calls === 0) this.destroy();
@@ -132,9 +106,8 @@ export class Http1Connection implements Connection, ClientExchange {
   #discard(): void {
     this.#isClosed = true;
     this.#first = undefined;
-    this.#timer?.cancel();
-    if (this.#wire !== undefined) this.#wire.destroy();
-    else this.#socket?.destroy();
+    this.#opening?.cancel();
+    this.#wire?.destroy();
   }
 
   // The exchange of the first call, while the socket connects.

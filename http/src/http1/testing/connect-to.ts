@@ -2,67 +2,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import type {
-  BodyReceiver,
-  ClientExchange,
-  ClientExchangeEvents,
-  ClientFailure,
-  ClientRequest,
-  OutgoingBody,
-  SwitchedStream,
-} from "../../ports.ts";
+import type { ClientExchangeEvents, ClientRequest } from "../../ports.ts";
+import { get, sendRecorded } from "../../testing/exchanges.ts";
 import { Http1ClientConnection } from "../client-connection.ts";
-
-/** The events of one exchange. */
-export interface ReceivedResponse {
-  readonly interim: readonly (readonly [number, readonly string[]])[];
-  readonly status: number | undefined;
-  readonly fields: readonly string[] | undefined;
-  readonly body: string;
-  readonly trailers: readonly string[] | undefined;
-  readonly failure: ClientFailure | undefined;
-  readonly switched: SwitchedStream | undefined;
-}
-
-/** A request that was sent. */
-export interface SentRequest {
-  readonly exchange: ClientExchange;
-  readonly received: ReceivedResponse;
-  /** Resolves at the end, the failure or the switch. */
-  readonly over: Promise<undefined>;
-}
-
-/** A request for `/`. */
-export const get: ClientRequest = {
-  method: "GET",
-  path: "/",
-  fields: ["Host", "a"],
-  body: undefined,
-  upgrade: undefined,
-};
-
-/** A body of which a test sends the parts. */
-export class TestBody implements OutgoingBody {
-  isPaused = false;
-  isCancelled = false;
-  receiver: BodyReceiver | undefined;
-
-  read(receiver: BodyReceiver): void {
-    this.receiver = receiver;
-  }
-
-  pause(): void {
-    this.isPaused = true;
-  }
-
-  resume(): void {
-    this.isPaused = false;
-  }
-
-  cancel(): void {
-    this.isCancelled = true;
-  }
-}
 
 /** Starts a server for one connection, and connects to it. */
 export async function connectToServer() {
@@ -88,44 +30,6 @@ export async function connectToServer() {
     server.close();
   });
   const send = (request: Partial<ClientRequest> = {}, idleTimeoutMs = 0, events: Partial<ClientExchangeEvents> = {}) =>
-    sendRequest(connection, { ...get, ...request }, idleTimeoutMs, events);
+    sendRecorded((recorder) => connection.send({ ...get, ...request }, idleTimeoutMs, recorder), events);
   return { connection, peer, state, send, text: () => sent };
-}
-
-function sendRequest(
-  connection: Http1ClientConnection,
-  request: ClientRequest,
-  idleTimeoutMs: number,
-  events: Partial<ClientExchangeEvents>,
-): SentRequest {
-  const over = Promise.withResolvers<undefined>();
-  const interim: [number, readonly string[]][] = [];
-  const received: { -readonly [name in keyof ReceivedResponse]: ReceivedResponse[name] } = {
-    ...{ interim, status: undefined, fields: undefined, body: "", trailers: undefined },
-    ...{ failure: undefined, switched: undefined },
-  };
-  const exchange = connection.send(request, idleTimeoutMs, {
-    onInterimHead: (status, fields) => interim.push([status, fields]),
-    onHead(status, fields) {
-      Object.assign(received, { status, fields });
-      events.onHead?.(status, fields);
-    },
-    onData(bytes) {
-      received.body += bytes.toString("latin1");
-      events.onData?.(bytes);
-    },
-    onEnd(trailers) {
-      received.trailers = trailers;
-      over.resolve(undefined);
-    },
-    onFailure(failure) {
-      received.failure = failure;
-      over.resolve(undefined);
-    },
-    onSwitched(fields, switched) {
-      Object.assign(received, { fields, switched });
-      over.resolve(undefined);
-    },
-  });
-  return { exchange, received, over: over.promise };
 }

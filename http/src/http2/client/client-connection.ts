@@ -8,13 +8,14 @@
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { sweepMs } from "../../sweep.ts";
 import { assertProtocol } from "../assert-protocol.ts";
 import { FloodLimit } from "../flood-limit.ts";
 import { ConnectionError, defaultWindowBytes, ErrorCode, Setting } from "../frame.ts";
 import { type ControlFrames, FrameDispatch } from "../frame-dispatch.ts";
 import { FrameWriter } from "../frame-writer.ts";
 import type { PeerSettings } from "../settings.ts";
-import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
+import type { ClientLimits } from "./client-limits.ts";
 import type { ClientStream } from "./client-stream.ts";
 import { ClientStreams } from "./client-streams.ts";
 import type { ResponseHead } from "./response-block.ts";
@@ -51,8 +52,8 @@ export interface ClientConnectionOptions<Head> {
  */
 type Phase = "opening" | "open" | "draining" | "closed";
 
-/** A shorter DATA frame that does not end its stream counts as a frame without progress. */
-const smallFrameBytes = 256;
+/** Time for the peer to read the reason why the connection ends. */
+const lingerMs = 1_000;
 const livenessPing = Buffer.from("alive?\0\0", "latin1");
 
 /** A connection to a server. `sendPreface` begins, `drain` and `destroy` end it. */
@@ -65,6 +66,12 @@ export class ClientConnection<Head> {
   #hasReportedDrain = false;
   /** Runs until the peer acknowledges a ping. */
   #pingTimer: Timer | undefined;
+  /** Runs until the peer has closed a connection that this side has ended. */
+  #lingerTimer: Timer | undefined;
+  /** Sweeps since the last received byte. */
+  #silentSweeps = 0;
+  /** The number of received parts of responses when a silent peer was pinged. */
+  #receivedAtPing = -1;
 
   /** Takes ownership of the socket. */
   constructor(options: ClientConnectionOptions<Head>) {
@@ -85,22 +92,23 @@ export class ClientConnection<Head> {
       windows: limits,
       idleFrames,
       smallFrames: idleFrames,
-      smallFrameBytes,
+      smallFrameBytes: limits.smallFrameBytes,
       onIdle: () => this.#closeIfDrained(),
       onStreamIdsExhausted: () => this.drain("the stream identifiers of the connection are used up"),
-      onTimeout: () => this.#checkLiveness(),
+      onTimeout: () => this.#ping(),
     });
     this.#frames = new FrameDispatch({
       streams: this.#streams,
       control: this.#controlFrames(),
       writer: this.#writer,
       idleFrames,
-      maxBlockBytes: maxHeaderListBytes,
+      maxBlockBytes: limits.maxHeaderListBytes,
     });
     socket.on("error", (error) => this.destroy(error.message));
-    socket.on("end", () => this.destroy("the service has closed the connection"));
+    socket.on("end", () => this.destroy("the server has closed the connection"));
     socket.on("close", () => {
       this.destroy("the connection was lost");
+      this.#lingerTimer?.cancel();
       options.onClose();
     });
   }
@@ -112,9 +120,30 @@ export class ClientConnection<Head> {
     this.#writer.settings([
       [Setting.EnablePush, 0],
       [Setting.InitialWindowSize, limits.streamWindowBytes],
-      [Setting.MaxHeaderListSize, maxHeaderListBytes],
+      [Setting.MaxHeaderListSize, limits.maxHeaderListBytes],
     ]);
     this.#writer.windowUpdate(0, limits.connectionWindowBytes - defaultWindowBytes);
+  }
+
+  /** Whether requests can be sent now. A peer that owes the acknowledgement of a ping may be gone. */
+  get isAvailable(): boolean {
+    return this.#phase === "open" && this.#pingTimer === undefined;
+  }
+
+  /** Whether the peer accepts extended CONNECT (RFC 8441 §3). */
+  get allowsConnect(): boolean {
+    return this.#streams.allowsConnect;
+  }
+
+  /** Ends requests without progress, and pings a peer that is silent while it has requests. Called every `sweepMs`. */
+  sweep(): void {
+    if (this.#phase === "opening" || this.#phase === "closed") return;
+    this.#streams.sweep();
+    const isSilent = this.#streams.active > 0 && ++this.#silentSweeps * sweepMs >= this.#options.limits.silenceMs;
+    // Once, until it sends a part of a response: many gRPC servers close connections that ping more frequently.
+    if (!isSilent || this.#receivedAtPing === this.#streams.received) return;
+    this.#receivedAtPing = this.#streams.received;
+    this.#ping();
   }
 
   /** Sends a request, as soon as the peer accepts one. */
@@ -137,23 +166,29 @@ export class ClientConnection<Head> {
   /** Closes the connection at once, and ends every stream on it. */
   destroy(reason: string): void {
     if (this.#phase === "closed") return;
+    this.#options.socket.destroy();
+    this.#close(reason);
+  }
+
+  #close(reason: string): void {
     this.#phase = "closed";
     // The receiver of a response may close the connection while its chunk is read.
     this.#frames.stop();
     this.#pingTimer?.cancel();
-    this.#options.socket.destroy();
     this.drain(reason);
     this.#streams.connectionLost(reason);
   }
 
-  /** Handles received bytes. `chunk` is valid only during this call. */
+  /** Handles received bytes. `chunk` is valid only during this call, unless the streams keep parts of it. */
   receive(chunk: Buffer): void {
     if (this.#phase === "closed") return;
+    this.#silentSweeps = 0;
     this.#pingTimer?.cancel();
     this.#pingTimer = undefined;
     this.#writer.cork();
     try {
       this.#frames.read(chunk);
+      this.#boundWaiting();
     } catch (error) {
       if (error instanceof ConnectionError) this.#fail(error);
       else this.#internalError(error);
@@ -162,29 +197,51 @@ export class ClientConnection<Head> {
     }
   }
 
+  #boundWaiting(): void {
+    const { waitingBytes } = this.#writer;
+    if (waitingBytes > 2 * this.#options.limits.maxWaitingBytes) {
+      throw new ConnectionError(ErrorCode.EnhanceYourCalm, `${waitingBytes} bytes are not read`);
+    }
+  }
+
   /** An error of this side: the streams of this connection end. */
   #internalError(error: unknown): void {
     this.#options.onError?.(error);
-    this.destroy("the gateway has failed to read a response");
+    this.destroy(`this side has failed to read a response: ${String(error)}`);
   }
 
   #fail({ code, message }: ConnectionError): void {
-    this.#writer.goAway(0, code, message);
-    this.#writer.flush();
-    this.destroy(`the service violates HTTP/2: ${message}`);
+    this.#leave(code, message, `the server violates HTTP/2: ${message}`);
   }
 
   #closeIfDrained(): void {
-    if (this.#phase === "draining" && this.#streams.active === 0) this.destroy("the connection is closed");
+    if (this.#phase !== "draining" || this.#streams.active > 0) return;
+    this.#leave(ErrorCode.NoError, "", "the connection is closed");
   }
 
-  /** Pings after a request timed out: a slow peer still acknowledges it. */
-  #checkLiveness(): void {
-    if (this.#phase !== "open" || this.#pingTimer !== undefined) return;
+  /** Sends GOAWAY (§6.8), and closes the connection. */
+  #leave(code: ErrorCode, message: string, reason: string): void {
+    const { socket, clock } = this.#options;
+    const isRead = socket.writableLength === 0;
+    this.#writer.goAway(0, code, message);
+    this.#writer.flush();
+    if (isRead) {
+      // Unread bytes of the peer would reset the connection before it has read the GOAWAY.
+      socket.end();
+      this.#lingerTimer = clock.setTimer(lingerMs, () => socket.destroy());
+    } else {
+      socket.destroy();
+    }
+    this.#close(reason);
+  }
+
+  /** Asks for a proof that the peer lives, as after a request timed out: a slow peer still acknowledges a ping. */
+  #ping(): void {
+    if (this.#phase === "closed" || this.#pingTimer !== undefined) return;
     const { clock, limits } = this.#options;
     this.#writer.ping(livenessPing, 0, false);
     this.#pingTimer = clock.setTimer(limits.pingTimeoutMs, () =>
-      this.destroy("the service does not acknowledge a ping"),
+      this.destroy("the server does not acknowledge a ping"),
     );
   }
 
@@ -210,8 +267,8 @@ export class ClientConnection<Head> {
   #goAway(lastStreamId: number, code: number): void {
     this.drain(
       code === ErrorCode.NoError
-        ? "the service is closing the connection"
-        : `the service closed the connection with error code ${code}`,
+        ? "the server is closing the connection"
+        : `the server closed the connection with error code ${code}`,
     );
     this.#streams.returnUnprocessed(lastStreamId);
   }

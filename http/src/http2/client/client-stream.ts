@@ -15,10 +15,14 @@ export interface ClientHost extends StreamHost {
 export abstract class ClientStream<Head> extends Http2Stream {
   /** The connection that carries the stream; absent before it is started. */
   host: ClientHost | undefined;
+  /** Whether the stream has an identifier, and has not ended. */
+  isOpen = false;
   /** Whether the final head of the response has been received. */
   hasHead = false;
   /** Whether all of the request has been sent. */
   hasSentEnd = false;
+  /** Whether each side may go on after the end of the other (RFC 8441 §5). */
+  isTunnel = false;
 
   constructor() {
     super(0);
@@ -26,9 +30,11 @@ export abstract class ClientStream<Head> extends Http2Stream {
 
   /** The stream is open: sends the request. */
   abstract opened(host: ClientHost): void;
-  /** Receives the final head, and the trailers if there are any. */
-  abstract received(head: Head, status: number): void;
-  /** Receives a part of the body, which is valid during the call only. */
+  /** Receives the final head. */
+  abstract receivedHead(head: Head, status: number): void;
+  /** Receives the trailers, if there are any. */
+  abstract receivedTrailers(trailers: Head): void;
+  /** Receives a part of the body, which is not empty, and valid during the call only. */
   abstract data(buffer: Buffer, start: number, end: number): void;
   /** The response is complete. */
   abstract completed(): void;
@@ -41,14 +47,33 @@ export abstract class ClientStream<Head> extends Http2Stream {
   /** The connection is closed; the peer may have processed the request. */
   abstract connectionLost(reason: string): void;
 
+  /** Receives an interim head (1xx). */
+  receivedInterimHead(_head: Head, _status: number): void {
+    // Most receivers need only the final one.
+  }
+
+  /** Called every `sweepMs` while the stream is open. */
+  sweep(): void {
+    // Some have a deadline instead.
+  }
+
+  /**
+   * Returns the length of the body of a response; undefined for any (RFC 9110 §6.4.1).
+   *
+   * @param announced its content-length; undefined if it has none.
+   */
+  bodyLength(status: number, announced: number | undefined): number | undefined {
+    return status === 204 || status === 304 ? 0 : announced;
+  }
+
   fail(code: ErrorCode, reason: string): void {
     this.reset(code);
     this.malformed(reason);
   }
 
-  /** Sends RST_STREAM. The subclass ends the stream. */
+  /** Sends RST_STREAM, if the stream is open. The subclass ends the stream. */
   protected reset(code: ErrorCode): void {
-    this.host?.writer.rstStream(this.id, code);
+    if (this.isOpen) this.host?.writer.rstStream(this.id, code);
   }
 
   protected onOutputEnd(): void {
@@ -57,12 +82,15 @@ export abstract class ClientStream<Head> extends Http2Stream {
 
   /** Processes the end of the response. A request that was not sent completely is not needed any more. */
   endInput(): void {
-    if (!this.hasSentEnd) this.reset(ErrorCode.Cancel);
+    this.isInputComplete = true;
+    if (!this.hasSentEnd && !this.isTunnel) this.reset(ErrorCode.Cancel);
     this.completed();
   }
 
-  /** Drops what waits for a window, at the end. */
-  drop(host: StreamHost): void {
+  /** Drops what waits for a window, and what is held, at the end. */
+  close(host: StreamHost): void {
+    this.isOpen = false;
     this.dropWaiting(host);
+    this.releaseInput(host);
   }
 }

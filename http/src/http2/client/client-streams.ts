@@ -7,7 +7,7 @@ import { ErrorCode } from "../frame.ts";
 import { HeaderBlockReader } from "../header-block-reader.ts";
 import type { PeerSettings } from "../settings.ts";
 import { Streams, type StreamsOptions } from "../streams.ts";
-import { type ClientLimits, maxHeaderListBytes } from "./client-limits.ts";
+import type { ClientLimits } from "./client-limits.ts";
 import type { ClientHost, ClientStream } from "./client-stream.ts";
 import { readResponseBlock, type ResponseBlock, type ResponseHead } from "./response-block.ts";
 
@@ -15,7 +15,7 @@ import { readResponseBlock, type ResponseBlock, type ResponseHead } from "./resp
 export interface ClientStreamsOptions<Head> extends StreamsOptions {
   /** Takes the needed data from a head or trailers. Must be pure: equal blocks are read once. */
   readonly readHead: (head: ResponseHead) => Head;
-  /** The bound for unsent bytes, and the last stream identifier. */
+  /** The bounds of heads and unsent bytes, and the last stream identifier. */
   readonly limits: ClientLimits;
   /** The last stream has ended. */
   readonly onIdle: () => void;
@@ -24,6 +24,9 @@ export interface ClientStreamsOptions<Head> extends StreamsOptions {
   /** An open stream has timed out. */
   readonly onTimeout: () => void;
 }
+
+/** A well-formed block. */
+type ValidBlock<Head> = Extract<ResponseBlock<Head>, { readonly kind: "head" }>;
 
 /**
  * Further frames without progress that each stream permits: PING and WINDOW_UPDATE come with it, a late response after
@@ -40,11 +43,15 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   #hasSettings = false;
   #nextStreamId = 1;
   #maxConcurrentStreams = Infinity;
+  /** Whether the peer accepts extended CONNECT (RFC 8441 §3). */
+  allowsConnect = false;
+  /** The number of frames with a part of a response. */
+  received = 0;
 
   constructor(options: ClientStreamsOptions<Head>) {
     super(options);
     this.#client = options;
-    this.#blocks = new HeaderBlockReader(maxHeaderListBytes, (fields, isTooLarge) =>
+    this.#blocks = new HeaderBlockReader(options.limits.maxHeaderListBytes, (fields, isTooLarge) =>
       readResponseBlock(isTooLarge ? undefined : fields, options.readHead),
     );
   }
@@ -52,7 +59,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** Sends the request, now or when the peer accepts it. */
   start(stream: ClientStream<Head>): void {
     if (this.writer.waitingBytes > this.#client.limits.maxWaitingBytes) {
-      stream.unprocessed("the service does not read its calls");
+      stream.unprocessed("the server does not read its requests");
       return;
     }
     stream.host = this;
@@ -66,6 +73,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
 
   #open(stream: ClientStream<Head>): void {
     stream.id = this.#nextStreamId;
+    stream.isOpen = true;
     this.#nextStreamId += 2;
     this.open(stream);
     stream.opened(this);
@@ -82,8 +90,8 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
 
   ended(stream: ClientStream<Head>, hasTimedOut: boolean): void {
     this.#queue.delete(stream);
-    if (this.table.get(stream.id) !== stream) return;
-    stream.drop(this);
+    if (!stream.isOpen) return;
+    stream.close(this);
     this.close(stream);
     this.idleFrames.replenish(idleFramesPerStream);
     if (hasTimedOut) {
@@ -94,9 +102,16 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     if (this.table.size === 0) this.#client.onIdle();
   }
 
+  /** Lets the open streams check their timeouts. Called every `sweepMs`. */
+  sweep(): void {
+    for (const stream of this.table.all()) stream.sweep();
+  }
+
   /** Applies the peer's settings. */
-  apply({ initialWindowBytes, maxConcurrentStreams }: PeerSettings): void {
+  apply({ initialWindowBytes, maxConcurrentStreams, enablesConnect = this.allowsConnect }: PeerSettings): void {
+    assertProtocol(enablesConnect || !this.allowsConnect, "SETTINGS: extended CONNECT cannot be revoked");
     this.#hasSettings = true;
+    this.allowsConnect = enablesConnect;
     this.#maxConcurrentStreams = maxConcurrentStreams ?? this.#maxConcurrentStreams;
     if (initialWindowBytes !== undefined) this.changeInitialWindow(initialWindowBytes);
     this.#openQueued();
@@ -108,39 +123,72 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     const block = this.#blocks.read(buffer, start, end);
     const stream = this.streamOf(id);
     if (stream === undefined) return;
-    if (block.kind === "malformed") {
+    this.received++;
+    if (stream.isInputComplete) {
+      stream.fail(ErrorCode.StreamClosed, "headers after the end of their stream");
+    } else if (block.kind === "malformed") {
       stream.fail(ErrorCode.ProtocolError, `a response with malformed headers: ${block.reason}`);
+    } else if (stream.hasHead) {
+      this.#trailers(stream, block, endStream);
+    } else if (block.status >= 200) {
+      this.#head(stream, block, endStream);
+    } else {
+      this.#interimHead(stream, block, endStream);
+    }
+  }
+
+  /** Processes a head before the final one (§8.1). HTTP/2 has no 101 (§8.6). */
+  #interimHead(stream: ClientStream<Head>, { head, status }: ValidBlock<Head>, endStream: boolean): void {
+    if (status < 100 || status === 101 || endStream) {
+      stream.fail(ErrorCode.ProtocolError, "a response whose headers are out of place");
       return;
     }
-    const { status, head } = block;
-    const isTrailers = stream.hasHead;
-    if (isTrailers ? status !== 0 || !endStream : status === 0) {
+    this.idleFrames.count();
+    stream.receivedInterimHead(head, status);
+  }
+
+  #head(stream: ClientStream<Head>, { head, status, contentLength }: ValidBlock<Head>, endStream: boolean): void {
+    stream.hasHead = true;
+    stream.remainingBytes = stream.bodyLength(status, contentLength);
+    if (endStream && !stream.countInput(0, true)) {
+      stream.fail(ErrorCode.ProtocolError, otherLength);
+      return;
+    }
+    stream.receivedHead(head, status);
+    if (endStream && stream.isOpen) stream.endInput();
+  }
+
+  #trailers(stream: ClientStream<Head>, { head, status }: ValidBlock<Head>, endStream: boolean): void {
+    if (status !== 0 || !endStream) {
       stream.fail(ErrorCode.ProtocolError, "a response whose headers are out of place");
-    } else if (endStream || isTrailers || status >= 200) {
-      stream.hasHead = true;
-      stream.received(head, status);
-      if (endStream) stream.endInput();
+    } else if (!stream.countInput(0, true)) {
+      stream.fail(ErrorCode.ProtocolError, otherLength);
     } else {
-      // An interim response (1xx): the final one follows.
-      this.idleFrames.count();
+      stream.receivedTrailers(head);
+      if (stream.isOpen) stream.endInput();
     }
   }
 
   protected deliver(stream: ClientStream<Head>, buffer: Buffer, start: number, end: number, isLast: boolean): void {
+    this.received++;
     if (!stream.hasHead) {
       stream.fail(ErrorCode.ProtocolError, "a response that begins without headers");
       return;
     }
-    stream.data(buffer, start, end);
-    if (isLast && this.table.get(stream.id) === stream) stream.endInput();
+    if (!stream.countInput(end - start, isLast)) {
+      stream.fail(ErrorCode.ProtocolError, otherLength);
+      return;
+    }
+    if (start < end) stream.data(buffer, start, end);
+    if (isLast && stream.isOpen) stream.endInput();
   }
 
   rstStream(id: number, code: number): void {
     const stream = this.streamOf(id);
     if (stream === undefined) return;
     // The stream is closed, so nothing more is sent on it.
-    if (code === ErrorCode.RefusedStream) {
-      stream.unprocessed("the service rejected the call without processing it (REFUSED_STREAM)");
+    if (code === ErrorCode.RefusedStream && !stream.hasHead) {
+      stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)");
     } else {
       stream.wasReset(code);
     }
@@ -149,7 +197,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** Returns requests that the peer will not process, to be sent on another connection. */
   returnUnprocessed(lastStreamId: number): void {
     for (const stream of this.table.all()) {
-      if (stream.id > lastStreamId) stream.unprocessed("the service is closing the connection");
+      if (stream.id > lastStreamId) stream.unprocessed("the server is closing the connection");
     }
   }
 
@@ -174,3 +222,5 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     assertProtocol(id < this.#nextStreamId && (id & 1) === 1, "a frame on a stream that was never opened");
   }
 }
+
+const otherLength = "a body of another length than its content-length";

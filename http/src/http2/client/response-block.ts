@@ -1,4 +1,6 @@
-/** Validates the header blocks of a response (RFC 9113 §8.1 and §8.3.2). */
+/** Validates the header blocks of a response (RFC 9113 §8.1, §8.2 and §8.3.2), by the same rules as those of HTTP/1. */
+import { readLength } from "../../content-length.ts";
+import { isFieldValue } from "../../http1/characters.ts";
 import type { FieldList } from "../../ports.ts";
 import { fieldSectionError } from "../fields.ts";
 
@@ -12,7 +14,13 @@ export interface ResponseHead {
 
 /** The result of a block: the data that the caller takes from it, or why it is malformed. */
 export type ResponseBlock<Head> =
-  | { readonly kind: "head"; readonly status: number; readonly head: Head }
+  | {
+      readonly kind: "head";
+      readonly status: number;
+      /** The content-length; undefined if it is absent. */
+      readonly contentLength: number | undefined;
+      readonly head: Head;
+    }
   | { readonly kind: "malformed"; readonly reason: string };
 
 /**
@@ -35,11 +43,39 @@ export function readResponseBlock<Head>(
     regular = fields.slice(2);
   }
   // A repeated or late pseudo-header field is not a valid field name.
-  const error = fieldSectionError(regular);
+  const error = fieldSectionError(regular) ?? valueError(regular) ?? framingError(status, regular);
   if (error !== undefined) return malformed(error);
-  return { kind: "head", status, head: readHead({ status, fields: regular }) };
+  return { kind: "head", status, contentLength: lengthIn(regular), head: readHead({ status, fields: regular }) };
 }
 
 function malformed(reason: string): { readonly kind: "malformed"; readonly reason: string } {
   return { kind: "malformed", reason };
+}
+
+/** Control characters, which RFC 9113 §8.2.1 leaves to the recipient. */
+function valueError(fields: FieldList): string | undefined {
+  for (let at = 0; at < fields.length; at += 2) {
+    if (!isFieldValue(fields[at + 1] ?? "")) return `${fields[at] ?? ""} has a control character`;
+  }
+  return undefined;
+}
+
+/** RFC 9110 §8.6 and §6.5.1: one length at most, and none in trailers. */
+function framingError(status: number, fields: FieldList): string | undefined {
+  let lengths = 0;
+  for (let at = 0; at < fields.length; at += 2) {
+    const name = fields[at];
+    if (status === 0 && (name === "content-length" || name === "host")) return `${name} in the trailers`;
+    if (name !== "content-length") continue;
+    if (++lengths > 1) return "more than one content-length";
+    if (readLength(fields[at + 1] ?? "") === undefined) return "content-length is not a number of bytes";
+  }
+  return undefined;
+}
+
+function lengthIn(fields: FieldList): number | undefined {
+  for (let at = 0; at < fields.length; at += 2) {
+    if (fields[at] === "content-length") return readLength(fields[at + 1] ?? "");
+  }
+  return undefined;
 }

@@ -2,6 +2,7 @@
  * Validates the header block of a request (RFC 9113 §8.1 to §8.3). A request that violates these rules is malformed: it
  * is rejected, never repaired, so that no server behind this one can interpret it differently.
  */
+import { readLength } from "../../content-length.ts";
 import { fieldSectionError, isFieldValue } from "../fields.ts";
 import { isToken } from "../../http1/characters.ts";
 import type { Result } from "@gatewayproxy/runtime/problem";
@@ -111,7 +112,7 @@ function readFraming(fields: readonly string[]): FramingFields {
     const name = fields[index];
     if (name === "content-length") {
       const text = fields[index + 1] ?? "";
-      contentLength = contentLength !== undefined || !/^\d{1,15}$/.test(text) ? "malformed" : Number(text);
+      contentLength = contentLength === undefined ? (readLength(text) ?? "malformed") : "malformed";
     } else if (name === "expect") {
       awaitsContinue = fields[index + 1]?.toLowerCase() === "100-continue";
     }

@@ -205,12 +205,9 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
   /** Delivers body bytes, unless they contradict content-length (§8.1.1). */
   #deliver(stream: ServerStream, chunk: Buffer, isLast: boolean, trailers: readonly string[]): void {
     stream.isInputComplete = isLast;
-    if (stream.remainingBytes !== undefined) {
-      stream.remainingBytes -= chunk.length;
-      if (stream.remainingBytes < 0 || (isLast && stream.remainingBytes > 0)) {
-        this.failed(stream, ErrorCode.ProtocolError);
-        return;
-      }
+    if (!stream.countInput(chunk.length, isLast)) {
+      this.failed(stream, ErrorCode.ProtocolError);
+      return;
     }
     stream.receiver?.data(chunk, isLast, trailers);
     if (isLast) stream.onInputEnd();

@@ -1,5 +1,4 @@
 /** One request of an HTTP/2 connection, and the response to it (RFC 9113 §8). */
-import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type {
   BodyReceiver,
@@ -9,9 +8,10 @@ import type {
   ServerExchangeEvents,
   SwitchedStream,
 } from "../../ports.ts";
+import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
+import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
 import { ErrorCode } from "../frame.ts";
-import { interimHeadFields, outgoingFields, responseHeadFields } from "../response-fields.ts";
-import { ExchangeTunnel, type TunnelExchange } from "./exchange-tunnel.ts";
+import { interimHeadFields, outgoingFields, responseHeadFields } from "../outgoing-fields.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { ServerStream, StreamReceiver } from "./server-stream.ts";
 
@@ -24,22 +24,15 @@ const noBytes = Buffer.alloc(0);
 const noFields: FieldList = [];
 
 /** A request and its response. */
-export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBody, TunnelExchange {
+export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBody, TunnelExchange, DeliveryOwner {
   readonly httpVersion = "2";
   readonly head: RequestHead;
   readonly #stream: ServerStream;
   readonly #clock: Clock;
   #state: ResponseState = "awaited";
   #events: ServerExchangeEvents | undefined;
-  /** Whether the body, or what follows a switch of protocols, may still be delivered. */
-  #isReceiving: boolean;
-  #receiver: BodyReceiver | undefined;
-  #isPaused = false;
-  #isDeliveryScheduled = false;
-  /** Received bytes that were not delivered. */
-  #held: ChunkBuffer | undefined;
-  /** Of a body whose end has been received and not delivered. */
-  #trailers: FieldList | undefined;
+  /** Of the body, or of what follows a switch of protocols. */
+  readonly #delivery: BodyDelivery;
   #awaitsContinue: boolean;
   #tunnel: ExchangeTunnel | undefined;
   /** Whether the end of this side of the tunnel has been passed to the kernel. */
@@ -50,7 +43,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     this.#stream = stream;
     this.head = head;
     this.#clock = clock;
-    this.#isReceiving = hasBody;
+    this.#delivery = new BodyDelivery(this, hasBody);
     this.#awaitsContinue = hasBody && head.awaitsContinue;
   }
 
@@ -60,11 +53,11 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   }
 
   get body(): IncomingBody | undefined {
-    return this.#isReceiving && this.head.protocol === undefined ? this : undefined;
+    return this.isReceiving && this.head.protocol === undefined ? this : undefined;
   }
 
   get isReceiving(): boolean {
-    return this.#isReceiving;
+    return this.#delivery.isOpen;
   }
 
   get unreadBytes(): number {
@@ -168,94 +161,47 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   // The body of the request.
 
   get isPaused(): boolean {
-    return this.#isPaused;
+    return this.#delivery.isPaused;
   }
 
   read(receiver: BodyReceiver): void {
-    this.#receiver = receiver;
     if (this.#awaitsContinue) {
       this.#awaitsContinue = false;
       this.inform(100, noFields);
     }
-    this.#deliverLater();
+    this.#delivery.read(receiver);
   }
 
   pause(): void {
-    this.#isPaused = true;
+    this.#delivery.pause();
   }
 
   resume(): void {
-    if (!this.#isPaused) return;
-    this.#isPaused = false;
-    this.#deliverLater();
+    this.#delivery.resume();
   }
 
-  #deliverLater(): void {
-    if (this.#isDeliveryScheduled || (this.#held === undefined && this.#trailers === undefined)) return;
-    this.#isDeliveryScheduled = true;
-    process.nextTick(deliver, this);
+  hold(bytes: number): void {
+    this.#stream.hold(bytes);
   }
 
-  /** Delivers what is held. */
-  deliver(): void {
-    this.#isDeliveryScheduled = false;
-    if (!this.#canDeliver()) return;
-    const held = this.#held?.take();
-    this.#held = undefined;
-    if (held !== undefined) {
-      this.#stream.release();
-      this.#receiver?.onData(held);
-    }
-    this.#endIfDelivered();
+  release(): void {
+    this.#stream.release();
   }
 
-  #canDeliver(): boolean {
-    return this.#receiver !== undefined && !this.#isPaused && this.#isReceiving;
-  }
-
-  /** Ends a body whose end has been received, unless its receiver has paused. */
-  #endIfDelivered(): void {
-    if (this.#trailers !== undefined && this.#held === undefined && this.#canDeliver()) this.#endBody(this.#trailers);
-  }
-
-  #endBody(trailers: FieldList): void {
-    const receiver = this.#receiver;
-    this.#isReceiving = false;
-    this.#receiver = undefined;
-    receiver?.onEnd(trailers);
+  onDelivered(): void {
     if (this.#isTunnelWritten) this.close(true);
-  }
-
-  #abortBody(): void {
-    const receiver = this.#receiver;
-    this.#isReceiving = false;
-    this.#receiver = undefined;
-    this.#held = undefined;
-    receiver?.onAborted();
   }
 
   // The stream's side.
 
   data(chunk: Buffer, isLast: boolean, trailers: FieldList): void {
-    if (!this.#isReceiving) return;
-    if (chunk.length > 0) {
-      if (this.#held === undefined && this.#canDeliver()) this.#receiver?.onData(chunk);
-      else this.#hold(chunk);
-    }
-    if (!isLast) return;
-    this.#trailers = trailers;
-    this.#endIfDelivered();
-  }
-
-  #hold(chunk: Buffer): void {
-    this.#held ??= new ChunkBuffer();
-    this.#held.push(chunk);
-    this.#stream.hold(chunk.length);
+    if (chunk.length > 0) this.#delivery.data(chunk);
+    if (isLast) this.#delivery.end(trailers);
   }
 
   trailersTooLarge(): void {
     this.#events?.onBodyRejected(431, "trailers too large");
-    this.#abortBody();
+    this.#delivery.abort();
   }
 
   flowing(): void {
@@ -270,7 +216,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     }
     this.#isTunnelWritten = true;
     this.#tunnel.onWritten();
-    if (!this.#isReceiving) this.close(true);
+    if (!this.isReceiving) this.close(true);
   }
 
   cancel(): void {
@@ -282,7 +228,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   close(completed: boolean): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
-    if (this.#isReceiving) this.#abortBody();
+    this.#delivery.abort();
     this.#tunnel?.destroy();
     this.#events?.onClose(completed);
   }
@@ -301,10 +247,6 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
 }
 
 /** Functions of their own, so that no closure is allocated for each call. */
-function deliver(exchange: Http2Exchange): void {
-  exchange.deliver();
-}
-
 function closeCompleted(exchange: Http2Exchange): void {
   exchange.close(true);
 }

@@ -36,8 +36,6 @@ export interface RequestHost extends StreamHost {
   finished(stream: ServerStream, wasReset: boolean): void;
   /** The last frame of the response is written. `StreamReceiver.written` is called when the kernel has taken it. */
   ended(stream: ServerStream): void;
-  /** Opens the window for bytes that are not held any more. */
-  refillStream(stream: ServerStream): void;
   /** Resets the stream after an error of the peer. */
   failed(stream: ServerStream, code: ErrorCode): void;
 }
@@ -48,8 +46,6 @@ export interface RequestHost extends StreamHost {
  */
 export class ServerStream extends Http2Stream {
   readonly #host: RequestHost;
-  /** Body bytes that are missing by content-length; absent without one. */
-  remainingBytes: number | undefined;
   /** Receives the body; set by the connection once the request is open. */
   receiver: StreamReceiver | undefined;
   /** Whether the peer has cancelled; nothing is sent any more. */
@@ -81,14 +77,12 @@ export class ServerStream extends Http2Stream {
 
   /** Received bytes are kept. The client gets no window for them until `release`. */
   hold(bytes: number): void {
-    this.heldBytes += bytes;
-    this.#host.heldBytes += bytes;
+    this.holdInput(this.#host, bytes);
   }
 
   /** No bytes are kept any more. */
   release(): void {
-    this.#host.heldBytes -= this.heldBytes;
-    this.heldBytes = 0;
+    this.releaseInput(this.#host);
     if (!this.#isFinished) this.#host.refillStream(this);
   }
 

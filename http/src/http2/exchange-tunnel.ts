@@ -1,14 +1,14 @@
 /** The stream of an extended CONNECT after the switch of protocols, as a byte stream (RFC 8441 §5). */
 import { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import type { BodyReceiver, SwitchedStream } from "../../ports.ts";
+import type { BodyReceiver, SwitchedStream } from "../ports.ts";
 
 /** The exchange of a tunnel. */
 export interface TunnelExchange {
   read(receiver: BodyReceiver): void;
   pause(): void;
   resume(): void;
-  /** @returns false if the client reads too slowly: `ExchangeTunnel.onDrain` follows. */
+  /** @returns false if the peer reads too slowly: `ExchangeTunnel.onDrain` follows. */
   writeTunnel(bytes: Buffer): boolean;
   /** Ends this side. `ExchangeTunnel.onWritten` follows. */
   endTunnel(): void;
@@ -23,7 +23,7 @@ export class ExchangeTunnel extends Duplex implements BodyReceiver, SwitchedStre
   readonly #exchange: TunnelExchange;
   readonly #clock: Clock;
   #hasBegun = false;
-  /** Continues the write, or the end, that waits for the client. */
+  /** Continues the write, or the end, that waits for the peer. */
   #waiting: Callback | undefined;
   #timeoutMs = 0;
   #timer: Timer | undefined;
@@ -86,13 +86,13 @@ export class ExchangeTunnel extends Duplex implements BodyReceiver, SwitchedStre
     this.destroy();
   }
 
-  /** The client has taken what was written. */
+  /** The peer has taken what was written. */
   onDrain(): void {
     this.#touch();
     this.#continue();
   }
 
-  /** The end of this side has been passed to the kernel. */
+  /** The end of this side has been sent. */
   onWritten(): void {
     this.#continue();
   }

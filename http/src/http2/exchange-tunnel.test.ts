@@ -1,12 +1,12 @@
 /** A switch of protocols over HTTP/2, through sockets (RFC 8441). */
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import type { SwitchedStream } from "../../ports.ts";
-import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
-import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
-import type { RawClient } from "../testing/raw-client.ts";
-import { rawFrame, uint32 } from "../testing/raw-frame.ts";
-import { serveExchanges } from "../testing/serve-exchanges.ts";
+import type { SwitchedStream } from "../ports.ts";
+import { ErrorCode, Flag, FrameType, Setting } from "./frame.ts";
+import { encodeHeaderBlock } from "./hpack/hpack-encoder.ts";
+import type { RawClient } from "./testing/raw-client.ts";
+import { rawFrame, uint32 } from "./testing/raw-frame.ts";
+import { serveExchanges } from "./testing/serve-exchanges.ts";
 
 const data = (id: number, text: string | Buffer, flags = 0): Buffer => rawFrame(FrameType.Data, flags, id, text);
 const openWindow = (id: number, bytes: number): Buffer => rawFrame(FrameType.WindowUpdate, 0, id, uint32(bytes));

@@ -1,4 +1,4 @@
-/** Makes the fields of a response, or of trailers, those of HTTP/2 (RFC 9113 §8.2, §8.3.2). */
+/** Makes the fields of a message, or of trailers, those of HTTP/2 (RFC 9113 §8.2, §8.3.2). */
 import { firstLetterOf, letters } from "../fields.ts";
 import { isFieldValue, isToken } from "../http1/characters.ts";
 import type { FieldList } from "../ports.ts";
@@ -31,7 +31,8 @@ export function outgoingFields(fields: FieldList): string[] {
   return appendFields([], fields);
 }
 
-function appendFields(target: string[], fields: FieldList): string[] {
+/** As `outgoingFields`, at the end of `target`. @returns `target`. */
+export function appendFields(target: string[], fields: FieldList): string[] {
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = (fields[at] ?? "").toLowerCase();
     const value = fields[at + 1] ?? "";

@@ -1,0 +1,350 @@
+/** One request over HTTP/2, and the response to it (RFC 9113 §8), as a `ClientExchange`. */
+import { createHash } from "node:crypto";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import type {
+  BodyReceiver,
+  ClientExchange,
+  ClientExchangeEvents,
+  ClientFailure,
+  ClientRequest,
+  FieldList,
+} from "../../ports.ts";
+import { sweepMs } from "../../sweep.ts";
+import { Upload, type UploadOwner } from "../../upload.ts";
+import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
+import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
+import { ErrorCode } from "../frame.ts";
+import type { StreamHost } from "../http2-stream.ts";
+import { outgoingFields } from "../outgoing-fields.ts";
+import { type ClientHost, ClientStream } from "./client-stream.ts";
+import { requestFields } from "./request-fields.ts";
+import type { ResponseHead } from "./response-block.ts";
+
+/** The events of an exchange over HTTP/2. */
+export interface Http2ExchangeEvents extends ClientExchangeEvents {
+  /** The server accepts the request now, and its head is written. Called at most once, perhaps within `send`. */
+  onSent(): void;
+}
+
+/** The parameters of an exchange. */
+export interface ExchangeOptions {
+  readonly request: ClientRequest;
+  readonly scheme: "http" | "https";
+  /** Maximum time without progress in either direction, in milliseconds; 0 is unlimited. */
+  readonly idleTimeoutMs: number;
+  readonly events: Http2ExchangeEvents;
+  /** Times tunnels. */
+  readonly clock: Clock;
+}
+
+const noBytes = Buffer.alloc(0);
+const noFields: FieldList = [];
+
+/** A request and its response. After the end of the stream, what is held of the response is still delivered. */
+export class Http2ClientExchange
+  extends ClientStream<ResponseHead>
+  implements ClientExchange, BodyReceiver, DeliveryOwner, UploadOwner, TunnelExchange
+{
+  readonly #events: Http2ExchangeEvents;
+  readonly #method: string;
+  readonly #asksForTunnel: boolean;
+  readonly #webSocketKey: string | undefined;
+  readonly #clock: Clock;
+  readonly #delivery: BodyDelivery;
+  readonly #uploadLength: number | undefined;
+  /** The head and the body, until they are sent. */
+  #head: FieldList;
+  #body: ClientRequest["body"];
+  #upload: Upload | undefined;
+  #tunnel: ExchangeTunnel | undefined;
+  #trailers: FieldList = noFields;
+  /** Whether no event follows. */
+  #isOver = false;
+  readonly #maxSweeps: number;
+  /** Sweeps since the last progress. */
+  #sweeps = 0;
+  /** Bytes of the request that waited for the server at the last sweep. */
+  #waitingAtSweep = 0;
+
+  /** @throws `TypeError` for a request that is not valid in HTTP/2. */
+  constructor({ request, scheme, idleTimeoutMs, events, clock }: ExchangeOptions) {
+    super();
+    const { fields, bodyLength, webSocketKey } = requestFields(request, scheme);
+    this.#events = events;
+    this.#method = request.method;
+    this.#asksForTunnel = request.upgrade !== undefined;
+    this.#webSocketKey = webSocketKey;
+    this.#clock = clock;
+    this.#delivery = new BodyDelivery(this);
+    this.#uploadLength = bodyLength;
+    this.#head = fields;
+    this.#body = request.body;
+    this.#maxSweeps = Math.ceil(idleTimeoutMs / sweepMs);
+  }
+
+  // The receiver's side.
+
+  pause(): void {
+    if (!this.#isOver) this.#delivery.pause();
+  }
+
+  resume(): void {
+    if (this.#isOver) return;
+    this.#sweeps = 0;
+    this.#delivery.resume();
+  }
+
+  abort(): void {
+    if (this.#isOver) return;
+    this.reset(ErrorCode.Cancel);
+    this.#end(false);
+  }
+
+  // The stream's side.
+
+  opened(host: ClientHost): void {
+    const head = this.#head;
+    const body = this.#body;
+    this.#head = noFields;
+    this.#body = undefined;
+    if (this.#asksForTunnel) {
+      host.writer.headers(this.id, head, false);
+    } else if (body === undefined || (Buffer.isBuffer(body) && body.length === 0)) {
+      host.writer.headers(this.id, head, true);
+      this.onOutputEnd();
+    } else {
+      host.writer.headers(this.id, head, false);
+      if (Buffer.isBuffer(body)) {
+        this.writeData(host, body, true);
+      } else {
+        this.#upload = new Upload(body, this.#uploadLength, this);
+        process.nextTick(startUpload, this.#upload);
+      }
+    }
+    this.#events.onSent();
+  }
+
+  override receivedInterimHead({ fields }: ResponseHead, status: number): void {
+    this.#sweeps = 0;
+    this.#events.onInterimHead(status, fields);
+  }
+
+  receivedHead({ fields }: ResponseHead, status: number): void {
+    this.#sweeps = 0;
+    if (this.#opensTunnel(status)) {
+      this.#switch(fields);
+    } else {
+      this.#delivery.read(this);
+      this.#events.onHead(status, fields);
+    }
+  }
+
+  override bodyLength(status: number, announced: number | undefined): number | undefined {
+    if (this.#method === "HEAD") return 0;
+    return this.#opensTunnel(status) ? undefined : super.bodyLength(status, announced);
+  }
+
+  #opensTunnel(status: number): boolean {
+    return this.#asksForTunnel && status < 300;
+  }
+
+  /** The connection gets chunks that nothing else changes, so a part of one needs no copy. */
+  data(buffer: Buffer, start: number, end: number): void {
+    this.#sweeps = 0;
+    this.#delivery.data(buffer.subarray(start, end));
+  }
+
+  receivedTrailers({ fields }: ResponseHead): void {
+    this.#trailers = fields;
+  }
+
+  completed(): void {
+    if (!this.isTunnel) this.#endStream();
+    else if (this.hasSentEnd) this.#end(false);
+    this.#delivery.end(this.#trailers);
+  }
+
+  protected override onOutputEnd(): void {
+    super.onOutputEnd();
+    if (this.#tunnel === undefined) return;
+    if (this.isInputComplete) this.#end(false);
+    this.#tunnel.onWritten();
+  }
+
+  protected override onFlowing(): void {
+    this.#sweeps = 0;
+    this.#upload?.onDrain();
+    this.#tunnel?.onDrain();
+  }
+
+  malformed(reason: string): void {
+    this.#fail({ kind: "reset", message: `malformed response: ${reason}` });
+  }
+
+  wasReset(code: number): void {
+    this.#fail({ kind: "reset", message: `the server has reset the stream with error code ${code}` });
+  }
+
+  unprocessed(reason: string): void {
+    const failure = { kind: "unprocessed", message: reason } as const;
+    // Events do not begin while the request is being sent.
+    if (this.host === undefined) process.nextTick(failLater, this, failure);
+    else this.#fail(failure);
+  }
+
+  connectionLost(reason: string): void {
+    this.#fail({ kind: "reset", message: reason });
+  }
+
+  override sweep(): void {
+    if (this.#maxSweeps === 0 || this.isTunnel) return;
+    this.#sweeps = this.#awaitsOthers || this.waitingBytes !== this.#waitingAtSweep ? 0 : this.#sweeps + 1;
+    this.#waitingAtSweep = this.waitingBytes;
+    if (this.#sweeps <= this.#maxSweeps) return;
+    const message = `the server has sent nothing for ${this.#maxSweeps * sweepMs} ms`;
+    this.#fail({ kind: "timeout", message }, true);
+  }
+
+  /** Whether the receiver of the response has paused it, or the source of the body has nothing to send. */
+  get #awaitsOthers(): boolean {
+    return this.#delivery.isPaused || (this.#upload?.isOver === false && !this.isWaiting);
+  }
+
+  // The upload's side.
+
+  sendBody(bytes: Buffer): boolean {
+    this.#sweeps = 0;
+    if (this.host !== undefined && this.isOpen) this.writeData(this.host, bytes, false);
+    return !this.isWaiting;
+  }
+
+  endBody(trailers: FieldList): void {
+    if (this.host === undefined || !this.isOpen) return;
+    if (trailers.length === 0) this.writeData(this.host, noBytes, true);
+    else this.#endWithTrailers(this.host, trailers);
+  }
+
+  #endWithTrailers(host: ClientHost, trailers: FieldList): void {
+    let fields: FieldList;
+    try {
+      fields = outgoingFields(trailers);
+    } catch (error) {
+      this.onUploadFailed("aborted", `the trailers of the request cannot be sent: ${String(error)}`);
+      return;
+    }
+    this.writeTrailers(host, fields);
+  }
+
+  onUploadFailed(kind: "aborted" | "reset", message: string): void {
+    this.reset(ErrorCode.Cancel);
+    this.#fail({ kind, message });
+  }
+
+  // The delivery of the response.
+
+  hold(bytes: number): void {
+    if (this.host !== undefined) this.holdInput(this.host, bytes);
+  }
+
+  release(): void {
+    if (this.host === undefined) return;
+    this.releaseInput(this.host);
+    this.host.refillStream(this);
+  }
+
+  onDelivered(): void {
+    // The stream has ended before.
+  }
+
+  onData(bytes: Buffer): void {
+    this.#events.onData(bytes);
+  }
+
+  onEnd(trailers: FieldList): void {
+    this.#isOver = true;
+    this.#events.onEnd(trailers);
+  }
+
+  onAborted(): void {
+    // A failure is an event of its own.
+  }
+
+  // The tunnel after a switch of protocols.
+
+  #switch(fields: FieldList): void {
+    this.isTunnel = true;
+    this.#tunnel = new ExchangeTunnel(this, this.#clock);
+    this.#events.onSwitched(this.#switchedFields(fields), this.#tunnel);
+  }
+
+  /** A client of HTTP/1 expects the proof that its key was read (RFC 6455 §4.2.2). */
+  #switchedFields(fields: FieldList): FieldList {
+    if (this.#webSocketKey === undefined) return fields;
+    const accept = createHash("sha1").update(`${this.#webSocketKey}${webSocketGuid}`).digest("base64");
+    return [...fields, "sec-websocket-accept", accept];
+  }
+
+  read(receiver: BodyReceiver): void {
+    this.#delivery.read(receiver);
+  }
+
+  writeTunnel(bytes: Buffer): boolean {
+    return this.sendBody(bytes);
+  }
+
+  endTunnel(): void {
+    this.endBody(noFields);
+  }
+
+  closeTunnel(): void {
+    this.abort();
+  }
+
+  // The end.
+
+  /** Called after `send`. */
+  failNow(failure: ClientFailure): void {
+    this.#fail(failure);
+  }
+
+  #fail(failure: ClientFailure, hasTimedOut = false): void {
+    if (this.#isOver) return;
+    const tunnel = this.#tunnel;
+    this.#end(hasTimedOut);
+    if (tunnel === undefined) this.#events.onFailure(failure);
+    else tunnel.destroy();
+  }
+
+  /** Ends the stream, and all events. */
+  #end(hasTimedOut: boolean): void {
+    this.#isOver = true;
+    if (!this.isTunnel || !this.isInputComplete) this.#delivery.stop();
+    this.#endStream(hasTimedOut);
+  }
+
+  /** Ends the stream, and the request if it was not sent completely. */
+  #endStream(hasTimedOut = false): void {
+    this.host?.ended(this, hasTimedOut);
+    this.#upload?.cancel();
+    const body = this.#body;
+    this.#body = undefined;
+    if (body !== undefined && !Buffer.isBuffer(body)) body.cancel();
+  }
+
+  override close(host: StreamHost): void {
+    super.close(host);
+    this.#head = noFields;
+  }
+}
+
+/** RFC 6455 §1.3 */
+const webSocketGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/** Functions of their own, so that no closure is allocated for each request. */
+function startUpload(upload: Upload): void {
+  upload.start();
+}
+
+function failLater(exchange: Http2ClientExchange, failure: ClientFailure): void {
+  exchange.failNow(failure);
+}

@@ -1,0 +1,85 @@
+/** Opens the socket of a connection to an endpoint, within its timeout. */
+import type { Socket } from "node:net";
+import type { Timer } from "@gatewayproxy/runtime/clock";
+import { openSocket } from "../connect/open-socket.ts";
+import type { ConnectionOptions, ConnectionTarget, SessionStore } from "./connection.ts";
+
+/** Receives the result of an attempt to connect. At most one method is called, and not within `OpeningSocket.open`. */
+export interface SocketOwner {
+  /** @param protocol that the endpoint has selected in the TLS handshake; undefined if it has selected none. */
+  onConnect(socket: Socket, protocol: string | undefined): void;
+  onConnectError(error: unknown): void;
+}
+
+/** An attempt to connect. */
+export class OpeningSocket {
+  readonly #owner: SocketOwner;
+  #socket: Socket | undefined;
+  #timer: Timer | undefined;
+  #isOver = false;
+
+  private constructor(owner: SocketOwner) {
+    this.#owner = owner;
+  }
+
+  /** @param sessions with TLS, gets the sessions of the endpoint, and has the one to resume. */
+  static open(
+    target: ConnectionTarget,
+    options: ConnectionOptions,
+    sessions: SessionStore,
+    owner: SocketOwner,
+  ): OpeningSocket {
+    const opening = new OpeningSocket(owner);
+    opening.#open(target, options, sessions);
+    return opening;
+  }
+
+  /** Gives up. The owner is not called any more. */
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#end();
+    this.#socket?.destroy();
+  }
+
+  #open(
+    { endpoint: { host, port }, tls, protocol }: ConnectionTarget,
+    { addresses, clock, connectTimeoutMs }: ConnectionOptions,
+    sessions: SessionStore,
+  ): void {
+    const { session } = sessions;
+    try {
+      const target = { host, port, tls, addresses, protocol: protocol ?? "http/1.1", session } as const;
+      const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
+      this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
+      if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));
+    } catch (error) {
+      // TLS settings that Node rejects fail only the calls with them.
+      process.nextTick(this.#onError, error);
+    }
+    this.#timer = clock.setTimer(connectTimeoutMs, () => {
+      this.#onError(new Error(`no connection within ${connectTimeoutMs} ms`));
+    });
+  }
+
+  #onConnect(socket: Socket, protocol: string | undefined): void {
+    if (this.#isOver) return;
+    this.#end();
+    socket.off("error", this.#onError).off("close", this.#onClose);
+    this.#owner.onConnect(socket, protocol);
+  }
+
+  readonly #onError = (error: unknown): void => {
+    if (this.#isOver) return;
+    this.cancel();
+    this.#owner.onConnectError(error);
+  };
+
+  readonly #onClose = (): void => {
+    this.#onError(new Error("the connection was closed"));
+  };
+
+  #end(): void {
+    this.#isOver = true;
+    this.#timer?.cancel();
+  }
+}
