@@ -776,9 +776,9 @@ describe("extended CONNECT (RFC 8441)", () => {
     tunnel.on("data", (bytes: Buffer) => (text += bytes.toString()));
     tunnel.write("ask");
     expect((await peer.until(FrameType.Data)).payload.toString()).toBe("ask");
-    peer.send(lastData(1, "answer"));
+    peer.send(lastData(1, "response"));
     await once(tunnel, "end");
-    expect(text).toBe("answer");
+    expect(text).toBe("response");
     tunnel.end("late");
     await expect.poll(() => peer.got(FrameType.Data).at(-1)?.flags).toBe(Flag.EndStream);
     expect([dataBytes(peer, 1), resetCodes(peer), client.isAvailable]).toEqual([7, [], true]);
@@ -894,7 +894,7 @@ describe("a hostile server", () => {
     expect(client.isAvailable).toBe(true);
   });
 
-  test("that answers an ended stream is ignored, as long as it does not flood (§5.1)", async () => {
+  test("that responds to an ended stream is ignored, as long as it does not flood (§5.1)", async () => {
     const { peer, client } = await exchange([lastHead(1, ok)]);
     peer.send(data(1, "late"), head(1, ok), rst(1, 8), windowUpdate(1, 5), ping());
     await peer.until(FrameType.Ping);

@@ -44,9 +44,9 @@ export interface ClientState {
   isClosed: boolean;
 }
 
-/** Connects a client. @param greeting what the server sends first. Without SETTINGS, the client is not open yet. */
-export async function connectClient(greeting: Buffer = settings(), limits: Partial<ClientLimits> = {}) {
-  const server = await RawServer.start(greeting);
+/** Connects a client. @param preface what the server sends first. Without SETTINGS, the client is not open yet. */
+export async function connectClient(preface: Buffer = settings(), limits: Partial<ClientLimits> = {}) {
+  const server = await RawServer.start(preface);
   const socket = connect({ port: server.port, host: "127.0.0.1", noDelay: true });
   await once(socket, "connect");
   onTestFinished(() => void socket.destroy());
@@ -60,7 +60,7 @@ export async function connectClient(greeting: Buffer = settings(), limits: Parti
     onClosed: () => (state.isClosed = true),
   });
   const peer = await server.peer();
-  if (greeting[3] === FrameType.Settings) await expect.poll(() => state.isOpen).toBe(true);
+  if (preface[3] === FrameType.Settings) await expect.poll(() => state.isOpen).toBe(true);
   const send = (
     request: Partial<ClientRequest> = {},
     idleTimeoutMs = 0,
