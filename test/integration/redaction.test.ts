@@ -231,6 +231,5 @@ function logged(record: Ended): readonly string[] {
 function denialOf(limit: Limit | undefined, key = marker): Parameters<DecisionRing["add"]>[0]["denial"] {
   if (limit === undefined) throw new Error("no limit decided");
   const state = { limit: 1, remaining: 0, resetSeconds: 1 };
-  const denied = { kind: "denied" as const, limit, key, used: 1, windowStartMs: 0, state };
-  return { kind: "local", denied: { ...denied, retryAfterSeconds: 1, decisions: [] } };
+  return { kind: "local", limit, key, used: 1, windowStartMs: 0, state, retryAfterSeconds: 1 };
 }

@@ -3,10 +3,9 @@
  * stores references; descriptions are created on request.
  */
 import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
-import type { Denial } from "../policy/ratelimit/denial.ts";
+import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
-import type { Denied } from "../policy/ratelimit/local-limiter.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { unitMs } from "../ir/limit.ts";
 import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
@@ -73,15 +72,15 @@ function describe(stored: StoredDenial, worker: number): Decision {
     ...(route !== undefined && { route }),
     ...(rule !== undefined && { rule }),
   };
-  if (denial.kind === "global") return { kind: "global", ...request, ...describeGlobal(denial, stored) };
-  const { policy, target } = denial.denied.limit;
-  const counter = describeCounter(denial.denied, stored);
-  return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial.denied, counter) };
+  if (denial.kind !== "local") return { kind: "global", ...request, ...describeGlobal(denial, stored) };
+  const { policy, target } = denial.limit;
+  const counter = describeCounter(denial, stored);
+  return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial, counter) };
 }
 
 type Counter = NonNullable<GlobalDenial["counter"]>;
 
-function describeCounter({ limit, key, used, windowStartMs, state }: Denied, stored: StoredDenial): Counter {
+function describeCounter({ limit, key, used, windowStartMs, state }: LocalDenial, stored: StoredDenial): Counter {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
   const windowStart = stored.atMs - (stored.monotonicMs - windowStartMs);
   return {
@@ -96,7 +95,7 @@ function describeCounter({ limit, key, used, windowStartMs, state }: Denied, sto
   };
 }
 
-function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly string[] {
+function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): readonly string[] {
   const restored = limit.counts === "tokens" ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
   return [
@@ -105,14 +104,16 @@ function localRemedies({ limit, key }: Denied, { windowEnd }: Counter): readonly
   ];
 }
 
-function describeGlobal({ limit, decision }: Extract<Denial, { kind: "global" }>, stored: StoredDenial) {
+function describeGlobal(denial: Exclude<Denial, LocalDenial>, stored: StoredDenial) {
+  const { limit } = denial;
   const { policy, target, service, domain } = limit;
-  const { denied, response } = decision.kind === "denied" ? decision : {};
-  const counter = denied === undefined ? undefined : describeCounter(denied, stored);
-  const descriptors = decision.descriptors.map((descriptor, at) =>
+  const cause = denial.kind === "global" ? denial.cause : undefined;
+  const counter = cause !== undefined && "kind" in cause ? describeCounter(cause, stored) : undefined;
+  const response = cause !== undefined && "response" in cause ? cause.response : undefined;
+  const descriptors = denial.descriptors.map((descriptor, at) =>
     describeDescriptor(descriptor, response?.statuses[at]),
   );
-  const by = deciderOf(decision.by);
+  const by = deciderOf(denial.by);
   const remedies = globalRemedies(limit, by, counter);
   return { policy, target, by, service, domain, descriptors, ...(counter !== undefined && { counter }), remedies };
 }

@@ -18,7 +18,11 @@ import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { RouteRule } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { CounterTable, defaultCounters } from "../policy/ratelimit/counter-table.ts";
-import { type GlobalResult, GlobalLimiter, type GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
+import {
+  type GlobalLimitsDecision,
+  GlobalLimiter,
+  type GlobalLimitSet,
+} from "../policy/ratelimit/global/global-limiter.ts";
 import type { UnaryClient } from "../policy/ratelimit/global/grpc/unary-client.ts";
 import { silentObserver } from "../policy/ratelimit/global/observer.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
@@ -154,7 +158,7 @@ export class LimitReplay {
     const view = { ...request.view, route, gateway };
     this.#clock.timeMs = nowMs;
     const local = limits.decide(view, nowMs);
-    const { decisions } = local;
+    const { decisions } = local.report;
     if (local.kind === "denied") return { isAllowed: false, decisions, globalDecisions: [], charge: () => undefined };
     const global = globalLimits === undefined ? undefined : decideGlobally(globalLimits, view);
     const isAllowed = global === undefined || global.kind === "allowed";
@@ -162,11 +166,11 @@ export class LimitReplay {
     return {
       isAllowed,
       decisions,
-      globalDecisions: global?.decisions ?? [],
+      globalDecisions: global?.report.decisions ?? [],
       charge: (usage, endMs) => {
         this.#clock.timeMs = endMs;
-        local.reservation.charge(usage.total, endMs);
-        if (global?.kind === "allowed") global.reservation.charge(usage);
+        local.reservation.charge(usage, endMs);
+        if (global?.kind === "allowed") global.reservation.charge(usage, endMs);
       },
     };
   }
@@ -213,8 +217,8 @@ function findWithinBudget<T>(index: RouteIndex<T>, head: RequestHead): RouteMatc
   }
 }
 
-function decideGlobally(limits: GlobalLimitSet, view: RequestView): GlobalResult {
-  let result: GlobalResult | undefined;
+function decideGlobally(limits: GlobalLimitSet, view: RequestView): GlobalLimitsDecision {
+  let result: GlobalLimitsDecision | undefined;
   limits.decide(view, (decided) => {
     result = decided;
   });

@@ -5,21 +5,21 @@ import type { RefundCause } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import type { GlobalReservation } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
-import type { Allowed } from "../policy/ratelimit/local-limiter.ts";
+import type { LocalAllowed } from "../policy/ratelimit/local-limiter.ts";
 import type { LimitState } from "../policy/ratelimit/window.ts";
 
 export class RequestReservation {
   readonly #clock: Clock;
-  readonly #local: Allowed | undefined;
+  readonly #local: LocalAllowed | undefined;
   #global: GlobalReservation | undefined;
   /** State of the local limits, as the client gets it in headers. */
   #state: LimitState | undefined;
 
   /** @param local undefined if no local limit applies. */
-  constructor(clock: Clock, local: Allowed | undefined) {
+  constructor(clock: Clock, local: LocalAllowed | undefined) {
     this.#clock = clock;
     this.#local = local;
-    this.#state = local?.state;
+    this.#state = local?.report.state;
   }
 
   /** Adds what the request holds of its global limits. */
@@ -56,8 +56,9 @@ export class RequestReservation {
 
   /** Charges the tokens of the response. */
   charge(usage: TokenUsage): void {
-    this.#local?.reservation.charge(usage.total, this.#clock.monotonicMs());
-    this.#global?.charge(usage);
+    const nowMs = this.#clock.monotonicMs();
+    this.#local?.reservation.charge(usage, nowMs);
+    this.#global?.charge(usage, nowMs);
   }
 
   /**
@@ -66,7 +67,8 @@ export class RequestReservation {
    * @param cause as for `Reservation.refund`.
    */
   refund(cause?: RefundCause): void {
-    this.#state = this.#local?.reservation.refund(this.#clock.monotonicMs(), cause);
-    this.#global?.refund(cause);
+    const nowMs = this.#clock.monotonicMs();
+    this.#state = this.#local?.reservation.refund(nowMs, cause);
+    this.#global?.refund(nowMs, cause);
   }
 }

@@ -3,7 +3,9 @@
  * units back.
  */
 import type { RequestView } from "../../cel/request-view.ts";
-import type { GlobalResult } from "../../policy/ratelimit/global/global-limiter.ts";
+import { denialResponse } from "../../policy/ratelimit/denial-response.ts";
+import type { GlobalLimitsDecision } from "../../policy/ratelimit/global/global-limiter.ts";
+import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
 import { costTooCostly, limitUnavailable, limitValueTooLong } from "../local-replies.ts";
@@ -19,15 +21,14 @@ export const globalLimits: Stage = {
     const limits = rule.globalLimits;
     if (limits === undefined) return "continue";
     const view = viewOf(request);
-    if (limits.costsTooMuch(view)) return request.reply(costTooCostly);
     const startMs = services.clock.monotonicMs();
-    return request.wait<GlobalResult>({
+    return request.wait<GlobalLimitsDecision>({
       task: { kind: "globalCall", name: "rate limit service" },
       start: (done) => limits.decide(view, done, trace?.log && callLines(trace.log.ratelimit)),
       proceed: (result) => proceed(request, result, startMs),
       onAbandoned: () => request.reservation?.refund(),
       onLate: (result) => {
-        if (result.kind === "allowed") result.reservation.refund();
+        if (result.kind === "allowed") result.reservation.refund(services.clock.monotonicMs());
       },
     });
   },
@@ -37,32 +38,31 @@ function viewOf({ view, llm }: StagedRequest): RequestView {
   return llm === undefined ? view : { ...view, llm };
 }
 
-function proceed(request: StagedRequest, result: GlobalResult, startMs: number): StageResult {
+function proceed(request: StagedRequest, result: GlobalLimitsDecision, startMs: number): StageResult {
   const { services, record, trace } = request;
   if (trace !== undefined) traceGlobal(trace, result, startMs);
-  record.globalDecisions = result.decisions;
+  record.globalDecisions = result.report.decisions;
   switch (result.kind) {
     case "allowed":
       request.reservation ??= new RequestReservation(services.clock, undefined);
       request.reservation.addGlobal(result.reservation);
       return "continue";
-    case "tooLong":
-      return request.reply(limitValueTooLong);
     case "unavailable":
-      request.reservation?.refund();
-      services.denied(record, { kind: "global", limit: result.limit, decision: result.decision });
-      return request.reply(limitUnavailable);
+      return replyUnavailable(request, result.cause);
     case "denied":
       request.reservation?.refund();
-      return deny(
-        request,
-        { kind: "global", limit: result.limit, decision: result.decision },
-        result.headers,
-        result.body,
-      );
+      return deny(request, result.by, denialResponse(result.by, services.clock.monotonicMs()));
   }
 }
 
-function traceGlobal(trace: RequestTrace, { decisions }: GlobalResult, startMs: number): void {
-  for (const decision of decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), startMs);
+function replyUnavailable(request: StagedRequest, cause: UnavailableCause): StageResult {
+  if (cause === "costTooCostly") return request.reply(costTooCostly);
+  if (cause === "valueTooLong") return request.reply(limitValueTooLong);
+  request.reservation?.refund();
+  request.services.denied(request.record, cause);
+  return request.reply(limitUnavailable);
+}
+
+function traceGlobal(trace: RequestTrace, { report }: GlobalLimitsDecision, startMs: number): void {
+  for (const decision of report.decisions) trace.emit(globalPolicy(decision), severityOf(decision.outcome), startMs);
 }

@@ -1,8 +1,44 @@
-/** The denial of a request by a limit, for the endpoint that explains denials. */
-import type { GlobalLimit } from "../../ir/global-limit.ts";
-import type { GateDenied, GateUnavailable } from "./global/limit-gate.ts";
-import type { Denied } from "./local-limiter.ts";
+/** The denial of a request by a limit: the facts for its response, and for the endpoint that explains denials. */
+import type { GlobalDecider, GlobalLimit } from "../../ir/global-limit.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
+import type { RequestDescriptor } from "./global/descriptors.ts";
+import type { ServiceDenial } from "./global/service-headers.ts";
+import type { LimitState } from "./window.ts";
 
-export type Denial =
-  | { readonly kind: "local"; readonly denied: Denied }
-  | { readonly kind: "global"; readonly limit: GlobalLimit; readonly decision: GateDenied | GateUnavailable };
+/** A denial by the limit named in it. */
+export type Denial = LocalDenial | GlobalDenial | ServiceUnavailable;
+
+/** A denial by a counter of this process. */
+export interface LocalDenial {
+  readonly kind: "local";
+  readonly limit: LocalLimit;
+  /** The value of the entry's key for this request; undefined if the entry has no key or the request no value. */
+  readonly key: string | undefined;
+  /** The value of the counter, and the start of its window on the monotonic clock. */
+  readonly used: number;
+  readonly windowStartMs: number;
+  /** The state of the entry that denied; of several the one whose window ends last. */
+  readonly state: LimitState;
+  /** Whole seconds until that entry allows requests again, at least 1. */
+  readonly retryAfterSeconds: number;
+}
+
+/** A denial by a global limit. */
+export interface GlobalDenial {
+  readonly kind: "global";
+  readonly limit: GlobalLimit;
+  readonly by: GlobalDecider;
+  /** The descriptors that were sent to the service. */
+  readonly descriptors: readonly RequestDescriptor[];
+  /** What denied: a response of the service, or a counter of this process in its place. */
+  readonly cause: ServiceDenial | LocalDenial;
+}
+
+/** The service of a global limit is unavailable, and the failure mode is `Closed`. */
+export interface ServiceUnavailable {
+  readonly kind: "unavailable";
+  readonly limit: GlobalLimit;
+  readonly by: "failureMode";
+  /** The descriptors that would have been sent to the service. */
+  readonly descriptors: readonly RequestDescriptor[];
+}

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 import { CounterTable } from "./counter-table.ts";
-import { type LocalResult, type Allowed, compileLimits, type LimitSet } from "./local-limiter.ts";
-import { request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
+import { type LocalDecision, type LocalAllowed, compileLimits, type LimitSet } from "./local-limiter.ts";
+import { request, requestOf, requestsLimit, tokens, tokensLimit } from "./testing/local-limits.ts";
 
 /** Counts what is available, window by window; the limiter counts what is used, and divides. */
 class ModelCounter {
@@ -93,7 +93,7 @@ class Real {
   readonly limits: readonly (readonly LocalLimit[])[];
   readonly tables: readonly CounterTable[];
   sets: readonly (readonly LimitSet[])[] = [];
-  readonly reservations: Allowed[] = [];
+  readonly reservations: LocalAllowed[] = [];
 
   constructor(limits: readonly (readonly LocalLimit[])[]) {
     const memory = createCounterMemory(4096);
@@ -110,7 +110,7 @@ class Real {
     });
   }
 
-  admit(thread: number, rule: number, client: string | undefined, nowMs: number): LocalResult {
+  admit(thread: number, rule: number, client: string | undefined, nowMs: number): LocalDecision {
     const set = this.sets[thread]?.[rule];
     if (set === undefined) throw new Error("no such rule");
     const result = set.decide(client === undefined ? request : requestOf(client), nowMs);
@@ -143,7 +143,7 @@ class Admit implements Event {
     for (let time = 0; time < this.times; time++) {
       const expected = model.admit(limits, this.client);
       const result = real.admit(this.thread, this.rule, this.client, model.nowMs);
-      expect(result.decisions.map(({ outcome }) => outcome)).toEqual(expected);
+      expect(result.report.decisions.map(({ outcome }) => outcome)).toEqual(expected);
       expect(result.kind).toBe(expected.includes("denied") ? "denied" : "allowed");
       expectState(result, model.countersOf(limits, this.client), model.nowMs);
     }
@@ -152,19 +152,19 @@ class Admit implements Event {
   toString = () => `${this.times}× rule ${this.rule} by ${this.client ?? "no client"} on thread ${this.thread}`;
 }
 
-function expectState(result: LocalResult, counters: readonly ModelCounter[], nowMs: number): void {
+function expectState(result: LocalDecision, counters: readonly ModelCounter[], nowMs: number): void {
   const enforced = counters.filter(({ limit }) => limit.mode === "Enforce");
   if (result.kind === "denied") {
     const ends = enforced.filter((counter) => counter.available <= 0).map((counter) => counter.window?.endMs ?? 0);
-    const state = counters.find(({ limit }) => limit.counter === result.limit.counter)?.state(nowMs);
-    expect(result.state).toEqual(state);
-    expect(result.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
+    const state = counters.find(({ limit }) => limit.counter === result.by.limit.counter)?.state(nowMs);
+    expect(result.report.state).toEqual(state);
+    expect(result.by.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
     return;
   }
   const share = ({ available, capacity }: ModelCounter): number => Math.max(0, available) / capacity;
   const order = (counter: ModelCounter): number => (counter.limit.counts === "requests" ? 0 : 1);
   const [nearest] = enforced.toSorted((one, other) => share(one) - share(other) || order(one) - order(other));
-  expect(result.state).toEqual(nearest?.state(nowMs));
+  expect(result.report.state).toEqual(nearest?.state(nowMs));
 }
 
 class Charge implements Event {
@@ -184,7 +184,7 @@ class Charge implements Event {
       counter.advance(model.nowMs);
       counter.take(this.tokens, model.nowMs);
     }
-    real.reservations[at]?.reservation.charge(this.tokens, model.nowMs);
+    real.reservations[at]?.reservation.charge(tokens(this.tokens), model.nowMs);
   }
 
   toString = () => `charge ${this.tokens} to reservation ${this.reservation}`;
@@ -328,7 +328,7 @@ describe("properties of the limiter", () => {
         let nowMs = 1_000_000;
         for (const step of steps) {
           nowMs += step;
-          const { state } = set.decide(request, nowMs);
+          const { state } = set.decide(request, nowMs).report;
           expect(state?.remaining).toBeGreaterThanOrEqual(0);
           expect(state?.remaining).toBeLessThan(7);
           expect(state?.resetSeconds).toBe(1);

@@ -2,9 +2,9 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { describe, expect, test } from "vitest";
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { CounterTable } from "./counter-table.ts";
-import { deniedResponse } from "./denied-response.ts";
+import { denialResponse } from "./denial-response.ts";
 import { limitHeaders } from "./headers.ts";
-import { type LocalResult, compileLimits, type LimitSet } from "./local-limiter.ts";
+import { type LocalDecision, type LocalReport, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { allowed, denied, freshTable, request, requestOf, requestsLimit, tokensLimit } from "./testing/local-limits.ts";
 
 const second = 1_000;
@@ -26,8 +26,9 @@ function spend(set: LimitSet, tokens: number, nowMs: number): void {
   allowed(set.decide(request, nowMs)).reservation.charge(tokens, nowMs);
 }
 
-function outcomes(admission: LocalResult): readonly string[] {
-  return admission.decisions.map((decision) => decision.outcome);
+function outcomes(decided: LocalDecision | LocalReport): readonly string[] {
+  const { decisions } = "report" in decided ? decided.report : decided;
+  return decisions.map((decision) => decision.outcome);
 }
 
 function used(table: CounterTable, limit: LocalLimit, nowMs: number): number {
@@ -101,9 +102,9 @@ describe("spec 2.1, the rules", () => {
   test("rule 3: a request must pass every entry, and any one that is exceeded rejects it", () => {
     const set = limiter(requestsLimit({ amount: 5 }), tokensLimit({ amount: 100 }));
     spend(set, 150, 0);
-    const response = denied(set.decide(request, 0));
-    expect(response.limit.counts).toBe("tokens");
-    expect(outcomes(response)).toEqual(["allowed", "denied"]);
+    const decision = set.decide(request, 0);
+    expect(denied(decision).limit.counts).toBe("tokens");
+    expect(outcomes(decision)).toEqual(["allowed", "denied"]);
   });
 
   test("rule 3: entries are evaluated independently, also after one has denied", () => {
@@ -150,7 +151,7 @@ describe("spec 3, the transitions of a token window", () => {
 describe("spec 7, errors and headers", () => {
   const set = limiter(requestsLimit({ amount: 10, burst: 5 }));
   countAllowed(set, 15, 0);
-  const response = deniedResponse(denied(set.decide(request, 500)));
+  const response = denialResponse(denied(set.decide(request, 500)), 500);
 
   test("a request over any entry gets a 429 with exactly `rate limit exceeded`", () => {
     expect(response.status).toBe(429);
@@ -374,10 +375,10 @@ describe("the contract: which entry shows", () => {
       requestsLimit({ amount: 1, unit: "Minutes" }),
     );
     allowed(set.decide(request, 0));
-    const response = denied(set.decide(request, 0.5));
-    expect(response.limit.unit).toBe("Hours");
-    expect(outcomes(response)).toEqual(["denied", "denied", "denied"]);
-    expect(deniedResponse(response).rawHeaders).toEqual([
+    const decision = set.decide(request, 0.5);
+    expect(denied(decision).limit.unit).toBe("Hours");
+    expect(outcomes(decision)).toEqual(["denied", "denied", "denied"]);
+    expect(denialResponse(denied(decision), 0.5).rawHeaders).toEqual([
       ...limitHeaders({ limit: 1, remaining: 0, resetSeconds: 3600 }),
       "retry-after",
       "3600",
@@ -556,9 +557,9 @@ describe("decisions", () => {
   test("name each entry, and are one shared array while all allow", () => {
     const limits = [requestsLimit({ amount: 2 }), tokensLimit()];
     const set = limiter(...limits);
-    const first = set.decide(request, 0).decisions;
+    const first = set.decide(request, 0).report.decisions;
     expect(first.map((decision) => decision.limit)).toEqual(limits);
-    expect(set.decide(request, 0).decisions).toBe(first);
+    expect(set.decide(request, 0).report.decisions).toBe(first);
     expect(outcomes(set.decide(request, 0))).toEqual(["denied", "allowed"]);
   });
 });

@@ -75,7 +75,7 @@ function limiterWithout() {
     if (pass === undefined) throw new Error("the request does not pass");
     return pass;
   };
-  const serve = (): void => admit().charge({ total: 7, estimated: false });
+  const serve = (): void => admit().charge({ total: 7, estimated: false }, clock.monotonicMs());
   return { clock, limiter, seen, admit, serve, opened: () => opened };
 }
 
@@ -99,7 +99,7 @@ describe("a service that no limit names any more", () => {
     const pass = admit();
     limiter.prepare([], {});
     clock.advance(60_000);
-    for (let at = 0; at < 8; at++) pass.charge({ total: 7, estimated: false });
+    for (let at = 0; at < 8; at++) pass.charge({ total: 7, estimated: false }, clock.monotonicMs());
     expect(seen).toEqual({ openBreakers: 0, buffered: 0, dropped: new Array<string>(8).fill("retired"), retired: 1 });
   });
 

@@ -11,17 +11,9 @@ import type { RefundCause } from "../../../ir/limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
+import type { Decision, Reservation } from "../decision.ts";
 import type { LimitView } from "./service-headers.ts";
-import {
-  type GateServices,
-  LimitGate,
-  nearest,
-  type GateAllowed,
-  type GateDenied,
-  type GateUnavailable,
-  type GateResult,
-  viewOfState,
-} from "./limit-gate.ts";
+import { type GateServices, LimitGate, nearest, type GateAllowed, type GateResult, viewOfState } from "./limit-gate.ts";
 import type { LearnedEntry } from "./learned-limits.ts";
 import type { RequestDescriptor } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
@@ -178,28 +170,16 @@ export class GlobalLimiter {
 /** The endpoints of a service that does not exist. */
 const noEndpoints: Endpoints = { endpoints: [] };
 
-/** The result of one request at the global limits; `decisions` has one item per limit. */
-export type GlobalResult =
-  | { readonly kind: "allowed"; readonly reservation: GlobalReservation; readonly decisions: readonly GlobalDecision[] }
-  | {
-      readonly kind: "denied";
-      /** Alternating names and values, content type included. */
-      readonly headers: readonly string[];
-      readonly body: Buffer | string;
-      /** The limit whose denial is sent. */
-      readonly limit: GlobalLimit;
-      readonly decision: GateDenied;
-      readonly decisions: readonly GlobalDecision[];
-    }
-  /** A service is unavailable, and the limit's failure mode is `Closed`. */
-  | {
-      readonly kind: "unavailable";
-      readonly limit: GlobalLimit;
-      readonly decision: GateUnavailable;
-      readonly decisions: readonly GlobalDecision[];
-    }
-  /** The request has longer values than a call may have; no service was called. */
-  | { readonly kind: "tooLong"; readonly decisions: readonly never[] };
+/** The decision of the global limits on one request. */
+export type GlobalLimitsDecision = Decision<GlobalReservation, GlobalReport>;
+
+/** What each global limit decided. */
+export interface GlobalReport {
+  /** One item per limit; empty if no service was called. */
+  readonly decisions: readonly GlobalDecision[];
+}
+
+const nothingDecided: GlobalReport = { decisions: [] };
 
 /** The compiled global limits of one rule. */
 export class GlobalLimitSet {
@@ -226,26 +206,24 @@ export class GlobalLimitSet {
   }
 
   /**
-   * Returns whether the cost of the request takes too much work to compute for one of the limits. Such a request must
-   * not be allowed.
-   */
-  costsTooMuch(view: RequestView): boolean {
-    return this.#gates.some((gate) => gate.costsTooMuch(view));
-  }
-
-  /**
    * Decides one request. `done` is called once, possibly within this call, at the latest after the longest timeout of
    * the limits. All limits are evaluated at the same time.
    *
    * @param watcher Of a request that is traced.
    */
-  decide(view: RequestView, done: (result: GlobalResult) => void, watcher?: CallWatcher): void {
+  decide(view: RequestView, done: (decision: GlobalLimitsDecision) => void, watcher?: CallWatcher): void {
+    // A request whose cost could be any number must not be allowed.
+    const costly = this.#gates.find((gate) => gate.costsTooMuch(view));
+    if (costly !== undefined) {
+      done({ kind: "unavailable", policy: costly.limit.policy, cause: "costTooCostly", report: nothingDecided });
+      return;
+    }
     const described: (readonly RequestDescriptor[])[] = [];
     // Describes the request for all limits first, so that no service counts a request that is rejected here.
     for (const gate of this.#gates) {
       const descriptors = gate.describe(view);
       if (descriptors === "tooLong") {
-        done({ kind: "tooLong", decisions: [] });
+        done({ kind: "unavailable", policy: gate.limit.policy, cause: "valueTooLong", report: nothingDecided });
         return;
       }
       described.push(descriptors);
@@ -256,16 +234,16 @@ export class GlobalLimitSet {
       const onResult = (result: GateResult): void => {
         results[at] = result;
         pending--;
-        if (pending === 0) done(this.#combine(view, results));
+        if (pending === 0) done(this.#combine(view, results, this.#clock.monotonicMs()));
       };
       this.#gates[at]?.decide(view, described[at] ?? [], onResult, watcher);
     }
   }
 
-  #combine(view: RequestView, results: readonly GateResult[]): GlobalResult {
+  #combine(view: RequestView, results: readonly GateResult[], nowMs: number): GlobalLimitsDecision {
     const decisions: GlobalDecision[] = [];
     const reservations: GateReservation[] = [];
-    let denied: { readonly result: Exclude<GateResult, GateAllowed>; readonly limit: GlobalLimit } | undefined;
+    let denied: Exclude<GateResult, GateAllowed> | undefined;
     for (let at = 0; at < results.length; at++) {
       const result = results[at];
       const gate = this.#gates[at];
@@ -276,14 +254,15 @@ export class GlobalLimitSet {
       decisions.push({ limit: gate.limit, outcome, by: result.by });
       if (isAllowed) reservations.push({ gate, result });
       // A denial takes precedence over an unavailable service.
-      else if (isEnforced && denied?.result.kind !== "denied") denied = { result, limit: gate.limit };
+      else if (isEnforced && denied?.kind !== "global") denied = result;
     }
-    const reservation = new GlobalReservation(reservations, view, this.#clock);
-    if (denied === undefined) return { kind: "allowed", reservation, decisions };
-    reservation.refund();
-    const { result, limit } = denied;
-    if (result.kind === "unavailable") return { kind: "unavailable", limit, decision: result, decisions };
-    return { kind: "denied", headers: result.headers, body: result.body, limit, decision: result, decisions };
+    const reservation = new GlobalReservation(reservations, view);
+    const report = { decisions };
+    if (denied === undefined) return { kind: "allowed", reservation, report };
+    reservation.refund(nowMs);
+    return denied.kind === "global"
+      ? { kind: "denied", by: denied, report }
+      : { kind: "unavailable", policy: denied.limit.policy, cause: denied, report };
   }
 }
 
@@ -293,16 +272,14 @@ interface GateReservation {
 }
 
 /** The reservation of an allowed request: headers for both sides, and the budgets that its response is charged to. */
-export class GlobalReservation {
+export class GlobalReservation implements Reservation {
   readonly #reservations: readonly GateReservation[];
   readonly #view: RequestView;
-  readonly #clock: Clock;
   #limitView: LimitView | undefined;
 
-  constructor(reservations: readonly GateReservation[], view: RequestView, clock: Clock) {
+  constructor(reservations: readonly GateReservation[], view: RequestView) {
     this.#reservations = reservations;
     this.#view = view;
-    this.#clock = clock;
     this.#limitView = this.#nearest(({ view }) => view);
   }
 
@@ -327,18 +304,17 @@ export class GlobalReservation {
   }
 
   /** Charges the tokens of the response. The calls to the services are not awaited. */
-  charge(usage: TokenUsage): void {
+  charge(usage: TokenUsage, nowMs: number): void {
     if (this.#reservations.length === 0) return;
     const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
     const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
     // The work of the cost expressions was checked before the request was forwarded, and no others are evaluated here.
     const view = { ...this.#view, llm, work: new RequestWork() };
-    for (const { gate, result } of this.#reservations) gate.charge(result, view, usage);
+    for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs);
   }
 
-  /** Refunds the units in in-process counters, as `Reservation.refund`. The counters of services stay unchanged. */
-  refund(cause?: RefundCause): void {
-    const nowMs = this.#clock.monotonicMs();
+  /** Refunds the units in in-process counters. The counters of services stay unchanged. */
+  refund(nowMs: number, cause?: RefundCause): void {
     this.#limitView = this.#nearest(({ reservation, view }) => {
       return reservation === undefined ? view : viewOfState(reservation.refund(nowMs, cause));
     });

@@ -8,18 +8,12 @@ import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
-import { deniedResponse } from "../denied-response.ts";
+import type { CounterReservation } from "../counter-reservation.ts";
+import type { GlobalDenial, ServiceUnavailable } from "../denial.ts";
 import { limitHeaders } from "../headers.ts";
-import { type LocalResult, compileLimits, type Denied, type Reservation, type LimitSet } from "../local-limiter.ts";
+import { type LocalDecision, compileLimits, type LimitSet } from "../local-limiter.ts";
 import type { LimitState } from "../window.ts";
-import {
-  backendHeaders,
-  minDenialMs,
-  type LimitView,
-  type ServiceDenial,
-  denialHeaders,
-  viewOfAllowed,
-} from "./service-headers.ts";
+import { backendHeaders, minDenialMs, type LimitView, type ServiceDenial, viewOfAllowed } from "./service-headers.ts";
 import { chargeCallsOf, type PlannedCall, decisionCallsOf, type TokenCharge } from "./calls.ts";
 import {
   type CompiledDescriptor,
@@ -44,7 +38,7 @@ export interface GateServices {
 }
 
 /** The result of one request at one limit. */
-export type GateResult = GateAllowed | GateDenied | GateUnavailable;
+export type GateResult = GateAllowed | GlobalDenial | ServiceUnavailable;
 
 /** The limit allows the request; `by` says who decided. */
 export interface GateAllowed {
@@ -55,31 +49,8 @@ export interface GateAllowed {
   /** Fields for the backend, as alternating names and values. */
   readonly backendHeaders: readonly string[];
   /** The reservation in the in-process counters that decided instead of the service. */
-  readonly reservation: Reservation | undefined;
+  readonly reservation: CounterReservation | undefined;
   /** Token budgets that the response is charged to. */
-  readonly descriptors: readonly RequestDescriptor[];
-}
-
-/** The limit denies the request; `headers` and `body` are those of the 429. */
-export interface GateDenied {
-  readonly kind: "denied";
-  readonly by: GlobalDecider;
-  /** Alternating names and values. */
-  readonly headers: readonly string[];
-  readonly body: Buffer | string;
-  /** The descriptors that were sent to the service. */
-  readonly descriptors: readonly RequestDescriptor[];
-  /** The service's response; undefined if there was none. */
-  readonly response: RateLimitResponse | undefined;
-  /** The denial by in-process counters; undefined if the service denied. */
-  readonly denied: Denied | undefined;
-}
-
-/** The service is unavailable, and the failure mode is `Closed`. */
-export interface GateUnavailable {
-  readonly kind: "unavailable";
-  readonly by: "failureMode";
-  /** The descriptors that would have been sent to the service. */
   readonly descriptors: readonly RequestDescriptor[];
 }
 
@@ -160,9 +131,8 @@ export class LimitGate {
   }
 
   /** Charges the usage of a response to the token budgets of an allowed request. */
-  charge({ by, descriptors, reservation }: GateAllowed, view: RequestView, usage: TokenUsage): void {
-    const nowMs = this.#services.clock.monotonicMs();
-    if (by !== "learned") reservation?.charge(usage.total, nowMs);
+  charge({ by, descriptors, reservation }: GateAllowed, view: RequestView, usage: TokenUsage, nowMs: number): void {
+    if (by !== "learned") reservation?.charge(usage, nowMs);
     const charges: TokenCharge[] = [];
     for (const descriptor of descriptors) {
       const { counts, index } = descriptor.compiled.descriptor;
@@ -256,19 +226,19 @@ export class LimitGate {
     this.#client.learned.learn(this.limit, plan.descriptors, response, nowMs);
   }
 
-  #deny(descriptors: readonly RequestDescriptor[], response: RateLimitResponse, nowMs: number): GateDenied {
+  #deny(descriptors: readonly RequestDescriptor[], response: RateLimitResponse, nowMs: number): GlobalDenial {
     const denial: ServiceDenial = { response, atMs: nowMs };
     const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
     if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + cacheMs);
-    return this.#denied("service", denial, descriptors, nowMs);
+    return { kind: "global", limit: this.limit, by: "service", descriptors, cause: denial };
   }
 
-  #cachedDenial(descriptors: readonly RequestDescriptor[]): GateDenied | undefined {
+  #cachedDenial(descriptors: readonly RequestDescriptor[]): GlobalDenial | undefined {
     const { denials } = this.#client;
     if (denials.isEmpty) return undefined;
-    const nowMs = this.#services.clock.monotonicMs();
-    const denial = denials.get(this.#cacheKey(descriptors), nowMs);
-    return denial === undefined ? undefined : this.#denied("cache", denial, descriptors, nowMs);
+    const denial = denials.get(this.#cacheKey(descriptors), this.#services.clock.monotonicMs());
+    if (denial === undefined) return undefined;
+    return { kind: "global", limit: this.limit, by: "cache", descriptors, cause: denial };
   }
 
   /**
@@ -286,44 +256,29 @@ export class LimitGate {
     return key;
   }
 
-  #denied(
-    by: "service" | "cache",
-    denial: ServiceDenial,
-    descriptors: readonly RequestDescriptor[],
-    nowMs: number,
-  ): GateDenied {
-    const headers = denialHeaders(denial, nowMs, this.limit.envoyRatelimitedHeader === "Always");
-    const { response } = denial;
-    const body = response.rawBody ?? "rate limit exceeded";
-    return { kind: "denied", by, headers, body, descriptors, response, denied: undefined };
-  }
-
   /** Decides while the service is unavailable. */
   #applyFailureMode(view: RequestView, descriptors: readonly RequestDescriptor[]): GateResult {
     const { failureMode } = this.limit;
-    if (failureMode === "Closed") return { kind: "unavailable", by: "failureMode", descriptors };
+    if (failureMode === "Closed") return { kind: "unavailable", limit: this.limit, by: "failureMode", descriptors };
     if (failureMode === "Open") return allowed("failureMode", descriptors);
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
-    if (!this.#fallback.isEmpty) return localResult("fallback", this.#fallback.decide(view, nowMs), descriptors);
+    if (!this.#fallback.isEmpty) return this.#resultOf("fallback", this.#fallback.decide(view, nowMs), descriptors);
     const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
     if (limits.length === 0) return allowed("failureMode", descriptors);
-    return localResult("learned", compileLimits(limits, counters).decide(view, nowMs), descriptors);
+    return this.#resultOf("learned", compileLimits(limits, counters).decide(view, nowMs), descriptors);
+  }
+
+  /** Returns the result of in-process counters; for the client it looks like a local limit. */
+  #resultOf(by: GlobalDecider, decision: LocalDecision, descriptors: readonly RequestDescriptor[]): GateResult {
+    if (decision.kind === "denied") return { kind: "global", limit: this.limit, by, descriptors, cause: decision.by };
+    const { report, reservation } = decision;
+    return { kind: "allowed", by, view: viewOfState(report.state), backendHeaders: none, reservation, descriptors };
   }
 }
 
 function allowed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): GateAllowed {
   return { kind: "allowed", by, view: undefined, backendHeaders: none, reservation: undefined, descriptors };
-}
-
-/** Returns the result of in-process counters; for the client it looks like a local limit. */
-function localResult(by: GlobalDecider, result: LocalResult, descriptors: readonly RequestDescriptor[]): GateResult {
-  if (result.kind === "denied") {
-    const { rawHeaders, body } = deniedResponse(result);
-    return { kind: "denied", by, headers: rawHeaders, body, descriptors, response: undefined, denied: result };
-  }
-  const { state, reservation } = result;
-  return { kind: "allowed", by, view: viewOfState(state), backendHeaders: none, reservation, descriptors };
 }
 
 /** Returns the headers for the state of in-process counters. */

@@ -2,8 +2,10 @@
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { LocalLimit } from "../../../ir/limit.ts";
+import type { TokenUsage } from "../../../ir/usage.ts";
 import { CounterTable } from "../counter-table.ts";
-import type { LocalResult, Allowed, Denied } from "../local-limiter.ts";
+import type { LocalDenial } from "../denial.ts";
+import type { LocalDecision, LocalReport } from "../local-limiter.ts";
 
 type Shape = Partial<LocalLimit>;
 
@@ -52,14 +54,34 @@ export function freshTable(counters = 1024): CounterTable {
   return new CounterTable(createCounterMemory(counters), 1);
 }
 
+/** The usage of a response that reports a total alone. */
+export function tokens(total: number): TokenUsage {
+  return { total, estimated: false };
+}
+
+/** An allowed request with its report. */
+export interface AllowedRequest extends LocalReport {
+  readonly reservation: {
+    readonly charge: (total: number, nowMs: number) => void;
+    readonly refund: (nowMs: number) => void;
+  };
+}
+
 /** Throws when the request was denied. */
-export function allowed(admission: LocalResult): Allowed {
-  if (admission.kind !== "allowed") throw new Error(`denied by ${admission.limit.counter}`);
-  return admission;
+export function allowed(decision: LocalDecision): AllowedRequest {
+  if (decision.kind !== "allowed") throw new Error(`denied by ${decision.by.limit.counter}`);
+  const { reservation, report } = decision;
+  return {
+    ...report,
+    reservation: {
+      charge: (total, nowMs) => reservation.charge(tokens(total), nowMs),
+      refund: (nowMs) => void reservation.refund(nowMs),
+    },
+  };
 }
 
 /** Throws when the request was allowed. */
-export function denied(admission: LocalResult): Denied {
-  if (admission.kind !== "denied") throw new Error("allowed");
-  return admission;
+export function denied(decision: LocalDecision): LocalDenial {
+  if (decision.kind !== "denied") throw new Error("allowed");
+  return decision.by;
 }

@@ -1,0 +1,97 @@
+/** What an allowed request holds in its local counters. */
+import { defaultRefundOn, type RefundCause } from "../../ir/limit.ts";
+import type { TokenUsage } from "../../ir/usage.ts";
+import { type AppliedEntries, borrowStates, type CounterState, nearestState } from "./counter-state.ts";
+import type { CounterTable } from "./counter-table.ts";
+import type { Reservation } from "./decision.ts";
+import { count, type LimitState, refund, settle } from "./window.ts";
+
+/** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
+export const notCounted = -1;
+
+/** The units that an allowed request holds in its counters. */
+export class CounterReservation implements Reservation {
+  readonly #table: CounterTable;
+  readonly #applied: AppliedEntries;
+  /** The start of the window that counted the request, by entry. */
+  readonly #startsMs: readonly number[];
+  #isRefunded = false;
+
+  constructor(table: CounterTable, applied: AppliedEntries, startsMs: readonly number[]) {
+    this.#table = table;
+    this.#applied = applied;
+    this.#startsMs = startsMs;
+  }
+
+  /**
+   * Adds the tokens of the response to the entries that count tokens. A total that is no whole number of at least 1 is
+   * ignored, so that a backend's report cannot corrupt a budget.
+   */
+  charge({ total }: TokenUsage, nowMs: number): void {
+    for (let at = 0; at < this.#startsMs.length; at++) this.#charge(at, total, nowMs);
+  }
+
+  /** Adds tokens only to the entry at index `entry` of its policy; `tokens` as for `charge`. */
+  chargeEntry(entry: number, tokens: number, nowMs: number): void {
+    for (let at = 0; at < this.#startsMs.length; at++) {
+      if (this.#applied.entries[at]?.limit.entry === entry) this.#charge(at, tokens, nowMs);
+    }
+  }
+
+  #charge(at: number, tokens: number, nowMs: number): void {
+    if (!Number.isSafeInteger(tokens) || tokens < 1 || this.#startsMs[at] === notCounted) return;
+    if (this.#applied.entries[at]?.countsRequests !== false) return;
+    this.#update(at, nowMs, (state) => count(state, tokens, nowMs));
+  }
+
+  /** As `Reservation.refund`. Returns the state of the enforced entry nearest to exhaustion; undefined for none. */
+  refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
+    for (let at = 0; at < this.#startsMs.length; at++) {
+      this.#update(at, nowMs, (state) => this.#refund(at, state, cause));
+    }
+    this.#isRefunded = true;
+    return this.#nearest(nowMs);
+  }
+
+  #refund(at: number, state: CounterState, cause: RefundCause | undefined): void {
+    const entry = this.#applied.entries[at];
+    const startMs = this.#startsMs[at] ?? notCounted;
+    if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
+    if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
+    refund(state, entry.units, startMs);
+  }
+
+  /** Returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
+  state(nowMs: number): LimitState | undefined {
+    for (let at = 0; at < this.#startsMs.length; at++) this.#update(at, nowMs, leaveUnchanged);
+    return this.#nearest(nowMs);
+  }
+
+  #nearest(nowMs: number): LimitState | undefined {
+    return nearestState(this.#applied, borrowStates(this.#startsMs.length), nowMs);
+  }
+
+  /** Settles one counter, applies `change`, and stores it. */
+  #update(at: number, nowMs: number, change: (state: CounterState) => void): void {
+    const id = this.#applied.ids[at];
+    const budget = this.#applied.budgets[at];
+    const state = borrowStates(this.#startsMs.length)[at];
+    if (id === undefined || budget === undefined || state === undefined) return;
+    const buckets = [id.bucket];
+    this.#table.lock(buckets);
+    try {
+      state.slot = this.#table.find(id);
+      this.#table.load(state.slot, state);
+      settle(state, budget.refill, budget.windowMs, nowMs);
+      change(state);
+      if (state.slot !== -1) this.#table.store(state.slot, state, nowMs);
+      else if (state.used > 0) this.#table.claim(id, budget, state, nowMs);
+    } finally {
+      this.#table.unlock(buckets);
+    }
+  }
+}
+
+function leaveUnchanged(): void {
+  // Settling suffices.
+}

@@ -1,0 +1,82 @@
+/**
+ * The counters of one request while they are decided on, charged or refunded: copied out of the counter table under its
+ * locks, and read afterwards for headers and reports.
+ */
+import type { CounterId } from "./counter-id.ts";
+import type { LimitEntry } from "./limit-entry.ts";
+import { type Budget, type LimitState, remaining, resetSeconds, type Window } from "./window.ts";
+
+/** The counter of one entry, as last loaded. */
+export interface CounterState extends Window {
+  /** Its slot in the table, or -1 if it has none. */
+  slot: number;
+  isAllowed: boolean;
+}
+
+/** The entries that apply to one request, with their counters and the buckets to lock. Lists are in the same order. */
+export interface AppliedEntries {
+  readonly entries: readonly LimitEntry[];
+  readonly ids: readonly CounterId[];
+  readonly budgets: readonly Budget[];
+  /** Ascending and distinct, so that no two threads wait for each other. */
+  readonly buckets: readonly number[];
+}
+
+/**
+ * The states of this thread. A decision, a charge and a refund run to their end without a pause, so all of them use the
+ * same objects, and none allocates any.
+ */
+const pool: CounterState[] = [];
+
+/** Returns at least `count` states. Their content is valid until the next call of this function. */
+export function borrowStates(count: number): readonly CounterState[] {
+  while (pool.length < count) pool.push({ used: 0, startMs: 0, slot: -1, isAllowed: true });
+  return pool;
+}
+
+/** Returns the buckets of counters in locking order. */
+export function bucketsOf(ids: readonly CounterId[]): readonly number[] {
+  const buckets: number[] = [];
+  for (const { bucket } of ids) {
+    // Insertion sort: a request has few buckets, and Array.sort needs a closure per call.
+    let at = buckets.length;
+    while (at > 0 && (buckets[at - 1] ?? 0) > bucket) at--;
+    if (buckets[at - 1] !== bucket) buckets.splice(at, 0, bucket);
+  }
+  return buckets;
+}
+
+/** Returns the state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
+export function nearestState(
+  { entries, budgets }: AppliedEntries,
+  states: readonly CounterState[],
+  nowMs: number,
+): LimitState | undefined {
+  let nearest = -1;
+  let nearestShare = Infinity;
+  for (let at = 0; at < entries.length; at++) {
+    const entry = entries[at];
+    const state = states[at];
+    const budget = budgets[at];
+    if (entry === undefined || state === undefined || budget === undefined || !entry.isEnforced) continue;
+    const share = remaining(state, budget) / budget.capacity;
+    // Of equal shares requests come before tokens, then the order of the entries decides.
+    const isNearer =
+      share === nearestShare ? entry.countsRequests && !entries[nearest]?.countsRequests : share < nearestShare;
+    if (nearest !== -1 && !isNearer) continue;
+    nearest = at;
+    nearestShare = share;
+  }
+  const state = states[nearest];
+  const budget = budgets[nearest];
+  return state === undefined || budget === undefined ? undefined : stateOf(state, budget, nowMs);
+}
+
+/** Returns the figures of one counter for headers. */
+export function stateOf(state: CounterState, budget: Budget, nowMs: number): LimitState {
+  return {
+    limit: budget.capacity,
+    remaining: remaining(state, budget),
+    resetSeconds: resetSeconds(state, budget.windowMs, nowMs),
+  };
+}
