@@ -250,7 +250,11 @@ const localEntry = z.object({
   amount: count,
   burst: count,
   unit: z.enum(["Seconds", "Minutes", "Hours"]),
+  name: z.string().optional().describe("Name of the entry; absent if its index is its name."),
   key: z.string().optional().describe("CEL expression; each value has its own counter."),
+  when: z.string().optional().describe("CEL condition; the entry applies unless it is false."),
+  amountFrom: z.string().optional().describe("CEL expression of the amount, in place of `amount`."),
+  cost: z.string().optional().describe("CEL expression of the units that a request or its response costs."),
   mode: z.enum(["Enforce", "Shadow"]),
 });
 

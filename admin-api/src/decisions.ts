@@ -28,6 +28,7 @@ const denial = {
 /** The counter of this replica that denied the request. */
 const counted = z.object({
   entry: count.describe("Index of the entry in the policy's list, from 0."),
+  name: z.string().optional().describe("Name of the entry, if it has one."),
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
@@ -35,6 +36,17 @@ const counted = z.object({
   limit: count.describe("Units per window, burst included."),
   windowStart: timestamp,
   windowEnd: timestamp,
+  notApplied: z
+    .array(
+      z.object({
+        policy: z.string(),
+        entry: count,
+        name: z.string().optional(),
+        when: z.string().describe("The condition of the entry, which is false for the request."),
+      }),
+    )
+    .default([])
+    .describe("Entries of the same rule that do not apply to the request."),
 });
 
 /** A denial by a local limit. */

@@ -11,6 +11,7 @@ export const limitUnit = z.enum(["Seconds", "Minutes", "Hours"]);
 const counter = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
   entry: count.describe("Index of the entry in the policy's list, from 0."),
+  name: z.string().optional().describe("Name of the entry, if it has one."),
   target: z
     .string()
     .describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` if it names one."),
@@ -21,7 +22,9 @@ const counter = z.object({
   unit: limitUnit,
   mode: z.enum(["Enforce", "Shadow"]),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
-  limit: count.describe("Units per window: requests and burst, or tokens."),
+  limit: count.describe(
+    "Units per window: requests and burst, or tokens. Where an expression gives the amount of each request, the number that applies without it.",
+  ),
   burst: count.default(0).describe("The part of `limit` that the end of a window does not restore."),
   used: count.describe("Units counted, less refunds; above `limit` if a charge exceeded it."),
   remaining: count.describe("Remaining units; at 0 requests are denied."),

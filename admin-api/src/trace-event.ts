@@ -60,8 +60,12 @@ const policy = z.object({
   policy: z.string(),
   target: z.string(),
   mode: z.enum(["Enforce", "Shadow"]),
-  decision: z.enum(["allowed", "denied", "shadowDenied"]),
+  decision: z
+    .enum(["allowed", "denied", "shadowDenied", "notApplied"])
+    .describe("`notApplied`: the condition `when` of the entry is false for the request."),
   entry: count.optional().describe("Index of a local limit in the policy's list, from 0."),
+  name: z.string().optional().describe("Name of the entry, if it has one."),
+  when: z.string().optional().describe("Condition of the entry, if it does not apply to the request."),
   counts: z.enum(["requests", "tokens"]).optional(),
   key: redactedText.optional(),
   limit: count.optional().describe("Units per window, burst included."),

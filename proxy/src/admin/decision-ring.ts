@@ -80,11 +80,13 @@ function describe(stored: StoredDenial, worker: number): Decision {
 
 type Counter = NonNullable<GlobalDenial["counter"]>;
 
-function describeCounter({ limit, key, used, windowStartMs, state }: LocalDenial, stored: StoredDenial): Counter {
+function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
+  const { limit, key, used, windowStartMs, state, notApplied } = denial;
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
   const windowStart = stored.atMs - (stored.monotonicMs - windowStartMs);
   return {
     entry: limit.entry,
+    ...(limit.name !== undefined && { name: limit.name }),
     counts: limit.counts,
     unit: limit.unit,
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
@@ -92,11 +94,15 @@ function describeCounter({ limit, key, used, windowStartMs, state }: LocalDenial
     limit: state.limit,
     windowStart: iso(windowStart),
     windowEnd: iso(windowStart + windowMs),
+    notApplied: notApplied.map(({ policy, entry, name, when = "" }) => {
+      return { policy, entry, ...(name !== undefined && { name }), when };
+    }),
   };
 }
 
 function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): readonly string[] {
-  const restored = limit.counts === "tokens" ? "the whole budget" : `${limit.amount} requests`;
+  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined;
+  const restored = restoresAll ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
   return [
     `the end of the window at ${windowEnd} restores ${restored}${key === undefined ? "" : " of this key"}`,

@@ -41,11 +41,12 @@ interface NamedLimit {
 }
 
 function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
-  const { policy, entry, target, counts, unit, mode, burst } = limit;
+  const { policy, entry, name, target, counts, unit, mode, burst } = limit;
   const { capacity } = budgetOf(limit);
   return {
     policy,
     entry,
+    ...(name !== undefined && { name }),
     target,
     source,
     counts,

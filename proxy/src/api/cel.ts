@@ -3,21 +3,25 @@ import { maxExpressionLength, parseExpression, type Use } from "../cel/expressio
 import * as z from "zod";
 import { text } from "./schema.ts";
 
-/** Text that compiles as a CEL expression over a request. */
-export const celExpression = z
-  .unknown()
-  // The API server cannot compile the expression, so errors in it are reported in the status of the policy.
-  .meta({ type: "string", minLength: 1, maxLength: maxExpressionLength })
-  .transform((value, context) => {
-    if (typeof value !== "string" || value === "") {
-      context.addIssue({ code: "custom", params: { accepted }, input: value });
-      return z.NEVER;
-    }
-    const parsed = parseExpression(value);
-    if (parsed.ok) return value;
-    for (const { message } of parsed.problems) context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  });
+/** Text that compiles as a CEL expression for `use`. */
+export function celExpression(use: Use) {
+  return (
+    z
+      .unknown()
+      // The API server cannot compile the expression, so errors in it are reported in the status of the policy.
+      .meta({ type: "string", minLength: 1, maxLength: maxExpressionLength })
+      .transform((value, context) => {
+        if (typeof value !== "string" || value === "") {
+          context.addIssue({ code: "custom", params: { accepted }, input: value });
+          return z.NEVER;
+        }
+        const parsed = parseExpression(value, use);
+        if (parsed.ok) return value;
+        for (const { message } of parsed.problems) context.addIssue({ code: "custom", message });
+        return z.NEVER;
+      })
+  );
+}
 
 /** An expression that may have errors. The rest of its resource can be served without it. */
 export interface CheckedExpression {

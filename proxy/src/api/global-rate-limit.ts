@@ -137,7 +137,7 @@ function isWithin(value: number, least: number, most: number): boolean {
 /**
  * Builds the schema.
  *
- * @param fallback the schema of a `fallback` entry.
+ * @param fallback the schema of the `fallback` entries.
  */
 export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) {
   return strictObject({
@@ -183,7 +183,7 @@ export function globalRateLimit<Fallback extends z.ZodType>(fallback: Fallback) 
     descriptors: list(descriptor, { min: 1, max: 16 }).describe(
       "Descriptors to send for each request. A request must be allowed by all of them.",
     ),
-    fallback: list(fallback, { min: 1, max: 16 })
+    fallback: fallback
       .optional()
       .describe("Limits of each replica that failureMode Local applies while the rate limit service is unavailable."),
   })

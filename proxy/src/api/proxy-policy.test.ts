@@ -22,6 +22,11 @@ describe("a local entry", () => {
     ["a burst of 0", { requests: 10, unit: "Minutes", burst: 0 }],
     ["tokens", { tokens: 1000, unit: "Hours" }],
     ["the largest amount", { requests: 2147483647, unit: "Hours", burst: 2147483647 }],
+    ["a name", { ...entry, name: "per-user-2" }],
+    ["a condition", { ...entry, when: 'route != "default/batch" && llm.stream' }],
+    ["a limit by expression", { tokens: 5, unit: "Hours", limit: 'int(request.headers["x-limit"])' }],
+    ["a cost of the request", { ...entry, cost: 'llm.requestModel == "large" ? 10 : 1' }],
+    ["a cost of the response", { tokens: 5, unit: "Hours", cost: "llm.inputTokens + 4 * llm.outputTokens" }],
     ["a key and a mode", { tokens: 1, unit: "Hours", key: 'request.headers["x-api-key"]', mode: "Shadow" }],
   ])("may have %s", (_, local) => {
     expect(errorsOf(policy({ local: [local] }))).toEqual([]);
@@ -60,7 +65,23 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are requests, tokens, unit, burst, key, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, burst, key, when, limit, cost, mode; did you mean "burst"?',
+    ],
+    [
+      "a name with capitals",
+      { ...entry, name: "Users" },
+      ".name: found \"Users\", accepted is a name of lower case letters, digits and '-', a letter first, at most 63",
+    ],
+    ["a burst beside a limit", { ...entry, burst: 1, limit: "5" }, ".burst: burst is not accepted together with limit"],
+    [
+      "a condition that is no condition",
+      { ...entry, when: "route" },
+      ".when: expression has the type string, accepted is bool",
+    ],
+    [
+      "a limit that is no number",
+      { ...entry, limit: "route" },
+      ".limit: expression has the type string, accepted are int, uint and double",
     ],
     ["an empty key", { ...entry, key: "" }, '.key: found "", accepted is a CEL expression of 1 to 1024 characters'],
     [
@@ -75,6 +96,16 @@ describe("a local entry", () => {
   test("must not have a key that does not compile, and the error has the position", () => {
     const [fault] = errorsOf(policy({ local: [{ ...entry, key: "request.heders.x" }] }));
     expect(fault).toMatch(/^spec\.traffic\.rateLimit\.local\[0\]\.key: expression at column 1: /);
+  });
+
+  test("of requests must not have a cost by the response, and one of tokens may", () => {
+    const [error] = errorsOf(policy({ local: [{ ...entry, cost: "llm.outputTokens" }] }));
+    expect(error).toMatch(/^spec\.traffic\.rateLimit\.local\[0\]\.cost: expression at column 1: /);
+  });
+
+  test("must not have a name that another entry of its list has", () => {
+    const local = [{ ...entry, name: "a" }, entry, { ...entry, name: "a" }];
+    expect(errorsOf(policy({ local }))).toEqual(["spec.traffic.rateLimit.local[2].name: name a is used twice"]);
   });
 
   test("is Enforce by default", () => {
@@ -206,7 +237,7 @@ describe("a global limit", () => {
     [
       "a fallback with a mode",
       { fallback: [{ ...entry, mode: "Shadow" }] },
-      '.fallback[0].mode: unknown field "mode", accepted are requests, tokens, unit, burst',
+      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, burst',
     ],
     [
       "a fallback with neither amount",

@@ -3,7 +3,8 @@
  * rejects the same objects as the CRD.
  */
 import * as z from "zod";
-import { celExpression } from "./cel.ts";
+import { maxExpressionLength } from "../cel/expression.ts";
+import { celExpression, checkExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
 import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
@@ -16,6 +17,7 @@ import {
   publishRules,
   sectionName,
   strictObject,
+  text,
 } from "./schema.ts";
 import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 
@@ -48,8 +50,16 @@ const targetRefs = list(targetRef, { min: 1, max: 16 })
     }),
   );
 
-/** An amount of requests or tokens per window; shared by `local` and `global.fallback`. */
-const amount = {
+const entryName = text("a name of lower case letters, digits and '-', a letter first, at most 63", {
+  max: 63,
+  pattern: /^[a-z]([-a-z0-9]*[a-z0-9])?$/,
+});
+
+/** The fields of an entry of `local` and of `global.fallback`. */
+const entryFields = {
+  name: entryName
+    .optional()
+    .describe("Name of the entry in logs, metrics and decisions, unique in its list. Defaults to its index."),
   requests: integer(1, maxInt32)
     .optional()
     .describe("Requests that are allowed in each window. Exactly one of requests and tokens must be set."),
@@ -66,48 +76,70 @@ const amount = {
     .describe(
       "Requests that are allowed in addition to `requests`. The burst starts full, and unused requests of a window refill it. Only valid together with requests.",
     ),
+  key: celExpression({ phase: "body", result: "text" })
+    .optional()
+    .describe(
+      "CEL expression over the request. Each distinct value has its own counter, and requests without a value share one. Without it, one counter counts all requests.",
+    ),
+  when: celExpression({ phase: "body", result: "condition" })
+    .optional()
+    .describe(
+      "CEL condition over the request. The entry applies unless the value is false, so also to a request for which the expression has no value. Without it, the entry applies to every request.",
+    ),
+  limit: celExpression({ phase: "body", result: "number" })
+    .optional()
+    .describe(
+      "CEL expression over the request for the amount of a window, in place of the number in requests or tokens. The number applies where the expression has no value or a negative one. Fractions are rounded down, and 0 allows nothing. Not accepted together with burst.",
+    ),
+  // For tokens the expression may use the response; for requests it is evaluated before there is one.
+  cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength })
+    .optional()
+    .describe(
+      "CEL expression for the units that a request costs: over the request if requests are counted, over the request and its response if tokens are counted. Fractions are rounded up. Without a value or with a negative one, the cost is 1 request, or all tokens.",
+    ),
 };
 
-const amountRules = publishRules(
+const entryRules = publishRules(
   { rule: "has(self.requests) != has(self.tokens)", message: "accepted is exactly one of requests and tokens" },
   { rule: "!has(self.burst) || has(self.requests)", message: "burst is accepted together with requests only" },
+  { rule: "!has(self.burst) || !has(self.limit)", message: "burst is not accepted together with limit" },
 );
 
-interface Amount {
+interface EntryFields {
   readonly requests?: number | undefined;
   readonly tokens?: number | undefined;
   readonly burst?: number | undefined;
+  readonly limit?: string | undefined;
+  readonly cost?: string | undefined;
 }
 
-function checkAmount({ requests, tokens, burst }: Amount, context: z.core.$RefinementCtx): void {
+function checkEntry({ requests, tokens, burst, limit, cost }: EntryFields, context: z.core.$RefinementCtx): void {
+  const report = (message: string, ...path: readonly string[]): void => {
+    context.addIssue({ code: "custom", path: [...path], message });
+  };
   if ((requests === undefined) === (tokens === undefined)) {
-    const found = requests === undefined ? "neither" : "both";
-    context.addIssue({ code: "custom", message: `found ${found}, accepted is exactly one of requests and tokens` });
+    report(`found ${requests === undefined ? "neither" : "both"}, accepted is exactly one of requests and tokens`);
   } else if (tokens !== undefined && burst !== undefined) {
-    context.addIssue({ code: "custom", path: ["burst"], message: "burst is accepted together with requests only" });
+    report("burst is accepted together with requests only", "burst");
   }
+  if (burst !== undefined && limit !== undefined) report("burst is not accepted together with limit", "burst");
+  if (cost === undefined) return;
+  const phase = tokens === undefined ? "body" : "response";
+  for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
 }
-
-const key = celExpression
-  .optional()
-  .describe(
-    "CEL expression over the request. Each distinct value has its own counter, and requests without a value share one. Without it, one counter counts all requests.",
-  );
 
 const localEntry = strictObject({
-  ...amount,
-  key,
+  ...entryFields,
   mode: z
     .enum(["Enforce", "Shadow"])
     .default("Enforce")
     .describe("Enforce denies requests over the limit with 429. Shadow counts and reports them, but denies nothing."),
 })
-  .superRefine(checkAmount)
-  .meta(amountRules);
+  .superRefine(checkEntry)
+  .meta(entryRules);
 
 const fallbackEntry = strictObject({
-  ...amount,
-  key,
+  ...entryFields,
   shareAcrossReplicas: z
     .boolean()
     .default(false)
@@ -115,18 +147,39 @@ const fallbackEntry = strictObject({
       "Whether the amounts are for all replicas together. Each replica then counts with an equal share, rounded down to at least 1.",
     ),
 })
-  .superRefine(checkAmount)
-  .meta(amountRules);
+  .superRefine(checkEntry)
+  .meta(entryRules);
+
+/** Returns the schema of a list of entries in which no name occurs twice. */
+function entryList<Entry extends z.ZodType<{ readonly name?: string | undefined }>>(entry: Entry) {
+  return list(entry, { min: 1, max: 16 })
+    .superRefine((entries, context) => {
+      const seen = new Set<string>();
+      entries.forEach(({ name }, index) => {
+        if (name === undefined) return;
+        if (seen.has(name)) {
+          context.addIssue({ code: "custom", path: [index, "name"], message: `name ${name} is used twice` });
+        }
+        seen.add(name);
+      });
+    })
+    .meta(
+      publishRules({
+        rule: "self.all(a, !has(a.name) || self.exists_one(b, has(b.name) && a.name == b.name))",
+        message: "a name is used twice",
+      }),
+    );
+}
 
 const refundCause = z.enum(["ConnectFailure", "Overload", "Reset", "Timeout", "BackendError"]);
 
 const rateLimit = strictObject({
-  local: list(localEntry, { min: 1, max: 16 })
+  local: entryList(localEntry)
     .optional()
     .describe(
       "Limits that each replica counts by itself. A request must be allowed by all of them; a denied request counts against none.",
     ),
-  global: globalRateLimit(fallbackEntry)
+  global: globalRateLimit(entryList(fallbackEntry))
     .optional()
     .describe("Limits that a rate limit service counts for all replicas."),
   refundOn: list(refundCause, { min: 0, max: 5 })

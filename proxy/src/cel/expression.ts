@@ -67,6 +67,8 @@ export interface Expression {
   readonly source: string;
   /** The earliest phase at which all variables that it reads are known. */
   readonly phase: Phase;
+  /** Whether it reads the body of the request, alone or beside the response. */
+  readonly readsBody: boolean;
   readonly target: TargetReads;
   /**
    * The value of the expression for one request as text; numbers and booleans are formatted like CEL's `string()`
@@ -140,7 +142,8 @@ function compile(source: string, expr: Expr, checked: Checked): Expression {
     return value === failed ? undefined : value;
   };
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
-  return { source, phase: latestPhase, target, evaluate, tryEvaluate, exceedsBudget };
+  const readsBody = checked.variables.some(({ phase }) => phase === "body");
+  return { source, phase: latestPhase, readsBody, target, evaluate, tryEvaluate, exceedsBudget };
 }
 
 function problemsOf({ findings }: Checked, source: string, sourceInfo: SourceInfo | undefined): readonly Problem[] {

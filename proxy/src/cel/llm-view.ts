@@ -11,4 +11,10 @@ export interface LlmView {
   readonly inputTokens?: number | undefined;
   readonly outputTokens?: number | undefined;
   readonly totalTokens?: number | undefined;
+  /** The part of the input that was read from a cache of the provider. */
+  readonly cachedInputTokens?: number | undefined;
+  /** The part of the input that was written to a cache of the provider. */
+  readonly cacheCreationTokens?: number | undefined;
+  /** The part of the output that is reasoning. */
+  readonly reasoningTokens?: number | undefined;
 }

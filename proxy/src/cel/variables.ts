@@ -47,11 +47,16 @@ export const variables: readonly Variable[] = [
   text("route", (view) => view.route),
   text("gateway", (view) => view.gateway),
   llm("requestModel", CelScalar.STRING, "body", ({ requestModel }) => requestModel),
+  llm("stream", CelScalar.BOOL, "body", ({ streaming }) => streaming),
   llm("streaming", CelScalar.BOOL, "body", ({ streaming }) => streaming),
+  llm("model", CelScalar.STRING, "response", ({ responseModel }) => responseModel),
   llm("responseModel", CelScalar.STRING, "response", ({ responseModel }) => responseModel),
   llm("inputTokens", CelScalar.INT, "response", ({ inputTokens }) => integer(inputTokens)),
   llm("outputTokens", CelScalar.INT, "response", ({ outputTokens }) => integer(outputTokens)),
   llm("totalTokens", CelScalar.INT, "response", ({ totalTokens }) => integer(totalTokens)),
+  part("cachedInputTokens", (view) => view.cachedInputTokens),
+  part("cacheCreationTokens", (view) => view.cacheCreationTokens),
+  part("reasoningTokens", (view) => view.reasoningTokens),
 ];
 
 function text(name: string, read: (view: RequestView) => string): Variable {
@@ -60,6 +65,13 @@ function text(name: string, read: (view: RequestView) => string): Variable {
 
 function llm(name: string, type: CelType, phase: Phase, read: (view: LlmView) => CelInput | undefined): Variable {
   return { name: `llm.${name}`, type, phase, read: ({ llm: view }) => (view === undefined ? undefined : read(view)) };
+}
+
+/** A part of the tokens of a response: 0 where the response reports its tokens, and not this part of them. */
+function part(name: string, read: (view: LlmView) => number | undefined): Variable {
+  return llm(name, CelScalar.INT, "response", (view) =>
+    integer(read(view) ?? (view.totalTokens === undefined ? undefined : 0)),
+  );
 }
 
 /** Converts to a CEL integer, which has 64 bits. */

@@ -13,6 +13,8 @@ export interface LocalLimit {
   readonly policy: string;
   /** The index of the entry in the policy's list, from 0. */
   readonly entry: number;
+  /** The name of the entry for logs, metrics and headers; absent: its index is its name. */
+  readonly name?: string;
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
   readonly counts: "requests" | "tokens";
@@ -30,6 +32,15 @@ export interface LocalLimit {
   readonly units?: number;
   /** CEL source; one counter per value. Absent: one counter for all. */
   readonly key?: string;
+  /** CEL source of a condition; the entry applies to a request unless its value is false. Absent: to every request. */
+  readonly when?: string;
+  /** CEL source of the amount, instead of `amount`, which applies where it gives none. `burst` is 0 with it. */
+  readonly amountFrom?: string;
+  /**
+   * CEL source of the units that a request costs, or that a response costs where tokens are counted. Absent: `units`, or
+   * all tokens.
+   */
+  readonly cost?: string;
   /** `Shadow` counts and reports, but denies nothing. */
   readonly mode: "Enforce" | "Shadow";
   /** Failures that refund the units of a request; absent: `defaultRefundOn`. */
@@ -62,8 +73,11 @@ export const defaultRefundOn: readonly RefundCause[] = ["ConnectFailure", "Overl
 /** The decision of one entry on a request. */
 export interface LimitDecision {
   readonly limit: LocalLimit;
-  /** `shadowDenied`: would have been denied, but the entry's mode is Shadow. */
-  readonly outcome: "allowed" | "denied" | "shadowDenied";
+  /**
+   * `shadowDenied`: would have been denied, but the entry's mode is Shadow. `notApplied`: the entry's `when` is false for
+   * the request.
+   */
+  readonly outcome: "allowed" | "denied" | "shadowDenied" | "notApplied";
 }
 
 /** The unit of a window. */

@@ -2,9 +2,17 @@
 
 /** The tokens of one LLM response, as reported in its `usage` or estimated. */
 export interface TokenUsage {
+  /** The whole input, with what was read from or written to a cache. */
   readonly input?: number;
+  /** The whole output, with the reasoning. */
   readonly output?: number;
   readonly total: number;
+  /** The part of `input` that was read from a cache of the provider; absent if it was not reported. */
+  readonly cachedInputTokens?: number;
+  /** The part of `input` that was written to a cache of the provider; absent if it was not reported. */
+  readonly cacheCreationTokens?: number;
+  /** The part of `output` that is reasoning; absent if it was not reported. */
+  readonly reasoningTokens?: number;
   /** The model that the response reports. */
   readonly model?: string;
   /** True where the upstream did not report every figure, and one is an estimate of bytes ÷ 4. */

@@ -159,7 +159,7 @@ export class LimitReplay {
     this.#clock.timeMs = nowMs;
     const local = limits.decide(view, nowMs);
     const { decisions } = local.report;
-    if (local.kind === "denied") return { isAllowed: false, decisions, globalDecisions: [], charge: () => undefined };
+    if (local.kind !== "allowed") return { isAllowed: false, decisions, globalDecisions: [], charge: () => undefined };
     const global = globalLimits === undefined ? undefined : decideGlobally(globalLimits, view);
     const isAllowed = global === undefined || global.kind === "allowed";
     if (!isAllowed) local.reservation.refund(nowMs);

@@ -25,7 +25,8 @@ export interface Pipeline {
 
 /** Lists the stages of a rule. A stage that the rule does not need is left out, so that requests do not pay for it. */
 export function pipelineOf(rule: CompiledRule): Pipeline {
-  const readsModel = rule.globalLimits?.needsBody === true;
+  const limitsReadModel = rule.limits.needsBody;
+  const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true;
   const picksFirst = readsModel && rule.redirect === undefined;
   const stages = [
     // Before everything that reads the query.
@@ -35,10 +36,11 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     rule.isClosed && closedRule,
     // A limit by model counts the model that the backend prescribes, so the backend is picked before the limits.
     picksFirst && pickTarget,
+    limitsReadModel && requestModel,
     // Before the global limits: a decision costs a microsecond here, and a call there.
     !rule.limits.isEmpty && localLimits,
     // After the local limits, so that a denied request is not buffered.
-    readsModel && requestModel,
+    readsModel && !limitsReadModel && requestModel,
     rule.globalLimits && globalLimits,
     // After the limits, since a redirect is a response, too.
     rule.redirect && redirect,

@@ -1,6 +1,7 @@
 /** The messages for a traced request. Called only for such a request, so clarity comes first. */
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { GlobalDecision } from "../ir/global-limit.ts";
+import type { LimitDecision } from "../ir/limit.ts";
 import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
 import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
@@ -88,17 +89,20 @@ export function policySelection({ limits, globalLimits }: CompiledRule): TraceMe
 }
 
 /** @param isCounted All local entries allowed the request, so those that count requests have counted it. */
-export function localPolicy({ limit, key, capacity, used, isAllowed }: EntryFigures, isCounted: boolean): TraceMessage {
-  const cost = isCounted && isAllowed && limit.counts === "requests" ? 1 : 0;
-  const { policy, target, mode, entry, counts } = limit;
+export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
+  const { limit, key, capacity, used, units, outcome } = figures;
+  const cost = isCounted && outcome === "allowed" && limit.counts === "requests" ? units : 0;
+  const { policy, target, mode, entry, name, counts, when } = limit;
   return {
     type: "policy",
     kind: "localRateLimit",
     policy,
     target,
     mode,
-    decision: isAllowed ? "allowed" : mode === "Enforce" ? "denied" : "shadowDenied",
+    decision: outcome,
     entry,
+    ...(name !== undefined && { name }),
+    ...(outcome === "notApplied" && when !== undefined && { when }),
     counts,
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,
@@ -114,9 +118,9 @@ export function globalPolicy({ limit, outcome, by }: GlobalDecision): TraceMessa
   return { type: "policy", kind: "globalRateLimit", policy, target, mode, decision: outcome, by, service };
 }
 
-/** Success if the limit allowed the request, otherwise a warning. */
-export function severityOf(decision: "allowed" | "denied" | "shadowDenied"): Severity {
-  return decision === "allowed" ? "success" : "warn";
+/** Success unless the limit denies the request, or would deny it. */
+export function severityOf(decision: LimitDecision["outcome"]): Severity {
+  return decision === "allowed" || decision === "notApplied" ? "success" : "warn";
 }
 
 /** The cost of the response, if its usage was read. */

@@ -67,7 +67,7 @@ function createTimestamp(clock: Clock): () => string {
 
 function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
   if (reason !== undefined || status >= 500) return true;
-  return [...decisions, ...globalDecisions].some(({ outcome }) => outcome !== "allowed");
+  return [...decisions, ...globalDecisions].some(({ outcome }) => outcome === "denied" || outcome === "shadowDenied");
 }
 
 /** The fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the line. */
@@ -116,7 +116,7 @@ function entriesWith(outcome: LimitDecision["outcome"], decisions: readonly Limi
   for (const { limit, outcome: found } of decisions) {
     if (found !== outcome) continue;
     entries ??= [];
-    entries.push(`${limit.policy}#${limit.entry} ${limit.target}`);
+    entries.push(`${limit.policy}#${limit.name ?? limit.entry} ${limit.target}`);
   }
   return entries;
 }

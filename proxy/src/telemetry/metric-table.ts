@@ -79,7 +79,7 @@ export const requestMetrics = {
   limitDecisions: {
     name: "gateway_proxy_limit_decisions_total",
     type: "counter",
-    help: "Decisions of each entry of each policy: `allowed`, `denied`, or `shadow_denied` (over the limit in mode Shadow). `counts` is `requests` or `tokens`.",
+    help: "Decisions of each entry of each policy: `allowed`, `denied`, `shadow_denied` (over the limit in mode Shadow), or `not_applied` (its `when` is false). `entry` is the name of the entry, or its index. `counts` is `requests` or `tokens`.",
     labels: ["policy", "entry", "target", "counts", "decision"],
   },
   globalLimitDecisions: {

@@ -150,17 +150,20 @@ const limitPhrases = {
   allowed: "limit allowed",
   denied: "limit denied",
   shadowDenied: "limit would deny",
+  notApplied: "limit does not apply",
 } as const;
 
 function logLimit(lines: RequestLines, message: Extract<TraceMessage, { type: "policy" }>, durationMs: number): void {
-  const { kind, policy, target, mode, decision, entry, counts, by, service, limit, before, cost, after } = message;
+  const { kind, policy, target, mode, decision, entry, name, counts, by, service, limit, before, cost, after } =
+    message;
   const key = message.key?.text;
+  const { when } = message;
   const figures = {
     ...(after !== undefined && limit !== undefined && { limit, used: after, remaining: Math.max(0, limit - after) }),
     ...(kind === "globalRateLimit" && { durationMs }),
   };
   lines.ratelimit.debug(
-    { kind, policy, target, mode, entry, counts, key, by, service, ...figures },
+    { kind, policy, target, mode, entry, name, counts, key, when, by, service, ...figures },
     limitPhrases[decision],
   );
   if (before !== undefined) {

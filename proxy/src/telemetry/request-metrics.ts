@@ -92,10 +92,13 @@ export class RequestMetrics {
   #countDecision({ limit, outcome }: LimitDecision): void {
     let cells = this.#decisions.get(limit);
     if (cells === undefined) {
-      const { policy, entry, target, counts } = limit;
-      const cell = (decision: string) => this.#families.limitDecisions.cell(policy, entry, target, counts, decision);
-      // All three cells are created at once, so that an alert on denials sees the 0 before the first one.
-      cells = { allowed: cell("allowed"), denied: cell("denied"), shadowDenied: cell("shadow_denied") };
+      const { policy, entry, name = entry, target, counts } = limit;
+      const cell = (decision: string) => this.#families.limitDecisions.cell(policy, name, target, counts, decision);
+      // The cells are created at once, so that an alert on denials sees the 0 before the first one.
+      const decided = { allowed: cell("allowed"), denied: cell("denied"), shadowDenied: cell("shadow_denied") };
+      // An entry without a condition applies to every request.
+      const notApplied = limit.when === undefined ? decided.allowed : cell("not_applied");
+      cells = { ...decided, notApplied };
       this.#decisions.set(limit, cells);
     }
     cells[outcome].value++;

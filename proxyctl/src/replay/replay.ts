@@ -118,6 +118,7 @@ function outcomesOf({ decisions, globalDecisions }: Replayed, entries: ReadonlyM
 }
 
 function tally(entry: EntryOutcome, outcome: string, isAllowed: boolean, atMs: number): void {
+  if (outcome === "notApplied") return;
   if (outcome !== "allowed") {
     entry.denied += 1;
     entry.firstDeniedMs ??= atMs;

@@ -26,15 +26,18 @@ export function explainDecision(decision: Decision, from: string): string {
 }
 
 function entryOf(decision: Decision): string {
-  return decision.kind === "local" ? `#${decision.counter.entry}` : "#global";
+  return decision.kind === "local" ? `#${decision.counter.name ?? decision.counter.entry}` : "#global";
 }
 
 function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
-  const { counts, unit, key, used, limit, windowStart, windowEnd } = counter;
+  const { counts, unit, key, used, limit, windowStart, windowEnd, notApplied } = counter;
   return [
     ["counter", `${used} of ${limit} ${counts} used, before this request`],
     ["key", key === undefined ? undefined : describeKey(key)],
     ["window", `${windowStart} to ${windowEnd} (${unit})`],
+    ...notApplied.map(({ policy, entry, name, when }) => {
+      return ["not applied", `${policy}#${name ?? entry}, since its condition is false: ${when}`] as const;
+    }),
   ];
 }
 

@@ -5,12 +5,16 @@ type LocalEntry = DumpedPolicy["local"][number];
 type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
 
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
-export function describeLocal({ counts, amount, burst, unit, key, mode }: LocalEntry): string {
+export function describeLocal(entry: LocalEntry): string {
+  const { counts, amount, burst, unit, key, when, amountFrom, cost, mode } = entry;
   const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${unit.toLowerCase().replace(/s$/, "")}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,
+    amountFrom === undefined ? undefined : `or ${amountFrom}`,
     key === undefined ? undefined : `per ${key}`,
+    cost === undefined ? undefined : `at a cost of ${cost}`,
+    when === undefined ? undefined : `when ${when}`,
     mode === "Shadow" ? "(shadow)" : undefined,
   ];
   return parts.filter((part) => part !== undefined).join(" ");

@@ -20,7 +20,11 @@ interface CounterRow {
 }
 
 const counterColumns: readonly Column<CounterRow>[] = [
-  { head: "POLICY", whenNarrow: "squeeze", cell: ({ counter }) => `${counter.policy}#${counter.entry}` },
+  {
+    head: "POLICY",
+    whenNarrow: "squeeze",
+    cell: ({ counter }) => `${counter.policy}#${counter.name ?? counter.entry}`,
+  },
   { head: "TARGET", whenNarrow: "leftOut", cell: ({ counter }) => counter.target },
   { head: "KEY", whenNarrow: "squeeze", cell: ({ counter }) => describeKey(counter.key) },
   { head: "COUNTS", whenNarrow: "cut", cell: ({ counter }) => describeCounted(counter) },

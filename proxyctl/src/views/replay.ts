@@ -1,6 +1,5 @@
 /** The output of `proxyctl limits test`: a line per entry, and the sums. */
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
-import type { LocalLimit } from "@gatewayproxy/proxy/limit";
 import type { Column } from "../output/table.ts";
 import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/replay.ts";
 import { none } from "./backends.ts";
@@ -8,7 +7,7 @@ import { describeLocal } from "./limit-words.ts";
 
 /** The columns of `proxyctl limits test`. */
 export const replayColumns: readonly Column<EntryOutcome>[] = [
-  { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${entryIndex(entry)}` },
+  { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${entryName(entry)}` },
   { head: "TARGET", cell: ({ entry }) => entry.limit.target },
   { head: "LIMIT", cell: ({ entry }) => describeLimit(entry) },
   { head: "ALLOWED", cell: ({ allowed }) => String(allowed) },
@@ -30,6 +29,7 @@ export function replayData({ entries, ...sums }: ReplayOutcome): object {
     entries: entries.map(({ entry, allowed, denied, tokens, firstDeniedMs }) => ({
       policy: entry.limit.policy,
       entry: entryIndex(entry),
+      name: entry.kind === "local" ? entry.limit.name : undefined,
       target: entry.limit.target,
       limit: describeLimit(entry),
       mode: entry.limit.mode,
@@ -46,18 +46,19 @@ function entryIndex(entry: ReplayedLimit): number | "global" {
   return entry.kind === "local" ? entry.limit.entry : "global";
 }
 
+/** Returns its name, or its index if it has none, or `global`. */
+function entryName(entry: ReplayedLimit): string {
+  return entry.kind === "local" ? (entry.limit.name ?? String(entry.limit.entry)) : "global";
+}
+
 function describeLimit(entry: ReplayedLimit): string {
-  return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
+  return entry.kind === "local" ? describeLocal(entry.limit) : describeDescriptors(entry.limit);
 }
 
 /** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */
 function describeDescriptors({ domain, descriptors, mode }: GlobalLimit): string {
   const parts = descriptors.map(({ counts, entries }) => `${counts} by ${entries.map(({ key }) => key).join(" and ")}`);
   return `domain ${JSON.stringify(domain)}: ${parts.join(", ")}${mode === "Shadow" ? " (shadow)" : ""}`;
-}
-
-function asEntry({ counts, amount, burst, unit, key, mode }: LocalLimit): Parameters<typeof describeLocal>[0] {
-  return { counts, amount, burst, unit, key, mode };
 }
 
 /** Formats a time. Synthetic requests begin at 0, and their times are in seconds. */

@@ -35,14 +35,15 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 }
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
-  return (policy?.spec.traffic.rateLimit.local ?? []).map((entry) => ({
-    counts: entry.tokens === undefined ? ("requests" as const) : ("tokens" as const),
-    amount: entry.tokens ?? entry.requests ?? 0,
-    burst: entry.burst ?? 0,
-    unit: entry.unit,
-    ...(entry.key !== undefined && { key: entry.key }),
-    mode: entry.mode,
-  }));
+  return (policy?.spec.traffic.rateLimit.local ?? []).map(({ requests, tokens, burst = 0, limit, ...entry }) =>
+    dumpEntry({
+      ...entry,
+      counts: tokens === undefined ? "requests" : "tokens",
+      amount: tokens ?? requests ?? 0,
+      burst,
+      amountFrom: limit,
+    }),
+  );
 }
 
 function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
@@ -58,6 +59,13 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
   };
 }
 
-function dumpEntry({ counts, amount, burst, unit, key, mode }: LocalLimit): DumpedPolicy["local"][number] {
-  return { counts, amount, burst, unit, ...(key !== undefined && { key }), mode };
+/** The fields of an entry that are dumped, present or undefined. */
+type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "mode"> & {
+  readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost"]?: string | undefined;
+};
+
+function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
+  const { name, counts, amount, burst, unit, key, when, amountFrom, cost, mode } = limit;
+  const optional = Object.entries({ name, key, when, amountFrom, cost }).filter(([, value]) => value !== undefined);
+  return { counts, amount, burst, unit, mode, ...Object.fromEntries(optional) };
 }

@@ -2,20 +2,23 @@
 import { denialResponse } from "../../policy/ratelimit/denial-response.ts";
 import type { LocalDecision } from "../../policy/ratelimit/local-limiter.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
+import { costTooCostly } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
 import type { Stage } from "../stage.ts";
-import { localPolicy } from "../trace-messages.ts";
+import { localPolicy, severityOf } from "../trace-messages.ts";
 import { deny } from "./deny.ts";
 
 export const localLimits: Stage = {
   name: "local limits",
   run(request) {
-    const { services, record, trace, rule, view } = request;
+    const { services, record, trace, rule, llm } = request;
+    const view = llm === undefined ? request.view : { ...request.view, llm };
     const nowMs = services.clock.monotonicMs();
     const decision = rule.limits.decide(view, nowMs, trace !== undefined);
     record.decisions = decision.report.decisions;
     if (trace !== undefined) traceLocal(trace, decision);
     if (decision.kind === "denied") return deny(request, decision.by, denialResponse(decision.by, nowMs));
+    if (decision.kind === "unavailable") return request.reply(costTooCostly);
     request.reservation = new RequestReservation(services.clock, decision);
     return "continue";
   },
@@ -23,6 +26,6 @@ export const localLimits: Stage = {
 
 function traceLocal(trace: RequestTrace, { kind, report }: LocalDecision): void {
   for (const figures of report.figures ?? []) {
-    trace.emit(localPolicy(figures, kind === "allowed"), figures.isAllowed ? "success" : "warn");
+    trace.emit(localPolicy(figures, kind === "allowed"), severityOf(figures.outcome));
   }
 }

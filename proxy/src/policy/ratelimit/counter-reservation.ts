@@ -1,6 +1,8 @@
 /** What an allowed request holds in its local counters. */
 import { defaultRefundOn, type RefundCause } from "../../ir/limit.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
+import type { RequestView } from "../../cel/request-view.ts";
+import { unitsOf, viewWithUsage } from "./cost.ts";
 import { type AppliedEntries, borrowStates, type CounterState, nearestState } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
 import type { Reservation } from "./decision.ts";
@@ -15,20 +17,35 @@ export class CounterReservation implements Reservation {
   readonly #applied: AppliedEntries;
   /** The start of the window that counted the request, by entry. */
   readonly #startsMs: readonly number[];
+  /** Present if a cost is computed from the response. */
+  readonly #view: RequestView | undefined;
   #isRefunded = false;
 
-  constructor(table: CounterTable, applied: AppliedEntries, startsMs: readonly number[]) {
+  /** @param view is kept until the response; absent if no entry has a cost by its response. */
+  constructor(
+    table: CounterTable,
+    applied: AppliedEntries,
+    startsMs: readonly number[],
+    view: RequestView | undefined,
+  ) {
     this.#table = table;
     this.#applied = applied;
     this.#startsMs = startsMs;
+    this.#view = view;
   }
 
   /**
-   * Adds the tokens of the response to the entries that count tokens. A total that is no whole number of at least 1 is
+   * Adds the cost of the response to the entries that count tokens. A total that is no whole number of at least 1 is
    * ignored, so that a backend's report cannot corrupt a budget.
    */
-  charge({ total }: TokenUsage, nowMs: number): void {
-    for (let at = 0; at < this.#startsMs.length; at++) this.#charge(at, total, nowMs);
+  charge(usage: TokenUsage, nowMs: number): void {
+    if (!isCount(usage.total)) return;
+    const view = this.#view === undefined ? undefined : viewWithUsage(this.#view, usage);
+    for (let at = 0; at < this.#startsMs.length; at++) {
+      const entry = this.#applied.entries[at];
+      const cost = view === undefined ? undefined : unitsOf(entry?.cost, view, entry?.limit.target ?? "");
+      this.#charge(at, cost ?? usage.total, nowMs);
+    }
   }
 
   /** Adds tokens only to the entry at index `entry` of its policy; `tokens` as for `charge`. */
@@ -39,7 +56,7 @@ export class CounterReservation implements Reservation {
   }
 
   #charge(at: number, tokens: number, nowMs: number): void {
-    if (!Number.isSafeInteger(tokens) || tokens < 1 || this.#startsMs[at] === notCounted) return;
+    if (!isCount(tokens) || this.#startsMs[at] === notCounted) return;
     if (this.#applied.entries[at]?.countsRequests !== false) return;
     this.#update(at, nowMs, (state) => count(state, tokens, nowMs));
   }
@@ -58,7 +75,7 @@ export class CounterReservation implements Reservation {
     const startMs = this.#startsMs[at] ?? notCounted;
     if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
     if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
-    refund(state, entry.units, startMs);
+    refund(state, this.#applied.units[at] ?? 0, startMs);
   }
 
   /** Returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
@@ -90,6 +107,10 @@ export class CounterReservation implements Reservation {
       this.#table.unlock(buckets);
     }
   }
+}
+
+function isCount(tokens: number): boolean {
+  return Number.isSafeInteger(tokens) && tokens >= 1;
 }
 
 function leaveUnchanged(): void {

@@ -18,6 +18,8 @@ export interface AppliedEntries {
   readonly entries: readonly LimitEntry[];
   readonly ids: readonly CounterId[];
   readonly budgets: readonly Budget[];
+  /** The units that the request counts, or that must remain for tokens. */
+  readonly units: readonly number[];
   /** Ascending and distinct, so that no two threads wait for each other. */
   readonly buckets: readonly number[];
 }
@@ -59,7 +61,7 @@ export function nearestState(
     const state = states[at];
     const budget = budgets[at];
     if (entry === undefined || state === undefined || budget === undefined || !entry.isEnforced) continue;
-    const share = remaining(state, budget) / budget.capacity;
+    const share = shareOf(state, budget);
     // Of equal shares requests come before tokens, then the order of the entries decides.
     const isNearer =
       share === nearestShare ? entry.countsRequests && !entries[nearest]?.countsRequests : share < nearestShare;
@@ -79,4 +81,9 @@ export function stateOf(state: CounterState, budget: Budget, nowMs: number): Lim
     remaining: remaining(state, budget),
     resetSeconds: resetSeconds(state, budget.windowMs, nowMs),
   };
+}
+
+/** Returns remaining ÷ limit; a limit of 0 is exhausted. */
+function shareOf(state: CounterState, budget: Budget): number {
+  return budget.capacity === 0 ? 0 : remaining(state, budget) / budget.capacity;
 }

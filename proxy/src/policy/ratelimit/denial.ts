@@ -21,6 +21,8 @@ export interface LocalDenial {
   readonly state: LimitState;
   /** Whole seconds until that entry allows requests again, at least 1. */
   readonly retryAfterSeconds: number;
+  /** The limits of the same rule whose `when` is false for the request. */
+  readonly notApplied: readonly LocalLimit[];
 }
 
 /** A denial by a global limit. */

@@ -1,17 +1,23 @@
 /** An entry of a policy in the form that decides requests. It holds no state: counters are in the counter table. */
 import { type Expression, parseExpression, type Use } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
+import type { Allowance } from "../../cel/request-work.ts";
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
+import { isCostTooCostly, unitsOf } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
-import { type Budget, budgetOf } from "./window.ts";
+import { type Budget, budgetOf, budgetWith } from "./window.ts";
 
 /** A compiled entry; all rules that have the limit share it. */
 export class LimitEntry {
   readonly limit: LocalLimit;
   readonly id: EntryId;
+  /** Of a request for which no expression gives another amount. */
   readonly budget: Budget;
   readonly key: Expression | undefined;
+  readonly when: Expression | undefined;
+  readonly amount: Expression | undefined;
+  readonly cost: Expression | undefined;
   /** The counter for all requests, or for those without a key value. */
   readonly shared: CounterId;
   readonly isEnforced: boolean;
@@ -20,40 +26,86 @@ export class LimitEntry {
   readonly units: number;
   readonly allowed: LimitDecision;
   readonly denied: LimitDecision;
+  readonly notApplied: LimitDecision;
 
   /** Throws if an expression does not parse, which the configuration's validation excludes. */
   constructor(limit: LocalLimit, id: EntryId, table: CounterTable) {
     this.limit = limit;
     this.id = id;
     this.budget = budgetOf(limit);
-    this.key =
-      limit.key === undefined
-        ? undefined
-        : compileExpression("limit key", limit.key, { phase: "head", result: "text" });
+    this.countsRequests = limit.counts === "requests";
+    this.key = compileField("key", limit.key, { phase: "body", result: "text" });
+    this.when = compileField("when", limit.when, { phase: "body", result: "condition" });
+    this.amount = compileField("limit", limit.amountFrom, { phase: "body", result: "number" });
+    const costPhase = this.countsRequests ? "body" : "response";
+    this.cost = compileField("cost", limit.cost, { phase: costPhase, result: "number" });
     this.shared = table.counterId(id, undefined);
     this.isEnforced = limit.mode === "Enforce";
-    this.countsRequests = limit.counts === "requests";
     this.units = limit.units ?? 1;
     this.allowed = { limit, outcome: "allowed" };
     this.denied = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };
+    this.notApplied = { limit, outcome: "notApplied" };
   }
 
-  /** Returns the counter of a request. */
+  get expressions(): readonly Expression[] {
+    return [this.key, this.when, this.amount, this.cost].filter((expression) => expression !== undefined);
+  }
+
+  /** Whether the entry treats every request alike until the response. */
+  get isFixed(): boolean {
+    return this.expressions.length === 0;
+  }
+
+  /** Whether an expression reads the body of the request, before or after the response. */
+  get needsBody(): boolean {
+    return this.expressions.some(({ phase, readsBody }) => phase === "body" || readsBody);
+  }
+
+  /** A condition without a value does not exempt a request. */
+  appliesTo(view: RequestView): boolean {
+    return this.when?.evaluate(view, this.#allowanceOf(view)) !== "false";
+  }
+
+  /** Whether the entry must deny a request, since its cost takes too much work to compute. */
+  costsTooMuch(view: RequestView): boolean {
+    return this.isEnforced && isCostTooCostly(this.cost, this.limit.counts, view, this.limit.target);
+  }
+
   counterOf(view: RequestView, table: CounterTable): CounterId {
-    const key = this.key?.evaluate(view, view.work?.allowanceOf(this.limit.target));
+    const key = this.key?.evaluate(view, this.#allowanceOf(view));
     return key === undefined ? this.shared : table.counterId(this.id, key);
+  }
+
+  /** The budget of the counter of a request. */
+  budgetOf(view: RequestView): Budget {
+    const amount = amountOf(this.amount?.evaluate(view, this.#allowanceOf(view)));
+    return amount === undefined ? this.budget : budgetWith(this.budget, amount);
+  }
+
+  /** The units that a request counts; for tokens those that must remain for it. */
+  unitsOf(view: RequestView): number {
+    return this.countsRequests ? (unitsOf(this.cost, view, this.limit.target) ?? this.units) : this.units;
+  }
+
+  #allowanceOf({ work }: RequestView): Allowance | undefined {
+    return work?.allowanceOf(this.limit.target);
   }
 }
 
-/**
- * Compiles an expression of a limit. Throws if it does not parse, which the configuration's validation excludes.
- *
- * @param field what the error calls it.
- */
-export function compileExpression(field: string, source: string, use: Use): Expression {
+/** The largest amount of an entry, as in its fields. */
+const maxAmount = 2 ** 31 - 1;
+
+/** Returns a whole number from 0 to `maxAmount`, fractions rounded down; undefined for a negative number or no number. */
+function amountOf(value: string | undefined): number | undefined {
+  const amount = value === undefined || value === "" ? Number.NaN : Math.floor(Number(value));
+  return amount >= 0 ? Math.min(amount, maxAmount) : undefined;
+}
+
+function compileField(field: string, source: string | undefined, use: Use): Expression | undefined {
+  if (source === undefined) return undefined;
   const parsed = parseExpression(source, use);
-  if (!parsed.ok) throw new Error(`${field} ${source}: ${parsed.problems.map(({ message }) => message).join("; ")}`);
-  return parsed.value;
+  if (parsed.ok) return parsed.value;
+  throw new Error(`limit ${field} ${source}: ${parsed.problems.map(({ message }) => message).join("; ")}`);
 }
 
 /**

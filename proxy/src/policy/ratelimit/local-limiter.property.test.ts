@@ -3,6 +3,7 @@ import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
+import type { RequestView } from "../../cel/request-view.ts";
 import { CounterTable } from "./counter-table.ts";
 import { type LocalDecision, type LocalAllowed, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { request, requestOf, requestsLimit, tokens, tokensLimit } from "./testing/local-limits.ts";
@@ -10,7 +11,7 @@ import { request, requestOf, requestsLimit, tokens, tokensLimit } from "./testin
 /** Counts what is available, window by window; the limiter counts what is used, and divides. */
 class ModelCounter {
   readonly limit: LocalLimit;
-  readonly capacity: number;
+  capacity: number;
   available: number;
   window: { endMs: number } | undefined;
 
@@ -20,9 +21,16 @@ class ModelCounter {
     this.available = this.capacity;
   }
 
+  /** Makes the counter that of a request with this limit; the others have counted in it what they have. */
+  limitTo(capacity: number): void {
+    this.available += capacity - this.capacity;
+    this.capacity = capacity;
+  }
+
   advance(nowMs: number): void {
     while (this.window !== undefined && this.window.endMs <= nowMs) {
-      const back = this.limit.counts === "tokens" ? Infinity : this.limit.amount;
+      const restoresAll = this.limit.counts === "tokens" || this.limit.amountFrom !== undefined;
+      const back = restoresAll ? Infinity : this.limit.amount;
       this.available = Math.min(this.capacity, this.available + back);
       this.window =
         this.available === this.capacity ? undefined : { endMs: this.window.endMs + unitMs[this.limit.unit] };
@@ -34,9 +42,9 @@ class ModelCounter {
     this.available -= units;
   }
 
-  refund(window: object | undefined): void {
+  refund(units: number, window: object | undefined): void {
     if (this.window === undefined || this.window !== window) return;
-    this.available += 1;
+    this.available = Math.min(this.capacity, this.available + units);
     if (this.available === this.capacity) this.window = undefined;
   }
 
@@ -47,8 +55,20 @@ class ModelCounter {
   }
 }
 
+/** What a client sends: its name, its tier, and the headers that expressions read. */
+interface Sent {
+  readonly client: string | undefined;
+  readonly isExempt: boolean;
+  readonly limit: number | undefined;
+  readonly cost: number | undefined;
+}
+
 interface ModelLease {
-  readonly requests: readonly { readonly counter: ModelCounter; readonly window: object | undefined }[];
+  readonly requests: readonly {
+    readonly counter: ModelCounter;
+    readonly units: number;
+    readonly window: object | undefined;
+  }[];
   readonly tokens: readonly ModelCounter[];
   isRefunded: boolean;
 }
@@ -58,32 +78,46 @@ class Model {
   readonly reservations: ModelLease[] = [];
   nowMs = 1_000;
 
-  countersOf(limits: readonly LocalLimit[], client: string | undefined): readonly ModelCounter[] {
-    return limits.map((limit) => {
+  /** The counters of the entries that apply. */
+  countersOf(limits: readonly LocalLimit[], { client, isExempt, limit: sent }: Sent): readonly ModelCounter[] {
+    const applying = limits.filter(({ when }) => when === undefined || !isExempt);
+    return applying.map((limit) => {
       const name = limit.key === undefined ? limit.counter : `${limit.counter} of ${client ?? "no client"}`;
       const counter = this.counters.get(name) ?? new ModelCounter(limit);
       this.counters.set(name, counter);
       counter.advance(this.nowMs);
+      if (limit.amountFrom !== undefined) counter.limitTo(sent ?? limit.amount);
       return counter;
     });
   }
 
-  admit(limits: readonly LocalLimit[], client: string | undefined): readonly string[] {
-    const counters = this.countersOf(limits, client);
-    const admits = counters.map((counter) => counter.available > 0);
+  admit(limits: readonly LocalLimit[], sent: Sent): readonly string[] {
+    const counters = this.countersOf(limits, sent);
+    const units = counters.map(({ limit }) =>
+      limit.counts === "tokens" || limit.cost === undefined ? 1 : (sent.cost ?? 1),
+    );
+    const admits = counters.map((counter, at) => counter.available >= (units[at] ?? 1));
     const isDenied = counters.some((counter, at) => counter.limit.mode === "Enforce" && admits[at] === false);
     if (!isDenied) {
       const taking = counters.filter((_, at) => admits[at]);
-      const requests = taking.filter((counter) => counter.limit.counts === "requests");
-      for (const counter of requests) counter.take(1, this.nowMs);
+      const requests = taking
+        .filter((counter) => counter.limit.counts === "requests")
+        .map((counter) => ({ counter, units: units[counters.indexOf(counter)] ?? 1 }));
+      for (const { counter, units: taken } of requests) if (taken > 0) counter.take(taken, this.nowMs);
       this.reservations.push({
-        requests: requests.map((counter) => ({ counter, window: counter.window })),
+        requests: requests.map(({ counter, units: taken }) => ({ counter, units: taken, window: counter.window })),
         tokens: taking.filter((counter) => counter.limit.counts === "tokens"),
         isRefunded: false,
       });
     }
-    return counters.map(({ limit }, at) =>
-      admits[at] === true ? "allowed" : limit.mode === "Shadow" ? "shadowDenied" : "denied",
+    const outcomes = new Map(
+      counters.map(({ limit }, at) => [
+        limit,
+        admits[at] === true ? "allowed" : limit.mode === "Shadow" ? "shadowDenied" : "denied",
+      ]),
+    );
+    return limits.map((limit) =>
+      limit.when !== undefined && sent.isExempt ? "notApplied" : (outcomes.get(limit) ?? ""),
     );
   }
 }
@@ -110,13 +144,20 @@ class Real {
     });
   }
 
-  admit(thread: number, rule: number, client: string | undefined, nowMs: number): LocalDecision {
+  admit(thread: number, rule: number, sent: Sent, nowMs: number): LocalDecision {
     const set = this.sets[thread]?.[rule];
     if (set === undefined) throw new Error("no such rule");
-    const result = set.decide(client === undefined ? request : requestOf(client), nowMs);
+    const result = set.decide(requestWith(sent), nowMs);
     if (result.kind === "allowed") this.reservations.push(result);
     return result;
   }
+}
+
+function requestWith({ client, isExempt, limit, cost }: Sent): RequestView {
+  const { rawHeaders } = client === undefined ? request : requestOf(client);
+  const sent = { "x-exempt": isExempt || undefined, "x-limit": limit, "x-cost": cost };
+  const headers = Object.entries(sent).flatMap(([name, value]) => (value === undefined ? [] : [name, String(value)]));
+  return { ...request, rawHeaders: [...rawHeaders, ...headers] };
 }
 
 type Event = fc.Command<Model, Real>;
@@ -126,13 +167,13 @@ const rules = 3;
 class Admit implements Event {
   readonly rule: number;
   readonly thread: number;
-  readonly client: string | undefined;
+  readonly sent: Sent;
   readonly times: number;
 
-  constructor(rule: number, thread: number, client: string | undefined, times: number) {
+  constructor(rule: number, thread: number, sent: Sent, times: number) {
     this.rule = rule;
     this.thread = thread;
-    this.client = client;
+    this.sent = sent;
     this.times = times;
   }
 
@@ -141,27 +182,32 @@ class Admit implements Event {
   run(model: Model, real: Real): void {
     const limits = real.limits[this.rule] ?? [];
     for (let time = 0; time < this.times; time++) {
-      const expected = model.admit(limits, this.client);
-      const result = real.admit(this.thread, this.rule, this.client, model.nowMs);
+      const expected = model.admit(limits, this.sent);
+      const result = real.admit(this.thread, this.rule, this.sent, model.nowMs);
       expect(result.report.decisions.map(({ outcome }) => outcome)).toEqual(expected);
       expect(result.kind).toBe(expected.includes("denied") ? "denied" : "allowed");
-      expectState(result, model.countersOf(limits, this.client), model.nowMs);
+      expectState(result, model.countersOf(limits, this.sent), model.nowMs);
     }
   }
 
-  toString = () => `${this.times}× rule ${this.rule} by ${this.client ?? "no client"} on thread ${this.thread}`;
+  toString = () => `${this.times}× rule ${this.rule} by ${JSON.stringify(this.sent)} on thread ${this.thread}`;
 }
 
 function expectState(result: LocalDecision, counters: readonly ModelCounter[], nowMs: number): void {
   const enforced = counters.filter(({ limit }) => limit.mode === "Enforce");
+  const deniers = new Set(
+    result.report.decisions.flatMap(({ limit, outcome }) => (outcome === "denied" ? limit.counter : [])),
+  );
   if (result.kind === "denied") {
-    const ends = enforced.filter((counter) => counter.available <= 0).map((counter) => counter.window?.endMs ?? 0);
+    const denying = enforced.filter(({ limit }) => deniers.has(limit.counter));
+    const ends = denying.map((counter) => counter.window?.endMs ?? nowMs + unitMs[counter.limit.unit]);
     const state = counters.find(({ limit }) => limit.counter === result.by.limit.counter)?.state(nowMs);
     expect(result.report.state).toEqual(state);
     expect(result.by.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
     return;
   }
-  const share = ({ available, capacity }: ModelCounter): number => Math.max(0, available) / capacity;
+  const share = ({ available, capacity }: ModelCounter): number =>
+    capacity === 0 ? 0 : Math.max(0, available) / capacity;
   const order = (counter: ModelCounter): number => (counter.limit.counts === "requests" ? 0 : 1);
   const [nearest] = enforced.toSorted((one, other) => share(one) - share(other) || order(one) - order(other));
   expect(result.report.state).toEqual(nearest?.state(nowMs));
@@ -204,9 +250,9 @@ class Refund implements Event {
     const reservation = model.reservations[at];
     if (reservation !== undefined && !reservation.isRefunded) {
       reservation.isRefunded = true;
-      for (const { counter, window } of reservation.requests) {
+      for (const { counter, units, window } of reservation.requests) {
         counter.advance(model.nowMs);
-        counter.refund(window);
+        counter.refund(units, window);
       }
     }
     real.reservations[at]?.reservation.refund(model.nowMs);
@@ -252,14 +298,39 @@ const shape = {
   unit: fc.constantFrom("Seconds", "Minutes", "Hours"),
   mode: fc.constantFrom("Enforce", "Enforce", "Shadow"),
   key: fc.constantFrom(undefined, 'request.headers["x-api-key"]'),
+  when: fc.constantFrom(undefined, undefined, 'request.headers["x-exempt"] != "true"'),
 } as const;
+
+const amountFrom = 'int(request.headers["x-limit"])';
+const cost = 'int(request.headers["x-cost"])';
+
+/** Leaves out what is undefined, and names the counter by all that distinguishes it. */
+function withIdentity(make: (shape: Partial<LocalLimit>) => LocalLimit, shape: object): LocalLimit {
+  const defined: Partial<LocalLimit> = Object.fromEntries(
+    Object.entries(shape).filter(([, value]) => value !== undefined),
+  );
+  const limit = make(defined);
+  const { when = "", amountFrom: from = "", cost: by = "" } = limit;
+  return { ...limit, counter: `${limit.counter} ${when} ${from} ${by}` };
+}
+
+const sentRequest: fc.Arbitrary<Sent> = fc.record({
+  client: fc.constantFrom(undefined, "ann", "ben"),
+  isExempt: fc.constantFrom(false, false, true),
+  limit: fc.option(fc.nat(12), { nil: undefined }),
+  cost: fc.option(fc.nat(4), { nil: undefined }),
+});
 
 /** Entries as one target's policies would have them: no two share an identity. */
 function limitsOf(target: string): fc.Arbitrary<LocalLimit[]> {
-  const requests = fc.record({ ...shape, burst: fc.integer({ min: 0, max: 8 }) });
+  const costs = fc.constantFrom(undefined, undefined, cost);
+  const bursting = fc.record({ ...shape, burst: fc.integer({ min: 0, max: 8 }), cost: costs });
+  const byRequest = fc.record({ ...shape, amountFrom: fc.constant(amountFrom), cost: costs });
   const entry = fc.oneof(
-    requests.map(({ key, ...rest }) => requestsLimit({ ...rest, target, ...(key === undefined ? {} : { key }) })),
-    fc.record(shape).map(({ key, ...rest }) => tokensLimit({ ...rest, target, ...(key === undefined ? {} : { key }) })),
+    fc.oneof(bursting, byRequest).map((fields) => withIdentity(requestsLimit, { ...fields, target })),
+    fc
+      .record({ ...shape, amountFrom: fc.constantFrom(undefined, undefined, amountFrom) })
+      .map((fields) => withIdentity(tokensLimit, { ...fields, target })),
   );
   return fc.uniqueArray(entry, { maxLength: 3, selector: ({ counter }) => counter });
 }
@@ -271,7 +342,7 @@ const configuration = fc
 
 const events = [
   fc
-    .tuple(fc.nat(rules - 1), fc.nat(1), fc.constantFrom(undefined, "ann", "ben"), fc.oneof(fc.constant(1), fc.nat(30)))
+    .tuple(fc.nat(rules - 1), fc.nat(1), sentRequest, fc.oneof(fc.constant(1), fc.nat(30)))
     .map((args) => new Admit(...args)),
   fc.tuple(fc.nat(), fc.oneof(fc.integer({ min: 1, max: 30 }), fc.constant(1e12))).map((args) => new Charge(...args)),
   fc.nat().map((reservation) => new Refund(reservation)),

@@ -5,11 +5,13 @@
  * Enforced entries decide. A request that one of them denies is not counted at all, not even by shadow entries. A
  * shadow entry never denies. It counts the requests that it would allow, so that its figures equal those of the same
  * entry enforced alone, and reports the others as `shadowDenied`. It does not appear in headers.
+ *
+ * An entry whose `when` is false for a request neither decides nor counts it.
  */
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
 import type { Expression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
-import type { EntryId } from "./counter-id.ts";
+import type { CounterId, EntryId } from "./counter-id.ts";
 import { CounterReservation, notCounted } from "./counter-reservation.ts";
 import {
   type AppliedEntries,
@@ -20,13 +22,13 @@ import {
   stateOf,
 } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
-import type { Allowed, Denied } from "./decision.ts";
+import type { Allowed, Denied, Unavailable } from "./decision.ts";
 import type { LocalDenial } from "./denial.ts";
-import { entryOf, type LimitEntry } from "./limit-entry.ts";
+import { entryOf, LimitEntry } from "./limit-entry.ts";
 import { type Budget, count, hasBudget, type LimitState, settle } from "./window.ts";
 
 /** The decision of the local limits on one request. */
-export type LocalDecision = LocalAllowed | Denied<LocalReport, LocalDenial>;
+export type LocalDecision = LocalAllowed | Denied<LocalReport, LocalDenial> | Unavailable<LocalReport>;
 
 /** All enforced entries allow the request. */
 export type LocalAllowed = Allowed<CounterReservation, LocalReport>;
@@ -52,12 +54,14 @@ export interface EntryFigures {
   readonly capacity: number;
   /** After the decision. */
   readonly used: number;
-  readonly isAllowed: boolean;
+  /** The units that the request counts, if it is allowed. */
+  readonly units: number;
+  readonly outcome: LimitDecision["outcome"];
 }
 
 /**
  * Compiles the entries of one rule. An identity that occurs twice counts once, enforced if either occurrence is. Throws
- * if a key does not parse, which the configuration's validation excludes.
+ * if an expression does not parse, which the configuration's validation excludes.
  */
 export function compileLimits(limits: readonly LocalLimit[], table: CounterTable): LimitSet {
   const entries = new Map<EntryId, LimitEntry>();
@@ -74,22 +78,24 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
 /** The compiled limits of one rule. Owned by one thread. */
 export class LimitSet {
   readonly #entries: readonly LimitEntry[];
-  readonly #budgets: readonly Budget[];
   readonly #table: CounterTable;
   readonly #allAllowed: readonly LimitDecision[];
-  /** What applies to every request if no entry has a key. */
+  /** What applies to every request if no entry has an expression. */
   readonly #fixed: AppliedEntries | undefined;
+  /** Whether reservations need the request to compute the cost of its response. */
+  readonly #keepsView: boolean;
+  /** An expression reads the body of the request. */
+  readonly needsBody: boolean;
   /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
 
   constructor(entries: readonly LimitEntry[], table: CounterTable) {
     this.#entries = entries;
     this.#table = table;
-    this.#budgets = entries.map(({ budget }) => budget);
     this.#allAllowed = entries.map((entry) => entry.allowed);
-    this.#fixed = entries.some((entry) => entry.key !== undefined)
-      ? undefined
-      : this.#appliedWith(entries.map((entry) => entry.shared));
+    this.#fixed = entries.every(({ isFixed }) => isFixed) ? fixedEntries(entries) : undefined;
+    this.#keepsView = entries.some(({ cost, countsRequests }) => cost !== undefined && !countsRequests);
+    this.needsBody = entries.some((entry) => entry.needsBody);
     this.countsTokens = entries.some((entry) => !entry.countsRequests);
   }
 
@@ -103,9 +109,14 @@ export class LimitSet {
     return this.#entries.map(({ limit }) => limit);
   }
 
-  /** The keys of the entries. */
+  /** The expressions of the entries. */
   get expressions(): readonly Expression[] {
-    return this.#entries.flatMap(({ key }) => key ?? []);
+    return this.#entries.flatMap(({ expressions }) => expressions);
+  }
+
+  /** Whether an entry must deny a request, since its cost takes too much work to compute. */
+  costsTooMuch(view: RequestView): boolean {
+    return this.#entries.some((entry) => entry.costsTooMuch(view));
   }
 
   /**
@@ -115,7 +126,8 @@ export class LimitSet {
    * @param withFigures Whether the report has the figures of the counters.
    */
   decide(view: RequestView, nowMs: number, withFigures = false): LocalDecision {
-    const applied = this.#fixed ?? this.#apply(view);
+    const applied = this.#fixed ?? applyEntries(this.#entries, view, this.#table);
+    if (applied instanceof LimitEntry) return tooCostly(applied);
     const states = borrowStates(applied.entries.length);
     let denying = -1;
     this.#table.lock(applied.buckets);
@@ -127,23 +139,15 @@ export class LimitSet {
       this.#table.unlock(applied.buckets);
     }
     return denying === -1
-      ? this.#allow(applied, states, nowMs, withFigures)
+      ? this.#allow(applied, states, view, nowMs, withFigures)
       : this.#deny(applied, states, denying, nowMs, withFigures);
-  }
-
-  #apply(view: RequestView): AppliedEntries {
-    return this.#appliedWith(this.#entries.map((entry) => entry.counterOf(view, this.#table)));
-  }
-
-  #appliedWith(ids: AppliedEntries["ids"]): AppliedEntries {
-    return { entries: this.#entries, ids, budgets: this.#budgets, buckets: bucketsOf(ids) };
   }
 
   /**
    * Settles every entry's counter at `nowMs`. Returns the place of the enforced entry that denies for the longest time,
    * or -1 if none denies.
    */
-  #evaluate({ entries, ids, budgets }: AppliedEntries, states: readonly CounterState[], nowMs: number): number {
+  #evaluate({ entries, ids, budgets, units }: AppliedEntries, states: readonly CounterState[], nowMs: number): number {
     let denying = -1;
     let denyingEndMs = 0;
     for (let at = 0; at < entries.length; at++) {
@@ -155,9 +159,9 @@ export class LimitSet {
       state.slot = this.#table.find(id);
       this.#table.load(state.slot, state);
       settle(state, budget.refill, budget.windowMs, nowMs);
-      state.isAllowed = hasBudget(state, budget, entry.units);
+      state.isAllowed = hasBudget(state, budget, units[at] ?? 1);
       if (state.isAllowed || !entry.isEnforced) continue;
-      const endMs = state.startMs + budget.windowMs;
+      const endMs = startOf(state, nowMs) + budget.windowMs;
       if (denying !== -1 && endMs <= denyingEndMs) continue;
       denying = at;
       denyingEndMs = endMs;
@@ -165,12 +169,17 @@ export class LimitSet {
     return denying;
   }
 
-  #count({ entries, ids, budgets }: AppliedEntries, states: readonly CounterState[], nowMs: number): void {
+  #count(
+    { entries, ids, budgets, units: costs }: AppliedEntries,
+    states: readonly CounterState[],
+    nowMs: number,
+  ): void {
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at];
       const state = states[at];
       if (entry === undefined || state === undefined) continue;
-      if (entry.countsRequests && state.isAllowed && entry.units > 0) count(state, entry.units, nowMs);
+      const units = costs[at] ?? 0;
+      if (entry.countsRequests && state.isAllowed && units > 0) count(state, units, nowMs);
       if (state.slot !== -1) this.#table.store(state.slot, state, nowMs);
     }
     // Claims come last: they cannot take a slot that this request counted in.
@@ -191,9 +200,15 @@ export class LimitSet {
     }
   }
 
-  #allow(applied: AppliedEntries, states: readonly CounterState[], nowMs: number, withFigures: boolean): LocalDecision {
+  #allow(
+    applied: AppliedEntries,
+    states: readonly CounterState[],
+    view: RequestView,
+    nowMs: number,
+    withFigures: boolean,
+  ): LocalDecision {
     const startsMs: number[] = [];
-    let isAllAllowed = true;
+    let isAllAllowed = applied.entries.length === this.#entries.length;
     for (let at = 0; at < applied.entries.length; at++) {
       const state = states[at];
       const isAllowed = state?.isAllowed === true;
@@ -201,11 +216,12 @@ export class LimitSet {
       isAllAllowed &&= isAllowed;
     }
     const report = {
-      decisions: isAllAllowed ? this.#allAllowed : decisionsOf(applied, states),
+      decisions: isAllAllowed ? this.#allAllowed : this.#decisions(applied, states),
       state: nearestState(applied, states, nowMs),
-      figures: withFigures ? figuresOf(applied, states) : undefined,
+      figures: withFigures ? this.#figures(applied, states) : undefined,
     };
-    return { kind: "allowed", reservation: new CounterReservation(this.#table, applied, startsMs), report };
+    const kept = this.#keepsView ? view : undefined;
+    return { kind: "allowed", reservation: new CounterReservation(this.#table, applied, startsMs, kept), report };
   }
 
   #deny(
@@ -220,33 +236,75 @@ export class LimitSet {
     const denyingState = states[denying];
     if (entry === undefined || budget === undefined || denyingState === undefined) throw new Error("no such entry");
     const state = stateOf(denyingState, budget, nowMs);
+    const decisions = this.#decisions(applied, states);
     const by: LocalDenial = {
       kind: "local",
       limit: entry.limit,
       key: applied.ids[denying]?.key,
       used: denyingState.used,
-      windowStartMs: denyingState.startMs,
+      windowStartMs: startOf(denyingState, nowMs),
       state,
       retryAfterSeconds: state.resetSeconds,
+      notApplied: decisions.flatMap(({ limit, outcome }) => (outcome === "notApplied" ? limit : [])),
     };
-    const figures = withFigures ? figuresOf(applied, states) : undefined;
-    return { kind: "denied", by, report: { decisions: decisionsOf(applied, states), state, figures } };
+    const figures = withFigures ? this.#figures(applied, states) : undefined;
+    return { kind: "denied", by, report: { decisions, state, figures } };
+  }
+
+  #decisions({ entries }: AppliedEntries, states: readonly CounterState[]): readonly LimitDecision[] {
+    let at = 0;
+    return this.#entries.map((entry) => {
+      if (entry !== entries[at]) return entry.notApplied;
+      return states[at++]?.isAllowed === true ? entry.allowed : entry.denied;
+    });
+  }
+
+  #figures(applied: AppliedEntries, states: readonly CounterState[]): readonly EntryFigures[] {
+    return this.#decisions(applied, states).map(({ limit, outcome }) => {
+      const at = applied.entries.findIndex((entry) => entry.limit === limit);
+      return {
+        limit,
+        key: applied.ids[at]?.key,
+        capacity: applied.budgets[at]?.capacity ?? limit.amount + limit.burst,
+        used: at === -1 ? 0 : (states[at]?.used ?? 0),
+        units: applied.units[at] ?? 0,
+        outcome,
+      };
+    });
   }
 }
 
-function decisionsOf({ entries }: AppliedEntries, states: readonly CounterState[]): readonly LimitDecision[] {
-  return entries.map((entry, at) => (states[at]?.isAllowed === true ? entry.allowed : entry.denied));
+/** Returns the start of the window; now if none is open, as in a limit of 0 or one that a single request exceeds. */
+function startOf({ used, startMs }: CounterState, nowMs: number): number {
+  return used === 0 ? nowMs : startMs;
 }
 
-function figuresOf(
-  { entries, ids, budgets }: AppliedEntries,
-  states: readonly CounterState[],
-): readonly EntryFigures[] {
-  return entries.map(({ limit }, at) => ({
-    limit,
-    key: ids[at]?.key,
-    capacity: budgets[at]?.capacity ?? 0,
-    used: states[at]?.used ?? 0,
-    isAllowed: states[at]?.isAllowed === true,
-  }));
+/** Returns what applies to every request. */
+function fixedEntries(entries: readonly LimitEntry[]): AppliedEntries {
+  const ids = entries.map(({ shared }) => shared);
+  const budgets = entries.map(({ budget }) => budget);
+  return { entries, ids, budgets, units: entries.map(({ units }) => units), buckets: bucketsOf(ids) };
+}
+
+/** Returns what applies to one request, or the entry whose cost takes too much work to compute. */
+function applyEntries(all: readonly LimitEntry[], view: RequestView, table: CounterTable): AppliedEntries | LimitEntry {
+  const entries: LimitEntry[] = [];
+  const ids: CounterId[] = [];
+  const budgets: Budget[] = [];
+  const units: number[] = [];
+  for (const entry of all) {
+    if (!entry.appliesTo(view)) continue;
+    if (entry.costsTooMuch(view)) return entry;
+    entries.push(entry);
+    ids.push(entry.counterOf(view, table));
+    budgets.push(entry.budgetOf(view));
+    units.push(entry.unitsOf(view));
+  }
+  return { entries, ids, budgets, units, buckets: bucketsOf(ids) };
+}
+
+/** No entry has decided yet, and none decides without this one. */
+function tooCostly({ limit }: LimitEntry): LocalDecision {
+  const report = { decisions: [], state: undefined, figures: undefined };
+  return { kind: "unavailable", policy: limit.policy, cause: "costTooCostly", report };
 }

@@ -45,8 +45,15 @@ export interface LimitState {
  */
 export function budgetOf(limit: LocalLimit): Budget {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
-  if (limit.counts === "tokens") return { capacity: limit.amount, refill: Infinity, windowMs };
+  // Requests that saw another amount may have counted in the same counter, so no part of it is this amount's.
+  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined;
+  if (restoresAll) return { capacity: limit.amount, refill: Infinity, windowMs };
   return { capacity: limit.amount + limit.burst, refill: limit.amount, windowMs };
+}
+
+/** Returns the same budget with another capacity, all of which the end of a window restores. */
+export function budgetWith({ windowMs }: Budget, capacity: number): Budget {
+  return { capacity, refill: Infinity, windowMs };
 }
 
 /** Refills what the windows that ended by `nowMs` restore. A time before the window's start ends no window. */

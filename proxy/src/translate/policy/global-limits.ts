@@ -14,7 +14,7 @@ import type { TranslationContext } from "../context.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Finding, Found } from "../status/finding.ts";
-import { countedBy, counterPlace } from "./limits.ts";
+import { amountsOf, countedBy, counterPlace, nameOf } from "./limits.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /** The global part of a policy, before it is attached to a target. */
@@ -163,27 +163,24 @@ export function globalLimitAt(
  * of the counter uses the whole amount, so that a change of the replicas does not start a new counter.
  */
 function fallbackLimit(
-  { requests, tokens, unit, burst = 0, key, shareAcrossReplicas }: FallbackEntry,
+  fallback: FallbackEntry,
   entry: number,
   { policy, mode, refundOn }: Pick<GlobalLimit, "policy" | "mode" | "refundOn">,
   target: string,
   readyReplicas: number,
 ): LocalLimit {
-  const counts = tokens === undefined ? "requests" : "tokens";
-  // The parser accepts exactly one of them.
-  const amount = requests ?? tokens ?? 1;
-  const share = shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
+  const amounts = amountsOf(fallback);
+  const share = fallback.shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
   return {
-    counter: `${counterPlace(policy, target)} fallback ${entry} ${countedBy({ counts, amount, unit, burst, key })}`,
+    counter: `${counterPlace(policy, target)} fallback ${entry} ${countedBy(amounts)}`,
     policy,
     entry,
+    ...nameOf(fallback),
     target,
-    counts,
-    amount: Math.max(1, Math.floor(amount / share)),
-    burst: Math.floor(burst / share),
-    unit,
+    ...amounts,
+    amount: Math.max(1, Math.floor(amounts.amount / share)),
+    burst: Math.floor(amounts.burst / share),
     mode,
-    ...(key === undefined ? {} : { key }),
     ...(refundOn === undefined ? {} : { refundOn }),
   };
 }

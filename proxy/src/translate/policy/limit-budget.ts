@@ -106,10 +106,12 @@ function sizeOf({ spec }: ProxyPolicy): number {
 /** The expressions of a policy, each once. */
 const sourcesOf = memoised(({ spec }: ProxyPolicy): readonly string[] => {
   const { local, global } = spec.traffic.rateLimit;
-  const keys = [...local, ...(global?.fallback ?? [])].flatMap(({ key }) => key ?? []);
+  const ofEntries = [...local, ...(global?.fallback ?? [])].flatMap(({ key, when, limit, cost }) =>
+    [key, when, limit, cost].filter((source) => source !== undefined),
+  );
   const ofDescriptors = (global?.descriptors ?? []).flatMap(({ entries, cost }) => [
     ...entries.map(({ expression }) => expression.source),
     ...(cost === undefined ? [] : [cost.source]),
   ]);
-  return [...new Set([...keys, ...ofDescriptors])];
+  return [...new Set([...ofEntries, ...ofDescriptors])];
 });

@@ -3,7 +3,7 @@
  * it.
  */
 import { hash } from "node:crypto";
-import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { nameKey } from "../index/object-names.ts";
 
@@ -22,11 +22,8 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
   const timesSeen = new Map<string, number>();
   const { local, refundOn, usageChunk } = policy.spec.traffic.rateLimit;
   return local.map((localEntry, entry): LocalLimit => {
-    const { requests, tokens, burst = 0, unit, key, mode } = localEntry;
-    const counts = tokens === undefined ? "requests" : "tokens";
-    // The parser accepts exactly one of them.
-    const amount = requests ?? tokens ?? 1;
-    const identity = `${place} ${countedBy({ counts, amount, unit, burst, key })}`;
+    const amounts = amountsOf(localEntry);
+    const identity = `${place} ${countedBy(amounts)}`;
     const times = (timesSeen.get(identity) ?? 0) + 1;
     timesSeen.set(identity, times);
     const counter = times === 1 ? identity : `${identity} #${times}`;
@@ -34,37 +31,60 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
       counter,
       policy: name,
       entry,
+      ...nameOf(localEntry),
       target,
-      counts,
-      amount,
-      burst,
-      unit,
-      ...(key === undefined ? {} : { key }),
-      mode,
+      ...amounts,
+      mode: localEntry.mode,
       ...(refundOn === undefined ? {} : { refundOn }),
       ...(usageChunk === undefined ? {} : { usageChunk }),
     };
   });
 }
 
+/** What an entry counts, and which requests. */
+export type Amounts = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "key" | "when" | "amountFrom" | "cost">;
+
+/** Returns what an entry counts, as written. */
+export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
+  const { requests, tokens, burst = 0, unit, key, when, limit, cost } = entry;
+  return {
+    counts: tokens === undefined ? "requests" : "tokens",
+    // The parser accepts exactly one of them.
+    amount: requests ?? tokens ?? 1,
+    burst,
+    unit,
+    ...(key === undefined ? {} : { key }),
+    ...(when === undefined ? {} : { when }),
+    ...(limit === undefined ? {} : { amountFrom: limit }),
+    ...(cost === undefined ? {} : { cost }),
+  };
+}
+
+/** Returns the name of an entry, if it has one. */
+export function nameOf({ name }: LocalEntry | FallbackEntry): Pick<LocalLimit, "name"> {
+  return name === undefined ? {} : { name };
+}
+
 /**
- * A policy and target with more characters together, or a key with more, are replaced by their digest, since a policy may
- * have 16 keys of 1,024 characters at 16 targets, with each limit in every worker.
+ * A policy and target with more characters together, or an expression with more, are replaced by their digest, since a
+ * policy may have many expressions of 1,024 characters at 16 targets, with each limit in every worker.
  */
-const [longestPlace, longestKey] = [128, 64];
+const [longestPlace, longestExpression] = [128, 64];
 
 /** Returns the policy and target in the identity of a counter: `default/chat HTTPRoute/default/chat`. */
 export function counterPlace(policy: string, target: string): string {
   return shortened(`${policy} ${target}`, longestPlace);
 }
 
-/** Returns the limit in the identity of a counter: `requests 10/Minutes+5 by source.address`. */
-export function countedBy(
-  entry: Pick<LocalLimit, "counts" | "amount" | "unit" | "burst"> & { key?: string | undefined },
-): string {
-  const { counts, amount, unit, burst, key } = entry;
+/**
+ * Returns the limit in the identity of a counter: `requests 10/Minutes+5 by source.address`. An edit of anything in it
+ * starts a new counter.
+ */
+export function countedBy({ counts, amount, unit, burst, key, when, amountFrom, cost }: Amounts): string {
+  const part = (word: string, source: string | undefined): string =>
+    source === undefined ? "" : ` ${word} ${shortened(source, longestExpression)}`;
   const capacity = `${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
-  return key === undefined ? capacity : `${capacity} by ${shortened(key, longestKey)}`;
+  return `${capacity}${part("by", key)}${part("when", when)}${part("limit", amountFrom)}${part("cost", cost)}`;
 }
 
 function shortened(text: string, longest: number): string {

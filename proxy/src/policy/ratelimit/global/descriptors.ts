@@ -9,6 +9,7 @@
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
+import { isCostTooCostly, maxUnits, unitsOf } from "../cost.ts";
 import type { GlobalDescriptor } from "../../../ir/global-limit.ts";
 import type { DescriptorEntry } from "./messages.ts";
 
@@ -71,7 +72,7 @@ export function describeRequest(compiled: CompiledDescriptor, view: RequestView)
     if (value === undefined && skipsAbsent) return undefined;
     entries.push({ key, value: value === undefined || value === failed || value === "" ? noValue : value });
   }
-  const hits = compiled.descriptor.counts === "tokens" ? 0 : (costOf(compiled, view) ?? 1);
+  const hits = compiled.descriptor.counts === "tokens" ? 0 : (unitsOf(compiled.cost, view, compiled.target) ?? 1);
   return { compiled, entries, hits };
 }
 
@@ -80,13 +81,8 @@ export function describeRequest(compiled: CompiledDescriptor, view: RequestView)
  * determines it.
  */
 export function costsTooMuch({ cost, descriptor, target }: CompiledDescriptor, view: RequestView): boolean {
-  if (cost === undefined) return false;
-  const sample = descriptor.counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
-  return cost.exceedsBudget(sample, view.work?.allowanceOf(target));
+  return isCostTooCostly(cost, descriptor.counts, view, target);
 }
-
-/** Placeholders for the usage that a response will report. */
-const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseModel: "x".repeat(256) };
 
 /**
  * Returns the tokens to charge for a response; all of them if the cost cannot be computed.
@@ -94,21 +90,8 @@ const anyUsage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, responseMode
  * @param view With the usage of the response.
  * @param totalTokens Of the response.
  */
-export function chargeOf(compiled: CompiledDescriptor, view: RequestView, totalTokens: number): number {
-  return costOf(compiled, view) ?? Math.min(totalTokens, maxUnits);
-}
-
-/**
- * The most units that a call counts for a descriptor. No service has a larger limit (`requests_per_unit` is a uint32),
- * and it cannot make a counter of 64 bits overflow, which would make the service fail.
- */
-export const maxUnits = 0xffff_ffff;
-
-/** Returns a whole number from 0 to `maxUnits`, fractions rounded up; undefined for a negative number or no number. */
-function costOf({ cost, target }: CompiledDescriptor, view: RequestView): number | undefined {
-  const value = cost?.tryEvaluate(view, view.work?.allowanceOf(target));
-  const units = typeof value === "string" && value !== "" ? Math.ceil(Number(value)) : Number.NaN;
-  return units >= 0 ? Math.min(units, maxUnits) : undefined;
+export function chargeOf({ cost, target }: CompiledDescriptor, view: RequestView, totalTokens: number): number {
+  return unitsOf(cost, view, target) ?? Math.min(totalTokens, maxUnits);
 }
 
 /** A longer key is replaced by its digest, which bounds the memory of caches by key. */

@@ -5,12 +5,12 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Expression } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
-import { RequestWork } from "../../../cel/request-work.ts";
 import type { GlobalDecision, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { RefundCause } from "../../../ir/limit.ts";
 import type { Backend, BackendKey } from "../../../ir/snapshot.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
+import { viewWithUsage } from "../cost.ts";
 import type { Decision, Reservation } from "../decision.ts";
 import type { LimitView } from "./service-headers.ts";
 import { type GateServices, LimitGate, nearest, type GateAllowed, type GateResult, viewOfState } from "./limit-gate.ts";
@@ -306,10 +306,7 @@ export class GlobalReservation implements Reservation {
   /** Charges the tokens of the response. The calls to the services are not awaited. */
   charge(usage: TokenUsage, nowMs: number): void {
     if (this.#reservations.length === 0) return;
-    const { input: inputTokens, output: outputTokens, total: totalTokens, model: responseModel } = usage;
-    const llm = { ...this.#view.llm, inputTokens, outputTokens, totalTokens, responseModel };
-    // The work of the cost expressions was checked before the request was forwarded, and no others are evaluated here.
-    const view = { ...this.#view, llm, work: new RequestWork() };
+    const view = viewWithUsage(this.#view, usage);
     for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs);
   }
 

@@ -76,7 +76,7 @@ export class LimitGate {
     this.#services = services;
     this.#descriptors = limit.descriptors.map((descriptor) => compileDescriptor(descriptor, limit.target));
     this.#fallback = compileLimits(limit.fallback, services.counters);
-    this.needsBody = this.#descriptors.some(({ needsBody }) => needsBody);
+    this.needsBody = this.#fallback.needsBody || this.#descriptors.some(({ needsBody }) => needsBody);
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
 
@@ -91,7 +91,8 @@ export class LimitGate {
 
   /** Returns whether the limit is enforced and the cost of the request takes too much work to compute. */
   costsTooMuch(view: RequestView): boolean {
-    return this.limit.mode === "Enforce" && this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view));
+    if (this.limit.mode === "Shadow") return false;
+    return this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view)) || this.#fallback.costsTooMuch(view);
   }
 
   /**
@@ -272,6 +273,9 @@ export class LimitGate {
   /** Returns the result of in-process counters; for the client it looks like a local limit. */
   #resultOf(by: GlobalDecider, decision: LocalDecision, descriptors: readonly RequestDescriptor[]): GateResult {
     if (decision.kind === "denied") return { kind: "global", limit: this.limit, by, descriptors, cause: decision.by };
+    if (decision.kind === "unavailable") {
+      return { kind: "unavailable", limit: this.limit, by: "failureMode", descriptors };
+    }
     const { report, reservation } = decision;
     return { kind: "allowed", by, view: viewOfState(report.state), backendHeaders: none, reservation, descriptors };
   }

@@ -69,7 +69,7 @@ export interface AllowedRequest extends LocalReport {
 
 /** Throws when the request was denied. */
 export function allowed(decision: LocalDecision): AllowedRequest {
-  if (decision.kind !== "allowed") throw new Error(`denied by ${decision.by.limit.counter}`);
+  if (decision.kind !== "allowed") throw new Error(`the request is ${decision.kind}`);
   const { reservation, report } = decision;
   return {
     ...report,
