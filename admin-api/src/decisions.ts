@@ -31,6 +31,8 @@ const counted = z.object({
   name: z.string().optional().describe("Name of the entry, if it has one."),
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
+  every: count.default(1).describe("Length of the window in units."),
+  bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
   used: count.describe("Value of the counter; the denied request is not counted."),
   limit: count.describe("Units per window, burst included."),

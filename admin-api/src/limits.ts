@@ -6,7 +6,7 @@ import * as z from "zod";
 import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 
 /** The unit of a limit's window. */
-export const limitUnit = z.enum(["Seconds", "Minutes", "Hours"]);
+export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks"]);
 
 const counter = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
@@ -20,6 +20,8 @@ const counter = z.object({
     .describe("The list: `local`, or `global.fallback`, which counts while the rate limit service is unavailable."),
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
+  every: count.default(1).describe("Length of the window in units."),
+  bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),
   mode: z.enum(["Enforce", "Shadow"]),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
   limit: count.describe(

@@ -89,6 +89,8 @@ function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
     ...(limit.name !== undefined && { name: limit.name }),
     counts: limit.counts,
     unit: limit.unit,
+    every: limit.unitCount ?? 1,
+    ...(limit.bucket !== undefined && { bucket: limit.bucket }),
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     used,
     limit: state.limit,
@@ -101,7 +103,7 @@ function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
 }
 
 function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): readonly string[] {
-  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined;
+  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined || limit.bucket !== undefined;
   const restored = restoresAll ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
   return [

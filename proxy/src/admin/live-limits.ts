@@ -41,7 +41,7 @@ interface NamedLimit {
 }
 
 function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
-  const { policy, entry, name, target, counts, unit, mode, burst } = limit;
+  const { policy, entry, name, target, counts, unit, unitCount = 1, bucket, mode, burst } = limit;
   const { capacity } = budgetOf(limit);
   return {
     policy,
@@ -51,6 +51,8 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     source,
     counts,
     unit,
+    every: unitCount,
+    ...(bucket !== undefined && { bucket }),
     mode,
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,

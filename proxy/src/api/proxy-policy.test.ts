@@ -22,6 +22,9 @@ describe("a local entry", () => {
     ["a burst of 0", { requests: 10, unit: "Minutes", burst: 0 }],
     ["tokens", { tokens: 1000, unit: "Hours" }],
     ["the largest amount", { requests: 2147483647, unit: "Hours", burst: 2147483647 }],
+    ["windows of two weeks", { ...entry, unit: "Weeks", every: 2 }],
+    ["a bucket", { ...entry, bucket: "team-a" }],
+    ["a share of each replica", { ...entry, shareAcrossReplicas: true }],
     ["a name", { ...entry, name: "per-user-2" }],
     ["a condition", { ...entry, when: 'route != "default/batch" && llm.stream' }],
     ["a limit by expression", { tokens: 5, unit: "Hours", limit: 'int(request.headers["x-limit"])' }],
@@ -36,16 +39,16 @@ describe("a local entry", () => {
   test.each([
     ["neither amount", { unit: "Minutes" }, ": found neither, accepted is exactly one of requests and tokens"],
     ["both amounts", { ...entry, tokens: 5 }, ": found both, accepted is exactly one of requests and tokens"],
-    ["no unit", { requests: 1 }, '.unit: missing, required is one of "Seconds", "Minutes", "Hours"'],
+    ["no unit", { requests: 1 }, '.unit: missing, required is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"'],
     [
       "a unit that is misspelt",
       { requests: 1, unit: "Minute" },
-      '.unit: found "Minute", accepted is one of "Seconds", "Minutes", "Hours"; did you mean "Minutes"?',
+      '.unit: found "Minute", accepted is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"; did you mean "Minutes"?',
     ],
     [
-      "a unit of days",
-      { requests: 1, unit: "Days" },
-      '.unit: found "Days", accepted is one of "Seconds", "Minutes", "Hours"',
+      "a unit of months",
+      { requests: 1, unit: "Months" },
+      '.unit: found "Months", accepted is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"',
     ],
     ["an amount of 0", { requests: 0, unit: "Hours" }, `.requests: found 0, accepted is ${integer(1)}`],
     [
@@ -65,14 +68,24 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, burst, key, when, limit, cost, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, every, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",
       { ...entry, name: "Users" },
       ".name: found \"Users\", accepted is a name of lower case letters, digits and '-', a letter first, at most 63",
     ],
-    ["a burst beside a limit", { ...entry, burst: 1, limit: "5" }, ".burst: burst is not accepted together with limit"],
+    [
+      "a burst beside a limit",
+      { ...entry, burst: 1, limit: "5" },
+      ".burst: burst is not accepted together with limit or bucket",
+    ],
+    [
+      "a burst in a bucket",
+      { ...entry, burst: 1, bucket: "a" },
+      ".burst: burst is not accepted together with limit or bucket",
+    ],
+    ["windows of 0 units", { ...entry, every: 0 }, ".every: found 0, accepted is an integer from 1 to 1000"],
     [
       "a condition that is no condition",
       { ...entry, when: "route" },
@@ -237,7 +250,7 @@ describe("a global limit", () => {
     [
       "a fallback with a mode",
       { fallback: [{ ...entry, mode: "Shadow" }] },
-      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, burst',
+      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, every, burst',
     ],
     [
       "a fallback with neither amount",

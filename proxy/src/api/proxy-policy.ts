@@ -69,8 +69,11 @@ const entryFields = {
       "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests and tokens must be set.",
     ),
   unit: z
-    .enum(["Seconds", "Minutes", "Hours"])
-    .describe("Length of the window: one second, minute or hour. A window starts with the first request."),
+    .enum(["Seconds", "Minutes", "Hours", "Days", "Weeks"])
+    .describe(
+      "Unit of the length of the window. A window starts with the first request: a day lasts 24 hours, and a week 7 days.",
+    ),
+  every: integer(1, 1_000).optional().describe("Length of the window in units. Defaults to 1."),
   burst: integer(0, maxInt32)
     .optional()
     .describe(
@@ -97,12 +100,26 @@ const entryFields = {
     .describe(
       "CEL expression for the units that a request costs: over the request if requests are counted, over the request and its response if tokens are counted. Fractions are rounded up. Without a value or with a negative one, the cost is 1 request, or all tokens.",
     ),
+  bucket: entryName
+    .optional()
+    .describe(
+      "Name of a counter that all entries of this name in the namespace share, of any policy and target. Their unit, every, and whether they count requests or tokens must be the same. A request counts once in it. Not accepted together with burst.",
+    ),
+  shareAcrossReplicas: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the amounts are for all replicas together. Each replica then counts with an equal share, rounded down to at least 1.",
+    ),
 };
 
 const entryRules = publishRules(
   { rule: "has(self.requests) != has(self.tokens)", message: "accepted is exactly one of requests and tokens" },
   { rule: "!has(self.burst) || has(self.requests)", message: "burst is accepted together with requests only" },
-  { rule: "!has(self.burst) || !has(self.limit)", message: "burst is not accepted together with limit" },
+  {
+    rule: "!has(self.burst) || !(has(self.limit) || has(self.bucket))",
+    message: "burst is not accepted together with limit or bucket",
+  },
 );
 
 interface EntryFields {
@@ -110,10 +127,14 @@ interface EntryFields {
   readonly tokens?: number | undefined;
   readonly burst?: number | undefined;
   readonly limit?: string | undefined;
+  readonly bucket?: string | undefined;
   readonly cost?: string | undefined;
 }
 
-function checkEntry({ requests, tokens, burst, limit, cost }: EntryFields, context: z.core.$RefinementCtx): void {
+function checkEntry(
+  { requests, tokens, burst, limit, bucket, cost }: EntryFields,
+  context: z.core.$RefinementCtx,
+): void {
   const report = (message: string, ...path: readonly string[]): void => {
     context.addIssue({ code: "custom", path: [...path], message });
   };
@@ -122,7 +143,9 @@ function checkEntry({ requests, tokens, burst, limit, cost }: EntryFields, conte
   } else if (tokens !== undefined && burst !== undefined) {
     report("burst is accepted together with requests only", "burst");
   }
-  if (burst !== undefined && limit !== undefined) report("burst is not accepted together with limit", "burst");
+  if (burst !== undefined && (limit ?? bucket) !== undefined) {
+    report("burst is not accepted together with limit or bucket", "burst");
+  }
   if (cost === undefined) return;
   const phase = tokens === undefined ? "body" : "response";
   for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
@@ -138,17 +161,7 @@ const localEntry = strictObject({
   .superRefine(checkEntry)
   .meta(entryRules);
 
-const fallbackEntry = strictObject({
-  ...entryFields,
-  shareAcrossReplicas: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Whether the amounts are for all replicas together. Each replica then counts with an equal share, rounded down to at least 1.",
-    ),
-})
-  .superRefine(checkEntry)
-  .meta(entryRules);
+const fallbackEntry = strictObject(entryFields).superRefine(checkEntry).meta(entryRules);
 
 /** Returns the schema of a list of entries in which no name occurs twice. */
 function entryList<Entry extends z.ZodType<{ readonly name?: string | undefined }>>(entry: Entry) {

@@ -48,7 +48,8 @@ export interface SourcedResources {
 }
 
 /** The options of the translation, and the receivers of its result. */
-export interface ConfigurationOptions extends Pick<TranslateOptions, "refusedPolicies" | "pathRules"> {
+export interface ConfigurationOptions
+  extends Pick<TranslateOptions, "refusedPolicies" | "readyReplicas" | "pathRules"> {
   /** Receives problems, changed conditions, and addresses that cannot be opened. */
   readonly log: Logger;
   /** Schedules the next attempt to open an address. */
@@ -164,8 +165,11 @@ export class Configuration {
   }
 
   async #apply(sourced: SourcedResources): Promise<Applied> {
-    const { log, clock, addressDenial, refusedPolicies, pathRules, listenAddress, onServed } = this.#options;
+    const { log, clock, addressDenial, refusedPolicies, readyReplicas, pathRules, listenAddress, onServed } =
+      this.#options;
     const options = {
+      ...(readyReplicas !== undefined && { readyReplicas }),
+      // The number that a cluster reports replaces the setting.
       ...sourced.options,
       environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
       ...(addressDenial && { addressDenial }),

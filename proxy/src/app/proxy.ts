@@ -127,6 +127,7 @@ export class Proxy {
       random: Math.random,
       addressDenial: (host, port) => this.#addresses.denialReasonOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
+      readyReplicas: settings.replicas,
       listenAddress: settings.listenAddress,
       pathRules: requestRules(settings).path,
       repeatsProblems: !settings.kubernetes,

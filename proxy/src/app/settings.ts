@@ -135,6 +135,13 @@ export const proxySettings = {
     default: "Closed",
     help: "The handling of the targets of a ProxyPolicy that cannot be read and has no previous valid version: they respond with 503 (Closed), or are served without its limits (Open).",
   },
+  replicas: {
+    kind: integer(1, 10_000),
+    flag: "replicas",
+    env: "REPLICAS",
+    default: "1",
+    help: "The number of replicas of the proxy that serve the same folder, this one included. They divide the limits with shareAcrossReplicas. In Kubernetes mode, the ready replicas divide them instead.",
+  },
   trustedHops: {
     kind: integer(0, 16),
     flag: "trusted-hops",

@@ -41,6 +41,13 @@ export interface LocalLimit {
    * all tokens.
    */
   readonly cost?: string;
+  /**
+   * The name of the counter that all entries of this bucket in the namespace share, also with other amounts and keys; one
+   * counter per value of the key. Absent: the counter is the entry's own. `burst` is 0 with it.
+   */
+  readonly bucket?: string;
+  /** The replicas that share the limit: `amount` is the share of one, and an amount by `amountFrom` is divided. */
+  readonly replicas?: number;
   /** `Shadow` counts and reports, but denies nothing. */
   readonly mode: "Enforce" | "Shadow";
   /** Failures that refund the units of a request; absent: `defaultRefundOn`. */
@@ -81,7 +88,13 @@ export interface LimitDecision {
 }
 
 /** The unit of a window. */
-export type LimitUnit = "Seconds" | "Minutes" | "Hours";
+export type LimitUnit = "Seconds" | "Minutes" | "Hours" | "Days" | "Weeks";
 
 /** Length of a window in milliseconds. */
-export const unitMs: Readonly<Record<LimitUnit, number>> = { Seconds: 1_000, Minutes: 60_000, Hours: 3_600_000 };
+export const unitMs: Readonly<Record<LimitUnit, number>> = {
+  Seconds: 1_000,
+  Minutes: 60_000,
+  Hours: 3_600_000,
+  Days: 86_400_000,
+  Weeks: 604_800_000,
+};

@@ -30,11 +30,12 @@ function entryOf(decision: Decision): string {
 }
 
 function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
-  const { counts, unit, key, used, limit, windowStart, windowEnd, notApplied } = counter;
+  const { counts, unit, every, bucket, key, used, limit, windowStart, windowEnd, notApplied } = counter;
   return [
     ["counter", `${used} of ${limit} ${counts} used, before this request`],
     ["key", key === undefined ? undefined : describeKey(key)],
-    ["window", `${windowStart} to ${windowEnd} (${unit})`],
+    ["window", `${windowStart} to ${windowEnd} (${every === 1 ? "" : `${every} `}${unit})`],
+    ["bucket", bucket],
     ...notApplied.map(({ policy, entry, name, when }) => {
       return ["not applied", `${policy}#${name ?? entry}, since its condition is false: ${when}`] as const;
     }),

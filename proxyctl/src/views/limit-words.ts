@@ -6,18 +6,25 @@ type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
 
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal(entry: LocalEntry): string {
-  const { counts, amount, burst, unit, key, when, amountFrom, cost, mode } = entry;
-  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${unit.toLowerCase().replace(/s$/, "")}`;
+  const { counts, amount, burst, unit, every, key, when, amountFrom, cost, bucket, shareAcrossReplicas, mode } = entry;
+  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${describeWindow(unit, every)}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,
     amountFrom === undefined ? undefined : `or ${amountFrom}`,
     key === undefined ? undefined : `per ${key}`,
+    bucket === undefined ? undefined : `in bucket ${bucket}`,
+    shareAcrossReplicas ? "shared by the replicas" : undefined,
     cost === undefined ? undefined : `at a cost of ${cost}`,
     when === undefined ? undefined : `when ${when}`,
     mode === "Shadow" ? "(shadow)" : undefined,
   ];
   return parts.filter((part) => part !== undefined).join(" ");
+}
+
+/** Describes `minute` or `15 minutes`. */
+export function describeWindow(unit: string, every = 1): string {
+  return every === 1 ? unit.toLowerCase().replace(/s$/, "") : `${every} ${unit.toLowerCase()}`;
 }
 
 /** Describes `global "chat" at Service/default/ratelimit:8081 (fallback 50 requests/minute)`. */

@@ -5,6 +5,7 @@ import type { Styles } from "../output/style.ts";
 import { withoutControls } from "../output/controls.ts";
 import { type Column, renderTable } from "../output/table.ts";
 import { none } from "./backends.ts";
+import { describeWindow } from "./limit-words.ts";
 
 /** Counters and services of one proxy. */
 export interface LiveLimits {
@@ -112,8 +113,9 @@ export function describeKey(key: RedactedText | undefined): string {
   return key === undefined ? none : withoutControls(key.text);
 }
 
-function describeCounted({ counts, unit, mode, source }: LimitCounter): string {
-  const notes = [mode === "Shadow" ? "shadow" : undefined, source === "fallback" ? "fallback" : undefined];
+function describeCounted({ counts, unit, every, bucket, mode, source }: LimitCounter): string {
+  const ofBucket = bucket === undefined ? undefined : `bucket ${bucket}`;
+  const notes = [ofBucket, mode === "Shadow" ? "shadow" : undefined, source === "fallback" ? "fallback" : undefined];
   const shown = notes.filter((note) => note !== undefined).join(", ");
-  return `${counts}/${unit.toLowerCase().replace(/s$/, "")}${shown === "" ? "" : ` (${shown})`}`;
+  return `${counts}/${describeWindow(unit, every)}${shown === "" ? "" : ` (${shown})`}`;
 }

@@ -1,5 +1,6 @@
 /** The output of `proxyctl limits test`: a line per entry, and the sums. */
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
+import type { LocalLimit } from "@gatewayproxy/proxy/limit";
 import type { Column } from "../output/table.ts";
 import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/replay.ts";
 import { none } from "./backends.ts";
@@ -52,7 +53,11 @@ function entryName(entry: ReplayedLimit): string {
 }
 
 function describeLimit(entry: ReplayedLimit): string {
-  return entry.kind === "local" ? describeLocal(entry.limit) : describeDescriptors(entry.limit);
+  return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
+}
+
+function asEntry({ unitCount = 1, ...limit }: LocalLimit): Parameters<typeof describeLocal>[0] {
+  return { ...limit, every: unitCount, shareAcrossReplicas: false };
 }
 
 /** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */

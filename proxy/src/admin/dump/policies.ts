@@ -35,12 +35,13 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 }
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
-  return (policy?.spec.traffic.rateLimit.local ?? []).map(({ requests, tokens, burst = 0, limit, ...entry }) =>
+  return (policy?.spec.traffic.rateLimit.local ?? []).map(({ requests, tokens, burst = 0, every, limit, ...entry }) =>
     dumpEntry({
       ...entry,
       counts: tokens === undefined ? "requests" : "tokens",
       amount: tokens ?? requests ?? 0,
       burst,
+      unitCount: every,
       amountFrom: limit,
     }),
   );
@@ -61,11 +62,14 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
 
 /** The fields of an entry that are dumped, present or undefined. */
 type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "mode"> & {
-  readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost"]?: string | undefined;
-};
+  readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost" | "bucket"]?: string | undefined;
+} & { readonly unitCount?: number | undefined; readonly shareAcrossReplicas?: boolean };
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
-  const { name, counts, amount, burst, unit, key, when, amountFrom, cost, mode } = limit;
-  const optional = Object.entries({ name, key, when, amountFrom, cost }).filter(([, value]) => value !== undefined);
-  return { counts, amount, burst, unit, mode, ...Object.fromEntries(optional) };
+  const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
+  const { shareAcrossReplicas = false } = limit;
+  const optional = Object.entries({ name, key, when, amountFrom, cost, bucket }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return { counts, amount, burst, unit, every, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };
 }

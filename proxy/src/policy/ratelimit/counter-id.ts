@@ -27,10 +27,14 @@ export interface CounterId {
 
 /**
  * Returns the identity of an entry. The memory's `seed` keeps it secret. The key's expression is part of it, so one
- * value under two expressions has two counters.
+ * value under two expressions has two counters, except in a bucket, whose entries share a counter per value.
  */
 export function entryId(seed: string, limit: LocalLimit): EntryId {
-  return hash("sha256", JSON.stringify([seed, limit.counter, limit.key]), "latin1");
+  return hash(
+    "sha256",
+    JSON.stringify([seed, limit.counter, limit.bucket === undefined ? limit.key : undefined]),
+    "latin1",
+  );
 }
 
 /** Returns the label of an entry's identity for operators: 16 hexadecimal digits. */

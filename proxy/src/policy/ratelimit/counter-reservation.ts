@@ -67,7 +67,8 @@ export class CounterReservation implements Reservation {
       this.#update(at, nowMs, (state) => this.#refund(at, state, cause));
     }
     this.#isRefunded = true;
-    return this.#nearest(nowMs);
+    // An entry that was read before another refunded the same counter is read again.
+    return this.#applied.previous === undefined ? this.#nearest(nowMs) : this.state(nowMs);
   }
 
   #refund(at: number, state: CounterState, cause: RefundCause | undefined): void {

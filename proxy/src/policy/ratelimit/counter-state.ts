@@ -11,6 +11,8 @@ export interface CounterState extends Window {
   /** Its slot in the table, or -1 if it has none. */
   slot: number;
   isAllowed: boolean;
+  /** Whether this entry counts the request in the counter: it allows it, and no entry before it has counted it there. */
+  isCounted: boolean;
 }
 
 /** The entries that apply to one request, with their counters and the buckets to lock. Lists are in the same order. */
@@ -20,6 +22,11 @@ export interface AppliedEntries {
   readonly budgets: readonly Budget[];
   /** The units that the request counts, or that must remain for tokens. */
   readonly units: readonly number[];
+  /**
+   * The place of the entry before with the same counter, or -1. Undefined if no two entries share a counter, as without
+   * buckets of policies.
+   */
+  readonly previous: readonly number[] | undefined;
   /** Ascending and distinct, so that no two threads wait for each other. */
   readonly buckets: readonly number[];
 }
@@ -32,7 +39,7 @@ const pool: CounterState[] = [];
 
 /** Returns at least `count` states. Their content is valid until the next call of this function. */
 export function borrowStates(count: number): readonly CounterState[] {
-  while (pool.length < count) pool.push({ used: 0, startMs: 0, slot: -1, isAllowed: true });
+  while (pool.length < count) pool.push({ used: 0, startMs: 0, slot: -1, isAllowed: true, isCounted: true });
   return pool;
 }
 
@@ -46,6 +53,15 @@ export function bucketsOf(ids: readonly CounterId[]): readonly number[] {
     if (buckets[at - 1] !== bucket) buckets.splice(at, 0, bucket);
   }
   return buckets;
+}
+
+/** Returns the place of the counter before that is the same, or -1, for each. */
+export function previousOf(ids: readonly CounterId[]): readonly number[] {
+  return ids.map((id, at) => ids.slice(0, at).findLastIndex((other) => isSame(id, other)));
+}
+
+function isSame(one: CounterId, other: CounterId): boolean {
+  return one.a === other.a && one.b === other.b && one.c === other.c && one.d === other.d;
 }
 
 /** Returns the state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */

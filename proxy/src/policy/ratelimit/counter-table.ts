@@ -4,7 +4,7 @@
  *
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
- *           16  refill        f64     56  windowMs     i32
+ *           16  refill        f64     56  window in s  i32
  *           24  lastUsedMs    f64     60  state, and length of the text above bit 8, i32
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
@@ -25,7 +25,7 @@ const textBytes = 64;
 /** Offsets in a slot, in units of the array's elements. */
 const offsets = {
   number: { used: 0, startMs: 1, refill: 2, lastUsedMs: 3 },
-  word: { fingerprint: 8, entry: 12, windowMs: 14, state: 15 },
+  word: { fingerprint: 8, entry: 12, windowSeconds: 14, state: 15 },
   byte: { text: 64 },
 } as const;
 
@@ -177,7 +177,7 @@ export class CounterTable {
     words[base + offsets.word.state] = empty;
     this.store(slot, window, nowMs);
     this.#numbers[slot * slotNumbers + offsets.number.refill] = budget.refill;
-    words[base + offsets.word.windowMs] = budget.windowMs;
+    words[base + offsets.word.windowSeconds] = budget.windowMs / 1_000;
     const fingerprint = base + offsets.word.fingerprint;
     words[fingerprint] = id.a;
     words[fingerprint + 1] = id.b;
@@ -210,7 +210,7 @@ export class CounterTable {
       entry: labelOfWords(this.#words[word + offsets.word.entry] ?? 0, this.#words[word + offsets.word.entry + 1] ?? 0),
       key: (state & stateMask) === keyed ? this.#text.toString("utf8", text, text + (state >> 8)) : undefined,
       used: this.#scratch.used,
-      resetSeconds: resetSeconds(this.#scratch, this.#words[word + offsets.word.windowMs] ?? 0, nowMs),
+      resetSeconds: resetSeconds(this.#scratch, this.#windowMsOf(slot), nowMs),
     };
     const isSame =
       this.#words[word + offsets.word.state] === state && this.#words[word + offsets.word.fingerprint] === fingerprint;
@@ -221,8 +221,13 @@ export class CounterTable {
   #settledWindow(slot: number, nowMs: number): Window {
     this.load(slot, this.#scratch);
     const refill = this.#numbers[slot * slotNumbers + offsets.number.refill] ?? 0;
-    settle(this.#scratch, refill, this.#words[slot * slotWords + offsets.word.windowMs] ?? 0, nowMs);
+    settle(this.#scratch, refill, this.#windowMsOf(slot), nowMs);
     return this.#scratch;
+  }
+
+  /** Windows are whole seconds: 32 bits of milliseconds would end at 24 days. */
+  #windowMsOf(slot: number): number {
+    return (this.#words[slot * slotWords + offsets.word.windowSeconds] ?? 0) * 1_000;
   }
 
   /** Returns the slot of a bucket to reuse: an unused one first, then the keyed counter used longest ago. */

@@ -79,7 +79,7 @@ export class LimitEntry {
   /** The budget of the counter of a request. */
   budgetOf(view: RequestView): Budget {
     const amount = amountOf(this.amount?.evaluate(view, this.#allowanceOf(view)));
-    return amount === undefined ? this.budget : budgetWith(this.budget, amount);
+    return amount === undefined ? this.budget : budgetWith(this.budget, shareOf(amount, this.limit.replicas));
   }
 
   /** The units that a request counts; for tokens those that must remain for it. */
@@ -90,6 +90,11 @@ export class LimitEntry {
   #allowanceOf({ work }: RequestView): Allowance | undefined {
     return work?.allowanceOf(this.limit.target);
   }
+}
+
+/** A share is rounded down, so that all replicas together do not exceed the amount, as far as it can be divided. */
+function shareOf(amount: number, replicas = 1): number {
+  return amount === 0 ? 0 : Math.max(1, Math.floor(amount / replicas));
 }
 
 /** The largest amount of an entry, as in its fields. */

@@ -6,12 +6,13 @@
  * shadow entry never denies. It counts the requests that it would allow, so that its figures equal those of the same
  * entry enforced alone, and reports the others as `shadowDenied`. It does not appear in headers.
  *
- * An entry whose `when` is false for a request neither decides nor counts it.
+ * An entry whose `when` is false for a request neither decides nor counts it. A request that several entries of a bucket
+ * apply to is counted once: by the first of them that allows it. Each compares the counter with its own limit.
  */
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
 import type { Expression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
-import type { CounterId, EntryId } from "./counter-id.ts";
+import type { CounterId } from "./counter-id.ts";
 import { CounterReservation, notCounted } from "./counter-reservation.ts";
 import {
   type AppliedEntries,
@@ -19,6 +20,7 @@ import {
   bucketsOf,
   type CounterState,
   nearestState,
+  previousOf,
   stateOf,
 } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
@@ -64,12 +66,14 @@ export interface EntryFigures {
  * if an expression does not parse, which the configuration's validation excludes.
  */
 export function compileLimits(limits: readonly LocalLimit[], table: CounterTable): LimitSet {
-  const entries = new Map<EntryId, LimitEntry>();
+  const entries = new Map<string, LimitEntry>();
   for (const limit of limits) {
     const id = table.entryId(limit);
-    const existing = entries.get(id);
+    // Different entries of a bucket have the identity of their counter in common.
+    const identity = limit.bucket === undefined ? id : `${limit.policy} ${limit.target} ${limit.entry} ${id}`;
+    const existing = entries.get(identity);
     if (existing === undefined || (existing.limit.mode === "Shadow" && limit.mode === "Enforce")) {
-      entries.set(id, entryOf(limit, id, table));
+      entries.set(identity, entryOf(limit, id, table));
     }
   }
   return new LimitSet([...entries.values()], table);
@@ -82,6 +86,8 @@ export class LimitSet {
   readonly #allAllowed: readonly LimitDecision[];
   /** What applies to every request if no entry has an expression. */
   readonly #fixed: AppliedEntries | undefined;
+  /** Whether two entries may have the same counter. */
+  readonly #sharesCounters: boolean;
   /** Whether reservations need the request to compute the cost of its response. */
   readonly #keepsView: boolean;
   /** An expression reads the body of the request. */
@@ -93,7 +99,8 @@ export class LimitSet {
     this.#entries = entries;
     this.#table = table;
     this.#allAllowed = entries.map((entry) => entry.allowed);
-    this.#fixed = entries.every(({ isFixed }) => isFixed) ? fixedEntries(entries) : undefined;
+    this.#sharesCounters = new Set(entries.map(({ id }) => id)).size < entries.length;
+    this.#fixed = entries.every(({ isFixed }) => isFixed) ? fixedEntries(entries, this.#sharesCounters) : undefined;
     this.#keepsView = entries.some(({ cost, countsRequests }) => cost !== undefined && !countsRequests);
     this.needsBody = entries.some((entry) => entry.needsBody);
     this.countsTokens = entries.some((entry) => !entry.countsRequests);
@@ -126,7 +133,7 @@ export class LimitSet {
    * @param withFigures Whether the report has the figures of the counters.
    */
   decide(view: RequestView, nowMs: number, withFigures = false): LocalDecision {
-    const applied = this.#fixed ?? applyEntries(this.#entries, view, this.#table);
+    const applied = this.#fixed ?? applyEntries(this.#entries, view, this.#table, this.#sharesCounters);
     if (applied instanceof LimitEntry) return tooCostly(applied);
     const states = borrowStates(applied.entries.length);
     let denying = -1;
@@ -147,7 +154,11 @@ export class LimitSet {
    * Settles every entry's counter at `nowMs`. Returns the place of the enforced entry that denies for the longest time,
    * or -1 if none denies.
    */
-  #evaluate({ entries, ids, budgets, units }: AppliedEntries, states: readonly CounterState[], nowMs: number): number {
+  #evaluate(
+    { entries, ids, budgets, units, previous }: AppliedEntries,
+    states: readonly CounterState[],
+    nowMs: number,
+  ): number {
     let denying = -1;
     let denyingEndMs = 0;
     for (let at = 0; at < entries.length; at++) {
@@ -160,6 +171,7 @@ export class LimitSet {
       this.#table.load(state.slot, state);
       settle(state, budget.refill, budget.windowMs, nowMs);
       state.isAllowed = hasBudget(state, budget, units[at] ?? 1);
+      state.isCounted = state.isAllowed && (previous === undefined || !isCountedBefore(at, previous, states));
       if (state.isAllowed || !entry.isEnforced) continue;
       const endMs = startOf(state, nowMs) + budget.windowMs;
       if (denying !== -1 && endMs <= denyingEndMs) continue;
@@ -169,18 +181,18 @@ export class LimitSet {
     return denying;
   }
 
-  #count(
-    { entries, ids, budgets, units: costs }: AppliedEntries,
-    states: readonly CounterState[],
-    nowMs: number,
-  ): void {
+  #count(applied: AppliedEntries, states: readonly CounterState[], nowMs: number): void {
+    const { entries, ids, budgets, units: costs, previous } = applied;
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at];
       const state = states[at];
-      if (entry === undefined || state === undefined) continue;
       const units = costs[at] ?? 0;
-      if (entry.countsRequests && state.isAllowed && units > 0) count(state, units, nowMs);
-      if (state.slot !== -1) this.#table.store(state.slot, state, nowMs);
+      if (entry?.countsRequests === true && state?.isCounted === true && units > 0) count(state, units, nowMs);
+    }
+    if (previous !== undefined) copyCounted(previous, states);
+    for (let at = 0; at < entries.length; at++) {
+      const state = states[at];
+      if (state !== undefined && state.slot !== -1) this.#table.store(state.slot, state, nowMs);
     }
     // Claims come last: they cannot take a slot that this request counted in.
     for (let at = 0; at < entries.length; at++) {
@@ -188,7 +200,8 @@ export class LimitSet {
       const budget = budgets[at];
       const state = states[at];
       if (id === undefined || budget === undefined || state === undefined) continue;
-      if (state.slot === -1 && state.used > 0) this.#table.claim(id, budget, state, nowMs);
+      const isClaimed = previous !== undefined && previous[at] !== -1;
+      if (state.slot === -1 && state.used > 0 && !isClaimed) this.#table.claim(id, budget, state, nowMs);
     }
   }
 
@@ -211,9 +224,8 @@ export class LimitSet {
     let isAllAllowed = applied.entries.length === this.#entries.length;
     for (let at = 0; at < applied.entries.length; at++) {
       const state = states[at];
-      const isAllowed = state?.isAllowed === true;
-      startsMs.push(isAllowed ? state.startMs : notCounted);
-      isAllAllowed &&= isAllowed;
+      startsMs.push(state?.isCounted === true ? state.startMs : notCounted);
+      isAllAllowed &&= state?.isAllowed === true;
     }
     const report = {
       decisions: isAllAllowed ? this.#allAllowed : this.#decisions(applied, states),
@@ -280,14 +292,21 @@ function startOf({ used, startMs }: CounterState, nowMs: number): number {
 }
 
 /** Returns what applies to every request. */
-function fixedEntries(entries: readonly LimitEntry[]): AppliedEntries {
+function fixedEntries(entries: readonly LimitEntry[], sharesCounters: boolean): AppliedEntries {
   const ids = entries.map(({ shared }) => shared);
   const budgets = entries.map(({ budget }) => budget);
-  return { entries, ids, budgets, units: entries.map(({ units }) => units), buckets: bucketsOf(ids) };
+  const units = entries.map((entry) => entry.units);
+  const previous = sharesCounters ? previousOf(ids) : undefined;
+  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids) };
 }
 
 /** Returns what applies to one request, or the entry whose cost takes too much work to compute. */
-function applyEntries(all: readonly LimitEntry[], view: RequestView, table: CounterTable): AppliedEntries | LimitEntry {
+function applyEntries(
+  all: readonly LimitEntry[],
+  view: RequestView,
+  table: CounterTable,
+  sharesCounters: boolean,
+): AppliedEntries | LimitEntry {
   const entries: LimitEntry[] = [];
   const ids: CounterId[] = [];
   const budgets: Budget[] = [];
@@ -300,7 +319,31 @@ function applyEntries(all: readonly LimitEntry[], view: RequestView, table: Coun
     budgets.push(entry.budgetOf(view));
     units.push(entry.unitsOf(view));
   }
-  return { entries, ids, budgets, units, buckets: bucketsOf(ids) };
+  const previous = sharesCounters ? previousOf(ids) : undefined;
+  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids) };
+}
+
+/** Whether an entry before has counted the request in the same counter. */
+function isCountedBefore(at: number, previous: readonly number[], states: readonly CounterState[]): boolean {
+  for (let before = previous[at] ?? -1; before !== -1; before = previous[before] ?? -1) {
+    if (states[before]?.isCounted === true) return true;
+  }
+  return false;
+}
+
+/** Gives all entries of a counter the state of the one that has counted the request. */
+function copyCounted(previous: readonly number[], states: readonly CounterState[]): void {
+  const copy = (from: number, to: number): void => {
+    const [source, target] = [states[from], states[to]];
+    if (source === undefined || target === undefined) return;
+    target.used = source.used;
+    target.startMs = source.startMs;
+  };
+  for (const [at, before] of previous.entries()) if (before !== -1 && states[at]?.isCounted === false) copy(before, at);
+  for (let at = previous.length - 1; at > 0; at--) {
+    const before = previous[at] ?? -1;
+    if (before !== -1) copy(at, before);
+  }
 }
 
 /** No entry has decided yet, and none decides without this one. */

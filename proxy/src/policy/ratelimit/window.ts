@@ -46,8 +46,8 @@ export interface LimitState {
 export function budgetOf(limit: LocalLimit): Budget {
   const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
   // Requests that saw another amount may have counted in the same counter, so no part of it is this amount's.
-  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined;
-  if (restoresAll) return { capacity: limit.amount, refill: Infinity, windowMs };
+  const sharesWindow = limit.amountFrom !== undefined || limit.bucket !== undefined;
+  if (limit.counts === "tokens" || sharesWindow) return { capacity: limit.amount, refill: Infinity, windowMs };
   return { capacity: limit.amount + limit.burst, refill: limit.amount, windowMs };
 }
 

@@ -14,7 +14,7 @@ import type { TranslationContext } from "../context.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Finding, Found } from "../status/finding.ts";
-import { amountsOf, countedBy, counterPlace, nameOf } from "./limits.ts";
+import { amountsOf, countedBy, counterPlace, nameOf, sharedBy, type Sharing } from "./limits.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /** The global part of a policy, before it is attached to a target. */
@@ -144,33 +144,29 @@ function missingKey(policy: ProxyPolicy, { backendRef }: GlobalRateLimit): strin
 /**
  * Returns the global limit of a policy at one of its targets.
  *
- * @param readyReplicas of the proxy, among which a shared fallback is divided; at least 1.
+ * @param sharing of the entries of its fallback.
  */
 export function globalLimitAt(
   policy: ProxyPolicy,
   { limit }: GlobalState,
   target: string,
-  readyReplicas: number,
+  sharing: Sharing,
 ): GlobalLimit | undefined {
   if (limit === undefined) return undefined;
   const entries = policy.spec.traffic.rateLimit.global?.fallback ?? [];
-  const fallback = entries.map((entry, index) => fallbackLimit(entry, index, limit, target, readyReplicas));
+  const fallback = entries.map((entry, index) => fallbackLimit(policy, entry, index, limit, target, sharing));
   return { id: `${limit.policy} ${target}`, target, ...limit, fallback };
 }
 
-/**
- * A share is rounded down, so that all replicas together do not exceed the limit, as far as it can be divided. The identity
- * of the counter uses the whole amount, so that a change of the replicas does not start a new counter.
- */
 function fallbackLimit(
+  owner: ProxyPolicy,
   fallback: FallbackEntry,
   entry: number,
   { policy, mode, refundOn }: Pick<GlobalLimit, "policy" | "mode" | "refundOn">,
   target: string,
-  readyReplicas: number,
+  sharing: Sharing,
 ): LocalLimit {
   const amounts = amountsOf(fallback);
-  const share = fallback.shareAcrossReplicas ? Math.max(1, readyReplicas) : 1;
   return {
     counter: `${counterPlace(policy, target)} fallback ${entry} ${countedBy(amounts)}`,
     policy,
@@ -178,8 +174,7 @@ function fallbackLimit(
     ...nameOf(fallback),
     target,
     ...amounts,
-    amount: Math.max(1, Math.floor(amounts.amount / share)),
-    burst: Math.floor(amounts.burst / share),
+    ...sharedBy(owner, fallback, amounts, sharing),
     mode,
     ...(refundOn === undefined ? {} : { refundOn }),
   };

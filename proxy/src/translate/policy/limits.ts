@@ -5,6 +5,7 @@
 import { hash } from "node:crypto";
 import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
+import { bucketCounter } from "./buckets.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /**
@@ -16,7 +17,7 @@ import { nameKey } from "../index/object-names.ts";
  *
  * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` for a section name.
  */
-export function localLimits(policy: ProxyPolicy, target: string): readonly LocalLimit[] {
+export function localLimits(policy: ProxyPolicy, target: string, sharing: Sharing): readonly LocalLimit[] {
   const name = nameKey(policy);
   const place = counterPlace(name, target);
   const timesSeen = new Map<string, number>();
@@ -34,6 +35,7 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
       ...nameOf(localEntry),
       target,
       ...amounts,
+      ...sharedBy(policy, localEntry, amounts, sharing),
       mode: localEntry.mode,
       ...(refundOn === undefined ? {} : { refundOn }),
       ...(usageChunk === undefined ? {} : { usageChunk }),
@@ -41,18 +43,54 @@ export function localLimits(policy: ProxyPolicy, target: string): readonly Local
   });
 }
 
+/** With whom entries share what they count. */
+export interface Sharing {
+  /** The ready replicas of the proxy, this one included; at least 1. */
+  readonly readyReplicas: number;
+  /** The entries that use the counter of their bucket. */
+  readonly inBucket: ReadonlySet<LocalEntry | FallbackEntry>;
+}
+
+/**
+ * Returns what differs in an entry that shares its counter or its amounts. A share is rounded down, so that all replicas
+ * together do not exceed the limit, as far as it can be divided. The identity of the counter uses the whole amount, so that
+ * a change of the replicas does not start a new counter.
+ */
+export function sharedBy(
+  policy: ProxyPolicy,
+  entry: LocalEntry | FallbackEntry,
+  { amount, burst, amountFrom }: Amounts,
+  { readyReplicas, inBucket }: Sharing,
+): Partial<LocalLimit> {
+  const { bucket } = entry;
+  const ofBucket =
+    bucket === undefined || !inBucket.has(entry) ? {} : { counter: bucketCounter(policy, entry, bucket), bucket };
+  const replicas = Math.max(1, readyReplicas);
+  if (!entry.shareAcrossReplicas || replicas === 1) return ofBucket;
+  return {
+    ...ofBucket,
+    amount: Math.max(1, Math.floor(amount / replicas)),
+    burst: Math.floor(burst / replicas),
+    ...(amountFrom === undefined ? {} : { replicas }),
+  };
+}
+
 /** What an entry counts, and which requests. */
-export type Amounts = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "key" | "when" | "amountFrom" | "cost">;
+export type Amounts = Pick<
+  LocalLimit,
+  "counts" | "amount" | "burst" | "unit" | "unitCount" | "key" | "when" | "amountFrom" | "cost"
+>;
 
 /** Returns what an entry counts, as written. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
-  const { requests, tokens, burst = 0, unit, key, when, limit, cost } = entry;
+  const { requests, tokens, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
   return {
     counts: tokens === undefined ? "requests" : "tokens",
     // The parser accepts exactly one of them.
     amount: requests ?? tokens ?? 1,
     burst,
     unit,
+    ...(every === 1 ? {} : { unitCount: every }),
     ...(key === undefined ? {} : { key }),
     ...(when === undefined ? {} : { when }),
     ...(limit === undefined ? {} : { amountFrom: limit }),
@@ -80,10 +118,12 @@ export function counterPlace(policy: string, target: string): string {
  * Returns the limit in the identity of a counter: `requests 10/Minutes+5 by source.address`. An edit of anything in it
  * starts a new counter.
  */
-export function countedBy({ counts, amount, unit, burst, key, when, amountFrom, cost }: Amounts): string {
+export function countedBy(amounts: Amounts): string {
+  const { counts, amount, unit, unitCount, burst, key, when, amountFrom, cost } = amounts;
+  const window = unitCount === undefined ? unit : `${unitCount} ${unit}`;
   const part = (word: string, source: string | undefined): string =>
     source === undefined ? "" : ` ${word} ${shortened(source, longestExpression)}`;
-  const capacity = `${counts} ${amount}/${unit}${burst === 0 ? "" : `+${burst}`}`;
+  const capacity = `${counts} ${amount}/${window}${burst === 0 ? "" : `+${burst}`}`;
   return `${capacity}${part("by", key)}${part("when", when)}${part("limit", amountFrom)}${part("cost", cost)}`;
 }
 

@@ -10,8 +10,9 @@ import { eachObject, itself } from "../each-object.ts";
 import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
+import { Buckets } from "./buckets.ts";
 import { LimitBudget } from "./limit-budget.ts";
-import { localLimits } from "./limits.ts";
+import { localLimits, type Sharing } from "./limits.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { RefusedPolicies, TranslationContext } from "../context.ts";
 import type { Finding } from "../status/finding.ts";
@@ -75,10 +76,13 @@ export function* attachPolicies(
     }
   });
   const limits = new AttachedLimits(budget, placeOf);
+  const buckets = new Buckets();
   const attached = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
     const { namespace } = policy.metadata;
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
-    const { value: global, findings } = translateGlobal(context, references, policy);
+    const { value: global, findings: ofGlobal } = translateGlobal(context, references, policy);
+    const { value: inBucket, findings: ofBuckets } = buckets.add(policy);
+    const findings = [...ofGlobal, ...ofBuckets];
     const closedBy = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
     const closes = refusedPolicies === "Closed" && isEnforced(policy);
     if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
@@ -86,7 +90,7 @@ export function* attachPolicies(
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
-      const own = { ...limitsOf(policy, global, target, readyReplicas), closedBy };
+      const own = { ...limitsOf(policy, global, target, { readyReplicas, inBucket }), closedBy };
       const excess = limits.add({ policy, target, places, limits: own, closes });
       const unattached: Unattached | undefined =
         excess !== undefined
@@ -127,10 +131,10 @@ function limitsOf(
   policy: ProxyPolicy,
   global: GlobalState | undefined,
   target: string,
-  readyReplicas: number,
+  sharing: Sharing,
 ): Pick<Limits, "local" | "global"> {
-  const limit = global === undefined ? undefined : globalLimitAt(policy, global, target, readyReplicas);
-  return { local: localLimits(policy, target), global: limit === undefined ? [] : [limit] };
+  const limit = global === undefined ? undefined : globalLimitAt(policy, global, target, sharing);
+  return { local: localLimits(policy, target, sharing), global: limit === undefined ? [] : [limit] };
 }
 
 /** Whether a policy can deny requests: it has an entry that is not in mode Shadow. */
