@@ -1,6 +1,6 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { RequestView } from "../../cel/request-view.ts";
-import type { GlobalLimitSet, GlobalResult } from "../../policy/ratelimit/global/global-limiter.ts";
+import type { GlobalLimitsDecision, GlobalLimitSet } from "../../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits } from "../../policy/ratelimit/local-limiter.ts";
 import { freshTable, requestsLimit } from "../../policy/ratelimit/testing/local-limits.ts";
 import { RecordingRequest } from "../testing/recording-request.ts";
@@ -35,7 +35,7 @@ describe("local limits", () => {
 });
 
 /** The part of global limits that the stage uses. */
-function globalLimitsOf(limits: Pick<GlobalLimitSet, "costsTooMuch" | "decide">): GlobalLimitSet {
+function globalLimitsOf(limits: Pick<GlobalLimitSet, "decide">): GlobalLimitSet {
   return limits as unknown as GlobalLimitSet;
 }
 
@@ -44,16 +44,15 @@ function pendingLimits() {
   const views: RequestView[] = [];
   let refunds = 0;
   const limits = globalLimitsOf({
-    costsTooMuch: () => false,
     decide(view: RequestView) {
       views.push(view);
     },
   });
   const allowed = {
     kind: "allowed",
-    decisions: [],
+    report: { decisions: [] },
     reservation: { refund: () => (refunds += 1), view: undefined, backendHeaders: [] },
-  } as unknown as GlobalResult;
+  } as unknown as GlobalLimitsDecision;
   return { limits, views, allowed, refunds: () => refunds };
 }
 
@@ -84,18 +83,24 @@ describe("global limits", () => {
     const request = new RecordingRequest({ rule });
     request.run(localLimits);
     request.run(globalLimits);
-    const denied = { kind: "denied", headers: ["x", "1"], body: "", limit: {}, decision: {}, decisions: [] };
-    expect(request.proceed(denied)).toBe("responded");
+    const denying = new RecordingRequest({ rule: onceAMinute() });
+    denying.run(localLimits);
+    const by = denying.rule.limits.decide(denying.view, denying.clock.monotonicMs(), false);
+    expect(request.proceed({ ...by, report: { decisions: [] } })).toBe("responded");
     expect(request.calls).toEqual(["denied", "respond 429 with CORS"]);
     expect(new RecordingRequest({ rule }).run(localLimits)).toBe("continue");
   });
 
-  test("a service that is unavailable, where the policy fails closed, is a 503", () => {
+  test.each([
+    [{ kind: "unavailable" }, ["denied", "reply RateLimitServiceFailure"]],
+    ["valueTooLong", ["reply LimitValueTooLong"]],
+    ["costTooCostly", ["reply BadRequest"]],
+  ])("a limit that cannot decide, because of %j, lets nothing pass", (cause, calls) => {
     const { limits } = pendingLimits();
     const request = new RecordingRequest({ rule: { globalLimits: limits } });
     request.run(globalLimits);
-    expect(request.proceed({ kind: "unavailable", limit: {}, decision: {}, decisions: [] })).toBe("responded");
-    expect(request.calls).toEqual(["denied", "reply RateLimitServiceFailure"]);
+    expect(request.proceed({ kind: "unavailable", cause, report: { decisions: [] } })).toBe("responded");
+    expect(request.calls).toEqual(calls);
   });
 
   test("the service is asked about the model that was read", () => {
@@ -104,16 +109,6 @@ describe("global limits", () => {
     request.llm = { requestModel: "small" };
     request.run(globalLimits);
     expect(views).toMatchObject([{ llm: { requestModel: "small" } }]);
-  });
-
-  test("a cost that takes too much work to compute is rejected without a call", () => {
-    const decide = vi.fn();
-    const request = new RecordingRequest({
-      rule: { globalLimits: globalLimitsOf({ costsTooMuch: () => true, decide }) },
-    });
-    expect(request.run(globalLimits)).toBe("responded");
-    expect(request.calls).toEqual(["reply BadRequest"]);
-    expect(decide).not.toHaveBeenCalled();
   });
 });
 
