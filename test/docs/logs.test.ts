@@ -32,7 +32,7 @@ function fieldsLogged(): readonly string[] {
     accessLogModule,
   );
   const everything: Partial<RequestRecord> = {
-    ...{ userAgent: "curl/8", attempts: 2, reason: "UpstreamReset", usageUnread: "absent" },
+    ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },
     usage: { input: 1, output: 2, total: 3, model: "m", estimated: true },
     decisions: [
       { limit: limitOf({}), outcome: "denied" },

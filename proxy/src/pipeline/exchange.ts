@@ -29,6 +29,7 @@ import type { BodyBudget } from "./body/body-budget.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
 import type { CompiledRule, CompiledTarget } from "./compiled-rule.ts";
 import type { Linked, LinkedSet } from "./linked-set.ts";
+import { grpcReply, isGrpcRequest } from "./grpc-reply.ts";
 import {
   headMemoryFull,
   internalError,
@@ -291,7 +292,15 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   respondWithCors(status: number, headers: string[], body: Buffer | string): "responded" {
     const cors = this.#rule?.cors;
     if (cors !== undefined) setCorsHeaders(cors, this.downstream.head.rawHeaders, headers);
-    return this.respond(status, headers, body);
+    return isGrpcRequest(this.record.httpVersion, this.downstream.head.rawHeaders)
+      ? this.#respondToGrpc(status, headers, body)
+      : this.respond(status, headers, body);
+  }
+
+  #respondToGrpc(status: number, headers: string[], body: Buffer | string): "responded" {
+    const reply = grpcReply({ status, reason: this.record.reason, headers, body });
+    this.record.grpcStatus = reply.code;
+    return this.respond(200, reply.headers, "");
   }
 
   respond(status: number, headers: string[], body: Buffer | string): "responded" {

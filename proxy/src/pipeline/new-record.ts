@@ -39,6 +39,7 @@ export function newRecord(
     endpoint: undefined,
     attempts: 0,
     status: 0,
+    grpcStatus: undefined,
     reason: undefined,
     requestBytes: 0,
     missingIdBytes: 0,

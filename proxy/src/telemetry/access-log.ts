@@ -92,6 +92,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     endpoint: record.endpoint,
     calls: record.attempts > 1 ? record.attempts : undefined,
     status: record.status,
+    grpcStatus: record.grpcStatus,
     reason: record.reason,
     durationMs: roundToMicroseconds(record.durationMs),
     upstreamMs: record.upstreamMs === undefined ? undefined : roundToMicroseconds(record.upstreamMs),

@@ -90,6 +90,8 @@ export interface RequestRecord {
   attempts: number;
   /** 0 when the client disconnected before a response began. */
   status: number;
+  /** The code of `grpc-status` in the response (google.rpc.Code); undefined if it has none, as for other requests than gRPC. */
+  grpcStatus: number | undefined;
   reason: FailureReason | undefined;
   /** Bytes of the body as they were received, without framing. */
   requestBytes: number;

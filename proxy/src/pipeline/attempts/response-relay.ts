@@ -12,6 +12,7 @@ import type { Ending } from "../../llm/usage-reader.ts";
 import type { FailureReason, RequestRecord } from "../../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
+import { readGrpcStatus } from "../grpc-reply.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
 import { fieldOf, removeField } from "./fields.ts";
@@ -120,7 +121,9 @@ export class ResponseRelay implements ResponseSink {
     this.#begin(status, call);
     this.#headers = headers;
     this.#state = "headHeld";
-    this.#isTrailersOnly = fieldOf(headers, "grpc-status") !== undefined;
+    const grpcStatus = fieldOf(headers, "grpc-status");
+    this.#isTrailersOnly = grpcStatus !== undefined;
+    this.#options.record.grpcStatus = readGrpcStatus(grpcStatus);
     this.#awaitsEnd = reportsCharge && status < 400 && isJson(headers);
     if (!this.#isTrailersOnly) process.nextTick(release, this, call);
   }
@@ -191,6 +194,7 @@ export class ResponseRelay implements ResponseSink {
       this.#endAbandoned("whole");
       return;
     }
+    if (trailers.length > 0) this.#options.record.grpcStatus ??= readGrpcStatus(fieldOf(trailers, "grpc-status"));
     const piece = this.#takeGathered();
     const rest = this.#options.usage?.end() ?? nothing;
     const last = rest.length === 0 ? piece : Buffer.concat([piece, rest]);

@@ -22,6 +22,7 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     endpoint: "10.0.0.1:8080",
     attempts: 1,
     status: 200,
+    grpcStatus: undefined,
     reason: undefined,
     requestBytes: 0,
     missingIdBytes: 0,
