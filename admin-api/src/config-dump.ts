@@ -12,7 +12,7 @@ import { conditionSchema, count, type Immutable, objectName, problemSchema, time
 const backendKey = z
   .string()
   .describe("`Service/namespace/name:port`, `Backend/namespace/name` or `address/host:port`.");
-const routeKey = z.string().describe("`namespace/name` of the HTTPRoute.");
+const routeKey = z.string().describe("`namespace/name` of an HTTPRoute, `GRPCRoute/namespace/name` of a GRPCRoute.");
 const listenerKey = z
   .string()
   .describe("`namespace/gateway/listener`; of a ListenerSet `namespace/gateway/set namespace/set/listener`.");
@@ -115,7 +115,14 @@ const listener = z.object({
   conditions: z.array(conditionSchema),
 });
 
-const pathMatch = z.object({ kind: z.enum(["Exact", "PathPrefix", "RegularExpression"]), value: z.string() });
+const pathMatch = z.object({
+  kind: z.enum(["Exact", "PathPrefix", "RegularExpression"]),
+  value: z.string(),
+  yieldsToPrefixes: z
+    .literal(true)
+    .optional()
+    .describe("A regular expression for methods of any gRPC service: prefixes other than `/` have precedence over it."),
+});
 const valueMatch = z.object({ kind: z.enum(["Exact", "RegularExpression"]), name: z.string(), value: z.string() });
 const match = z.object({
   path: pathMatch,
@@ -145,7 +152,7 @@ const limitReference = z.object({
 });
 
 const rule = z.object({
-  key: z.string().describe("`namespace/name/0`, or its name in place of the number."),
+  key: z.string().describe("The key of the route and the number of the rule, or its name: `namespace/name/0`."),
   name: z.string().optional(),
   matches: z.array(match),
   filters: z.array(filter),
@@ -316,7 +323,7 @@ const policy = z.object({
   name: z.string(),
   targets: z.array(
     z.object({
-      target: z.string().describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section`."),
+      target: z.string().describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section`."),
       isAttached: z.boolean().describe("Whether the policy applies to requests of the target."),
       conditions: z.array(conditionSchema),
     }),
@@ -335,7 +342,7 @@ export const configDumpSchema = z.object({
     .default([])
     .describe("Every Gateway of this proxy's class, with the conditions that this process computed."),
   listeners: z.array(listener).describe("Every listener that is declared, served or not."),
-  routes: z.array(route).describe("Every HTTPRoute with such a Gateway as parent, served or not."),
+  routes: z.array(route).describe("Every HTTPRoute and GRPCRoute with such a Gateway as parent, served or not."),
   conflicts: conflicts
     .default({ rules: [], leftOut: 0, unexaminedHostnames: 0 })
     .describe("Rules that match the same requests as rules with precedence over them."),
@@ -352,9 +359,9 @@ export type DumpedBind = ConfigDump["binds"][number];
 export type DumpedGateway = ConfigDump["gateways"][number];
 /** A listener, served or not. */
 export type DumpedListener = ConfigDump["listeners"][number];
-/** An HTTPRoute, served or not. */
+/** A route, served or not. */
 export type DumpedRoute = ConfigDump["routes"][number];
-/** A rule of an HTTPRoute. */
+/** A rule of a route. */
 export type DumpedRule = DumpedRoute["rules"][number];
 /** A backend and its endpoints. */
 export type DumpedBackend = ConfigDump["backends"][number];

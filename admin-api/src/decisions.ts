@@ -19,7 +19,7 @@ const denial = {
   policy: z.string().describe("`namespace/name` of the ProxyPolicy that denied the request."),
   target: z
     .string()
-    .describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` if it names one."),
+    .describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section` if it names one."),
   remedies: z
     .array(z.string())
     .describe("What would allow the next request, one sentence each. The first happens without a change."),

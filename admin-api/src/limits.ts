@@ -14,7 +14,7 @@ const counter = z.object({
   name: z.string().optional().describe("Name of the entry, if it has one."),
   target: z
     .string()
-    .describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` if it names one."),
+    .describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section` if it names one."),
   source: z
     .enum(["local", "fallback"])
     .describe("The list: `local`, or `global.fallback`, which counts while the rate limit service is unavailable."),

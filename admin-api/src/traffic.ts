@@ -28,7 +28,7 @@ const denial = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
   target: z
     .string()
-    .describe("`HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` if it names one."),
+    .describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section` if it names one."),
   entry: count
     .optional()
     .describe("Index of a local limit in the policy's list, from 0. Absent for the policy's global limit."),
@@ -45,7 +45,7 @@ const tokens = z.object({
 });
 
 const route = z.object({
-  route: z.string().describe("`namespace/name` of the HTTPRoute; empty where no route matched."),
+  route: z.string().describe("Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; empty where no route matched."),
   requests: count,
   clientErrors: count.describe("Responses with a status from 400 to 499, denials included."),
   serverErrors: count.describe("Responses with a status of 500 or more."),
@@ -73,7 +73,7 @@ export const trafficSchema = z.object({
 });
 /** The response of `GET /traffic`. */
 export type Traffic = Immutable<z.output<typeof trafficSchema>>;
-/** The counts of one HTTPRoute. */
+/** The counts of one route. */
 export type TrafficRoute = Traffic["routes"][number];
 /** The denials of one limit. */
 export type Denial = Traffic["denials"][number];

@@ -219,6 +219,11 @@ ${rules.map((rule) => `    - ${rule}`).join("\n")}
 `;
 }
 
+/** A GRPCRoute on the Gateway `web`; arguments as those of `routeManifest`. */
+export function grpcRouteManifest(name: string, rules: readonly string[], spec = ""): string {
+  return routeManifest(name, rules, spec).replace("kind: HTTPRoute", "kind: GRPCRoute");
+}
+
 /** A rule's reference to a Backend, as flow YAML. */
 export function backendRef(name: string, weight = 1): string {
   return `{ group: gatewayproxy.dev, kind: Backend, name: ${name}, weight: ${weight} }`;

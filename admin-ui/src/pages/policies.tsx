@@ -11,7 +11,7 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
     return (
       <Empty title="There is no ProxyPolicy, so nothing is limited.">
         <p>
-          A ProxyPolicy names HTTPRoutes or Gateways in <code>spec.targetRefs</code> and limits their requests or tokens
+          A ProxyPolicy names HTTPRoutes, GRPCRoutes or Gateways in <code>spec.targetRefs</code> and limits their requests or tokens
           in <code>spec.traffic.rateLimit</code>.
         </p>
       </Empty>

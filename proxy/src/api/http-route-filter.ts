@@ -36,7 +36,8 @@ const headerFields = list(headerField, { max: 16 })
   })
   .default([]);
 
-const headerModifier = strictObject({
+/** `HTTPHeaderFilter` */
+export const headerModifier = strictObject({
   set: headerFields,
   add: headerFields,
   remove: list(headerName, { max: 16 }).default([]),
@@ -88,7 +89,8 @@ export function namesServicePort(reference: { group: string; kind: string; port?
 /** The error for a reference without one. */
 export const missingServicePort = { error: "missing, required is the Service's port (1 to 65535)", path: ["port"] };
 
-const requestMirror = strictObject({
+/** `HTTPRequestMirrorFilter` */
+export const requestMirror = strictObject({
   backendRef: strictObject(backendReference).refine(namesServicePort, missingServicePort),
   percent: integer(0, 100).optional(),
   fraction: strictObject({ numerator: integer(0, maxInt32), denominator: integer(1, maxInt32).default(100) })
@@ -124,7 +126,8 @@ const cors = strictObject({
   maxAge: integer(1, maxInt32).default(5),
 });
 
-const extensionRef = strictObject({ group, kind: kindName, name: targetName });
+/** `LocalObjectReference` */
+export const extensionRef = strictObject({ group, kind: kindName, name: targetName });
 
 const httpRouteFilter = z.discriminatedUnion("type", [
   strictObject({ type: z.literal("RequestHeaderModifier"), requestHeaderModifier: headerModifier }),

@@ -26,7 +26,7 @@ function pathError(value: string): string | undefined {
 }
 
 /** Checks only the size, which is cheap. RE2 compiles the pattern once the size of the whole route is known. */
-function tooLarge(pattern: string): string | undefined {
+export function tooLarge(pattern: string): string | undefined {
   const error = sizeError(pattern);
   return error === undefined ? undefined : rejection(pattern, error);
 }
@@ -37,7 +37,7 @@ function rejection(pattern: string, error: string): string {
 }
 
 /** A header or a query parameter. */
-function valueMatch(maxValueLength: number) {
+export function valueMatch(maxValueLength: number) {
   return strictObject({
     type: z.enum(["Exact", "RegularExpression"]).default("Exact"),
     name: headerName,
@@ -59,29 +59,46 @@ export const httpRouteMatch = strictObject({
 /** The largest sum of the sizes of all regular expressions of a route, in units of `patternSize`. */
 export const maxRoutePatternSize = 4_000;
 
-/** Checks the regular expressions of a route: first the sum of their sizes, then each one. */
-export const checkPatterns: z.core.CheckFn<readonly { readonly matches: readonly HttpRouteMatch[] }[]> = (context) => {
-  const patterns = context.value.flatMap(({ matches }, rule) =>
-    matches.flatMap((match, index) =>
-      patternsOf(match).map(({ value, path }) => ({ value, path: [rule, "matches", index, ...path] })),
-    ),
-  );
-  // Patterns that are too large by themselves are reported elsewhere.
-  const sizes = patterns.map(({ value }) => patternSize(value)).filter((each) => each <= maxPatternSize);
-  const size = sizes.reduce((sum, each) => sum + each, 0);
-  if (size > maxRoutePatternSize) {
-    const message = `found regular expressions with a size of ${size} in all rules together, accepted is at most ${maxRoutePatternSize}`;
-    context.issues.push({ code: "custom", input: context.value, message });
-    return;
-  }
-  for (const { value, path } of patterns) {
-    const error = sizeError(value) === undefined ? patternError(value) : undefined;
-    if (error === undefined) continue;
-    context.issues.push({ code: "custom", input: value, path, message: rejection(value, error) });
-  }
-};
+/** A regular expression of a match, with its path in the match. */
+export interface MatchPattern {
+  readonly value: string;
+  readonly path: readonly (string | number)[];
+}
 
-function patternsOf({ path, headers, queryParams }: HttpRouteMatch) {
+/**
+ * Returns the check of the regular expressions of a route: first the sum of their sizes, then each one.
+ *
+ * @param patternsIn the regular expressions of one match.
+ */
+export function patternCheck<M>(
+  patternsIn: (match: M) => readonly MatchPattern[],
+): z.core.CheckFn<readonly { readonly matches: readonly M[] }[]> {
+  return (context) => {
+    const patterns = context.value.flatMap(({ matches }, rule) =>
+      matches.flatMap((match, index) =>
+        patternsIn(match).map(({ value, path }) => ({ value, path: [rule, "matches", index, ...path] })),
+      ),
+    );
+    // Patterns that are too large by themselves are reported elsewhere.
+    const sizes = patterns.map(({ value }) => patternSize(value)).filter((each) => each <= maxPatternSize);
+    const size = sizes.reduce((sum, each) => sum + each, 0);
+    if (size > maxRoutePatternSize) {
+      const message = `found regular expressions with a size of ${size} in all rules together, accepted is at most ${maxRoutePatternSize}`;
+      context.issues.push({ code: "custom", input: context.value, message });
+      return;
+    }
+    for (const { value, path } of patterns) {
+      const error = sizeError(value) === undefined ? patternError(value) : undefined;
+      if (error === undefined) continue;
+      context.issues.push({ code: "custom", input: value, path, message: rejection(value, error) });
+    }
+  };
+}
+
+/** Checks the regular expressions of an HTTPRoute. */
+export const checkPatterns = patternCheck(patternsOf);
+
+function patternsOf({ path, headers, queryParams }: HttpRouteMatch): readonly MatchPattern[] {
   const patterns = [
     { ...path, path: ["path", "value"] },
     ...headers.map((header, index) => ({ ...header, path: ["headers", index, "value"] })),

@@ -13,52 +13,8 @@ import {
 } from "./http-route-filter.ts";
 import { checkPatterns, httpRouteMatch, type HttpRouteMatch } from "./http-route-match.ts";
 import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
-import { gatewayGroup } from "./names.ts";
-import {
-  anyText,
-  group,
-  hostname,
-  type Immutable,
-  integer,
-  kindName,
-  list,
-  maxInt32,
-  namespaceName,
-  portNumber,
-  sectionName,
-  strictObject,
-  targetName,
-} from "./schema.ts";
-
-const parentRef = strictObject({
-  group: group.default(gatewayGroup),
-  kind: kindName.default("Gateway"),
-  namespace: namespaceName.optional(),
-  name: targetName,
-  sectionName: sectionName.optional(),
-  port: portNumber.optional(),
-});
-
-const parentRefs = list(parentRef, { max: 32 }).superRefine((refs, context) => {
-  const sections = new Map<string, Set<string>>();
-  refs.forEach((ref, index) => {
-    const parent = [ref.group, ref.kind, ref.namespace ?? "", ref.name].join("/");
-    const section = ref.sectionName ?? "";
-    const seen = sections.get(parent) ?? new Set();
-    const error = parentRefError(section, seen);
-    if (error !== undefined) context.addIssue({ code: "custom", path: [index], message: error });
-    sections.set(parent, seen.add(section));
-  });
-});
-
-/** The CRD's rules on several references to one parent. */
-function parentRefError(section: string, seen: ReadonlySet<string>): string | undefined {
-  if (seen.has(section)) return "the same parent and sectionName is named twice";
-  if (seen.size > 0 && (section === "" || seen.has(""))) {
-    return "sectionName is required where the same parent is named twice";
-  }
-  return undefined;
-}
+import { checkRules, parentRefs } from "./route-parts.ts";
+import { anyText, hostname, type Immutable, integer, list, maxInt32, sectionName, strictObject } from "./schema.ts";
 
 const backendRef = strictObject({
   ...backendReference,
@@ -83,7 +39,8 @@ const retry = strictObject({
   backoff: duration.optional(),
 });
 
-const sessionPersistence = strictObject({
+/** `SessionPersistence` of the experimental channel. It is read so that the status reports it as unsupported. */
+export const sessionPersistence = strictObject({
   sessionName: anyText.optional(),
   absoluteTimeout: duration.optional(),
   idleTimeout: duration.optional(),
@@ -123,25 +80,9 @@ function replacesPrefix(filter: HttpRouteFilter): boolean {
   return filter.type === "RequestRedirect" && filter.requestRedirect.path?.type === "ReplacePrefixMatch";
 }
 
-const maxMatches = 128;
-
 const rules = list(rule, { min: 1, max: 16 })
   .check(checkPatterns)
-  .superRefine((all, context) => {
-    const matches = all.reduce((sum, { matches }) => sum + matches.length, 0);
-    if (matches > maxMatches) {
-      const message = `found ${matches} matches in all rules together, accepted are at most ${maxMatches}`;
-      context.addIssue({ code: "custom", message });
-    }
-    const names = new Set<string>();
-    all.forEach(({ name }, index) => {
-      if (name === undefined) return;
-      if (names.has(name)) {
-        context.addIssue({ code: "custom", path: [index, "name"], message: `a second rule has the name "${name}"` });
-      }
-      names.add(name);
-    });
-  })
+  .superRefine(checkRules)
   .default([{ matches: [defaultMatch], filters: [], backendRefs: [] }]);
 
 /** Schema of an HTTPRoute. */

@@ -51,7 +51,7 @@ function rejectAt(path: FieldError["path"], message: string): RejectedText {
  * Kinds of the Gateway API that the gateway does not support. They are reported, since ignoring them changes what is
  * served.
  */
-const unsupportedKinds = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
+const unsupportedKinds = ["TCPRoute", "TLSRoute", "UDPRoute"];
 
 /** Decides whether an unknown kind belongs to another API or is a typing error. */
 function parseUnknownKind(apiVersion: string, kind: string, value: FieldMap): ParsedResource {

@@ -149,7 +149,7 @@ describe("a policy", () => {
     [
       "a target of another kind",
       { targetRefs: [{ ...target, kind: "Service" }] },
-      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "Gateway"',
+      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "GRPCRoute", "Gateway"',
     ],
     [
       "a target of another group",

@@ -1,5 +1,5 @@
 /**
- * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of HTTPRoutes and Gateways. The parser accepts and
+ * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of HTTPRoutes, GRPCRoutes and Gateways. The parser accepts and
  * rejects the same objects as the CRD.
  */
 import * as z from "zod";
@@ -23,12 +23,12 @@ import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 
 const targetRef = strictObject({
   group: z.literal(gatewayGroup).describe("Group of the target."),
-  kind: z.enum(["HTTPRoute", "Gateway"]).describe("Kind of the target."),
+  kind: z.enum(["HTTPRoute", "GRPCRoute", "Gateway"]).describe("Kind of the target."),
   name: objectName.describe("Name of the target, in the namespace of the policy."),
   sectionName: sectionName
     .optional()
     .describe(
-      "Name of a rule of the HTTPRoute, or of a listener of the Gateway. Without it, the policy applies to the whole target.",
+      "Name of a rule of the route, or of a listener of the Gateway. Without it, the policy applies to the whole target.",
     ),
 });
 
@@ -219,7 +219,7 @@ export const proxyPolicySchema = strictResource({
   metadata: namespacedMetadata,
   spec: strictObject({
     targetRefs: targetRefs.describe(
-      "HTTPRoutes and Gateways to limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
+      "HTTPRoutes, GRPCRoutes and Gateways to limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
     ),
     traffic: strictObject({
       rateLimit: rateLimit.describe("Rate limits of the targets. At least one of local and global is required."),
@@ -231,15 +231,22 @@ export const proxyPolicySchema = strictResource({
 export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema>> {
   /**
    * Set on a rejected policy without a valid version: its limits are unknown. Where no target could be read it has
-   * none, and may apply to any HTTPRoute of its namespace.
+   * none, and may apply to any route of its namespace.
    */
   readonly isRejected?: true;
 }
 
+type TargetKind = z.output<typeof targetRef>["kind"];
+
+const routeKinds = ["HTTPRoute", "GRPCRoute"] as const;
+
 const readableRef = z.object({
   group: z.literal(gatewayGroup).catch(gatewayGroup),
-  // A misspelt kind most likely means a route.
-  kind: z.enum(["HTTPRoute", "Gateway"]).catch("HTTPRoute"),
+  // A misspelt kind most likely means a route, of any kind.
+  kind: z
+    .enum([...routeKinds, "Gateway"])
+    .optional()
+    .catch(undefined),
   name: objectName,
   // Without a valid section, the whole target is meant.
   sectionName: sectionName.optional().catch(undefined),
@@ -249,7 +256,16 @@ const readableRefs = z
   .array(z.unknown())
   .transform((refs) => refs.map((ref) => readableRef.safeParse(ref).data))
   // A target that cannot be read may be any object, as if no target could be read.
-  .transform((refs) => (refs.includes(undefined) ? [] : refs.flatMap((ref) => ref ?? [])));
+  .transform((refs) =>
+    refs.includes(undefined) ? [] : refs.flatMap((ref) => (ref === undefined ? [] : kindsOf(ref))),
+  );
+
+function kindsOf<Ref extends { readonly kind?: TargetKind | undefined }>(
+  ref: Ref,
+): readonly (Ref & { kind: TargetKind })[] {
+  const kinds = ref.kind === undefined ? routeKinds : [ref.kind];
+  return kinds.map((kind) => ({ ...ref, kind }));
+}
 
 const remains = z.object({
   metadata: readableMetadata,

@@ -6,6 +6,7 @@ import { type ConfigMap, configMapSchema } from "./config-map.ts";
 import { type EndpointSlice, endpointSliceSchema } from "./endpoint-slice.ts";
 import { type Gateway, gatewaySchema, rejectedGateway } from "./gateway.ts";
 import { type GatewayClass, gatewayClassSchema, rejectedGatewayClass } from "./gateway-class.ts";
+import { type GrpcRoute, grpcRouteSchema } from "./grpc-route.ts";
 import { type HttpRoute, httpRouteSchema } from "./http-route.ts";
 import { type ListenerSet, listenerSetSchema, rejectedListenerSet } from "./listener-set.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
@@ -21,6 +22,7 @@ export type Resource =
   | Gateway
   | ListenerSet
   | HttpRoute
+  | GrpcRoute
   | ReferenceGrant
   | Namespace
   | Service
@@ -30,6 +32,9 @@ export type Resource =
   | BackendTlsPolicy
   | Backend
   | ProxyPolicy;
+
+/** A route of any kind that requests can match. */
+export type RouteResource = HttpRoute | GrpcRoute;
 
 /** The name of a kind. */
 export type Kind = Resource["kind"];
@@ -56,6 +61,7 @@ export const kinds = {
   Gateway: { ...gatewayApi, schema: gatewaySchema },
   ListenerSet: { ...gatewayApi, schema: listenerSetSchema },
   HTTPRoute: { ...gatewayApi, schema: httpRouteSchema },
+  GRPCRoute: { group: gatewayGroup, versions: ["v1"], schema: grpcRouteSchema },
   ReferenceGrant: { ...gatewayApi, schema: referenceGrantSchema },
   Namespace: { ...core, schema: namespaceSchema },
   Service: { ...core, schema: serviceSchema },

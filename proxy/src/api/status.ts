@@ -83,6 +83,8 @@ export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
+  /** Specific to this gateway: the listener has a route of the other kind for some of the host names (GRPCRoute, HTTPRoute). */
+  | "RouteKindConflict"
   /**
    * Specific to this gateway: the routes of a namespace attach to more listeners than the namespace's share of what the
    * proxies of the Gateway serve.
@@ -99,7 +101,12 @@ export type NotAcceptedReason =
 export type InvalidRuleReason = "UnsupportedValue" | "IncompatibleFilters";
 
 /** Reasons for which a backend of a rule is not resolved. Its share of the traffic gets a 500 response. */
-export type UnresolvedReason = "RefNotPermitted" | "InvalidKind" | "BackendNotFound" | "ForbiddenAddress";
+export type UnresolvedReason =
+  | "RefNotPermitted"
+  | "InvalidKind"
+  | "BackendNotFound"
+  | "UnsupportedProtocol"
+  | "ForbiddenAddress";
 
 /** Conditions of a route at one parent. */
 export type RouteCondition = ConditionsOf<{
@@ -182,7 +189,7 @@ export interface ListenerStatus {
   readonly conditions: readonly ListenerCondition[];
 }
 
-/** Status of an HTTPRoute. */
+/** Status of an HTTPRoute or a GRPCRoute. */
 export interface RouteStatus {
   readonly namespace: string;
   readonly name: string;
@@ -239,6 +246,7 @@ export interface Statuses {
   readonly gateways: readonly GatewayStatus[];
   readonly listenerSets: readonly ListenerSetStatus[];
   readonly httpRoutes: readonly RouteStatus[];
+  readonly grpcRoutes: readonly RouteStatus[];
   readonly backendTlsPolicies: readonly BackendTlsPolicyStatus[];
   readonly proxyPolicies: readonly PolicyStatus[];
   readonly backends: readonly BackendStatus[];

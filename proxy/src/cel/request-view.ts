@@ -22,7 +22,7 @@ export interface RequestView {
   readonly sourceAddress: string;
   /** The number of leading bits of an IPv6 address that identify a client; `defaultIpv6PrefixLength` if absent. */
   readonly ipv6PrefixLength?: number;
-  /** `namespace/name` of the HTTPRoute. */
+  /** `namespace/name` of the HTTPRoute, `GRPCRoute/namespace/name` of a GRPCRoute. */
   readonly route: string;
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;

@@ -12,6 +12,7 @@ export function currentObjects(resources: ResourceSet, rejected: readonly Reject
     Gateway: withRejectedObjects(resources.Gateway, rejected, "Gateway"),
     ListenerSet: withRejectedObjects(resources.ListenerSet, rejected, "ListenerSet"),
     HTTPRoute: withRejectedObjects(resources.HTTPRoute, rejected, "HTTPRoute"),
+    GRPCRoute: withRejectedObjects(resources.GRPCRoute, rejected, "GRPCRoute"),
     BackendTLSPolicy: withRejectedObjects(resources.BackendTLSPolicy, rejected, "BackendTLSPolicy"),
     ProxyPolicy: withRejectedObjects(resources.ProxyPolicy, rejected, "ProxyPolicy"),
     Backend: withRejectedObjects(resources.Backend, rejected, "Backend"),

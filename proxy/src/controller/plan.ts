@@ -156,8 +156,8 @@ function* planOf(
 }
 
 /** Returns the parentRefs of routes that the translation has accepted. */
-function acceptedParents({ httpRoutes }: Statuses): ReadonlySet<ParentRef> {
-  const all = httpRoutes.flatMap(({ parents }) => parents);
+function acceptedParents({ httpRoutes, grpcRoutes }: Statuses): ReadonlySet<ParentRef> {
+  const all = [...httpRoutes, ...grpcRoutes].flatMap(({ parents }) => parents);
   return new Set(all.filter(({ conditions }) => isTrue(conditions, "Accepted")).map(({ parentRef }) => parentRef));
 }
 
@@ -315,12 +315,13 @@ export function* clusterStatuses(
     listenerSets.push(setWithReadiness(status, programmed.has(parents.get(objectKey(status)) ?? "")));
     yield;
   }
-  const { httpRoutes } = statuses;
+  const { httpRoutes, grpcRoutes } = statuses;
   const proxyPolicies: ClusterStatuses["proxyPolicies"][number][] = [];
   for (const status of yield* withPending(statuses.proxyPolicies, {
     gateways: gatewayStatuses,
     listenerSets,
     httpRoutes,
+    grpcRoutes,
   })) {
     proxyPolicies.push({ ...status, summary: policySummary(policies.get(objectKey(status)), status) });
     yield;

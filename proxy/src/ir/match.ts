@@ -1,4 +1,4 @@
-/** Conditions of a rule on a request (Gateway API `HTTPRouteMatch`). */
+/** Conditions of a rule on a request (Gateway API `HTTPRouteMatch`, `GRPCRouteMatch`). */
 
 /** A match, all parts of which must hold. */
 export interface Match {
@@ -16,8 +16,11 @@ export type PathMatch =
   | { readonly kind: "Exact"; readonly value: string }
   /** By path segment: `/foo` matches `/foo` and `/foo/bar`, never `/foobar`. No trailing slash, except `/` itself. */
   | { readonly kind: "PathPrefix"; readonly value: string }
-  /** RE2 syntax; the whole path must match. */
-  | { readonly kind: "RegularExpression"; readonly value: string };
+  /**
+   * RE2 syntax; the whole path must match. It has precedence over prefixes, except with `yieldsToPrefixes`: then only over the
+   * prefix `/`.
+   */
+  | { readonly kind: "RegularExpression"; readonly value: string; readonly yieldsToPrefixes?: true };
 
 /** A condition on a header or query parameter. */
 export interface ValueMatch {

@@ -94,9 +94,9 @@ export interface ObjectName {
   readonly name: string;
 }
 
-/** An HTTPRoute attached to one listener. */
+/** An HTTPRoute or a GRPCRoute attached to one listener. */
 export interface Route extends ObjectName {
-  /** `namespace/name` */
+  /** `namespace/name` of an HTTPRoute, `GRPCRoute/namespace/name` of a GRPCRoute. */
   readonly key: string;
   /**
    * Host names of the route, as in the route, that overlap with that of the listener; lower case. Empty matches every
@@ -111,7 +111,7 @@ export interface Route extends ObjectName {
 
 /** A rule of a route. */
 export interface RouteRule {
-  /** `namespace/name/0`: the route, and the index or the `name` of the rule. */
+  /** `namespace/name/0`: the key of the route, and the index or the `name` of the rule. */
   readonly key: string;
   readonly name?: string;
   /** Never empty: a rule without matches has one that matches path prefix `/`. */
@@ -164,7 +164,7 @@ export type BackendRef =
   /** Responds with 500 to its share of the traffic. */
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
-/** `Service/namespace/name:port`, `Backend/namespace/name`, or `address/host:port` of a rate limit service. */
+/** `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes), or `address/host:port` of a rate limit service. */
 export type BackendKey = string;
 
 /** A backend and its endpoints. */

@@ -1,5 +1,6 @@
 /** Validates a set of manifests as the proxy does, without serving them: with the same parser and translation. */
 import type { Problem } from "@gatewayproxy/runtime/problem";
+import { routeTitle } from "@gatewayproxy/runtime/route-key";
 import { type ManifestFile, parseManifests } from "../api/parse-manifests.ts";
 import { locateProblems, type ResourceProblem, resourceProblem } from "../api/resource-problem.ts";
 import { translate } from "../translate/translate.ts";
@@ -27,7 +28,7 @@ export function checkManifests(
   const translation = references ? translate(resources) : undefined;
   const { unseen, others } = splitProblems(translation?.problems ?? []);
   const conflicts = (translation?.conflicts.found ?? []).map(({ route, fieldPath, message }) =>
-    resourceProblem(`HTTPRoute ${route}`, fieldPath, message),
+    resourceProblem(routeTitle(route), fieldPath, message),
   );
   const valid = [...inForce.values()].filter(({ isRejected }) => !isRejected);
   return {

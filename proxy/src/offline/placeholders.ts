@@ -1,5 +1,6 @@
 /** Placeholders for missing Gateways and routes of policies: the minimum to which they can attach. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { routeKey, routeKind, routeName } from "@gatewayproxy/runtime/route-key";
 import type { ManifestFile } from "../api/parse-manifests.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { gatewayClassName } from "../api/names.ts";
@@ -12,7 +13,7 @@ export interface ServedBy {
   readonly rule?: string | undefined;
 }
 
-/** Missing objects, by `namespace/name`. */
+/** Missing objects: Gateways by `namespace/name`, routes by key. */
 interface Missing {
   /** Names of listeners. */
   readonly gateways: Map<string, Set<string>>;
@@ -27,7 +28,9 @@ export function placeholders(resources: ResourceSet, served: Iterable<ServedBy>)
   const missing: Missing = { gateways: new Map(), routes: new Map() };
   const known = {
     gateways: new Set(resources.Gateway.map(fullName)),
-    routes: new Set(resources.HTTPRoute.map(fullName)),
+    routes: new Set(
+      [...resources.HTTPRoute, ...resources.GRPCRoute].map(({ kind, metadata }) => routeKey(kind, metadata)),
+    ),
   };
   for (const { listener, rule } of served) {
     if (listener === undefined || rule === undefined) continue;
@@ -43,8 +46,9 @@ export function placeholders(resources: ResourceSet, served: Iterable<ServedBy>)
     if (target.kind === "Gateway" && !known.gateways.has(target.name)) {
       addTo(missing.gateways, target.name, target.section ?? "http");
     }
-    if (target.kind === "HTTPRoute" && !known.routes.has(target.name)) {
-      ensureRoute(missing, target.name).rules.add(target.section ?? "0");
+    const route = target.kind === "GRPCRoute" ? `GRPCRoute/${target.name}` : target.name;
+    if (target.kind !== "Gateway" && !known.routes.has(route)) {
+      ensureRoute(missing, route).rules.add(target.section ?? "0");
     }
   }
   const fallback = [...known.gateways, ...missing.gateways.keys()][0] ?? anyGateway;
@@ -100,14 +104,14 @@ function gatewayManifest([name, listeners]: readonly [string, ReadonlySet<string
 }
 
 /** A rule that is named by its number needs those before it. */
-function routeManifest([name, { parents, rules }]: readonly [
+function routeManifest([key, { parents, rules }]: readonly [
   string,
   NonNullable<ReturnType<Missing["routes"]["get"]>>,
 ]) {
   const names = [...rules].filter((rule) => !/^\d+$/.test(rule));
   const numbers = [...rules].filter((rule) => /^\d+$/.test(rule)).map(Number);
   const unnamed = numbers.length === 0 ? 0 : Math.max(...numbers) + 1;
-  return manifest("HTTPRoute", name, {
+  return manifest(routeKind(key), routeName(key), {
     parentRefs: Array.from(parents, (parent) => {
       const [namespace, gateway] = splitLast(parent);
       return { namespace, name: gateway };

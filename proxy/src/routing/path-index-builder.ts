@@ -15,6 +15,8 @@ export class PathIndexBuilder {
   readonly #exact = new Map<string, Candidate[]>();
   /** By the length of the pattern. */
   readonly #regexes = new Map<number, Candidate[]>();
+  /** Those that yield to prefixes, by the length of the pattern. */
+  readonly #lateRegexes = new Map<number, Candidate[]>();
   readonly #root = createNode("");
   readonly #prefixes = new Map<PrefixNode, Candidate[]>();
   readonly #ranked: Candidate[] = [];
@@ -45,20 +47,27 @@ export class PathIndexBuilder {
       exact.set(path, { from, to: this.#ranked.length });
     }
     const from = this.#ranked.length;
-    for (const length of numbers(this.#regexes.keys()).reverse()) yield* this.#rank(this.#regexes.get(length) ?? []);
+    yield* this.#rankRegexes(this.#regexes);
     const regexes = { from, to: this.#ranked.length };
     yield* this.#rankPrefixes();
-    return new PathIndex({ candidates: this.#ranked, exact, regexes, root: this.#root });
+    const lateRegexes = this.#ranked.length;
+    yield* this.#rankRegexes(this.#lateRegexes);
+    return new PathIndex({ candidates: this.#ranked, exact, regexes, lateRegexes, root: this.#root });
+  }
+
+  *#rankRegexes(byLength: ReadonlyMap<number, readonly Candidate[]>): Steps<void> {
+    for (const length of numbers(byLength.keys()).reverse()) yield* this.#rank(byLength.get(length) ?? []);
   }
 
   #addToPath(candidate: Candidate): void {
-    const { kind, value } = candidate.match.path;
+    const { path } = candidate.match;
+    const { kind, value } = path;
     switch (kind) {
       case "Exact":
         append(this.#exact, value, candidate);
         break;
       case "RegularExpression":
-        append(this.#regexes, value.length, candidate);
+        append(path.yieldsToPrefixes === true ? this.#lateRegexes : this.#regexes, value.length, candidate);
         break;
       case "PathPrefix":
         append(this.#prefixes, findOrCreateNode(this.#root, value), candidate);

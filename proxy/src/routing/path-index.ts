@@ -1,11 +1,11 @@
 /**
  * The matches of all routes by path. Each match has a rank: its position in an order in which the matches of each path
  * are sorted by precedence. Exact paths come first, by path; then regular expressions, the longest first; then
- * prefixes, in depth-first order of the tree of their segments. A set of routes, such as those of one hostname at one
+ * prefixes, in depth-first order of the tree of their segments; then regular expressions that yield to prefixes. A set of routes, such as those of one hostname at one
  * listener, is a sorted list of ranks, which takes four bytes for each match.
  *
  * A search tries the matches of the hostname of the request in their order of precedence: exact paths, regular
- * expressions, prefixes from the longest to the shortest. Its cost depends on the matches of this hostname alone: it
+ * expressions, prefixes from the longest to the shortest, with the expressions that yield to prefixes before the prefix `/`. Its cost depends on the matches of this hostname alone: it
  * does not enter branches of the tree that have matches of other hostnames only. Each candidate and each branch is
  * charged to the request's budget.
  */
@@ -38,6 +38,8 @@ export interface MatchSet {
   readonly regexesFrom: number;
   /** The index in `ranks` of the first rank of a prefix. */
   readonly prefixesFrom: number;
+  /** The index in `ranks` of the first rank of a regular expression that yields to prefixes. */
+  readonly lateFrom: number;
 }
 
 /** Ranks from `from` up to `to`, which is excluded. */
@@ -55,6 +57,8 @@ export class PathIndex {
   readonly #candidates: readonly Candidate[];
   readonly #exact: ReadonlyMap<string, Span>;
   readonly #regexes: Span;
+  /** The first rank of the expressions that yield to prefixes. */
+  readonly #lateRegexes: number;
   readonly #root: PrefixNode;
 
   /** Only `PathIndexBuilder` calls this. */
@@ -62,11 +66,13 @@ export class PathIndex {
     readonly candidates: readonly Candidate[];
     readonly exact: ReadonlyMap<string, Span>;
     readonly regexes: Span;
+    readonly lateRegexes: number;
     readonly root: PrefixNode;
   }) {
     this.#candidates = parts.candidates;
     this.#exact = parts.exact;
     this.#regexes = parts.regexes;
+    this.#lateRegexes = parts.lateRegexes;
     this.#root = parts.root;
   }
 
@@ -97,28 +103,39 @@ export class PathIndex {
     }
     return lists.map(({ ranks }) => {
       const regexesFrom = lowerBound(ranks, this.#regexes.from, 0, ranks.length);
-      return { ranks, regexesFrom, prefixesFrom: lowerBound(ranks, this.#regexes.to, regexesFrom, ranks.length) };
+      const prefixesFrom = lowerBound(ranks, this.#regexes.to, regexesFrom, ranks.length);
+      const lateFrom = lowerBound(ranks, this.#lateRegexes, prefixesFrom, ranks.length);
+      return { ranks, regexesFrom, prefixesFrom, lateFrom };
     });
   }
 
   /** Finds the first match by precedence. Throws `BudgetExceeded` if the budget of the request does not suffice. */
   find(matches: MatchSet, request: RequestReading): Candidate | undefined {
-    const { ranks, regexesFrom, prefixesFrom } = matches;
-    const { pathname, budget } = request;
+    const { ranks, regexesFrom, prefixesFrom, lateFrom } = matches;
+    const { pathname } = request;
     const exact = regexesFrom === 0 ? undefined : this.#exact.get(pathname);
     if (exact !== undefined) {
       const from = lowerBound(ranks, exact.from, 0, regexesFrom);
       const found = this.#firstSatisfied(ranks, from, lowerBound(ranks, exact.to, from, regexesFrom), request);
       if (found !== undefined) return found;
     }
-    for (let at = regexesFrom; at < prefixesFrom; at++) {
+    const matched = this.#firstMatched(ranks, regexesFrom, prefixesFrom, request);
+    if (matched !== undefined) return matched;
+    // Only an absolute path has segments (`OPTIONS *` has none, and no prefix matches it).
+    const hasPrefixes = prefixesFrom < lateFrom && pathname.charCodeAt(0) === 0x2f;
+    const found = hasPrefixes ? this.#findPrefix(this.#root, 1, ranks, prefixesFrom, lateFrom, request) : undefined;
+    if (lateFrom === ranks.length || (found !== undefined && found.match.path.value !== "/")) return found;
+    return this.#firstMatched(ranks, lateFrom, ranks.length, request) ?? found;
+  }
+
+  /** Returns the first regular expression that matches among those at `from` up to `to` in `ranks`. */
+  #firstMatched(ranks: Uint32Array, from: number, to: number, request: RequestReading): Candidate | undefined {
+    for (let at = from; at < to; at++) {
       const candidate = this.#candidates[ranks[at] ?? 0];
       if (candidate === undefined || !isSatisfied(candidate, request)) continue;
-      if (candidate.pattern?.test(pathname, budget) === true) return candidate;
+      if (candidate.pattern?.test(request.pathname, request.budget) === true) return candidate;
     }
-    // Only an absolute path has segments (`OPTIONS *` has none, and no prefix matches it).
-    if (prefixesFrom === ranks.length || pathname.charCodeAt(0) !== 0x2f) return undefined;
-    return this.#findPrefix(this.#root, 1, ranks, prefixesFrom, ranks.length, request);
+    return undefined;
   }
 
   /**

@@ -5,6 +5,7 @@
  * prefixes, because a regular expression is usually narrower than a prefix. Then the conditions decide, then the age of
  * the route, then its name, then the order in the route.
  */
+import { routeName } from "@gatewayproxy/runtime/route-key";
 import type { Match } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
 
@@ -28,14 +29,18 @@ export function conditionRank({ method, headers, query }: Match): number {
 /** Sorts by route, in the order of `compareRoutes`. Parses each timestamp once. */
 export function byPrecedence<Item extends { readonly route: RouteAge }>(items: Iterable<Item>): readonly Item[] {
   return Array.from(items, (item) => ({ item, ms: createdMs(item.route) }))
-    .sort((a, b) => compare(a.ms, b.ms) || compare(a.item.route.key, b.item.route.key))
+    .sort((a, b) => compare(a.ms, b.ms) || compareKeys(a.item.route.key, b.item.route.key))
     .map(({ item }) => item);
 }
 
 /** Compares routes with matches of equal rank, for `Array.sort`: the older one first, then by `namespace/name`. */
 export function compareRoutes(a: RouteAge, b: RouteAge): number {
-  // Compares `namespace/name` as one string, by code unit: `a-b/x` is before `a/x`.
-  return compareAge(a, b) || compare(a.key, b.key);
+  return compareAge(a, b) || compareKeys(a.key, b.key);
+}
+
+/** Compares `namespace/name` as one string, by code unit: `a-b/x` is before `a/x`. Routes of different kinds come by their kind. */
+function compareKeys(a: string, b: string): number {
+  return compare(routeName(a), routeName(b)) || compare(a, b);
 }
 
 /** Returns the criterion that orders two routes with matches of equal rank. */

@@ -53,6 +53,7 @@ const none: Statuses = {
   gateways: [],
   listenerSets: [],
   httpRoutes: [],
+  grpcRoutes: [],
   backendTlsPolicies: [],
   proxyPolicies: [],
   backends: [],
@@ -94,6 +95,7 @@ const statuses: Statuses = {
       ],
     },
   ],
+  grpcRoutes: [],
   backendTlsPolicies: [],
   proxyPolicies: [
     {

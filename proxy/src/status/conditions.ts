@@ -6,6 +6,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type {
   BackendTlsPolicyStatus,
+  RouteStatus,
   Condition,
   GatewayStatus,
   ListenerSetStatus,
@@ -77,25 +78,24 @@ export function* changedStatusLines(statuses: Statuses, before: Statuses | undef
 
 /** Yields each condition as a line. It is a generator, because there may be thousands of conditions. */
 export function* statusLines(statuses: Statuses): Generator<StatusLine, undefined, undefined> {
-  const { gatewayClasses, gateways, listenerSets, httpRoutes, backendTlsPolicies, proxyPolicies, backends } = statuses;
+  const { gatewayClasses, gateways, listenerSets, backendTlsPolicies, proxyPolicies, backends } = statuses;
   for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);
   for (const status of gateways) yield* linesWithListeners("Gateway", status);
   for (const status of listenerSets) yield* linesWithListeners("ListenerSet", status);
-  for (const { namespace, name, parents } of httpRoutes) {
-    for (const { parentRef, conditions } of parents) {
-      const { kind, sectionName, port } = parentRef;
-      const parent = `${kind} ${parentRef.namespace ?? namespace}/${parentRef.name}`;
-      yield* lines(
-        `HTTPRoute ${namespace}/${name}`,
-        parent + sectionSuffix(sectionName) + portSuffix(port),
-        conditions,
-      );
-    }
-  }
+  for (const status of statuses.httpRoutes) yield* linesWithParents("HTTPRoute", status);
+  for (const status of statuses.grpcRoutes) yield* linesWithParents("GRPCRoute", status);
   for (const status of backendTlsPolicies) yield* linesWithAncestors("BackendTLSPolicy", status);
   for (const status of proxyPolicies) yield* linesWithAncestors("ProxyPolicy", status);
   for (const { namespace, name, conditions } of backends) {
     yield* lines(`Backend ${namespace}/${name}`, undefined, conditions);
+  }
+}
+
+function* linesWithParents(kind: string, { namespace, name, parents }: RouteStatus): Generator<StatusLine> {
+  for (const { parentRef, conditions } of parents) {
+    const { kind: parentKind, sectionName, port } = parentRef;
+    const parent = `${parentKind} ${parentRef.namespace ?? namespace}/${parentRef.name}`;
+    yield* lines(`${kind} ${namespace}/${name}`, parent + sectionSuffix(sectionName) + portSuffix(port), conditions);
   }
 }
 

@@ -74,7 +74,7 @@ export interface SharedList {
   readonly max: number;
 }
 
-/** The entries of an HTTPRoute's status, one for each parent and controller (Gateway API `RouteStatus.parents`). */
+/** The entries of a route's status, one for each parent and controller (Gateway API `RouteStatus.parents`). */
 export const routeParents: SharedList = { list: "parents", ref: "parentRef", max: 32 };
 /** The entries of a policy's status, one for each target (Gateway API `PolicyStatus.ancestors`). */
 export const policyAncestors: SharedList = { list: "ancestors", ref: "ancestorRef", max: 16 };

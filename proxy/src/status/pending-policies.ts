@@ -6,7 +6,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
 
-type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes">;
+type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes" | "grpcRoutes">;
 
 /**
  * Completes the message of attached policies while no Gateway or ListenerSet of the target is programmed: adds which
@@ -25,13 +25,17 @@ export function* withPending(
   for (const set of statuses.listenerSets) add("ListenerSet", set);
   // All parents are programmed, so all policies are enforced.
   if (![...programmed.values()].includes(false)) return policies;
-  const parents = new Map(statuses.httpRoutes.map((route) => [objectKey(route), route.parents]));
+  const parents = new Map<string, readonly ParentStatus[]>([
+    ...statuses.httpRoutes.map((route) => [`HTTPRoute ${objectKey(route)}`, route.parents] as const),
+    ...statuses.grpcRoutes.map((route) => [`GRPCRoute ${objectKey(route)}`, route.parents] as const),
+  ]);
   return yield* mapInSteps(policies, (policy) => ({
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {
       const { kind, namespace, name } = ancestor.ancestorRef;
       const key = objectKey({ namespace, name });
-      const parentKeys = kind === "Gateway" ? [`Gateway ${key}`] : acceptingParents(parents.get(key) ?? [], namespace);
+      const parentKeys =
+        kind === "Gateway" ? [`Gateway ${key}`] : acceptingParents(parents.get(`${kind} ${key}`) ?? [], namespace);
       const [first] = parentKeys;
       if (first === undefined || parentKeys.some((parentKey) => programmed.get(parentKey) !== false)) return ancestor;
       return withAttachedSuffix(ancestor, `once ${first} is programmed`);

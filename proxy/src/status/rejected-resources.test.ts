@@ -22,6 +22,7 @@ const statuses: Statuses = {
   httpRoutes: [
     { namespace: "default", name: "chat", parents: [{ parentRef: web, controllerName, conditions: [accepted] }] },
   ],
+  grpcRoutes: [],
   backendTlsPolicies: [
     {
       ...{ namespace: "default", name: "tls" },

@@ -45,6 +45,9 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     httpRoutes: replaceStatuses(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
       routeStatus(each, before, parents),
     ),
+    grpcRoutes: replaceStatuses(statuses.grpcRoutes, ofKind("GRPCRoute"), (each, before) =>
+      routeStatus(each, before, parents),
+    ),
     backendTlsPolicies: replaceStatuses(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
     proxyPolicies: withRejectedTargets(
       replaceStatuses(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),

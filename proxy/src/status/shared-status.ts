@@ -18,9 +18,9 @@ export interface SharedStatus {
 export const noStatus: SharedStatus = { entries: [], fields: {} };
 
 /** Returns the entries of routes by `namespace/name`. */
-export function routeEntries({ httpRoutes }: ClusterStatuses): ReadonlyMap<string, SharedStatus> {
+export function routeEntries(routes: ClusterStatuses["httpRoutes"]): ReadonlyMap<string, SharedStatus> {
   return new Map(
-    httpRoutes.map(({ namespace, name, parents }) => {
+    routes.map(({ namespace, name, parents }) => {
       const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
       return [objectKey({ namespace, name }), { entries, fields: {} }];
     }),

@@ -55,11 +55,19 @@ class StatusServer {
 }
 
 const none: ClusterStatuses = {
-  ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], backendTlsPolicies: [] },
+  ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], grpcRoutes: [], backendTlsPolicies: [] },
   ...{ proxyPolicies: [], backends: [], orphans: { Gateway: [], ListenerSet: [] } },
 };
 const nothing: CurrentObjects = {
-  ...{ GatewayClass: [], Gateway: [], ListenerSet: [], HTTPRoute: [], BackendTLSPolicy: [], ProxyPolicy: [] },
+  ...{
+    GatewayClass: [],
+    Gateway: [],
+    ListenerSet: [],
+    HTTPRoute: [],
+    GRPCRoute: [],
+    BackendTLSPolicy: [],
+    ProxyPolicy: [],
+  },
   Backend: [],
 };
 

@@ -69,6 +69,7 @@ const types = {
   Gateway: gatewayApi("gateways"),
   ListenerSet: gatewayApi("listenersets"),
   HTTPRoute: gatewayApi("httproutes"),
+  GRPCRoute: gatewayApi("grpcroutes"),
   BackendTLSPolicy: gatewayApi("backendtlspolicies"),
   ProxyPolicy: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "proxypolicies" },
   Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
@@ -122,7 +123,8 @@ export class StatusWriter {
       ...this.#ownTasks(statuses, current),
       ...this.#withdrawals("Gateway", orphans.Gateway, current.Gateway),
       ...this.#withdrawals("ListenerSet", orphans.ListenerSet, current.ListenerSet),
-      ...this.#sharedTasks("HTTPRoute", routeParents, current.HTTPRoute, routeEntries(statuses)),
+      ...this.#sharedTasks("HTTPRoute", routeParents, current.HTTPRoute, routeEntries(statuses.httpRoutes)),
+      ...this.#sharedTasks("GRPCRoute", routeParents, current.GRPCRoute, routeEntries(statuses.grpcRoutes)),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
         policyAncestors,
@@ -231,7 +233,7 @@ export class StatusWriter {
 
   /** Includes objects with an entry of this controller to be removed. */
   #sharedTasks(
-    kind: "HTTPRoute" | "BackendTLSPolicy" | "ProxyPolicy",
+    kind: "HTTPRoute" | "GRPCRoute" | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
     resources: readonly CurrentObject[],
     entries: ReadonlyMap<string, SharedStatus>,

@@ -1,4 +1,5 @@
 /** The conflicts of `proxyctl config all`: rules that others take precedence over, unreachable ones first. */
+import { routeTitle } from "@gatewayproxy/runtime/route-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 
 /** Returns one line per rule, and one for those that the dump leaves out. */
@@ -6,7 +7,7 @@ export function conflictLines({ conflicts }: Pick<ConfigDump, "conflicts">): rea
   const { rules, leftOut, unexaminedHostnames } = conflicts;
   const sorted = rules.toSorted((a, b) => Number(a.isReachable) - Number(b.isReachable));
   return [
-    ...sorted.map(({ route, message }) => `HTTPRoute ${route}: ${message}`),
+    ...sorted.map(({ route, message }) => `${routeTitle(route)}: ${message}`),
     ...(leftOut === 0 ? [] : [`and ${leftOut} more rules`]),
     ...(unexaminedHostnames === 0 ? [] : [`not examined: ${unexaminedHostnames} hostnames with too many matches`]),
   ];

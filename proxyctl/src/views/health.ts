@@ -1,4 +1,5 @@
 /** The findings of `proxyctl doctor` in a dump and in the counters, with advice for each problem. */
+import { routeTitle } from "@gatewayproxy/runtime/route-key";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
@@ -146,7 +147,7 @@ function routes({ routes: all }: ConfigDump): Finding {
       level: "warn",
       check,
       found: "there are none",
-      advice: "add an HTTPRoute whose parentRefs name the Gateway",
+      advice: "add an HTTPRoute or a GRPCRoute whose parentRefs name the Gateway",
     };
   }
   return { level: "ok", check, found: `${all.length}, all served` };
@@ -161,7 +162,7 @@ function conflicts({ conflicts: { rules, leftOut } }: ConfigDump): Finding {
   return {
     level: "warn",
     check,
-    found: `${pluralize(all, "rule")}; HTTPRoute ${first.route}: ${first.message}`,
+    found: `${pluralize(all, "rule")}; ${routeTitle(first.route)}: ${first.message}`,
     advice: "give one of them another hostname, path or condition; see them all: proxyctl config all",
   };
 }

@@ -1,4 +1,5 @@
 /** Reduces a dump to one Gateway: a proxy in file mode, or a saved dump, may have several. */
+import { routeTarget } from "@gatewayproxy/runtime/route-key";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump, DumpedPolicy, DumpedRoute } from "@gatewayproxy/admin-api/config-dump";
 import { CommandError } from "../command-error.ts";
@@ -53,7 +54,7 @@ function isAttachedTo(route: DumpedRoute, { namespace, name }: GatewayName, list
 }
 
 function applies({ targets }: DumpedPolicy, { namespace, name }: GatewayName, routes: readonly DumpedRoute[]): boolean {
-  const keys = new Set([`Gateway/${namespace}/${name}`, ...routes.map(({ key }) => `HTTPRoute/${key}`)]);
+  const keys = new Set([`Gateway/${namespace}/${name}`, ...routes.map(({ key }) => routeTarget(key))]);
   return targets.some(({ target }) => keys.has(target.split("#")[0] ?? ""));
 }
 

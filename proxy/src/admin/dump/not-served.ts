@@ -1,7 +1,9 @@
 /** Lists the objects that are not served, with the reason: the first thing to check when requests fail. */
+import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { renderKey, type ResourceSet, resourceKey } from "../../api/resource.ts";
+import type { RouteStatus } from "../../api/status.ts";
 import { statusLines } from "../../status/conditions.ts";
 import type { ConfigurationState } from "./input.ts";
 
@@ -57,19 +59,27 @@ function gatewaysOfOtherClasses({ resources, statuses }: ConfigurationState): re
 }
 
 function orphanRoutes({ resources, statuses }: ConfigurationState): readonly NotServed[] {
-  const attached = statuses.httpRoutes.filter(({ parents }) => parents.length > 0);
-  const attachedKeys = new Set(attached.map(({ namespace, name }) => renderKey("HTTPRoute", namespace, name)));
-  return resources.HTTPRoute.filter((route) => !attachedKeys.has(resourceKey(route))).map((route) => ({
-    resource: resourceKey(route),
-    reason: "NotReferenced",
-    message: "none of its parentRefs names a Gateway of this class, or a ListenerSet of one",
-  }));
+  const keysOfAttached = (kind: RouteKind, routes: readonly RouteStatus[]) =>
+    routes.flatMap(({ namespace, name, parents }) => (parents.length > 0 ? [renderKey(kind, namespace, name)] : []));
+  const attachedKeys = new Set([
+    ...keysOfAttached("HTTPRoute", statuses.httpRoutes),
+    ...keysOfAttached("GRPCRoute", statuses.grpcRoutes),
+  ]);
+  return [...resources.HTTPRoute, ...resources.GRPCRoute]
+    .filter((route) => !attachedKeys.has(resourceKey(route)))
+    .map((route) => ({
+      resource: resourceKey(route),
+      reason: "NotReferenced",
+      message: "none of its parentRefs names a Gateway of this class, or a ListenerSet of one",
+    }));
 }
 
 function unusedBackends({ resources, snapshot }: ConfigurationState): readonly NotServed[] {
-  return resources.Backend.filter(
-    ({ metadata: { namespace, name } }) => snapshot.backends[`Backend/${namespace}/${name}`] === undefined,
-  ).map((backend) => ({
+  // A backend may be in the snapshot under several keys.
+  const used = new Set(
+    Object.values(snapshot.backends).map(({ kind, namespace, name }) => renderKey(kind, namespace, name)),
+  );
+  return resources.Backend.filter((backend) => !used.has(resourceKey(backend))).map((backend) => ({
     resource: resourceKey(backend),
     reason: "NotReferenced",
     message: "no served rule refers to it",

@@ -1,5 +1,5 @@
 /** Dumps routes with their rules as served, and their conditions at each parent. */
-import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 import type { ParentStatus } from "../../api/status.ts";
@@ -25,8 +25,12 @@ export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<r
     }
     yield;
   }
-  return yield* mapInSteps(statuses.httpRoutes, ({ namespace, name, parents }) => {
-    const key = objectKey({ namespace, name });
+  const all = [
+    ...statuses.httpRoutes.map((status) => ({ kind: "HTTPRoute" as const, ...status })),
+    ...statuses.grpcRoutes.map((status) => ({ kind: "GRPCRoute" as const, ...status })),
+  ];
+  return yield* mapInSteps(all, ({ kind, namespace, name, parents }) => {
+    const key = routeKey(kind, { namespace, name });
     const servedRoutes = served.get(key) ?? [];
     return {
       key,

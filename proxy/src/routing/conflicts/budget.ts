@@ -5,6 +5,8 @@
  * hostnames concerned are reported as unexamined.
  */
 
+import { routeName } from "@gatewayproxy/runtime/route-key";
+
 /** Look-ups allowed in addition to those that follow from the size of the routes. */
 const spareLookUps = 50_000;
 
@@ -77,7 +79,8 @@ export class Allowance {
   }
 }
 
-/** The namespace in the key of a route, which is `namespace/name`. */
+/** Returns the namespace of a route from its key. */
 export function namespaceOf(route: string): string {
-  return route.slice(0, Math.max(0, route.indexOf("/")));
+  const name = routeName(route);
+  return name.slice(0, Math.max(0, name.indexOf("/")));
 }

@@ -1,5 +1,5 @@
 /**
- * The valid rules of an HTTPRoute with some rejected rules (Gateway API, `PartiallyInvalid`). A rejected rule keeps its
+ * The valid rules of a route with some rejected rules (Gateway API, `PartiallyInvalid`). A rejected rule keeps its
  * name and its valid matches and responds with 500, like a rule that the translation rejects. If it were left out, its
  * requests could reach the backend of another rule without its filters.
  */
@@ -15,18 +15,24 @@ import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
 export function parseValidRules(object: KubeObject, errors: readonly FieldError[]): Resource | undefined {
   const { kind, spec } = object;
   const rules = fieldsOf(spec)["rules"];
-  if (kind !== "HTTPRoute" || !isObject(spec) || !Array.isArray(rules)) return undefined;
+  if ((kind !== "HTTPRoute" && kind !== "GRPCRoute") || !isObject(spec) || !Array.isArray(rules)) return undefined;
   const byRule = Map.groupBy(errors, ({ path }) => ruleOf(path));
   if (byRule.has(undefined) || byRule.size >= rules.length) return undefined;
   const remainingRules = rules.map((rule: unknown, index) => withoutInvalidParts(rule, byRule.get(index)));
   const parsed = parseResource({ ...object, spec: { ...spec, rules: remainingRules } });
-  if (parsed.kind !== "resource" || parsed.resource.kind !== "HTTPRoute") return undefined;
+  if (parsed.kind !== "resource") return undefined;
   const route = parsed.resource;
-  const restricted = route.spec.rules.map((rule, index) => {
-    // The parser treats an empty list of matches as a match for every request; this rule must match none.
-    return hasLostAllMatches(rules[index], remainingRules[index]) ? { ...rule, matches: [] } : rule;
-  });
-  return { ...route, spec: { ...route.spec, rules: restricted } };
+  const isLost = (index: number) => hasLostAllMatches(rules[index], remainingRules[index]);
+  if (route.kind === "HTTPRoute")
+    return { ...route, spec: { ...route.spec, rules: restricted(route.spec.rules, isLost) } };
+  if (route.kind === "GRPCRoute")
+    return { ...route, spec: { ...route.spec, rules: restricted(route.spec.rules, isLost) } };
+  return undefined;
+}
+
+/** The parser treats an empty list of matches as a match for every request; a rule that has lost all must match none. */
+function restricted<Rule extends object>(rules: readonly Rule[], isLost: (index: number) => boolean): readonly Rule[] {
+  return rules.map((rule, index) => (isLost(index) ? { ...rule, matches: [] } : rule));
 }
 
 function ruleOf([spec, rules, index]: FieldError["path"]): number | undefined {

@@ -12,6 +12,7 @@ const plurals: Readonly<Record<Kind, string>> = {
   Gateway: "gateways",
   ListenerSet: "listenersets",
   HTTPRoute: "httproutes",
+  GRPCRoute: "grpcroutes",
   ReferenceGrant: "referencegrants",
   BackendTLSPolicy: "backendtlspolicies",
   Namespace: "namespaces",

@@ -12,7 +12,9 @@ import { type ReferringObject, referrerOf } from "../reference/reference-grants.
 import { notPermitted } from "../reference/resolution.ts";
 import type { BackendState } from "./backend-resource.ts";
 import type { ResolvedTlsPolicies } from "./backend-tls.ts";
+import { resolutionForGrpc } from "./grpc-backend.ts";
 import {
+  appProtocolOf,
   type BackendResolution,
   newEndpointBudget,
   newScanBudget,
@@ -63,7 +65,13 @@ export class BackendReferences {
     // This is checked before anything is resolved, so that the result reveals nothing of the other namespace.
     const to = { group, kind, namespace, name };
     if (!this.#context.index.isPermitted(referrerOf(from), to)) return notPermitted(to);
-    return this.#resolvePermitted(from, namespace, ref);
+    const resolution = this.#resolvePermitted(from, namespace, ref);
+    return from.kind === "GRPCRoute" ? resolutionForGrpc(resolution, this.#appProtocolOf(namespace, ref)) : resolution;
+  }
+
+  #appProtocolOf(namespace: string, { kind, name, port }: BackendReference): string | undefined {
+    if (kind !== "Service" || port === undefined) return undefined;
+    return appProtocolOf(this.#context.index.services.get(objectKey({ namespace, name })), port);
   }
 
   /** Resolves a reference of a supported kind. */

@@ -39,6 +39,11 @@ const tcpPortsOfService = memoised(
     new Map(ports.flatMap((port) => (port.protocol === "TCP" ? [[port.port, port] as const] : [])).reverse()),
 );
 
+/** Returns the `appProtocol` of a TCP port. */
+export function appProtocolOf(service: Service | undefined, port: number): string | undefined {
+  return service === undefined ? undefined : tcpPortsOfService(service.spec).get(port)?.appProtocol;
+}
+
 /** For messages. */
 const portList = memoised(({ ports }: Service["spec"]): string =>
   ports.length === 0 ? "none" : listSome(ports.map(({ port }) => port)),

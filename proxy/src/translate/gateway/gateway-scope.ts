@@ -6,10 +6,10 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
-import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
+import type { ParentRef } from "../../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { Resource, ResourceSet } from "../../api/resource.ts";
+import type { Resource, ResourceSet, RouteResource } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
 import { memoised } from "../memoised.ts";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
@@ -67,7 +67,9 @@ type ScopeIndex = ReturnType<typeof indexReferrers> extends Steps<infer Value> ?
 function* indexReferrers(resources: ResourceSet) {
   const { isPermitted } = indexResources(resources);
   const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
-  const routesByParent = yield* groupByKeys(resources.HTTPRoute, (route) => parentsOf(route).map(({ key }) => key));
+  const routesByParent = yield* groupByKeys<RouteResource>([...resources.HTTPRoute, ...resources.GRPCRoute], (route) =>
+    parentsOf(route).map(({ key }) => key),
+  );
   const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
   const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
     `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
@@ -75,7 +77,7 @@ function* indexReferrers(resources: ResourceSet) {
   const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
     spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
-  const usesOf = memoised((route: HttpRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
+  const usesOf = memoised((route: RouteResource) => usesOfReferences(referencesOfRoute(route), isPermitted));
   return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies, usesOf };
 }
 
@@ -102,7 +104,7 @@ function* scopeIn(
     for (const backend of uses.backends) used.backends.add(backend);
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
-  const isAccepted = (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
+  const isAccepted = (route: RouteResource, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
     acceptsAll || (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
   const accepted = yield* eachObject(candidates, itself, (whole) => {
     const routes = acceptedBy(parents, whole, isAccepted);
@@ -112,7 +114,7 @@ function* scopeIn(
   const routes = accepted.flat();
   const targets = new Set([
     `Gateway ${key}`,
-    ...routes.flatMap((route) => [`HTTPRoute ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
+    ...routes.flatMap((route) => [`${route.kind} ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
   ]);
   const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => {
     use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
@@ -125,7 +127,8 @@ function* scopeIn(
     ...resources,
     Gateway: gateway === undefined ? [] : [gateway],
     ListenerSet: sets,
-    HTTPRoute: routes,
+    HTTPRoute: routes.filter((route) => route.kind === "HTTPRoute"),
+    GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
     ProxyPolicy: policies,
     BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
     Backend: [...used.backends].flatMap((backend) => backends.get(backend) ?? []),
@@ -185,7 +188,7 @@ function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): 
 }
 
 /** Returns the parents of a route, as `Gateway namespace/name`. */
-const parentsOf = memoised(({ spec, metadata }: HttpRoute) => {
+const parentsOf = memoised(({ spec, metadata }: RouteResource) => {
   return spec.parentRefs.flatMap((ref) => {
     const { group, kind, namespace = metadata.namespace, name } = ref;
     return group === gatewayGroup ? [{ key: `${kind} ${namespace}/${name}`, ref }] : [];
@@ -207,9 +210,9 @@ function withAllSets(gateway: Gateway): Gateway {
 /** Returns the route with only these parents; undefined if none of them accepts it. */
 function acceptedBy(
   parents: ReadonlyMap<string, readonly OpenListener[]>,
-  route: HttpRoute,
-  isAccepted: (route: HttpRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
-): readonly HttpRoute[] {
+  route: RouteResource,
+  isAccepted: (route: RouteResource, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
+): readonly RouteResource[] {
   const { spec } = route;
   const own = parentsOf(route).flatMap(({ key, ref }) => {
     const listeners = parents.get(key);
@@ -217,11 +220,14 @@ function acceptedBy(
   });
   if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
   if (own.length === spec.parentRefs.length) return [route];
-  return [{ ...route, spec: { ...spec, parentRefs: own.map(({ ref }) => ref) } }];
+  const parentRefs = own.map(({ ref }) => ref);
+  // One line for each kind, since the compiler does not relate a kind to its spec.
+  if (route.kind === "HTTPRoute") return [{ ...route, spec: { ...route.spec, parentRefs } }];
+  return [{ ...route, spec: { ...route.spec, parentRefs } }];
 }
 
 function anyRouteOf(namespace: string): string {
-  return `any HTTPRoute of ${namespace}`;
+  return `any route of ${namespace}`;
 }
 
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {

@@ -9,7 +9,7 @@ import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
 import { isServed } from "../route/rules.ts";
-import { type AttachedRoute, routeOf, type RoutesByListener, type RouteState } from "../route/routes.ts";
+import { type AttachedRoute, keyOfRoute, routeOf, type RoutesByListener, type RouteState } from "../route/routes.ts";
 
 /** Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it. */
 export function* buildBinds(
@@ -88,10 +88,11 @@ function buildRoute(
   const { route } = state;
   const { namespace, name, creationTimestamp } = route.metadata;
   const routeName = nameKey(route);
+  const targetOf = (rule?: string) => targetKey(route.kind, routeName, rule);
   const gatewayName = nameKey(listener.gateway);
   const limitsAt = (target: string) => limits.at(listener.gateway, target);
   const shared = [
-    limitsAt(targetKey("HTTPRoute", routeName)),
+    limitsAt(targetOf()),
     // A listener of a ListenerSet may have the name of one of the Gateway.
     listener.owner === listener.gateway
       ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
@@ -100,13 +101,13 @@ function buildRoute(
     limits.ofAnyRoute(namespace),
   ];
   return {
-    key: routeName,
+    key: keyOfRoute(route),
     namespace,
     name,
     hostnames,
     // Always in UTC and with milliseconds, so that the order of the texts is that of the times.
     ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
-    rules: sharedRules.of(state, shared, (rule) => limitsAt(targetKey("HTTPRoute", routeName, rule))),
+    rules: sharedRules.of(state, shared, (rule) => limitsAt(targetOf(rule))),
   };
 }
 

@@ -47,10 +47,16 @@ export interface RouteKind {
   readonly kind: string;
 }
 
-const httpRoutes: readonly RouteKind[] = [{ group: gatewayGroup, kind: "HTTPRoute" }];
+const requestRoutes: readonly RouteKind[] = [
+  { group: gatewayGroup, kind: "HTTPRoute" },
+  { group: gatewayGroup, kind: "GRPCRoute" },
+];
 
 /** The supported protocols, and the kinds of routes of each. */
-const supportedProtocols: Readonly<Record<string, readonly RouteKind[]>> = { HTTP: httpRoutes, HTTPS: httpRoutes };
+const supportedProtocols: Readonly<Record<string, readonly RouteKind[]>> = {
+  HTTP: requestRoutes,
+  HTTPS: requestRoutes,
+};
 
 /** A Gateway with the addresses of its listeners. */
 export interface ListenerHost {

@@ -59,7 +59,7 @@ export class AttachedLimits {
     return this.#byTarget.get(placeKey(this.#placeOf(gateway), target)) ?? noLimits;
   }
 
-  /** The limits of every HTTPRoute of a namespace, since a policy with unknown targets may target any of them. */
+  /** The limits of every route of a namespace, since a policy with unknown targets may target any of them. */
   ofAnyRoute(namespace: string): Limits {
     return this.#ofAnyRoute.get(namespace) ?? noLimits;
   }

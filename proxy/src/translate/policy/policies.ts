@@ -3,6 +3,7 @@
  * does not exist, belongs to another controller or serves nothing has a finding instead.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { routeKey, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
@@ -97,7 +98,13 @@ export function* attachPolicies(
           ? { reason: "TooManyLimits", message: excess }
           : targetRef.kind === "Gateway"
             ? resolveGatewayTarget(name, targetRef, gateways, hint)
-            : resolveRouteTargets(name, targetRef, routes, conflicts, hint);
+            : resolveRouteTargets(
+                routeKey(targetRef.kind, { namespace, name: targetRef.name }),
+                targetRef,
+                routes,
+                conflicts,
+                hint,
+              );
       return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
     });
     return { policy, targets, global, findings, refusedPolicies };
@@ -117,10 +124,9 @@ function targetPlaces(
     return [...new Set(attachments.map(({ listener }) => placeOf(listener.gateway)))];
   });
   return ({ metadata: { namespace } }, { kind, name }) => {
-    const key = objectKey({ namespace, name });
-    const gateway = gateways.ours.get(key)?.gateway;
-    if (kind === "Gateway") return gateway === undefined ? [] : [placeOf(gateway)];
-    return ofRoute(routes.get(key) ?? noStates);
+    if (kind !== "Gateway") return ofRoute(routes.get(routeKey(kind, { namespace, name })) ?? noStates);
+    const gateway = gateways.ours.get(objectKey({ namespace, name }))?.gateway;
+    return gateway === undefined ? [] : [placeOf(gateway)];
   };
 }
 
@@ -185,22 +191,24 @@ function resolveGatewayTarget(
 
 /** Undefined if any state of the route is served. */
 function resolveRouteTargets(
-  name: string,
+  key: string,
   targetRef: PolicyTargetRef,
   routes: ReadonlyMap<string, readonly RouteState[]>,
   conflicts: ResolvedConflicts,
   hint: Hint,
 ): Unattached | undefined {
-  const states = routes.get(name) ?? [];
+  const states = routes.get(key) ?? [];
   if (states.length === 0) {
-    return missing(`HTTPRoute ${name} does not exist${hint("HTTPRoute", name, routes.keys())}`);
+    const kind = routeKind(key);
+    const known = [...routes.keys()].filter((other) => routeKind(other) === kind).map(routeName);
+    return missing(`${routeTitle(key)} does not exist${hint(kind, routeName(key), known)}`);
   }
-  const resolved = states.map((state) => resolveRouteTarget(name, targetRef, state, conflicts));
+  const resolved = states.map((state) => resolveRouteTarget(routeTitle(key), targetRef, state, conflicts));
   return resolved.includes(undefined) ? undefined : resolved[0];
 }
 
 function resolveRouteTarget(
-  name: string,
+  title: string,
   { sectionName }: PolicyTargetRef,
   route: RouteState,
   conflicts: ResolvedConflicts,
@@ -208,13 +216,13 @@ function resolveRouteTarget(
   // Rules may have no name, and a target without a section selects all of them.
   const rule =
     sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
-  if (sectionName !== undefined && rule === undefined) return notFound(`HTTPRoute ${name} has no rule ${sectionName}`);
+  if (sectionName !== undefined && rule === undefined) return notFound(`${title} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
-  if (accepting.length === 0) return notServed(`no Gateway of this controller accepts HTTPRoute ${name}`);
+  if (accepting.length === 0) return notServed(`no Gateway of this controller accepts ${title}`);
   const isServing = accepting.some(({ attachments }) => attachments.some(({ listener }) => listener.isProgrammed));
-  if (!isServing) return notServed(`no listener of HTTPRoute ${name} is programmed`);
+  if (!isServing) return notServed(`no listener of ${title} is programmed`);
   if (sectionName !== undefined && rule !== undefined && !isServed(rule)) {
-    return pending(`rule ${sectionName} of HTTPRoute ${name} is not served`);
+    return pending(`rule ${sectionName} of ${title} is not served`);
   }
   return shadowed(route, rule, conflicts);
 }

@@ -2,11 +2,10 @@
 import type { Backend } from "../../api/backend.ts";
 import type { BackendTlsPolicy } from "../../api/backend-tls-policy.ts";
 import type { Gateway } from "../../api/gateway.ts";
-import type { HttpRoute } from "../../api/http-route.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { ReferenceGrant } from "../../api/reference-grant.ts";
-import { kinds } from "../../api/resource.ts";
+import { kinds, type RouteResource } from "../../api/resource.ts";
 import { memoised } from "../memoised.ts";
 
 /** The end from which a reference is made (Gateway API `ReferenceGrantFrom`). The core group is empty. */
@@ -17,7 +16,7 @@ export interface Referrer {
 }
 
 /** An object of a kind that can refer to others. */
-export type ReferringObject = Gateway | ListenerSet | HttpRoute | BackendTlsPolicy | Backend | ProxyPolicy;
+export type ReferringObject = Gateway | ListenerSet | RouteResource | BackendTlsPolicy | Backend | ProxyPolicy;
 
 /** Returns the group, kind and namespace of an object, by which grants select it. */
 export function referrerOf({ kind, metadata: { namespace } }: ReferringObject): Referrer {

@@ -5,10 +5,10 @@
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type { HttpRoute, ParentRef } from "../../api/http-route.ts";
+import type { ParentRef } from "../../api/http-route.ts";
 import type { FieldPath } from "../../api/issue.ts";
 import { gatewayGroup } from "../../api/names.ts";
-import { resourceKey } from "../../api/resource.ts";
+import { type RouteResource, resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
 import type { NotAcceptedReason } from "../../api/status.ts";
 import type { AttachmentBudget } from "./attachment-budget.ts";
@@ -36,12 +36,14 @@ export interface ParentState {
   /** Empty if it is rejected. */
   readonly attachments: readonly Attachment[];
   readonly rejection: Finding<NotAcceptedReason> | undefined;
+  /** The names of listeners that do not serve it, since they have a route of another kind for some of its hosts. */
+  readonly lostListeners?: readonly string[];
 }
 
 /** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
 export function* attachRoute(
   { index: { labelsOf }, hints }: TranslationContext,
-  route: HttpRoute,
+  route: RouteResource,
   gateways: ResolvedGateways,
   budget: AttachmentBudget,
 ): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
@@ -65,7 +67,7 @@ export function* attachRoute(
 }
 
 /** Adds the comparisons of a route to the budget. To be called for all routes before any is compared. */
-export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, budget: AttachmentBudget): void {
+export function wantComparisons(route: RouteResource, gateways: ResolvedGateways, budget: AttachmentBudget): void {
   for (const parentRef of route.spec.parentRefs) {
     budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
   }
@@ -74,7 +76,7 @@ export function wantComparisons(route: HttpRoute, gateways: ResolvedGateways, bu
 /** Adds the attachments of a route to the budget. To be called for all routes before any is attached. */
 export function* wantAttachments(
   { index }: TranslationContext,
-  route: HttpRoute,
+  route: RouteResource,
   gateways: ResolvedGateways,
   budget: AttachmentBudget,
 ): Steps<void> {
@@ -91,7 +93,7 @@ export function* wantAttachments(
 }
 
 /** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
-function parentOf({ metadata }: HttpRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
+function parentOf({ metadata }: RouteResource, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
   const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
   return { kind, name, listeners: kind?.ours.get(name) };
@@ -102,7 +104,7 @@ interface Parent extends Pick<ParentState, "parentRef" | "path"> {
 }
 
 function attachToParent(
-  route: HttpRoute,
+  route: RouteResource,
   { parentRef, path, listeners }: Parent,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
@@ -127,7 +129,7 @@ export type MatchedListeners<L extends OpenListener> =
 
 /** Returns the listeners of a parent to which the route attaches by one of its parentRefs. */
 export function matchListeners<L extends OpenListener>(
-  route: HttpRoute,
+  route: RouteResource,
   parentRef: ParentRef,
   listeners: readonly L[],
   labels: NamespaceLabels,
@@ -144,7 +146,8 @@ export function matchListeners<L extends OpenListener>(
 
   const allowing = named.filter((state) => allows(state, route, labels));
   if (allowing.length === 0) {
-    const routes = named.some(acceptsHttpRoutes) ? `HTTPRoutes of namespace ${route.metadata.namespace}` : "HTTPRoutes";
+    const isKindAllowed = named.some((state) => acceptsKind(state, route));
+    const routes = isKindAllowed ? `${route.kind}s of namespace ${route.metadata.namespace}` : `${route.kind}s`;
     return reject("NotAllowedByListeners", `${routes} may attach to ${describeListeners(parentRef, named, route)}`);
   }
   /** By host name of a listener, since most listeners have the same or none. */
@@ -167,7 +170,7 @@ export function matchListeners<L extends OpenListener>(
 function describeListeners(
   { kind, sectionName }: ParentRef,
   named: readonly OpenListener[],
-  { metadata }: HttpRoute,
+  { metadata }: RouteResource,
 ): string {
   if (sectionName !== undefined) return `none of the listeners ${sectionName}`;
   if (named.some(({ owner }) => owner.metadata.namespace !== metadata.namespace)) {
@@ -191,12 +194,12 @@ function describeAsked({ sectionName, port }: ParentRef): string {
   return parts.flat().join(" and ");
 }
 
-function allows(state: OpenListener, route: HttpRoute, labels: NamespaceLabels): boolean {
+function allows(state: OpenListener, route: RouteResource, labels: NamespaceLabels): boolean {
   const own = state.owner.metadata.namespace;
   const { namespaces } = state.listener.allowedRoutes;
-  return acceptsHttpRoutes(state) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
+  return acceptsKind(state, route) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
 }
 
-function acceptsHttpRoutes({ supportedKinds }: OpenListener): boolean {
-  return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === "HTTPRoute");
+function acceptsKind({ supportedKinds }: OpenListener, route: RouteResource): boolean {
+  return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === route.kind);
 }

@@ -7,8 +7,8 @@ export function translateMatch({ path, method, headers, queryParams }: HttpRoute
   return {
     path: translatePath(path),
     ...(method === undefined ? {} : { method }),
-    headers: distinct(headers, (name) => name.toLowerCase()),
-    query: distinct(queryParams, (name) => name),
+    headers: distinctMatches(headers, (name) => name.toLowerCase()),
+    query: distinctMatches(queryParams, (name) => name),
   };
 }
 
@@ -18,8 +18,11 @@ function translatePath({ type, value }: HttpRouteMatch["path"]): PathMatch {
   return { kind: type, value: trimEnd(value, /\//) || "/" };
 }
 
-/** Of several entries with the same name, only the first applies, as the API requires. */
-function distinct(matches: HttpRouteMatch["headers"], normalise: (name: string) => string): readonly ValueMatch[] {
+/** Returns matches with normalised names. Of several with the same name, only the first applies, as the API requires. */
+export function distinctMatches(
+  matches: HttpRouteMatch["headers"],
+  normalise: (name: string) => string,
+): readonly ValueMatch[] {
   const byName = new Map<string, ValueMatch>();
   for (const { type, name, value } of matches) {
     const key = normalise(name);

@@ -4,6 +4,7 @@
  * Operators see all names.
  */
 import { redactPath } from "@gatewayproxy/runtime/redaction";
+import { routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../../api/issue.ts";
 import type { ConflictDecision } from "../../api/status.ts";
@@ -22,12 +23,11 @@ import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
-import { nameKey } from "../index/object-names.ts";
-import type { AttachedRoute, RoutesByListener, RouteState } from "./routes.ts";
+import { type AttachedRoute, keyOfRoute, type RoutesByListener, type RouteState } from "./routes.ts";
 
 /** A rule that loses requests, as operators see it. */
 export interface RuleConflict {
-  /** `namespace/name` of the HTTPRoute. */
+  /** Key of the route. */
   readonly route: string;
   /** Key of the rule. */
   readonly rule: string;
@@ -127,7 +127,7 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
   if (known !== undefined) return known;
   const { creationTimestamp } = route.metadata;
   const age = creationTimestamp === undefined ? {} : { creationTimestamp };
-  const conflictRoute = { key: nameKey(route), hostnames, ...age, rules: matchesOf(rules) };
+  const conflictRoute = { key: keyOfRoute(route), hostnames, ...age, rules: matchesOf(rules) };
   conflictRoutes.set(hostnames, conflictRoute);
   return conflictRoute;
 }
@@ -138,13 +138,13 @@ const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) 
 /** The conflicts of all routes, described for the owner of each and for operators. */
 export class ResolvedConflicts {
   readonly #found: FoundConflicts;
-  /** By `namespace/name`. The rules of several states of a route have the same names. */
+  /** By key. The rules of several states of a route have the same names. */
   readonly #routes: ReadonlyMap<string, RouteState>;
 
   constructor(found: FoundConflicts, attached: ReadonlySet<RouteState>) {
     this.#found = found;
     this.#routes = new Map(
-      found.byListener.size === 0 ? [] : Array.from(attached, (state) => [nameKey(state.route), state]),
+      found.byListener.size === 0 ? [] : Array.from(attached, (state) => [keyOfRoute(state.route), state]),
     );
   }
 
@@ -153,7 +153,7 @@ export class ResolvedConflicts {
    * serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
-    const key = nameKey(route);
+    const key = keyOfRoute(route);
     const programmed = new Set(
       attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),
     );
@@ -253,10 +253,10 @@ function describeForOperators(
   });
   const words = (winner: Extract<Conflict["winner"], { kind: "rule" }>): string => {
     const route = find(winner.route);
-    return `${ruleLabel(route, winner.rule)} of HTTPRoute ${winner.route}`;
+    return `${ruleLabel(route, winner.rule)} of ${routeTitle(winner.route)}`;
   };
   return {
-    route: nameKey(state.route),
+    route: keyOfRoute(state.route),
     rule: rule?.key ?? "",
     fieldPath: ["spec", "rules", verdict.index],
     isReachable: verdict.isReachable,
@@ -266,21 +266,23 @@ function describeForOperators(
   };
 }
 
+const kindWords = { HTTPRoute: "an HTTPRoute", GRPCRoute: "a GRPCRoute" } as const;
+
 interface Words {
   readonly rule: (winner: Extract<Conflict["winner"], { kind: "rule" }>) => string;
   readonly listener: (key: string) => string;
 }
 
 function ownersWords(state: RouteState, find: (name: string) => RouteState | undefined): Words {
-  const own = nameKey(state.route);
+  const own = keyOfRoute(state.route);
   const { namespace } = state.route.metadata;
   return {
     rule: ({ route, rule }) => {
       if (route === own) return ruleLabel(state, rule);
-      const isKnown = route.startsWith(`${namespace}/`);
+      const isKnown = routeName(route).startsWith(`${namespace}/`);
       return isKnown
-        ? `${ruleLabel(find(route), rule)} of HTTPRoute ${route}`
-        : "a rule of an HTTPRoute of another namespace";
+        ? `${ruleLabel(find(route), rule)} of ${routeTitle(route)}`
+        : `a rule of ${kindWords[routeKind(route)]} of another namespace`;
     },
     listener: () => "another listener of the port",
   };

@@ -1,6 +1,7 @@
-/** Resolves HTTPRoutes: their attachments and their rules. */
+/** Resolves HTTPRoutes and GRPCRoutes: their attachments and their rules. */
+import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
-import type { HttpRoute } from "../../api/http-route.ts";
+import type { RouteResource } from "../../api/resource.ts";
 import type { ResourceProblem } from "../../api/resource-problem.ts";
 import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
 import { AttachmentBudget } from "./attachment-budget.ts";
@@ -8,13 +9,14 @@ import type { BackendReferences } from "../backend/backends.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
-import { nameKey, sortByAge } from "../index/object-names.ts";
+import { sortByAge } from "../index/object-names.ts";
 import { backendRefsOf } from "../reference/references.ts";
-import { isServed, type RuleState, translateRule } from "./rules.ts";
+import { KindConflicts } from "./kind-conflicts.ts";
+import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
 
 /** A route with its parents and rules. */
 export interface RouteState {
-  readonly route: HttpRoute;
+  readonly route: RouteResource;
   readonly parents: readonly ParentState[];
   readonly rules: readonly RuleState[];
   /** Whether any rule is valid. A route without one is accepted nowhere. */
@@ -36,7 +38,9 @@ export function* resolveRoutes(
 ): Steps<ResolvedRoutes> {
   const problems: ResourceProblem[] = [];
   const budget = new AttachmentBudget(context.placeOf);
-  const sorted = sortByAge(context.index.resources.HTTPRoute);
+  const { HTTPRoute, GRPCRoute } = context.index.resources;
+  const sorted = sortByAge<RouteResource>([...HTTPRoute, ...GRPCRoute]);
+  const conflicts = new KindConflicts();
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     for (const ref of backendRefsOf(route)) {
       references.want(route, ref);
@@ -56,13 +60,17 @@ export function* resolveRoutes(
       references.resolve(route, ref);
       yield;
     }
-    const rules = yield* mapInSteps(route.spec.rules.entries(), ([index, rule]) =>
+    const rules = yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) =>
       translateRule(references, route, index, rule),
     );
     const isSupported = rules.some(isServed);
-    return { route, parents: attached.parents, rules, isSupported };
+    return { route, parents: conflicts.resolve(route, attached.parents, isSupported), rules, isSupported };
   });
   return { routes, problems };
+}
+
+function rulesOf({ spec }: RouteResource): readonly RuleResource[] {
+  return spec.rules;
 }
 
 /** Whether a parent accepts the route. */
@@ -94,9 +102,14 @@ export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesBy
 }
 
 /** For `eachObject`. */
-export const routeOf = ({ route }: RouteState): HttpRoute => route;
+export const routeOf = ({ route }: RouteState): RouteResource => route;
 
-/** Returns the states of each route by `namespace/name`. */
+/** Returns the key of a route in the snapshot (`routeKey`). */
+export function keyOfRoute({ kind, metadata }: RouteResource): string {
+  return routeKey(kind, metadata);
+}
+
+/** Returns the states of each route by its key. */
 export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {
-  return Map.groupBy(routes, ({ route }) => nameKey(route));
+  return Map.groupBy(routes, ({ route }) => keyOfRoute(route));
 }

@@ -4,17 +4,19 @@
  * An invalid rule keeps its matches and responds with 500. Otherwise its requests could reach the backend of another rule
  * without the filters of this one.
  */
+import { routeKey } from "@gatewayproxy/runtime/route-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
-import type { HttpBackendRef, HttpRoute, HttpRouteRule } from "../../api/http-route.ts";
 import type { FieldPath } from "../../api/issue.ts";
+import type { RouteResource } from "../../api/resource.ts";
+import type { Match } from "../../ir/match.ts";
 import type { Backend, BackendRef, RouteRule } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { BackendResolution } from "../backend/service-backend.ts";
 import { type FilterPlace, translateFilters } from "./filters/filter-list.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import { findingsOf, type FindingOf } from "../status/findings-table.ts";
+import { translateGrpcMatch } from "./grpc-matches.ts";
 import { translateMatch } from "./matches.ts";
-import { nameKey } from "../index/object-names.ts";
 import { translateRetry, translateTimeouts } from "./timeouts.ts";
 
 /** A rule without the limits, which differ by listener. */
@@ -33,12 +35,15 @@ export function isServed({ findings }: RuleState): boolean {
   return findingsOf("Rule", "Accepted", findings).length === 0;
 }
 
+/** A rule of a route of any kind. */
+export type RuleResource = RouteResource["spec"]["rules"][number];
+
 /** Translates a rule. @param index of the rule in the route. */
 export function translateRule(
   references: BackendReferences,
-  route: HttpRoute,
+  route: RouteResource,
   index: number,
-  rule: HttpRouteRule,
+  rule: RuleResource,
 ): RuleState {
   const path: FieldPath = ["spec", "rules", index];
   const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
@@ -48,12 +53,12 @@ export function translateRule(
   const parts = [filters, ...refs];
   const findings = [...parts.flatMap((part) => part.findings), ...unsupportedFields(rule, path)];
   const isValid = findingsOf("Rule", "Accepted", findings).length === 0;
-  const { timeouts, retry } = rule;
+  const { timeouts, retry } = { timeouts: undefined, retry: undefined, ...rule };
   return {
     rule: {
-      key: `${nameKey(route)}/${rule.name ?? index}`,
+      key: `${routeKey(route.kind, route.metadata)}/${rule.name ?? index}`,
       ...(rule.name === undefined ? {} : { name: rule.name }),
-      matches: rule.matches.map(translateMatch),
+      matches: matchesOf(route, index),
       filters: isValid ? filters.value : [],
       backendRefs: isValid ? refs.map(({ value }) => value) : [],
       ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
@@ -62,6 +67,12 @@ export function translateRule(
     backends: isValid ? parts.flatMap(({ backends }) => backends) : [],
     findings,
   };
+}
+
+function matchesOf(route: RouteResource, index: number): readonly Match[] {
+  return route.kind === "HTTPRoute"
+    ? (route.spec.rules[index]?.matches ?? []).map(translateMatch)
+    : (route.spec.rules[index]?.matches ?? []).map(translateGrpcMatch);
 }
 
 /** Resolves a backendRef of the route. */
@@ -73,8 +84,8 @@ interface TranslatedRef extends Found<BackendRef, FindingOf<"Rule">["reason"]> {
 }
 
 function translateRef(
-  rule: HttpRouteRule,
-  ref: HttpBackendRef,
+  rule: RuleResource,
+  ref: RuleResource["backendRefs"][number],
   path: FieldPath,
   resolve: ResolveBackend,
 ): TranslatedRef {
@@ -100,7 +111,7 @@ function translateRef(
 /** Returns findings for fields without an effect. To support one, add it to `ir/` and remove it from this list. */
 const unsupportedFieldNames = ["sessionPersistence"] as const;
 
-function unsupportedFields(rule: HttpRouteRule, path: FieldPath): readonly Finding<"Unsupported">[] {
+function unsupportedFields(rule: RuleResource, path: FieldPath): readonly Finding<"Unsupported">[] {
   return unsupportedFieldNames
     .filter((field) => rule[field] !== undefined)
     .map((field) => ({

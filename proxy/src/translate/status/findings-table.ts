@@ -40,6 +40,7 @@ const table = {
     RefNotPermitted: "ResolvedRefs",
     InvalidKind: "ResolvedRefs",
     BackendNotFound: "ResolvedRefs",
+    UnsupportedProtocol: "ResolvedRefs",
     ForbiddenAddress: "ResolvedRefs",
     Unsupported: named,
   },

@@ -1,4 +1,5 @@
-/** The status of HTTPRoutes, with an entry per parent of this controller. */
+/** The statuses of HTTPRoutes and GRPCRoutes, with an entry per parent of this controller. */
+import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../../api/names.ts";
 import type { InvalidRuleReason, NotAcceptedReason, RouteCondition, RouteStatus } from "../../api/status.ts";
@@ -12,9 +13,14 @@ import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/r
 import { routeOf, type RouteState } from "../route/routes.ts";
 import type { RuleState } from "../route/rules.ts";
 
-/** Returns a status for each route, which may have several states. */
-export function* routeStatuses(states: readonly RouteState[], conflicts: ResolvedConflicts): Steps<RouteStatus[]> {
-  const parents = yield* eachObject(states, routeOf, (state) => {
+/** Returns a status for each route of a kind. A route may have several states. */
+export function* routeStatuses(
+  states: readonly RouteState[],
+  kind: RouteKind,
+  conflicts: ResolvedConflicts,
+): Steps<RouteStatus[]> {
+  const ofKind = states.filter(({ route }) => route.kind === kind);
+  const parents = yield* eachObject(ofKind, routeOf, (state) => {
     return { route: state.route, own: parentStatuses(state, conflicts) };
   });
   return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
@@ -96,11 +102,15 @@ function shadowedCondition(
 }
 
 /** The API requires Accepted True at a listener that is not programmed, so the message reports such listeners. */
-function servingMessage({ attachments }: ParentState): readonly { readonly message: string }[] {
+function servingMessage({ attachments, lostListeners = [] }: ParentState): readonly { readonly message: string }[] {
   const silent = attachments
     .filter(({ listener }) => !listener.isProgrammed)
     .map(({ listener }) => listener.listener.name);
-  const accepted = { message: "route is accepted" };
-  if (silent.length === 0) return [accepted];
-  return [accepted, { message: `not served by listener ${listSome(silent)}, which is not programmed` }];
+  const because = (names: readonly string[], reason: string) =>
+    names.length === 0 ? [] : [{ message: `not served by listener ${listSome(names)}, ${reason}` }];
+  return [
+    { message: "route is accepted" },
+    ...because(silent, "which is not programmed"),
+    ...because(lostListeners, "which has a route of another kind for some of its hosts"),
+  ];
 }
