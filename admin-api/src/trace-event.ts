@@ -27,7 +27,10 @@ const requestStarted = z.object({
 const routeSelection = z.object({
   type: z.literal("routeSelection"),
   listener: z.string().optional().describe("Key of the listener of the request's host; absent if there is none."),
-  route: z.string().optional().describe("Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; absent if none matches."),
+  route: z
+    .string()
+    .optional()
+    .describe("Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; absent if none matches."),
   rule: z.string().optional().describe("Key of the rule: `namespace/name/0`."),
   match: z.string().optional().describe("The match that selected the rule, as text: `path prefix /v1, method POST`."),
   evaluatedRoutes: z.array(z.string()).describe("Routes of the listener, as `namespace/name`, in order."),

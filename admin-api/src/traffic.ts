@@ -45,7 +45,11 @@ const tokens = z.object({
 });
 
 const route = z.object({
-  route: z.string().describe("Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; empty where no route matched."),
+  route: z
+    .string()
+    .describe(
+      "Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; empty where no route matched.",
+    ),
   requests: count,
   clientErrors: count.describe("Responses with a status from 400 to 499, denials included."),
   serverErrors: count.describe("Responses with a status of 500 or more."),

@@ -35,7 +35,8 @@ export const customResources: readonly CustomResource[] = [
     kind: "ProxyPolicy",
     plural: "proxypolicies",
     shortNames: ["ppol"],
-    description: "Limits on the traffic of the HTTPRoutes, GRPCRoutes and Gateways that it targets, in requests and in LLM tokens.",
+    description:
+      "Limits on the traffic of the HTTPRoutes, GRPCRoutes and Gateways that it targets, in requests and in LLM tokens.",
     // Direct, says GEP-713: what is limited is the target's own traffic. No policy overrides or defaults another's.
     labels: { "gateway.networking.k8s.io/policy": "Direct" },
     spec: proxyPolicySchema.shape.spec,

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import * as z from "zod";
 import { backendTlsPolicySchema } from "../../proxy/src/api/backend-tls-policy.ts";
 import { gatewaySchema } from "../../proxy/src/api/gateway.ts";
+import { grpcRouteSchema } from "../../proxy/src/api/grpc-route.ts";
 import { httpRouteSchema } from "../../proxy/src/api/http-route.ts";
 import { listenerSetSchema } from "../../proxy/src/api/listener-set.ts";
 import { repository } from "./markdown.ts";
@@ -55,6 +56,7 @@ test.each([
   ["Gateway", gatewaySchema, "gatewayClassName"],
   ["ListenerSet", listenerSetSchema, "listeners"],
   ["HTTPRoute", httpRouteSchema, "replacePrefixMatch"],
+  ["GRPCRoute", grpcRouteSchema, "service"],
   ["BackendTLSPolicy", backendTlsPolicySchema, "subjectAltNames"],
 ])("the page has every field of %s", (_, schema, known) => {
   const names = fieldNames(schema);

@@ -1,6 +1,6 @@
 /** GRPCRoutes with real gRPC clients and servers: matches and their precedence, backends, filters, limits, hosts. */
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -283,6 +283,17 @@ test("a client that gives up by its deadline ends the call at the backend", asyn
   );
   expect(await call(gateway, "/test.Echo/Say", { deadlineMs: 100 })).toBe(DEADLINE_EXCEEDED);
   expect(await cancelled.promise).toBe("/test.Echo/Say");
+});
+
+test("examples/grpc limits the calls of each method", async () => {
+  const { port } = await startGrpcBackend();
+  const example = readFileSync(join(import.meta.dirname, "../../examples/grpc/gateway.yaml"), "utf8");
+  const gateway = await startGateway(example.replace("port: 50051", `port: ${port}`));
+  const client = connectGrpc(new URL(gateway.url(8080)).host);
+  const codes: grpc.status[] = [];
+  for (let n = 0; n < 6; n++) codes.push((await callGrpc(client, "Say", ["x"])).code);
+  expect(codes).toEqual([OK, OK, OK, OK, OK, RESOURCE_EXHAUSTED]);
+  expect((await callGrpc(client, "Count", ["1"])).code).toBe(OK);
 });
 
 describeWith(["grpcurl"], "grpcurl through a GRPCRoute", ({ grpcurl }) => {

@@ -58,7 +58,7 @@ const ownFlags = ["--keep", "--experimental"];
 const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
 const features = channel === "standard" ? supportedFeatures : [...supportedFeatures, ...experimentalFeatures];
-const report = join(repository, "docs", "conformance", `gateway-http-${channel}-report.yaml`);
+const report = join(repository, "docs", "conformance", `gateway-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
 async function main(args: readonly string[]): Promise<number> {
@@ -127,7 +127,7 @@ function endAtSignal(kill: () => void): void {
 async function runSuite(plane: ControlPlane, args: readonly string[], logs: string): Promise<number> {
   mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
-  const whole = ["-conformance-profiles", "GATEWAY-HTTP", `-supported-features=${features.join(",")}`];
+  const whole = ["-conformance-profiles", "GATEWAY-HTTP,GATEWAY-GRPC", `-supported-features=${features.join(",")}`];
   const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],

@@ -39,8 +39,8 @@ function NoLimits() {
   return (
     <Empty title="Nothing is limited.">
       <p>
-        There is no ProxyPolicy. One that names a route or a Gateway limits its requests or its tokens, and shows
-        here with what is used.
+        There is no ProxyPolicy. One that names a route or a Gateway limits its requests or its tokens, and shows here
+        with what is used.
       </p>
     </Empty>
   );

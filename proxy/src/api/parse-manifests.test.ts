@@ -249,7 +249,7 @@ describe("the previous version", () => {
       [
         file(
           "a.yaml",
-          "apiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {name: x}\n",
+          "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {name: x}\n",
           namespace("b"),
         ),
         others,

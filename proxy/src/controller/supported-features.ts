@@ -15,6 +15,8 @@ export const supportedFeatures: readonly string[] = [
   "GatewayInfrastructure",
   "GatewayPort8080",
   "GatewayStaticAddresses",
+  "GRPCRoute",
+  "GRPCRouteNamedRouteRule",
   "HTTPRoute",
   "HTTPRoute303RedirectStatusCode",
   "HTTPRoute307RedirectStatusCode",

@@ -27,6 +27,7 @@ const path = fc.oneof(
   fc.constantFrom(...paths).map(exact),
   fc.constantFrom(...paths.filter((value) => value === "/" || !value.endsWith("/"))).map(prefix),
   fc.constantFrom("/a.*", "/a/[bc]", "/.*/b", "/[ab]").map(regex),
+  fc.constantFrom("/[^/]+/b", "/.*/[bc]").map((value) => ({ ...regex(value), yieldsToPrefixes: true as const })),
 );
 
 const match: fc.Arbitrary<Match> = fc
@@ -136,11 +137,15 @@ function holds({ path: wanted, method, headers, query }: Match, head: RequestHea
 }
 
 function byPrecedence(a: Hit, b: Hit): number {
-  const kinds = ["Exact", "RegularExpression", "PathPrefix"];
+  const rankOf = (wanted: Match["path"]) => {
+    if (wanted.kind === "RegularExpression") return wanted.yieldsToPrefixes === true ? 3 : 1;
+    if (wanted.kind === "Exact") return 0;
+    return wanted.value === "/" ? 4 : 2;
+  };
   const age = ({ route }: Hit) => route.creationTimestamp ?? "9999";
   const steps = [
     byHostname(a.hostname, b.hostname),
-    kinds.indexOf(a.match.path.kind) - kinds.indexOf(b.match.path.kind),
+    rankOf(a.match.path) - rankOf(b.match.path),
     b.match.path.value.length - a.match.path.value.length,
     (b.match.method ? 1 : 0) - (a.match.method ? 1 : 0),
     b.match.headers.length - a.match.headers.length,
