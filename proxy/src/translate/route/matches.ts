@@ -3,6 +3,7 @@ import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type { HttpRouteMatch } from "../../api/http-route.ts";
 import type { Match, PathMatch, ValueMatch } from "../../ir/match.ts";
 
+/** Translates a match. */
 export function translateMatch({ path, method, headers, queryParams }: HttpRouteMatch): Match {
   return {
     path: translatePath(path),
