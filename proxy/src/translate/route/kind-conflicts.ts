@@ -22,8 +22,9 @@ export class KindConflicts {
    */
   resolve(route: RouteResource, parents: readonly ParentState[], isSupported: boolean): readonly ParentState[] {
     const resolved = parents.map((parent) => this.#withoutConflicts(route.kind, parent));
-    if (isSupported)
+    if (isSupported) {
       for (const { attachments } of resolved) for (const each of attachments) this.#claim(route.kind, each);
+    }
     return resolved;
   }
 
