@@ -5,7 +5,7 @@
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, it tests everything that
  * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs and
- * features of the API's experimental channel; `--keep` does not stop the cluster afterwards. Needs root and Linux. Logs
+ * features of the API's experimental channel; `--grpc` reports the profile GATEWAY-GRPC in place of GATEWAY-HTTP; `--keep` does not stop the cluster afterwards. Needs root and Linux. Logs
  * are kept in the folder that is printed at the start.
  */
 import { spawn } from "node:child_process";
@@ -54,11 +54,12 @@ const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
 const usableAddress = `${podPrefix}.255.250`;
 const unusableAddress = "192.0.2.1";
 
-const ownFlags = ["--keep", "--experimental"];
+const ownFlags = ["--keep", "--experimental", "--grpc"];
 const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
+const profile = process.argv.includes("--grpc") ? "GATEWAY-GRPC" : "GATEWAY-HTTP";
 const features = channel === "standard" ? supportedFeatures : [...supportedFeatures, ...experimentalFeatures];
-const report = join(repository, "docs", "conformance", `gateway-${channel}-report.yaml`);
+const report = join(repository, "docs", "conformance", `${profile.toLowerCase()}-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
 async function main(args: readonly string[]): Promise<number> {
@@ -127,7 +128,7 @@ function endAtSignal(kill: () => void): void {
 async function runSuite(plane: ControlPlane, args: readonly string[], logs: string): Promise<number> {
   mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
-  const whole = ["-conformance-profiles", "GATEWAY-HTTP,GATEWAY-GRPC", `-supported-features=${features.join(",")}`];
+  const whole = ["-conformance-profiles", profile, `-supported-features=${features.join(",")}`];
   const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],
