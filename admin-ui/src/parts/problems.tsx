@@ -1,5 +1,4 @@
 /** Problems of the configuration: of resources, of what is not served, and of rules that others take precedence over. */
-import { routeTitle } from "@gatewayproxy/runtime/route-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { counted } from "../format.ts";
 
@@ -54,7 +53,7 @@ export function Conflicts({ conflicts: { rules, leftOut, unexaminedHostnames } }
       <ul>
         {sorted.map(({ route, rule, message }) => (
           <li key={rule}>
-            <strong>{routeTitle(route)}</strong>: {message}
+            <strong>{route.startsWith("GRPCRoute/") ? route.replace("/", " ") : `HTTPRoute ${route}`}</strong>: {message}
           </li>
         ))}
         {leftOut > 0 && <li>and {counted(leftOut, "more rule")}</li>}
