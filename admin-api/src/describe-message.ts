@@ -88,12 +88,21 @@ function usageWords({
   totalTokens,
   inputTokens,
   outputTokens,
+  cachedInputTokens = 0,
+  cacheCreationTokens = 0,
+  reasoningTokens = 0,
   model,
   estimated,
   uncounted,
 }: Message<"llmUsage">): string {
   if (uncounted !== undefined) return `nothing counted: ${uncounted}`;
-  const sum = `${totalTokens ?? "?"} tokens (${inputTokens ?? "?"} in, ${outputTokens ?? "?"} out)`;
+  const details = [
+    ...(cachedInputTokens > 0 ? [`${cachedInputTokens} cached`] : []),
+    ...(cacheCreationTokens > 0 ? [`${cacheCreationTokens} to the cache`] : []),
+    ...(reasoningTokens > 0 ? [`${reasoningTokens} of reasoning`] : []),
+  ];
+  const parts = [`${inputTokens ?? "?"} in, ${outputTokens ?? "?"} out`, ...details].join(", ");
+  const sum = `${totalTokens ?? "?"} tokens (${parts})`;
   return `${sum}${estimated === true ? ", estimated" : ""}${model === undefined ? "" : `, ${model}`}`;
 }
 

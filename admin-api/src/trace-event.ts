@@ -107,6 +107,9 @@ const llmUsage = z.object({
   inputTokens: count.optional(),
   outputTokens: count.optional(),
   totalTokens: count.optional().describe("Tokens that are charged; absent if nothing was counted."),
+  cachedInputTokens: count.optional().describe("Part of the input that was read from a cache of the provider."),
+  cacheCreationTokens: count.optional().describe("Part of the input that was written to a cache of the provider."),
+  reasoningTokens: count.optional().describe("Part of the output that is reasoning."),
   model: z.string().optional(),
   estimated: z
     .boolean()

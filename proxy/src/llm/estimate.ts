@@ -72,12 +72,12 @@ export function streamedText(lines: Buffer): StreamedText {
   return { ofModels: ofModels === 0 ? 0 : ofModels + Math.max(0, ofOthers), ofAll: Math.max(0, ofAll) };
 }
 
-/** Members of events without text of a model, or with text that was streamed before. */
+/** Members of events without text of a model, or with text that was streamed before; `p` is padding (Bedrock). */
 const metadataMembers = new Set([
   ...["object", "created", "created_at", "system_fingerprint", "service_tier", "obfuscation", "event", "event_type"],
   ...["provider", "usage", "usageMetadata", "modelVersion", "responseId", "response_id", "item_id", "generation_id"],
   ...["conversation_id", "request_id", "done_reason", "context", "details", "error", "x_groq", "prompt_token_ids"],
-  ...["prompt_filter_results", "content_filter_results", "meta_info", "response"],
+  ...["prompt_filter_results", "content_filter_results", "meta_info", "response", "p"],
 ]);
 
 /** Whether an event of this type, in OpenAI's responses API, repeats the text of earlier `delta` events. */

@@ -23,6 +23,9 @@ describe("isListed", () => {
     "/v1/chat/completions",
     "/openai/deployments/x/chat/completions?api-version=1",
     "/model/anthropic.claude-3-v1%3A0/converse",
+    "/model/anthropic.claude-3-v1%3A0/converse-stream",
+    "/model/anthropic.claude-3-v1%3A0/invoke-with-response-stream",
+    "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Ainference-profile%2Feu.anthropic.claude-v1%3A0/converse",
     "/model/arn:aws:bedrock:r:a:inference-profile%2Fx/invoke",
     "/client/v4/accounts/a/ai/run/@cf/meta/llama",
     "/v2/ENDPOINT/openai/v1/chat/completions",
@@ -45,8 +48,6 @@ describe("isListed", () => {
     "/v1/chat/completions%00",
     "/v1/chat/completions%3Fx",
     "/v2/repository/models/m/load",
-    "/model/anthropic.claude-3-v1%3A0/converse-stream",
-    "/model/anthropic.claude-3-v1%3A0/invoke-with-response-stream",
     "/endpoints/e/invocations-response-stream",
   ])("not %s", (path) => {
     expect(isListedEndpoint(path)).toBe(false);

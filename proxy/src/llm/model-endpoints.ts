@@ -6,8 +6,7 @@
  * would never be complete. The table also defines where an endpoint names its model, and whether its API has
  * `stream_options`.
  *
- * The streams of Bedrock and SageMaker are not listed: they are binary (`application/vnd.amazon.eventstream`), and the
- * gateway does not read their usage.
+ * The streams of SageMaker are not listed: each message has any part of the output of a container, of any format.
  *
  * After decoding, a listed path has no `.`, `..` or empty segments, no parameters after `;` and no `\`, so that all
  * servers route it alike.
@@ -125,7 +124,9 @@ export const modelEndpoints: readonly ModelEndpoints[] = [
   },
   {
     source: "Bedrock",
-    paths: ["invoke", "converse"].map((method) => `model/{model}/${method}`),
+    paths: ["invoke", "invoke-with-response-stream", "converse", "converse-stream"].map(
+      (method) => `model/{model}/${method}`,
+    ),
     model: "path",
     hasNoStreamOptions: true,
   },
@@ -270,12 +271,14 @@ function startOfName(
   const last = segments[end - 1];
   if (last === undefined || !last.endsWith(method) || last.length === method.length) return undefined;
   const hasMore = end < segments.length || method !== "";
-  // In the middle of a path a name may contain slashes. Only its first segment may contain a colon.
+  // In the middle of a path a name may contain slashes. Only its first segment may contain a colon, or the second one of
+  // an Amazon Resource Name: `arn:aws:bedrock:REGION:ACCOUNT:inference-profile/NAME:0`.
   let segment = last.slice(0, last.length - method.length);
   for (let start = end - 1; start >= 1; start--) {
     if (endsWithPattern(segments, start, prefix)) return start;
-    if (!hasMore || segment.includes(":")) return undefined;
-    segment = segments[start - 1] ?? "";
+    const before = segments[start - 1] ?? "";
+    if (!hasMore || (segment.includes(":") && !before.startsWith("arn:"))) return undefined;
+    segment = before;
   }
   return undefined;
 }

@@ -37,7 +37,7 @@ const sampleBytes = 384;
  * effect. The bytes are searched as Latin-1, so that an index in the text is one in the bytes.
  */
 const usageMember =
-  /(?:usage(?:Metadata)?|meta(?:_info)?|eval_count)"(?:\s*:\s*[^n\s]|[^\S\n]*(?::[^\S\n]*)?(?:\n|$))/g;
+  /(?:usage(?:Metadata)?|invocationMetrics|meta(?:_info)?|eval_count)"(?:\s*:\s*[^n\s]|[^\S\n]*(?::[^\S\n]*)?(?:\n|$))/g;
 
 /** Bytes of text, like in `StreamedText`. */
 interface TextBytes {

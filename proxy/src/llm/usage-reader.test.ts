@@ -71,6 +71,17 @@ describe("createUsageReader", () => {
     });
   });
 
+  test.each([
+    [
+      "Cohere's reranking, which reports search units",
+      { results: [{ index: 0, relevance_score: 0.9 }], meta: { billed_units: { search_units: 1 } } },
+    ],
+    ["a transcription that is billed by its duration", { text: "yes", usage: { type: "duration", seconds: 9 } }],
+  ])("estimates %s", (_name, body) => {
+    const outcome = read({ ...json, requestBytes: 400 }, [JSON.stringify(body)]);
+    expect(outcome).toMatchObject({ kind: "counted", usage: { input: 100, estimated: true } });
+  });
+
   test("reads a usage before, between and after any number of other events", () => {
     const event = chatUsageChunk(usage);
     for (const size of [0, blockBytes - 300, 2 * blockBytes - 100, 2 * blockBytes, 100_000]) {

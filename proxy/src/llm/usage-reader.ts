@@ -3,12 +3,15 @@
  *
  * The reader inspects chunks without a change or delay, and keeps at most a few tens of KiB for a response of any
  * size. It reads JSON bodies and streams of server-sent events, plain or compressed, with any content type or none,
- * since many servers label them wrongly. `usage.ts` interprets the figures.
+ * since many servers label them wrongly, and Amazon's binary event streams by their content type. `usage.ts` interprets
+ * the figures.
  */
 import type { UsageOutcome } from "../ir/usage.ts";
 import { type ProviderTarget, generatesNothing, readsStoredResponse } from "./charging.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
+import { eventStreamType } from "./event-stream.ts";
+import { EventStreamUsage } from "./event-stream-usage.ts";
 import { SseUsage } from "./sse-usage.ts";
 import { UsageScan } from "./usage-scan.ts";
 import { UsageTally } from "./usage.ts";
@@ -19,6 +22,8 @@ export interface ResponseHead {
   /** Values of the header fields; absent if the response does not have them. */
   readonly contentType?: string;
   readonly contentEncoding?: string;
+  /** The usage that the header fields report, as a usage object; absent: none. */
+  readonly usage?: object;
   /** The length of the request body, for an estimate of the input; absent: 0. Read when the response has ended. */
   readonly requestBytes?: number;
   /** The address of the client, which has a share of the memory for decoders. */
@@ -46,12 +51,19 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   const tally = new UsageTally();
   const label = labelOf(head.contentType);
   if (label === "other") tally.setIncomplete();
-  const body = label === "events" ? new SseUsage(tally) : new UnlabelledUsage(tally, label);
+  // A report in the body follows and takes precedence, since it may have more figures.
+  if (head.usage !== undefined) tally.add(head.usage);
+  const body = bodyOf(label, tally);
   const computeOutcome = (ending: Ending, unreadTokens: number) =>
     outcomeOf(head, tally, body, { ending, unreadTokens });
   const encoding = head.contentEncoding;
   if (encoding === undefined || isIdentity(encoding)) return new PlainReader(body, computeOutcome);
   return new DecodingReader(encoding, tally, body, computeOutcome, head.client);
+}
+
+function bodyOf(label: Label, tally: UsageTally): AnyBody {
+  if (label === "events") return new SseUsage(tally);
+  return label === "binaryEvents" ? new EventStreamUsage(tally) : new UnlabelledUsage(tally, label);
 }
 
 /** Whether a response may be an uncompressed stream of events, which can be edited. */
@@ -289,12 +301,13 @@ export function estimateOfRequest(requestBytes: number): UsageOutcome {
 }
 
 /** The kind of a body by its content type; `other`: the whole body may be text of a model. */
-type Label = "json" | "events" | "media" | "other" | "none";
+type Label = "json" | "events" | "binaryEvents" | "media" | "other" | "none";
 
 function labelOf(contentType: string | undefined): Label {
   if (contentType === undefined || contentType.trim() === "") return "none";
   // Events, or lines of JSON.
   if (/^\s*(?:text\/event-stream|application\/(?:x-)?(?:ndjson|jsonl))\b/i.test(contentType)) return "events";
+  if (eventStreamType.test(contentType)) return "binaryEvents";
   // The size of media does not depend on tokens.
   if (/^\s*(?:audio|image|video)\//i.test(contentType)) return "media";
   return /^[^;]*\bjson\b/i.test(contentType) ? "json" : "other";

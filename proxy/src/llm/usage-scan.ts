@@ -6,8 +6,8 @@ import type { UsageTally } from "./usage.ts";
 /**
  * The paths of usage members: `usage` at the top level in bodies and in most events; in `response` in events of
  * OpenAI's responses API; in `message` in Anthropic's `message_start`; in `delta` in Cohere's `message-end`; in
- * `interaction` in the last event of Gemini's interactions. Other names: `usageMetadata` (Gemini), `meta_info`
- * (SGLang), `meta` (Cohere's first API, in `response` in the last event of a stream), and Ollama's figures at the top
+ * `interaction` in the last event of Gemini's interactions. Other names: `usageMetadata` (Gemini),
+ * `amazon-bedrock-invocationMetrics` in the last event of a stream of Bedrock, `meta_info` (SGLang), `meta` (Cohere's first API, in `response` in the last event of a stream), and Ollama's figures at the top
  * level. Deeper members are not a report of the upstream: the responses API echoes the client's tools, whose
  * parameters may be called `usage` too.
  */
@@ -16,7 +16,17 @@ const paths = {
     ...["usage", "model", "background"].flatMap((name) => [name, `response.${name}`]),
     ...["message.usage", "message.model", "delta.usage", "response.meta"],
     ...["interaction.usage", "interaction.model"],
-    ...["usageMetadata", "modelVersion", "meta_info", "index", "type", "meta", "prompt_eval_count", "eval_count"],
+    ...[
+      "amazon-bedrock-invocationMetrics",
+      "usageMetadata",
+      "modelVersion",
+      "meta_info",
+      "index",
+      "type",
+      "meta",
+      "prompt_eval_count",
+      "eval_count",
+    ],
   ),
   tracked: textMembers,
 };

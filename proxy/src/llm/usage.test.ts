@@ -28,7 +28,47 @@ describe("UsageTally", () => {
     [
       "what a cache took and gave as input",
       { input_tokens: 1, cache_creation_input_tokens: 10, cache_read_input_tokens: 100, output_tokens: 5 },
-      { input: 111, output: 5, total: 116 },
+      { input: 111, output: 5, total: 116, cachedInputTokens: 100, cacheCreationTokens: 10 },
+    ],
+    [
+      "figures of a cache once that the input and the total contain",
+      {
+        ...{ prompt_tokens: 111, completion_tokens: 5, total_tokens: 116 },
+        ...{ cache_creation_input_tokens: 10, cache_read_input_tokens: 100 },
+      },
+      { input: 111, output: 5, total: 116, cachedInputTokens: 100, cacheCreationTokens: 10 },
+    ],
+    [
+      "what OpenAI's models read from a cache and reasoned",
+      {
+        ...{ prompt_tokens: 40, completion_tokens: 30, total_tokens: 70 },
+        prompt_tokens_details: { cached_tokens: 32 },
+        completion_tokens_details: { reasoning_tokens: 20 },
+      },
+      { input: 40, output: 30, total: 70, cachedInputTokens: 32, reasoningTokens: 20 },
+    ],
+    [
+      "Gemini's reasoning as output, without a total",
+      { promptTokenCount: 4, candidatesTokenCount: 2, thoughtsTokenCount: 3 },
+      { input: 4, output: 5, total: 9, reasoningTokens: 3 },
+    ],
+    [
+      "parts only up to the whole",
+      {
+        ...{ input_tokens: 4, output_tokens: 2 },
+        ...{ input_tokens_details: { cached_tokens: 9 }, output_tokens_details: { reasoning_tokens: 9 } },
+      },
+      { input: 4, output: 2, total: 6, cachedInputTokens: 4, reasoningTokens: 2 },
+    ],
+    [
+      "a report with bad parts, which it leaves out",
+      { input_tokens: 4, output_tokens: 2, input_tokens_details: { cached_tokens: -1 }, output_tokens_details: "x" },
+      { input: 4, output: 2, total: 6 },
+    ],
+    [
+      "the prompt cache of DeepSeek",
+      { prompt_tokens: 9, completion_tokens: 1, prompt_cache_hit_tokens: 8, prompt_cache_miss_tokens: 1 },
+      { input: 9, output: 1, total: 10, cachedInputTokens: 8 },
     ],
     ["input alone", { prompt_tokens: 8 }, { input: 8, total: 8 }],
     [

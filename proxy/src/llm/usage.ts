@@ -5,8 +5,13 @@
  * responses API uses `input_tokens`, `output_tokens`, `total_tokens`. Anthropic's messages use `input_tokens`,
  * `output_tokens` and, in addition to the input, `cache_creation_input_tokens` and `cache_read_input_tokens`; a stream
  * has two reports: `message_start` with the input and `message_delta` with the cumulative output. Bedrock uses
- * `inputTokens`, Gemini `promptTokenCount`, its interactions `total_input_tokens`, Ollama `prompt_eval_count`; Cohere
- * nests its figures in `tokens`. No name has two meanings, so the dialect need not be known.
+ * `inputTokens`, and `inputTokenCount` in the metrics of an invocation; Gemini `promptTokenCount`, its interactions
+ * `total_input_tokens`, Ollama `prompt_eval_count`; Cohere nests its figures in `tokens`. No name has two meanings, so
+ * the dialect need not be known.
+ *
+ * Some figures are part of another one, such as OpenAI's `reasoning_tokens` of its `completion_tokens`. Others are
+ * added to it, such as Gemini's `thoughtsTokenCount` to its `candidatesTokenCount`. `TokenUsage` has one meaning for
+ * all: input and output are whole, and the other figures are parts of them.
  */
 import type { TokenUsage, UsageOutcome } from "../ir/usage.ts";
 
@@ -22,14 +27,50 @@ const maxParts = 1024;
 /** The key for the sum of generations whose id was reused by a later one. No id contains a NUL. */
 const closedKey = "\0";
 
+/** The names of each figure in all dialects, by what the figure means. */
+const figureNames = {
+  input: [
+    ...["prompt_tokens", "input_tokens", "inputTokens", "inputTokenCount", "promptTokenCount", "prompt_eval_count"],
+    "total_input_tokens",
+  ],
+  /** In addition to `input`. Gemini: results of tools that were given to the model. */
+  toolInput: ["toolUsePromptTokenCount"],
+  /** In addition to `input`. Anthropic, Bedrock: input that was written to a cache. */
+  cacheCreation: ["cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount"],
+  /** In addition to `input`. Anthropic, Bedrock: input that was read from a cache. */
+  cacheRead: ["cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount"],
+  output: [
+    ...["completion_tokens", "output_tokens", "outputTokens", "outputTokenCount", "candidatesTokenCount", "eval_count"],
+    "total_output_tokens",
+  ],
+  /** In addition to `output`. Gemini: the reasoning. */
+  thoughts: ["thoughtsTokenCount"],
+  total: ["total_tokens", "totalTokens", "totalTokenCount"],
+} as const;
+
+/** The names of figures that are part of the input or the output. */
+const partNames = {
+  /** Gemini, its interactions, DeepSeek, Moonshot. */
+  cachedInput: ["cachedContentTokenCount", "total_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"],
+  createdInput: ["cache_write_tokens"],
+  reasoning: ["reasoning_tokens"],
+} as const;
+
+/** The members with the parts of OpenAI's figures: of chat completions, and of the responses API. */
+const detailNames = [
+  "prompt_tokens_details",
+  "input_tokens_details",
+  "completion_tokens_details",
+  "output_tokens_details",
+] as const;
+
 /** The figures of one or more usage objects; undefined if none contains the figure. */
-interface Figures {
-  readonly input: number | undefined;
-  readonly cacheCreation: number | undefined;
-  readonly cacheRead: number | undefined;
-  readonly output: number | undefined;
-  readonly total: number | undefined;
-}
+type Figures = Readonly<Record<keyof typeof figureNames | keyof typeof partNames, number | undefined>>;
+
+const noFigures: Figures = {
+  ...{ input: undefined, toolInput: undefined, cacheCreation: undefined, cacheRead: undefined, output: undefined },
+  ...{ thoughts: undefined, total: undefined, cachedInput: undefined, createdInput: undefined, reasoning: undefined },
+};
 
 /**
  * Combines the usage reports of a response in order. A later report replaces the figures that it contains and keeps
@@ -121,7 +162,7 @@ export class UsageTally {
     if (figures === undefined) return { kind: "uncounted", reason: this.#isMalformed ? "malformed" : "absent" };
     const total = totalOf(figures);
     if (total > maxTokens) return { kind: "uncounted", reason: "malformed" };
-    return this.#counted(figures.output, total, false, inputOf(figures));
+    return this.#counted(figures, { input: inputOf(figures), output: outputOf(figures), total, estimated: false });
   }
 
   /** Whether the upstream has reported valid figures for the whole response. */
@@ -137,19 +178,20 @@ export class UsageTally {
     const figures = this.#sum();
     const reported = figures === undefined ? undefined : inputOf(figures);
     const input = Math.min(maxTokens, reported ?? inputTokens);
-    const output = Math.max(figures?.output ?? 0, outputTokens);
-    return this.#counted(output, Math.min(maxTokens, input + output), true, input > 0 ? input : undefined);
+    const output = Math.max((figures && outputOf(figures)) ?? 0, outputTokens);
+    const total = Math.min(maxTokens, input + output);
+    return this.#counted(figures, { input: input > 0 ? input : undefined, output, total, estimated: true });
   }
 
   /** The larger of the reported and the given figures: for a report that may be incomplete, or not of the upstream. */
   atLeast(inputTokens: number, outputTokens: number): UsageOutcome {
     const figures = this.#sum();
     const input = Math.max(inputTokens, (figures && inputOf(figures)) ?? 0);
-    const output = Math.max(outputTokens, figures?.output ?? 0);
+    const output = Math.max(outputTokens, (figures && outputOf(figures)) ?? 0);
     const total = Math.min(maxTokens, input + output);
     const reported = figures === undefined ? -1 : totalOf(figures);
-    if (reported < total || reported > maxTokens) return this.#counted(output, total, true, Math.min(maxTokens, input));
-    return this.reported();
+    if (reported >= total && reported <= maxTokens) return this.reported();
+    return this.#counted(figures, { input: Math.min(maxTokens, input), output, total, estimated: true });
   }
 
   /** A report on the whole response takes precedence over reports on its parts. */
@@ -160,11 +202,12 @@ export class UsageTally {
     return sum;
   }
 
-  #counted(output: number | undefined, total: number, estimated: boolean, input: number | undefined): UsageOutcome {
+  #counted(figures: Figures | undefined, { input, output, total, estimated }: Sums): UsageOutcome {
     const usage: TokenUsage = {
       ...(input !== undefined && { input }),
       ...(output !== undefined && { output }),
       total,
+      ...(figures !== undefined && partsOf(figures, input, output)),
       ...(this.#model !== undefined && { model: this.#model }),
       estimated,
     };
@@ -172,26 +215,53 @@ export class UsageTally {
   }
 }
 
+interface Sums {
+  readonly input: number | undefined;
+  readonly output: number | undefined;
+  readonly total: number;
+  readonly estimated: boolean;
+}
+
+/** Returns the parts of the input and of the output that the upstream reported. None exceeds the whole. */
+function partsOf(
+  figures: Figures,
+  input = maxTokens,
+  output = maxTokens,
+): Pick<TokenUsage, "cachedInputTokens" | "cacheCreationTokens" | "reasoningTokens"> {
+  const cached = figures.cacheRead ?? figures.cachedInput;
+  const created = figures.cacheCreation ?? figures.createdInput;
+  const reasoning = figures.thoughts ?? figures.reasoning;
+  return {
+    ...(cached !== undefined && { cachedInputTokens: Math.min(cached, input) }),
+    ...(created !== undefined && { cacheCreationTokens: Math.min(created, input) }),
+    ...(reasoning !== undefined && { reasoningTokens: Math.min(reasoning, output) }),
+  };
+}
+
 /** Whether a figure has decreased. */
 function isLess(now: Figures, before: Figures): boolean {
-  return (now.output ?? 0) < (before.output ?? 0) || totalOf(now) < totalOf(before);
+  return (outputOf(now) ?? 0) < (outputOf(before) ?? 0) || totalOf(now) < totalOf(before);
 }
 
 function sumOf(one: Figures, other: Figures): Figures {
-  const add = (a: number | undefined, b: number | undefined) =>
-    a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+  const sum = (read: (figures: Figures) => number | undefined) => {
+    const [a, b] = [read(one), read(other)];
+    return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+  };
   return {
-    input: add(inputOf(one), inputOf(other)),
-    cacheCreation: undefined,
-    cacheRead: undefined,
-    output: add(one.output, other.output),
-    total: totalOf(one) + totalOf(other),
+    ...noFigures,
+    input: sum(inputOf),
+    cachedInput: sum(({ cacheRead, cachedInput }) => cacheRead ?? cachedInput),
+    createdInput: sum(({ cacheCreation, createdInput }) => cacheCreation ?? createdInput),
+    output: sum(outputOf),
+    reasoning: sum(({ thoughts, reasoning }) => thoughts ?? reasoning),
+    total: sum(totalOf),
   };
 }
 
 /**
  * Reads one usage object. If it has a total, only that must be valid. Otherwise all its figures must be valid, since
- * the total is their sum.
+ * the total is their sum. Parts of figures are not in the sum: an invalid one is ignored.
  *
  * @returns undefined if it contains no figures
  */
@@ -199,42 +269,45 @@ function readFigures(usage: unknown, isInner = false): Figures | "malformed" | u
   if (usage === null) return undefined;
   if (typeof usage !== "object" || Array.isArray(usage)) return "malformed";
   const fields = new Map<string, unknown>(Object.entries(usage));
-  const read = (...names: readonly string[]) => readTokens(fields.get(names.find((name) => fields.has(name)) ?? ""));
-  const parts = [
-    read(...inputNames),
-    read("cache_creation_input_tokens", "cacheWriteInputTokens"),
-    read("cache_read_input_tokens", "cacheReadInputTokens"),
-    read(...outputNames),
-  ];
-  const total = read("total_tokens", "totalTokens", "totalTokenCount");
+  const { total, ...summands } = mapValues(figureNames, (names) => readTokens(firstOf(fields, names)));
   if (total === "malformed") return "malformed";
+  const values = Object.values(summands);
   if (total === undefined) {
-    if (parts.includes("malformed")) return "malformed";
-    if (parts.every((part) => part === undefined)) {
+    if (values.includes("malformed")) return "malformed";
+    if (values.every((value) => value === undefined)) {
       const inner = isInner ? undefined : innerOf(fields);
       return typeof inner === "object" ? readFigures(inner, true) : undefined;
     }
   }
-  const [input, cacheCreation, cacheRead, output] = parts.map((part) => (part === "malformed" ? undefined : part));
-  return { input, cacheCreation, cacheRead, output, total };
+  for (const name of detailNames) addMembers(fields, fields.get(name));
+  const parts = mapValues(partNames, (names) => validOr(readTokens(firstOf(fields, names))));
+  return { ...mapValues(summands, validOr), total, ...parts };
 }
 
-const inputNames = [
-  "prompt_tokens",
-  "input_tokens",
-  "inputTokens",
-  "promptTokenCount",
-  "prompt_eval_count",
-  "total_input_tokens",
-];
-const outputNames = [
-  "completion_tokens",
-  "output_tokens",
-  "outputTokens",
-  "candidatesTokenCount",
-  "eval_count",
-  "total_output_tokens",
-];
+function validOr(value: number | "malformed" | undefined): number | undefined {
+  return value === "malformed" ? undefined : value;
+}
+
+/** Adds the members of `value`, if it is an object. No detail has the name of a figure. */
+function addMembers(fields: Map<string, unknown>, value: unknown): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, member] of Object.entries(value)) fields.set(name, member);
+}
+
+function firstOf(fields: ReadonlyMap<string, unknown>, names: readonly string[]): unknown {
+  return fields.get(names.find((name) => fields.has(name)) ?? "");
+}
+
+function mapValues<Name extends string, From, To>(
+  object: Readonly<Record<Name, From>>,
+  map: (value: From) => To,
+): Record<Name, To> {
+  // Object.entries does not keep the type of the names.
+  return Object.fromEntries(Object.entries<From>(object).map(([name, value]) => [name, map(value)])) as Record<
+    Name,
+    To
+  >;
+}
 
 /** The nested figures of Cohere: of all tokens, else of the billed ones. */
 function innerOf(fields: ReadonlyMap<string, unknown>): unknown {
@@ -249,22 +322,28 @@ function readTokens(value: unknown): number | "malformed" | undefined {
 }
 
 function overlay(earlier: Figures, later: Figures): Figures {
-  return {
-    input: later.input ?? earlier.input,
-    cacheCreation: later.cacheCreation ?? earlier.cacheCreation,
-    cacheRead: later.cacheRead ?? earlier.cacheRead,
-    output: later.output ?? earlier.output,
-    total: later.total ?? earlier.total,
-  };
+  const known = Object.entries(later).filter(([, value]) => value !== undefined);
+  return { ...earlier, ...Object.fromEntries(known) };
 }
 
-/** The whole input. Anthropic reports input that is written to or read from the cache separately. */
+/**
+ * The whole input. Anthropic reports input that is written to or read from the cache separately. Servers that translate
+ * its reports for OpenAI's clients repeat these figures, and contain them in the input: then the total shows that.
+ */
 function inputOf(figures: Figures): number | undefined {
-  const { input, cacheCreation, cacheRead } = figures;
-  if (input === undefined && cacheCreation === undefined && cacheRead === undefined) return undefined;
-  return (input ?? 0) + (cacheCreation ?? 0) + (cacheRead ?? 0);
+  const { input, toolInput, cacheCreation, cacheRead, total } = figures;
+  if ([input, toolInput, cacheCreation, cacheRead].every((figure) => figure === undefined)) return undefined;
+  const plain = (input ?? 0) + (toolInput ?? 0);
+  const sum = plain + (cacheCreation ?? 0) + (cacheRead ?? 0);
+  const isRepeated = total !== undefined && input !== undefined && sum + (outputOf(figures) ?? 0) > total;
+  return isRepeated ? plain : sum;
+}
+
+/** The whole output. Gemini reports the reasoning separately. */
+function outputOf({ output, thoughts }: Figures): number | undefined {
+  return output === undefined && thoughts === undefined ? undefined : (output ?? 0) + (thoughts ?? 0);
 }
 
 function totalOf(figures: Figures): number {
-  return figures.total ?? (inputOf(figures) ?? 0) + (figures.output ?? 0);
+  return figures.total ?? (inputOf(figures) ?? 0) + (outputOf(figures) ?? 0);
 }

@@ -126,12 +126,13 @@ export function severityOf(decision: LimitDecision["outcome"]): Severity {
 /** The cost of the response, if its usage was read. */
 export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | undefined {
   if (usage === undefined) return usageUnread && { type: "llmUsage", uncounted: usageUnread };
-  const { input, output, total, model, estimated } = usage;
+  const { input, output, total, model, estimated, ...details } = usage;
   return {
     type: "llmUsage",
     ...(input !== undefined && { inputTokens: input }),
     ...(output !== undefined && { outputTokens: output }),
     totalTokens: total,
+    ...details,
     ...(model !== undefined && { model: redactText(model) }),
     estimated,
   };

@@ -67,6 +67,14 @@ describe("the access log", () => {
     expect(logged({})[0]?.endsWith(end)).toBe(true);
   });
 
+  test("has the parts of the usage that were reported", () => {
+    const details = { cachedInputTokens: 3, cacheCreationTokens: 1, reasoningTokens: 2 };
+    expect(fieldsOf({ usage: { input: 5, output: 7, total: 12, ...details, estimated: false } })).toMatchObject(
+      details,
+    );
+    expect(logged({ usage: { input: 5, output: 7, total: 12, estimated: false } })[0]).not.toMatch(/cache|reasoning/);
+  });
+
   test("has the number of attempts where there was more than one", () => {
     expect(logged({ attempts: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
     expect(logged({ attempts: 1 })[0]).not.toContain("calls");

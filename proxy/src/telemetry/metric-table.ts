@@ -94,6 +94,12 @@ export const requestMetrics = {
     help: "Tokens of LLM responses. `type` is `input`, `output`, or `other` for the rest of a total; `model` is the one that the response reports, or `other` beyond 100 models of the last ten minutes.",
     labels: ["route", "backend", "model", "type"],
   },
+  tokenDetails: {
+    name: "gateway_proxy_llm_token_details_total",
+    type: "counter",
+    help: "Parts of `gateway_proxy_llm_tokens_total` that providers report. `detail` is `cached_input` (input read from a cache of the provider), `cache_creation` (input written to one), or `reasoning` (a part of the output). The other labels are the same.",
+    labels: ["route", "backend", "model", "detail"],
+  },
   estimatedUsage: {
     name: "gateway_proxy_llm_usage_estimated_total",
     type: "counter",

@@ -129,6 +129,24 @@ describe("RequestMetrics", () => {
     ]);
   });
 
+  test("counts the parts of tokens in series of their own, and removes them with their model", async () => {
+    const details = { cachedInputTokens: 3, cacheCreationTokens: 1, reasoningTokens: 2 };
+    const used = (model: string, startMs: number) => ({
+      startMs,
+      usage: { input: 5, output: 7, total: 12, ...details, model, estimated: false },
+    });
+    const labels = 'route="default/shop",backend="Service/default/shop:80",model="m"';
+    expect(await samplesOf(afterEnding(used("m", 0)), "llm_token_details")).toEqual([
+      `llm_token_details_total{${labels},detail="cached_input"} 3`,
+      `llm_token_details_total{${labels},detail="cache_creation"} 1`,
+      `llm_token_details_total{${labels},detail="reasoning"} 2`,
+    ]);
+    const models = Array.from({ length: 100 }, (_, n) => used(`m${n}`, 0));
+    const samples = (await samplesOf(afterEnding(...models, used("late", 600_000)), "llm_token_details")).join("\n");
+    expect(samples).toMatch(/model="late"/);
+    expect(samples).not.toMatch(/model="m0"/);
+  });
+
   test("gives the first 100 models a series each and the rest one", async () => {
     const usages = Array.from({ length: 150 }, (_, n) => ({
       usage: { input: 1, total: 1, model: `m${n}`, estimated: false },

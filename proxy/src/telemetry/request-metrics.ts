@@ -26,7 +26,10 @@ const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(methods.length, methods);
-  readonly #models = new ModelLabel(maxModels, (model) => this.#families.tokens.removeSeries("model", model));
+  readonly #models = new ModelLabel(maxModels, (model) => {
+    this.#families.tokens.removeSeries("model", model);
+    this.#families.tokenDetails.removeSeries("model", model);
+  });
   /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
 
@@ -118,5 +121,12 @@ export class RequestMetrics {
     if (output > 0) tokens.cell(route, backend, name, "output").value += output;
     if (other > 0) tokens.cell(route, backend, name, "other").value += other;
     if (estimated) estimatedUsage.cell(route, backend).value++;
+    this.#countDetail(route, backend, name, "cached_input", usage.cachedInputTokens);
+    this.#countDetail(route, backend, name, "cache_creation", usage.cacheCreationTokens);
+    this.#countDetail(route, backend, name, "reasoning", usage.reasoningTokens);
+  }
+
+  #countDetail(route: string, backend: string, model: string, detail: string, tokens = 0): void {
+    if (tokens > 0) this.#families.tokenDetails.cell(route, backend, model, detail).value += tokens;
   }
 }

@@ -19,6 +19,9 @@ const lineSchema = z.object({
   totalTokens: z.int().min(0).optional(),
   inputTokens: z.int().min(0).optional(),
   outputTokens: z.int().min(0).optional(),
+  cachedInputTokens: z.int().min(0).optional(),
+  cacheCreationTokens: z.int().min(0).optional(),
+  reasoningTokens: z.int().min(0).optional(),
   model: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
 });
@@ -48,7 +51,15 @@ function parseLine(line: string): ReplayedRequest | undefined {
   const parsed = lineSchema.safeParse(jsonOf(line));
   if (!parsed.success) return undefined;
   const { time, durationMs, userAgent, headers, listener, rule, status, source, model, ...rest } = parsed.data;
-  const { totalTokens, inputTokens, outputTokens, ...request } = rest;
+  const {
+    totalTokens,
+    inputTokens,
+    outputTokens,
+    cachedInputTokens,
+    cacheCreationTokens,
+    reasoningTokens,
+    ...request
+  } = rest;
   // A line is written when its request has ended.
   const endMs = Date.parse(time);
   const agent = userAgent === undefined ? [] : ["user-agent", userAgent];
@@ -60,7 +71,10 @@ function parseLine(line: string): ReplayedRequest | undefined {
     listener,
     rule,
     wasDenied: status === 429,
-    usage: totalTokens === undefined ? undefined : usageOf(totalTokens, inputTokens, outputTokens, model),
+    usage: usageOf(
+      { total: totalTokens, input: inputTokens, output: outputTokens },
+      { cachedInputTokens, cacheCreationTokens, reasoningTokens, model },
+    ),
     view: {
       ...request,
       // The log has the model of the response, which nearly always is the requested one.
@@ -71,20 +85,26 @@ function parseLine(line: string): ReplayedRequest | undefined {
   };
 }
 
+/** @returns undefined if the response was not counted. */
 function usageOf(
-  total: number,
-  input: number | undefined,
-  output: number | undefined,
-  model: string | undefined,
-): TokenUsage {
+  { total, input, output }: Optional<Pick<TokenUsage, "total" | "input" | "output">>,
+  details: Optional<Omit<TokenUsage, "total" | "input" | "output" | "estimated">>,
+): TokenUsage | undefined {
+  if (total === undefined) return undefined;
+  const { cachedInputTokens, cacheCreationTokens, reasoningTokens, model } = details;
   return {
     total,
     ...(input !== undefined && { input }),
     ...(output !== undefined && { output }),
+    ...(cachedInputTokens !== undefined && { cachedInputTokens }),
+    ...(cacheCreationTokens !== undefined && { cacheCreationTokens }),
+    ...(reasoningTokens !== undefined && { reasoningTokens }),
     ...(model !== undefined && { model }),
     estimated: false,
   };
 }
+
+type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 function jsonOf(line: string): unknown {
   try {
