@@ -5,8 +5,14 @@ import type { Reply } from "./reply.ts";
 import { type Usage, usageOf } from "./usage.ts";
 import type { ReplyOptions } from "./reply-options.ts";
 
+/** The path and the query of a request. */
+export interface RequestTarget {
+  readonly pathname: string;
+  readonly query: URLSearchParams;
+}
+
 /** Builds the reply to a request in one dialect. `id` is different for each. */
-export type Dialect = (body: JsonObject, options: ReplyOptions, id: number) => Reply;
+export type Dialect = (body: JsonObject, options: ReplyOptions, id: number, target: RequestTarget) => Reply;
 
 export interface Completion {
   readonly model: string;

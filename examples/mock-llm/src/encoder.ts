@@ -12,15 +12,15 @@ import {
 import type { Encoding } from "./reply-options.ts";
 
 export interface Encoder {
-  /** Returns all bytes of `text`; the encoder keeps none. */
-  encode(text: string): Promise<Buffer>;
+  /** Returns all bytes of `piece`; the encoder keeps none. */
+  encode(piece: string | Buffer): Promise<Buffer>;
   /** Returns the bytes that end the body. */
   finish(): Promise<Buffer>;
 }
 
 export function openEncoder(encoding: Encoding | undefined): Encoder {
   if (encoding === undefined) {
-    return { encode: (text) => Promise.resolve(Buffer.from(text)), finish: () => Promise.resolve(Buffer.alloc(0)) };
+    return { encode: (piece) => Promise.resolve(Buffer.from(piece)), finish: () => Promise.resolve(Buffer.alloc(0)) };
   }
   return new StreamEncoder(streams[encoding]());
 }
@@ -41,8 +41,8 @@ class StreamEncoder implements Encoder {
     stream.on("data", (bytes: Buffer) => this.#out.push(bytes));
   }
 
-  async encode(text: string): Promise<Buffer> {
-    this.#stream.write(text);
+  async encode(piece: string | Buffer): Promise<Buffer> {
+    this.#stream.write(piece);
     await new Promise<void>((resolve) => this.#stream.flush(resolve));
     return this.#take();
   }

@@ -1,16 +1,20 @@
 /**
  * A server with the APIs of LLM providers, without a model: OpenAI chat completions, responses, embeddings and models,
- * and Anthropic messages. Headers of the request set the usage and the failures (`reply-options.ts`). For
+ * Anthropic messages, Gemini, Amazon Bedrock, and reranking of Cohere and Jina. Azure OpenAI has the paths of OpenAI with a
+ * prefix. Headers of the request set the usage and the failures (`reply-options.ts`). For
  * demonstrations and tests; it checks no credentials.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { once } from "node:events";
 import { messages } from "./anthropic-messages.ts";
+import { converse, converseStream, invoke, invokeStream } from "./bedrock.ts";
 import type { Dialect } from "./dialect.ts";
+import { generateContent, streamGenerateContent } from "./gemini.ts";
 import { asObject, type JsonObject } from "./json.ts";
 import { chatCompletions } from "./openai-chat.ts";
 import { embeddings } from "./openai-embeddings.ts";
 import { responses } from "./openai-responses.ts";
+import { rerank } from "./rerank.ts";
 import { type Reply, send } from "./reply.ts";
 import { readReplyOptions, InvalidReplyOption, type ReplyOptions } from "./reply-options.ts";
 
@@ -73,6 +77,20 @@ const dialects: readonly (readonly [path: string, dialect: Dialect])[] = [
   ["/responses", responses],
   ["/embeddings", embeddings],
   ["/messages", messages],
+  ["/rerank", rerank],
+  [":generateContent", generateContent],
+  [":streamGenerateContent", streamGenerateContent],
+  ["/converse", converse],
+  ["/converse-stream", converseStream],
+  ["/invoke", invoke],
+  ["/invoke-with-response-stream", invokeStream],
+];
+
+/** A documented path of each dialect, for messages. */
+const documentedPaths = [
+  ...["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/messages", "/v1/rerank"],
+  ...["generateContent", "streamGenerateContent"].map((method) => `/v1beta/models/NAME:${method}`),
+  ...["converse", "converse-stream", "invoke", "invoke-with-response-stream"].map((name) => `/model/NAME/${name}`),
 ];
 
 async function respond(request: IncomingMessage, response: ServerResponse, seen: SeenRequest[], id: number) {
@@ -106,18 +124,20 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
 }
 
 function replyTo(method: string, pathAndQuery: string, body: string, options: ReplyOptions, id: number): Reply {
-  const path = pathAndQuery.split("?")[0] ?? "";
-  if (options.status !== undefined) return failure(path, options.status, "the request asked for this error");
+  const [path = "", query] = pathAndQuery.split("?");
+  if (options.status !== undefined) {
+    return failure(path, options.status, "the request asked for this error", options.retryAfter);
+  }
   if (path.endsWith("/models") && method === "GET") return { kind: "json", status: 200, body: models };
   const dialect = dialects.find(([end]) => path.endsWith(end))?.[1];
   if (dialect === undefined) {
-    const known = [...dialects.map(([end]) => `POST /v1${end}`), "GET /v1/models"].join(", ");
+    const known = [...documentedPaths.map((each) => `POST ${each}`), "GET /v1/models"].join(", ");
     return failure(path, 404, `no ${path} here, try one of ${known}`);
   }
   if (method !== "POST") return failure(path, 405, `${path} takes POST, not ${method}`);
   const parsed = parseObject(body);
   if (parsed === undefined) return failure(path, 400, "the body is not a JSON object");
-  return dialect(parsed, options, id);
+  return dialect(parsed, options, id, { pathname: path, query: new URLSearchParams(query) });
 }
 
 const models = {
@@ -134,10 +154,52 @@ function parseObject(body: string): JsonObject | undefined {
   }
 }
 
-/** Returns an error in the form of the dialect that the path belongs to. */
-function failure(path: string, status: number, message: string): Reply {
-  const type = status < 500 ? "invalid_request_error" : "server_error";
-  const error = { type, message, code: null, param: null };
-  const isAnthropic = path.split("?")[0]?.endsWith("/messages") === true;
-  return { kind: "json", status, body: isAnthropic ? { type: "error", error: { type, message } } : { error } };
+/** Returns an error in the form of the dialect that the path belongs to. A 429 says when to come back. */
+function failure(
+  pathAndQuery: string,
+  status: number,
+  message: string,
+  retryAfter = status === 429 ? 1 : undefined,
+): Reply {
+  const path = pathAndQuery.split("?")[0] ?? "";
+  const waits = retryAfter === undefined ? {} : waitFields(path, retryAfter);
+  const isBedrock = /\/model\/.+\/[\w-]+$/.test(path);
+  const errorType =
+    status === 429 ? "ThrottlingException" : status < 500 ? "ValidationException" : "InternalServerException";
+  const headers = { ...waits, ...(isBedrock && { "x-amzn-errortype": errorType }) };
+  return { kind: "json", status, body: isBedrock ? { message } : errorBody(path, status, message), headers };
+}
+
+function errorBody(path: string, status: number, message: string): object {
+  if (/:\w+$/.test(path)) {
+    const name = status === 429 ? "RESOURCE_EXHAUSTED" : status < 500 ? "INVALID_ARGUMENT" : "INTERNAL";
+    return { error: { code: status, message, status: name } };
+  }
+  if (path.endsWith("/messages")) {
+    const type = status === 429 ? "rate_limit_error" : status < 500 ? "invalid_request_error" : "server_error";
+    return { type: "error", error: { type, message } };
+  }
+  const type = status === 429 ? "requests" : status < 500 ? "invalid_request_error" : "server_error";
+  return { error: { type, message, code: status === 429 ? "rate_limit_exceeded" : null, param: null } };
+}
+
+/** The budget that is left, in the fields of Anthropic or of OpenAI. */
+function waitFields(path: string, retryAfter: number): Readonly<Record<string, string>> {
+  const fields = { "retry-after": String(retryAfter) };
+  if (path.endsWith("/messages")) {
+    const reset = new Date(Date.now() + 1_000 * retryAfter).toISOString();
+    return {
+      ...fields,
+      "anthropic-ratelimit-tokens-limit": "1000",
+      "anthropic-ratelimit-tokens-remaining": "0",
+      "anthropic-ratelimit-tokens-reset": reset,
+    };
+  }
+  if (!/\/(?:completions|responses|embeddings)$/.test(path)) return fields;
+  return {
+    ...fields,
+    "x-ratelimit-limit-tokens": "1000",
+    "x-ratelimit-remaining-tokens": "0",
+    "x-ratelimit-reset-tokens": `${retryAfter}s`,
+  };
 }

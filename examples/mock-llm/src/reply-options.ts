@@ -23,6 +23,10 @@ export interface ReplyOptions {
   readonly abortAfter: number | undefined;
   /** Status of an error response. */
   readonly status: number | undefined;
+  /** `Retry-After` of an error response, in seconds. */
+  readonly retryAfter: number | undefined;
+  /** Pause before the head of the response. */
+  readonly firstByteMs: number | undefined;
 }
 
 /** Parses the headers of a request. @throws InvalidReplyOption with the header and the accepted values */
@@ -38,6 +42,8 @@ export function readReplyOptions(headers: IncomingHttpHeaders): ReplyOptions {
     encoding: readWord(headers, "x-mock-encoding", encodings),
     abortAfter: number("abort-after", 0, 100_000),
     status: number("status", 400, 599),
+    retryAfter: number("retry-after", 0, 86_400),
+    firstByteMs: number("first-byte-ms", 0, 60_000),
   };
 }
 

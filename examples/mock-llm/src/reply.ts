@@ -5,8 +5,19 @@ import { type Encoder, openEncoder } from "./encoder.ts";
 import type { Encoding, ReplyOptions } from "./reply-options.ts";
 
 export type Reply =
-  | { readonly kind: "json"; readonly status: number; readonly body: object }
-  | { readonly kind: "events"; readonly events: readonly string[] };
+  | {
+      readonly kind: "json";
+      readonly status: number;
+      readonly body: object;
+      /** Further header fields. */
+      readonly headers?: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly kind: "events";
+      readonly events: readonly (string | Buffer)[];
+      /** Default: server-sent events. */
+      readonly contentType?: string;
+    };
 
 /** Returns one event of a stream, without a name, as in OpenAI's chat completions. */
 export function event(data: object): string {
@@ -29,9 +40,13 @@ const defaultDelayMs = 12;
 /** Sends the response. Resolves when it is sent, cut off on request, or the client has disconnected. */
 export async function send(request: IncomingMessage, response: ServerResponse, reply: Reply, options: ReplyOptions) {
   const encoding = acceptedEncoding(request, options.encoding);
+  if (options.firstByteMs !== undefined) await delay(options.firstByteMs);
   response.writeHead(reply.kind === "json" ? reply.status : 200, {
-    "content-type": reply.kind === "json" ? "application/json" : "text/event-stream; charset=utf-8",
-    ...(reply.kind === "events" && { "cache-control": "no-cache" }),
+    ...(reply.kind === "json" && { "content-type": "application/json", ...reply.headers }),
+    ...(reply.kind === "events" && {
+      "content-type": reply.contentType ?? "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+    }),
     ...(encoding !== undefined && { "content-encoding": encoding }),
   });
   const encoder = openEncoder(encoding);
@@ -49,7 +64,7 @@ export async function send(request: IncomingMessage, response: ServerResponse, r
 async function sendPieces(
   response: ServerResponse,
   encoder: Encoder,
-  { pieces, delayMs }: { readonly pieces: readonly string[]; readonly delayMs: number },
+  { pieces, delayMs }: { readonly pieces: readonly (string | Buffer)[]; readonly delayMs: number },
 ): Promise<void> {
   for (const piece of pieces) {
     if (delayMs > 0) await delay(delayMs);

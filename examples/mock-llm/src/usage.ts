@@ -29,10 +29,18 @@ const faultyFigures: Readonly<Record<Exclude<UsageFault, "none" | "null">, unkno
   huge: 1e308,
 };
 
-/** Returns the member `usage` of a response in some dialect, with the requested defect in each of its figures. */
-export function usageMember(figures: object, fault: UsageFault | undefined): { readonly usage?: unknown } {
-  if (fault === undefined) return { usage: figures };
+/**
+ * Returns the member with the usage of a response in some dialect, with the requested defect in each of its figures.
+ *
+ * @param name of the member
+ */
+export function usageMember(
+  figures: object,
+  fault: UsageFault | undefined,
+  name = "usage",
+): Readonly<Record<string, unknown>> {
+  if (fault === undefined) return { [name]: figures };
   if (fault === "none") return {};
-  if (fault === "null") return { usage: null };
-  return { usage: Object.fromEntries(Object.keys(figures).map((name) => [name, faultyFigures[fault]])) };
+  if (fault === "null") return { [name]: null };
+  return { [name]: Object.fromEntries(Object.keys(figures).map((figure) => [figure, faultyFigures[fault]])) };
 }
