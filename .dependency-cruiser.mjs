@@ -25,8 +25,8 @@ const proxy = {
   routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: decodes a copy of compressed responses.
-  // buffer: validates UTF-8.
-  llm: { layers: ["ir"], packages: [], core: ["zlib", "buffer"] },
+  // buffer: validates UTF-8. aws4fetch: signs requests to Bedrock.
+  llm: { layers: ["ir"], packages: ["aws4fetch"], core: ["zlib", "buffer"] },
   // Trust and permitted addresses, for backends and rate limit services.
   connect: { layers: ["ir"], packages: [], core: ["crypto", "dns", "net", "tls"] },
   policy: {

@@ -71,35 +71,86 @@ const staticBackend = strictObject({
   tls: tls.optional().describe("Connects with TLS. Without it, the connection is plain text."),
 });
 
+const modelName = text("a model's name of at most 256 characters", { max: 256 });
+
 const provider = strictObject({
-  model: text("a model's name of at most 256 characters", { max: 256 })
+  model: modelName
     .optional()
     .describe(
       "Replaces the model that the client requested. A request whose body does not allow that is rejected with 400.",
     ),
 });
 
+const azureProvider = strictObject({
+  model: modelName
+    .optional()
+    .describe(
+      "Replaces the deployment that the client requested, in the path and in the body. A request that does not allow that is rejected with 400.",
+    ),
+  apiVersion: text("a version such as 2024-10-21 or preview", { max: 64, pattern: /^[A-Za-z0-9][-A-Za-z0-9.]*$/ })
+    .optional()
+    .describe("Value of the query parameter `api-version` in requests that have none."),
+  authentication: z
+    .enum(["ApiKey", "Bearer"])
+    .optional()
+    .describe(
+      "How `apiKey` of the Secret is sent. ApiKey sends it as the header `api-key`. Bearer sends it as a bearer token, such as one of Microsoft Entra ID. Defaults to ApiKey.",
+    ),
+});
+
+const modelInPathMeaning =
+  "Replaces the model that the client requested, in the path or in the body. A request that does not allow that is rejected with 400.";
+
+const geminiProvider = strictObject({ model: modelName.optional().describe(modelInPathMeaning) });
+
+const bedrockProvider = strictObject({
+  model: modelName.optional().describe(`A model, an inference profile, or its ARN. ${modelInPathMeaning}`),
+  region: text("an AWS region such as eu-west-1", {
+    max: 64,
+    pattern: /^[a-z]{2,8}(-[a-z]{1,16}){1,4}-[0-9]{1,2}$/,
+  }).describe("AWS region. It is a part of the default host, and of the signature."),
+});
+
+/** The providers of `spec.ai.provider`, in the order of messages. */
+const providerNames = ["openai", "anthropic", "azure", "gemini", "bedrock", "openaiCompatible"] as const;
+/** The providers without a public host. */
+const providersWithHost = ["azure", "openaiCompatible"] as const;
+
 const auth = exactlyOneOf(
   strictObject({
     secretRef: secretRef
       .optional()
       .describe(
-        "A Secret in the namespace of the Backend whose key `apiKey` holds the API key to send to the provider.",
+        "A Secret in the namespace of the Backend whose key `apiKey` holds the API key to send to the provider. For bedrock, the keys `accessKeyId`, `secretAccessKey` and optionally `sessionToken` may hold credentials that sign each request (Signature Version 4).",
       ),
     passthrough: strictObject({}).optional().describe("Forwards the credentials of the client to the provider."),
   }),
   ["secretRef", "passthrough"],
 );
 
-const aiBackend = strictObject({
+const aiFields = strictObject({
   provider: exactlyOneOf(
     strictObject({
       openai: provider.optional().describe("OpenAI, or a server that implements its API."),
       anthropic: provider.optional().describe("Anthropic, or a server that implements its API."),
+      azure: azureProvider.optional().describe("Azure OpenAI. `host` must be set, such as NAME.openai.azure.com."),
+      gemini: geminiProvider
+        .optional()
+        .describe("Gemini, by its own API or by the one that is compatible with OpenAI."),
+      bedrock: bedrockProvider.optional().describe("Amazon Bedrock: Converse, InvokeModel and their streams."),
+      openaiCompatible: provider
+        .optional()
+        .describe(
+          "A server that implements the API of OpenAI, such as vLLM, Ollama, Mistral or Groq. `host` must be set.",
+        ),
     }),
-    ["openai", "anthropic"],
-  ).describe("API dialect of the provider. Exactly one of openai and anthropic must be set."),
-  host: host.optional().describe("Host name or IP address. Defaults to the public API of the provider."),
+    providerNames,
+  ).describe("API dialect of the provider. Exactly one must be set."),
+  host: host
+    .optional()
+    .describe(
+      "Host name or IP address. Defaults to the public API of the provider. Required for azure and openaiCompatible, which have none.",
+    ),
   port: portNumber.optional().describe("TCP port. Defaults to 443."),
   path: text("an absolute path such as /openai, without query", {
     max: 1024,
@@ -138,6 +189,21 @@ const aiBackend = strictObject({
     ),
 });
 
+const hostAccepted = `accepted is a host for ${providersWithHost.join(" and ")}, which have no public one`;
+
+const aiBackend = aiFields
+  .superRefine(({ provider: providers, host: found }, context) => {
+    const provider = providersWithHost.find((name) => providers[name] !== undefined);
+    if (provider === undefined || found !== undefined) return;
+    context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
+  })
+  .meta(
+    publishRules({
+      rule: `has(self.host) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
+      message: hostAccepted,
+    }),
+  );
+
 /** Schema of a Backend. */
 export const backendSchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],
@@ -161,18 +227,26 @@ export type BackendTls = Immutable<z.output<typeof tls>>;
 /** `spec.ai` */
 export type AiBackend = Immutable<z.output<typeof aiBackend>>;
 
-/** Adds an issue unless exactly one of the two fields is set. */
+/** Adds an issue unless exactly one of the fields is set. */
 function exactlyOneOf<Shape extends z.core.$ZodLooseShape>(
   schema: z.ZodObject<Shape, z.core.$strict>,
-  [first, second]: readonly [string, string],
+  names: readonly string[],
 ) {
-  const accepted = `accepted is exactly one of ${first} and ${second}`;
+  const accepted = `accepted is exactly one of ${listOf(names)}`;
+  const isPair = names.length === 2;
+  const has = names.map((name) => `has(self.${name})`);
+  const rule = isPair ? has.join(" != ") : `[${has.join(", ")}].filter(isSet, isSet).size() == 1`;
   return schema
     .superRefine((value: Readonly<Record<string, unknown>>, context) => {
-      const isFirst = value[first] !== undefined;
-      const isSecond = value[second] !== undefined;
-      if (isFirst !== isSecond) return;
-      context.addIssue({ code: "custom", message: `found ${isFirst ? "both" : "neither"}, ${accepted}` });
+      const found = names.filter((name) => value[name] !== undefined);
+      if (found.length === 1) return;
+      const several = isPair ? "both" : listOf(found);
+      const none = isPair ? "neither" : "none";
+      context.addIssue({ code: "custom", message: `found ${found.length === 0 ? none : several}, ${accepted}` });
     })
-    .meta(publishRules({ rule: `has(self.${first}) != has(self.${second})`, message: accepted }));
+    .meta(publishRules({ rule, message: accepted }));
+}
+
+function listOf(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1) ?? ""}`;
 }

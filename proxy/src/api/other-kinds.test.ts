@@ -42,12 +42,27 @@ describe("a Backend", () => {
     [
       "no provider",
       { ai: { provider: {} } },
-      "spec.ai.provider: found neither, accepted is exactly one of openai and anthropic",
+      "spec.ai.provider: found none, accepted is exactly one of openai, anthropic, azure, gemini, bedrock and openaiCompatible",
     ],
     [
       "an unknown provider",
       { ai: { provider: { opnai: {} } } },
-      'spec.ai.provider.opnai: unknown field "opnai", accepted are openai, anthropic; did you mean "openai"?',
+      'spec.ai.provider.opnai: unknown field "opnai", accepted are openai, anthropic, azure, gemini, bedrock, openaiCompatible; did you mean "openai"?',
+    ],
+    [
+      "two providers",
+      { ai: { provider: { openai: {}, gemini: {} } } },
+      "spec.ai.provider: found openai and gemini, accepted is exactly one of openai, anthropic, azure, gemini, bedrock and openaiCompatible",
+    ],
+    [
+      "a provider without a public host",
+      { ai: { provider: { azure: {} } } },
+      "spec.ai.host: found none, accepted is a host for azure and openaiCompatible, which have no public one",
+    ],
+    [
+      "a region that is none",
+      { ai: { provider: { bedrock: { region: "eu-west-1.evil.example" } } } },
+      'spec.ai.provider.bedrock.region: found "eu-west-1.evil.example", accepted is an AWS region such as eu-west-1',
     ],
     [
       "no credentials",

@@ -220,9 +220,15 @@ export interface ClientCertificate {
 
 /** Settings of an `ai` Backend. */
 export interface AiBackend {
-  readonly provider: "openai" | "anthropic";
-  /** Replaces the request body's `model`. */
+  readonly provider: "openai" | "anthropic" | "azure" | "gemini" | "bedrock" | "openaiCompatible";
+  /** Replaces the model of the request, in its body, and for `azure`, `gemini` and `bedrock` in its path. */
   readonly model?: string;
+  /** Azure: the value of `api-version` in requests that have none. */
+  readonly apiVersion?: string;
+  /** Azure: whether `apiKey` is sent as a bearer token; absent: as `api-key`. */
+  readonly sendsBearer?: true;
+  /** Bedrock: signs each request; absent: `apiKey` or the credentials of the client are sent. */
+  readonly signature?: AwsSignature;
   /** Prefix of the request's path, without a trailing slash. */
   readonly pathPrefix?: string;
   /** Absent: the credentials of the client are forwarded. */
@@ -237,6 +243,20 @@ export interface AiBackend {
   readonly allowsOtherEndpoints?: true;
   /** `usageChunk` where no policy has one; absent: `defaultUsageChunk`. */
   readonly usageChunk?: UsageChunk;
+}
+
+/** Signs requests to a service of AWS (Signature Version 4). */
+export interface AwsSignature {
+  readonly region: string;
+  readonly credentials: AwsCredentials;
+}
+
+/** Credentials of AWS. */
+export interface AwsCredentials {
+  readonly accessKeyId: Secret;
+  readonly secretAccessKey: Secret;
+  /** Of temporary credentials. */
+  readonly sessionToken?: Secret;
 }
 
 /** A secret value, wrapped so that a dump or a log never shows it: redaction looks for this shape. */

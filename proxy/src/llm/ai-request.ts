@@ -46,6 +46,8 @@ export interface AiRequest {
 export interface AiRequestRules {
   /** The model that the Backend prescribes. */
   readonly model?: string | undefined;
+  /** Whether the path names the model, and a body without one stays so: its API may reject the member. */
+  readonly isModelInPath?: boolean;
   /** Whether a body that requests deferred work is rejected, at paths with such members. */
   readonly rejectsDeferred: boolean;
   /** Whether the body decides if the path does not: a server may have an alias of completions. */
@@ -83,7 +85,7 @@ const ignoredBytes: ReadonlySet<number> = new Set([
  * @param reading the result of reading the whole decoded body with `aiRequestNames`
  */
 export function prepareAiRequest(
-  { model, rejectsDeferred, inspectsBody }: AiRequestRules,
+  { model, isModelInPath = false, rejectsDeferred, inspectsBody }: AiRequestRules,
   path: string,
   reading: JsonReading,
 ): AiRequest | AiRequestError {
@@ -94,7 +96,7 @@ export function prepareAiRequest(
     return "deferred";
   }
   if (model !== undefined && (namesAlternatives(object) || nestsOtherModel(body, nested, model))) return "alternatives";
-  const modelEdits = model === undefined ? [] : replaceModel(object, model);
+  const modelEdits = model === undefined ? [] : replaceModel(object, model, isModelInPath);
   const mayComplete = mayBeCompletions(path) || (inspectsBody && mayHaveStreamOptions && hasPrompt(object));
   const usageEdits = mayComplete ? requestUsage(body, object) : [];
   return { body: applyEdits(body, [...modelEdits, ...usageEdits]), requestsUsage: usageEdits.length > 0 };
@@ -182,11 +184,12 @@ function requestsDeferredWork(body: Buffer, request: JsonObject): boolean {
 }
 
 /** Replaces each occurrence of the client's model by the prescribed one. */
-function replaceModel(request: JsonObject, model: string): readonly Edit[] {
+function replaceModel(request: JsonObject, model: string, isModelInPath: boolean): readonly Edit[] {
   const text = JSON.stringify(model);
   const models = membersOf(request, "model");
   const edits: Edit[] = models.map(({ start, end }) => ({ start, end, text }));
-  return models.some(({ isExact }) => isExact) ? edits : [...edits, insertion(request, "model", text)];
+  const isComplete = isModelInPath || models.some(({ isExact }) => isExact);
+  return isComplete ? edits : [...edits, insertion(request, "model", text)];
 }
 
 /** @returns no edits if the request is not for a stream, or requests the usage itself */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { mayDeferWork } from "./deferred-work.ts";
-import { isListedEndpoint, hasNoStreamOptions, modelEndpoints, servesModel } from "./model-endpoints.ts";
+import { isListedEndpoint, hasNoStreamOptions, modelEndpoints, servesModel, withModel } from "./model-endpoints.ts";
 
 const paths = modelEndpoints.flatMap((endpoints) => endpoints.paths.map((path) => ({ path, endpoints })));
 const made = (path: string, name: string): string => `/${path.replace("{model}", name).replaceAll("*", "some")}`;
@@ -130,5 +130,31 @@ describe("hasNoStreamOptions", () => {
     "/v1/ask",
   ])("not %s", (path) => {
     expect(hasNoStreamOptions(path)).toBe(false);
+  });
+});
+
+describe("withModel", () => {
+  test.each([
+    ["/openai/deployments/a/chat/completions?api-version=1", "/openai/deployments/b/chat/completions?api-version=1"],
+    ["/v1beta/models/a:generateContent", "/v1beta/models/b:generateContent"],
+    ["/v1beta/models/a%3AstreamGenerateContent?alt=sse", "/v1beta/models/b:streamGenerateContent?alt=sse"],
+    ["/model/a%3A0/converse-stream", "/model/b/converse-stream"],
+    ["/model/arn%3Aaws%3Abedrock%3A%3A1%3Aprofile%2Fa%3A0/invoke", "/model/b/invoke"],
+    ["/model/b/invoke", "/model/b/invoke"],
+    ["/v1/chat/completions", "/v1/chat/completions"],
+    ["/v1beta/models/a/models/a:generateContent", "/v1beta/models/a/models/a:generateContent"],
+    ["/nothing", "/nothing"],
+  ])("changes %s to %s", (path, expected) => {
+    expect(withModel(path, "b")).toBe(expected);
+  });
+
+  test("escapes the name, and names it as the most tolerant server reads it", () => {
+    const model = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.b-v1:0";
+    const path = withModel("/model/a/converse", model);
+    expect(path).toBe("/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Feu.b-v1%3A0/converse");
+    expect(servesModel(path, model)).toBe(true);
+    expect(withModel("/openai/deployments/a/chat/completions", "$1$&")).toBe(
+      "/openai/deployments/%241%24%26/chat/completions",
+    );
   });
 });

@@ -11,7 +11,7 @@
  * After decoding, a listed path has no `.`, `..` or empty segments, no parameters after `;` and no `\`, so that all
  * servers route it alike.
  */
-import { decodedPath } from "./provider-path.ts";
+import { decodedPath, pathnameOf } from "./provider-path.ts";
 
 /** A group of endpoints that are treated alike. */
 export interface ModelEndpoints {
@@ -229,6 +229,8 @@ interface MatchedEndpoint {
   readonly prefix: string;
   /** The name of the model. */
   readonly name: string | undefined;
+  /** Returns the request path with this text in the place of the name. */
+  readonly withName: (name: string) => string;
 }
 
 /** Returns all paths of the table that match the end of `plain`. */
@@ -258,6 +260,8 @@ function matchPath(
     endpoints,
     prefix: segments.slice(0, nameStart - prefix.length).join("/"),
     name: name && nameText.slice(0, nameText.length - name.method.length),
+    withName: (text) =>
+      [...segments.slice(0, nameStart), `${text}${name?.method ?? ""}`, ...segments.slice(end)].join("/"),
   };
 }
 
@@ -317,6 +321,48 @@ export function servesModel(path: string, model: string): boolean {
       (name === undefined || name === namePlaceholder) &&
       namelessPrefix.test(prefix),
   );
+}
+
+/**
+ * Returns the path of a listed endpoint with `model` in the place of the model or deployment that it names, and
+ * otherwise unchanged: `/model/NAME/converse` (Bedrock), `/v1beta/models/NAME:generateContent` (Gemini),
+ * `/openai/deployments/NAME/chat/completions` (Azure). The caller must check the result with `servesModel`: the path may
+ * name a model in another way too.
+ *
+ * @param path as the client sent it; the query is kept.
+ */
+export function withModel(path: string, model: string): string {
+  const plain = plainPath(path);
+  if (plain === undefined) return path;
+  const name = encodeURIComponent(model);
+  const candidates = matchingEndpoints(plain).map((endpoint) =>
+    endpoint.name === undefined
+      ? plain.replace(deploymentName, `$1${name.replaceAll("$", "$$$$")}`)
+      : endpoint.withName(name),
+  );
+  const found = candidates.find((candidate) => servesModel(candidate, model));
+  return found === undefined ? path : found + path.slice(pathnameOf(path).length);
+}
+
+/**
+ * Returns the path of a listed endpoint with the name of its model escaped as one segment, and otherwise unchanged: Bedrock
+ * receives `:` and `/` of a name as `%3A` and `%2F`, as from Amazon's own clients.
+ */
+export function withEscapedModel(path: string): string {
+  const plain = plainPath(path);
+  const found = plain === undefined ? undefined : matchingEndpoints(plain).find(({ name }) => name !== undefined);
+  if (found?.name === undefined) return path;
+  return found.withName(encodeURIComponent(found.name)) + path.slice(pathnameOf(path).length);
+}
+
+/** The deployment or engine that precedes an endpoint. */
+const deploymentName = /^((?:\/[\w-]+)?\/(?:deployments|engines)\/)[^/]+(?=\/)/;
+
+/** Whether `path`, as the provider receives it, is of listed endpoints that name their model in the path alone. */
+export function namesModelInPath(path: string): boolean {
+  const plain = plainPath(path);
+  const found = plain === undefined ? [] : matchingEndpoints(plain);
+  return found.length > 0 && found.every(({ endpoints }) => endpoints.model === "path");
 }
 
 /**

@@ -85,7 +85,8 @@ function inQuery(query: string, model: string): boolean {
   });
 }
 
-function pathnameOf(path: string): string {
+/** Returns a path without its query. */
+export function pathnameOf(path: string): string {
   const query = path.indexOf("?");
   return query === -1 ? path : path.slice(0, query);
 }

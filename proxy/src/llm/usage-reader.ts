@@ -69,7 +69,7 @@ function bodyOf(label: Label, tally: UsageTally): AnyBody {
 /** Whether a response may be an uncompressed stream of events, which can be edited. */
 export function mayBePlainEvents({ contentType, contentEncoding }: ResponseHead): boolean {
   if (contentEncoding !== undefined && !isIdentity(contentEncoding)) return false;
-  return contentType === undefined || !/\bjson\b/i.test(contentType);
+  return contentType === undefined || !(/\bjson\b/i.test(contentType) || eventStreamType.test(contentType));
 }
 
 /** A decoded response body. */

@@ -1,5 +1,5 @@
 /**
- * Prepares requests for models. For an `ai` backend: the path prefix, the API key, the model, and the request for the usage
+ * Prepares requests for models. For an `ai` backend: the path prefix, the credentials, the model, and the request for the usage
  * of a stream. For any other backend, only this request, if a limit counts tokens.
  *
  * A request is edited or rejected. If the Backend prescribes a model, or the path may be one of completions, a body that the
@@ -8,7 +8,7 @@
  * more than models, so there only paths of model APIs are rejected. An edited body gets the content type of the JSON in UTF-8
  * that was read, so that no other content type changes its meaning.
  */
-import type { AiBackend } from "../ir/snapshot.ts";
+import type { AiBackend, AwsSignature } from "../ir/snapshot.ts";
 import type { UsageChunk } from "../ir/usage.ts";
 import {
   type AiRequest,
@@ -22,7 +22,16 @@ import {
 } from "../llm/ai-request.ts";
 import { prefixOfFreeEndpoint, generatesNothing } from "../llm/charging.ts";
 import { isDeferringField, mayDeferWork } from "../llm/deferred-work.ts";
-import { isPrefixForModel, isListedEndpoint, servesModel } from "../llm/model-endpoints.ts";
+import { withSignature } from "../llm/aws-signature.ts";
+import {
+  isPrefixForModel,
+  isListedEndpoint,
+  namesModelInPath,
+  servesModel,
+  withEscapedModel,
+  withModel,
+} from "../llm/model-endpoints.ts";
+import { withApiVersion, withCredentials } from "../llm/provider-credentials.ts";
 import {
   isModelField,
   mayBeCompletions,
@@ -69,6 +78,10 @@ export interface ModelBackend {
   /** Whether a limit counts the tokens of the response. */
   readonly countsTokens: boolean;
   readonly usageChunk: UsageChunk;
+  /** Wall time, ms since the epoch, for signatures. */
+  readonly nowMs: () => number;
+  /** Called if a request could not be signed. */
+  readonly onFault: (error: unknown) => void;
 }
 
 /**
@@ -77,9 +90,49 @@ export interface ModelBackend {
  */
 export function prepareProviderRequest(
   backend: ModelBackend,
-  request: OutgoingRequest,
+  received: OutgoingRequest,
   done: (prepared: ProviderRequest) => void,
 ): void {
+  const { ai } = backend;
+  const request = ai === undefined ? received : withPrescribedPath(ai, received);
+  prepareUnsigned(backend, request, ai?.signature === undefined ? done : signing(backend, ai.signature, done));
+}
+
+/** The APIs that name the model in the path get the prescribed one there, as others get it in the body. */
+function withPrescribedPath({ provider, model }: AiBackend, request: OutgoingRequest): OutgoingRequest {
+  const namesModel = provider === "azure" || provider === "gemini" || provider === "bedrock";
+  if (!namesModel || (model === undefined && provider !== "bedrock")) return request;
+  const { path } = request;
+  return { ...request, path: model === undefined ? withEscapedModel(path) : withModel(path, model) };
+}
+
+/** Returns a `done` that signs requests. The body of a signed request has been read, since the signature contains its hash. */
+function signing({ nowMs, onFault }: ModelBackend, signature: AwsSignature, done: Done): Done {
+  return (prepared) => {
+    if (prepared.kind === "rejected") {
+      done(prepared);
+      return;
+    }
+    const { request } = prepared;
+    const sign = (body: Buffer): void => {
+      withSignature(signature, { ...request, body }, nowMs()).then(
+        (headers) => done({ ...prepared, request: { ...request, headers } }),
+        onFault,
+      );
+    };
+    const { body } = request;
+    if (body === undefined) {
+      sign(Buffer.alloc(0));
+      return;
+    }
+    body.collect((whole) => {
+      if (whole === undefined) done({ kind: "rejected", reply: bodyNotBuffered(body) });
+      else sign(whole);
+    });
+  };
+}
+
+function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: Done): void {
   const { ai } = backend;
   const rejection = ai === undefined ? undefined : rejectionOf(ai, backend.countsTokens, request);
   if (rejection !== undefined) {
@@ -87,7 +140,8 @@ export function prepareProviderRequest(
     return;
   }
   const addressed = ai === undefined ? request : addressedTo(ai, request);
-  const rules = ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens);
+  const rules =
+    ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens, addressed.path);
   const { body } = addressed;
   if (addressed.upgrade !== undefined && ai === undefined && rules.rejectsDeferred) {
     done({ kind: "rejected", reply: upgradeNotAllowed });
@@ -108,7 +162,7 @@ function prepareBody(backend: ModelBackend, rules: AiRequestRules, request: Requ
     done({ kind: "rejected", reply: bodyEncoded });
     return;
   }
-  const needed = bodyNeeded(rules, request.path);
+  const needed = backend.ai?.signature === undefined ? bodyNeeded(rules, request.path) : "all";
   if (needed === "none" || (needed === "object" && passesUnread(backend, request))) {
     passBody(request, done);
   } else if (needed === "all" || isEncoded(request.headers)) {
@@ -201,12 +255,15 @@ function choosesOther(model: string): (name: string, value: string) => boolean {
 }
 
 function addressedTo(ai: AiBackend, request: OutgoingRequest): OutgoingRequest {
-  return { ...request, path: `${ai.pathPrefix ?? ""}${request.path}`, headers: withCredentials(ai, request.headers) };
+  const path = withApiVersion(`${ai.pathPrefix ?? ""}${request.path}`, ai.apiVersion);
+  return withCredentials(ai, { ...request, path });
 }
 
-function rulesOfProvider(ai: AiBackend, countsTokens: boolean): AiRequestRules {
+function rulesOfProvider(ai: AiBackend, countsTokens: boolean, path: string): AiRequestRules {
   const rejectsDeferred = (countsTokens || ai.model !== undefined) && ai.allowsDeferredWork !== true;
-  return { model: ai.model, rejectsDeferred, inspectsBody: countsTokens || ai.model !== undefined };
+  // Gemini and Bedrock reject members that they do not know.
+  const isModelInPath = (ai.provider === "gemini" || ai.provider === "bedrock") && namesModelInPath(path);
+  return { model: ai.model, isModelInPath, rejectsDeferred, inspectsBody: countsTokens || ai.model !== undefined };
 }
 
 /** For a backend that may not be a provider: background work and protocols are rejected only at paths of models. */
@@ -266,17 +323,6 @@ function isLabelledJson(headers: readonly string[]): boolean {
 }
 
 const jsonType = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
-
-/** The provider's own way of saying the key. The client's credentials never travel beside ours. */
-function withCredentials(ai: AiBackend, headers: readonly string[]): readonly string[] {
-  if (ai.apiKey === undefined) return headers;
-  const kept = without(headers, credentials);
-  if (ai.provider === "anthropic") kept.push("x-api-key", ai.apiKey.secret);
-  else kept.push("authorization", `Bearer ${ai.apiKey.secret}`);
-  return kept;
-}
-
-const credentials: ReadonlySet<string> = new Set(["authorization", "x-api-key"]);
 
 function isContentType(name: string): boolean {
   return name.length === 12 && name.toLowerCase() === "content-type";

@@ -49,7 +49,7 @@ function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): Dum
         provider: ai.provider,
         ...(ai.model !== undefined && { model: ai.model }),
         ...(ai.pathPrefix !== undefined && { pathPrefix: ai.pathPrefix }),
-        credentials: ai.apiKey === undefined ? "passthrough" : "secret",
+        credentials: ai.apiKey === undefined && ai.signature === undefined ? "passthrough" : "secret",
       },
     }),
     endpoints: mergeEndpoints(backend, figures),

@@ -5,6 +5,7 @@
 import type { UsageOutcome } from "../../ir/usage.ts";
 import { generatesNothing, type ProviderTarget } from "../../llm/charging.ts";
 import { type UsageEdit, UsageEventFilter } from "../../llm/usage-event-filter.ts";
+import { usageOfFields } from "../../llm/usage-fields.ts";
 import {
   createUsageReader,
   type Ending,
@@ -92,6 +93,7 @@ export class ResponseUsage {
     const { record, request, client } = this.#options;
     const contentType = fieldOf(headers, "content-type");
     const contentEncoding = fieldOf(headers, "content-encoding");
+    const usage = usageOfFields(headers);
     this.#head = {
       status,
       requestBytes: bytesForEstimate(record),
@@ -99,6 +101,7 @@ export class ResponseUsage {
       client,
       ...(contentType !== undefined && { contentType }),
       ...(contentEncoding !== undefined && { contentEncoding }),
+      ...(usage !== undefined && { usage }),
     };
     this.#reader = createUsageReader(this.#head);
     this.#state = "reading";

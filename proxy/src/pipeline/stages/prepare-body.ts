@@ -24,9 +24,15 @@ export const prepareBody: Stage = {
 function prepareForModel(request: StagedRequest, { target, request: outgoing }: OutgoingToBackend): StageResult {
   const { ai } = target;
   const { countsTokens, usageChunk = ai?.usageChunk ?? defaultUsageChunk } = request.rule;
+  const { clock } = request.services;
+  const backend = {
+    ...{ ai, countsTokens, usageChunk },
+    nowMs: () => clock.nowMs(),
+    onFault: (error: unknown) => request.fault(error),
+  };
   outgoing.body?.countTokenIds();
   return request.wait<ProviderRequest>({
-    start: (done) => prepareProviderRequest({ ai, countsTokens, usageChunk }, outgoing, done),
+    start: (done) => prepareProviderRequest(backend, outgoing, done),
     proceed(prepared) {
       if (prepared.kind === "rejected") return request.reply(prepared.reply);
       request.outgoing = { target, request: prepared.request, usageEdit: prepared.usageEdit };

@@ -14,15 +14,22 @@ import { nameKey } from "../index/object-names.ts";
 import { readSecret, type Resolution } from "../reference/resolution.ts";
 import { type Finding, findingOfReference } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
+import type { BedrockCredentials } from "../tls/certificates.ts";
 import type { CredentialResult } from "../tls/credentials.ts";
 
 const httpsPort = 443;
 
-/** The default host of each provider. */
-const providerHosts: Readonly<Record<AiBackend["provider"], string>> = {
+/** The public hosts. Azure and compatible servers have none. */
+const providerHosts: Readonly<Partial<Record<AiBackend["provider"], string>>> = {
   openai: "api.openai.com",
   anthropic: "api.anthropic.com",
+  gemini: "generativelanguage.googleapis.com",
 };
+
+/** All providers. */
+const providers: readonly AiBackend["provider"][] = [
+  ...(["openai", "anthropic", "azure", "gemini", "bedrock", "openaiCompatible"] as const),
+];
 
 /** A resolved Backend. */
 export interface BackendState {
@@ -49,11 +56,12 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
       (found.kind === "previous" ? malformed : missing).push(findingOfReference(found, path));
       return found.kind === "previous" ? found.value : undefined;
     };
-  const { keyPair, authorities, apiKey } = context.credentials;
+  const { keyPair, authorities, apiKey, bedrock } = context.credentials;
   const backend = backendOf(resource, {
     keyPair: reading(keyPair),
     authorities: reading(authorities),
     apiKey: reading(apiKey),
+    bedrock: reading(bedrock),
   });
   const [first] = missing;
   const findings = [...missing, ...malformed];
@@ -84,6 +92,7 @@ interface SecretReaders {
   readonly keyPair: ReadSecret<ClientCertificate>;
   readonly authorities: ReadSecret<string>;
   readonly apiKey: ReadSecret<string>;
+  readonly bedrock: ReadSecret<BedrockCredentials>;
 }
 
 /** Must not be called if a Secret could not be read. */
@@ -105,31 +114,61 @@ function staticBackend(resource: BackendResource, { host, port, tls }: StaticBac
 }
 
 function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders): Backend {
-  const provider = spec.provider.anthropic === undefined ? "openai" : "anthropic";
+  const provider = providers.find((name) => spec.provider[name] !== undefined) ?? "openai";
   const port = spec.port ?? httpsPort;
   // A key must not be sent without TLS by mistake: that requires another port and an explicit host.
   const isTls = spec.tls !== undefined || spec.host === undefined || port === httpsPort;
   const model = spec.provider[provider]?.model;
   const pathPrefix = spec.path === undefined ? undefined : trimEnd(spec.path, /\//);
-  // Without a key, the credentials of the client are forwarded.
-  const apiKey = spec.auth?.secretRef && read.apiKey(spec.auth.secretRef, ["spec", "ai", "auth", "secretRef"]);
   const ai: AiBackend = {
     provider,
     ...(model === undefined ? {} : { model }),
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
-    ...(apiKey === undefined ? {} : { apiKey: { secret: apiKey } }),
+    ...azureSettings(spec.provider.azure),
+    ...credentialsOf(spec, read),
     ...(spec.upgrades === "Allow" && { allowsUpgrades: true }),
     ...(spec.deferredWork === "Allow" && { allowsDeferredWork: true }),
     ...(spec.otherEndpoints === "Allow" && { allowsOtherEndpoints: true }),
     ...(spec.usageChunk !== undefined && { usageChunk: spec.usageChunk }),
   };
-  const endpoints = [endpoint(spec.host ?? providerHosts[provider], port)];
+  const endpoints = [endpoint(spec.host ?? publicHost(provider, spec), port)];
   return {
     ...identity(resource),
     endpoints,
     ...(isTls && { tls: tlsOf(spec.tls ?? {}, ["spec", "ai", "tls"], read) }),
     ai,
   };
+}
+
+/** The parser accepts no provider without a public host and without `host`. */
+function publicHost(provider: AiBackend["provider"], { provider: { bedrock } }: AiSpec): string {
+  if (bedrock === undefined) return providerHosts[provider] ?? "";
+  // The regions of China have a domain of their own (AWS General Reference, "Amazon Bedrock endpoints and quotas").
+  return `bedrock-runtime.${bedrock.region}.amazonaws.com${bedrock.region.startsWith("cn-") ? ".cn" : ""}`;
+}
+
+function azureSettings(azure: AiSpec["provider"]["azure"]): Pick<AiBackend, "apiVersion" | "sendsBearer"> {
+  return {
+    ...(azure?.apiVersion !== undefined && { apiVersion: azure.apiVersion }),
+    ...(azure?.authentication === "Bearer" && { sendsBearer: true }),
+  };
+}
+
+/** Without a Secret, the credentials of the client are forwarded. */
+function credentialsOf(
+  { auth, provider: { bedrock } }: AiSpec,
+  read: SecretReaders,
+): Pick<AiBackend, "apiKey" | "signature"> {
+  if (auth?.secretRef === undefined) return {};
+  const path = ["spec", "ai", "auth", "secretRef"];
+  if (bedrock === undefined) {
+    const apiKey = read.apiKey(auth.secretRef, path);
+    return apiKey === undefined ? {} : { apiKey: { secret: apiKey } };
+  }
+  const found = read.bedrock(auth.secretRef, path);
+  if (found === undefined) return {};
+  if ("apiKey" in found) return { apiKey: { secret: found.apiKey } };
+  return { signature: { region: bedrock.region, credentials: found.keys } };
 }
 
 function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {

@@ -7,7 +7,7 @@ import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "n
 import { createSecureContext } from "node:tls";
 import type { ConfigMap } from "../../api/config-map.ts";
 import { type Secret, secretValue } from "../../api/secret.ts";
-import type { Certificate, ClientCertificate } from "../../ir/snapshot.ts";
+import type { AwsCredentials, Certificate, ClientCertificate } from "../../ir/snapshot.ts";
 import { nameConstraintsIn } from "./name-constraints.ts";
 import { nameKey } from "../index/object-names.ts";
 
@@ -131,6 +131,43 @@ export function readApiKey(secret: Secret): Read<string> {
     return malformed(`has an ${apiKeyField} with other characters than visible ASCII`);
   }
   return { kind: "read", value: apiKey };
+}
+
+/** The keys of a Secret with credentials of AWS. */
+const awsFields = { accessKeyId: "accessKeyId", secretAccessKey: "secretAccessKey", sessionToken: "sessionToken" };
+
+/** The credentials for Bedrock: an API key, or keys that sign. */
+export type BedrockCredentials = { readonly apiKey: string } | { readonly keys: AwsCredentials };
+
+/** Reads the credentials for Bedrock: `apiKey`, or `accessKeyId` and `secretAccessKey`. */
+export function readBedrockCredentials(secret: Secret): Read<BedrockCredentials> {
+  const accessKeyId = secretValue(secret, awsFields.accessKeyId);
+  if (accessKeyId === undefined) {
+    const apiKey = readApiKey(secret);
+    if (apiKey.kind === "read") return { kind: "read", value: { apiKey: apiKey.value } };
+    return secretValue(secret, apiKeyField) === undefined
+      ? malformed(`has neither ${apiKeyField} nor ${awsFields.accessKeyId}`)
+      : apiKey;
+  }
+  if (secretValue(secret, apiKeyField) !== undefined) {
+    return malformed(`has both ${apiKeyField} and ${awsFields.accessKeyId}, accepted is one of them`);
+  }
+  const secretAccessKey = secretValue(secret, awsFields.secretAccessKey);
+  if (secretAccessKey === undefined || secretAccessKey === "") return malformed(`has no ${awsFields.secretAccessKey}`);
+  const sessionToken = secretValue(secret, awsFields.sessionToken);
+  // Both become parts of header values.
+  if (!/^[\w]+$/.test(accessKeyId)) {
+    return malformed(`has an ${awsFields.accessKeyId} that is not of letters and digits`);
+  }
+  if (sessionToken !== undefined && !/^[\x21-\x7e]+$/.test(sessionToken)) {
+    return malformed(`has a ${awsFields.sessionToken} with other characters than visible ASCII`);
+  }
+  const keys: AwsCredentials = {
+    accessKeyId: { secret: accessKeyId },
+    secretAccessKey: { secret: secretAccessKey },
+    ...(sessionToken !== undefined && { sessionToken: { secret: sessionToken } }),
+  };
+  return { kind: "read", value: { keys } };
 }
 
 function malformed(error: string): Read<never> {

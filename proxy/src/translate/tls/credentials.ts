@@ -10,7 +10,15 @@ import { type ResourceKey, resourceKey } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { Certificate, ClientCertificate } from "../../ir/snapshot.ts";
 import { attributing } from "../each-object.ts";
-import { type Read, readApiKey, readAuthorities, readCertificate, readKeyPair } from "./certificates.ts";
+import {
+  type BedrockCredentials,
+  type Read,
+  readApiKey,
+  readAuthorities,
+  readBedrockCredentials,
+  readCertificate,
+  readKeyPair,
+} from "./certificates.ts";
 
 /** The credentials of an object, or its last valid ones with its error, in the form of `Read`. */
 export type CredentialResult<T> = Read<T> | { readonly kind: "previous"; readonly value: T; readonly error: string };
@@ -23,6 +31,7 @@ export interface Credentials {
   readonly keyPair: (secret: Secret) => CredentialResult<ClientCertificate>;
   readonly authorities: (object: ConfigMap | Secret) => CredentialResult<string>;
   readonly apiKey: (secret: Secret) => CredentialResult<string>;
+  readonly bedrock: (secret: Secret) => CredentialResult<BedrockCredentials>;
 }
 
 /** The valid credentials of a translation, for the next one. */
@@ -31,6 +40,7 @@ export interface ValidCredentials {
   readonly keyPair: ValidVersions<Secret, ClientCertificate>;
   readonly authorities: ValidVersions<ConfigMap | Secret, string>;
   readonly apiKey: ValidVersions<Secret, string>;
+  readonly bedrock: ValidVersions<Secret, BedrockCredentials>;
 }
 
 /** By object, its last valid version with its credentials. */
@@ -42,6 +52,7 @@ export const noCredentials: ValidCredentials = {
   keyPair: new Map(),
   authorities: new Map(),
   apiKey: new Map(),
+  bedrock: new Map(),
 };
 
 /**
@@ -54,16 +65,19 @@ export function openCredentials(before: ValidCredentials): Credentials & { reado
   const keyPair = withPrevious(readKeyPair, before.keyPair, certificateName);
   const authorities = withPrevious(readAuthorities, before.authorities, genericName);
   const apiKey = withPrevious(readApiKey, before.apiKey, genericName);
+  const bedrock = withPrevious(readBedrockCredentials, before.bedrock, genericName);
   return {
     certificate: certificate.read,
     keyPair: keyPair.read,
     authorities: authorities.read,
     apiKey: apiKey.read,
+    bedrock: bedrock.read,
     valid: {
       certificate: certificate.valid,
       keyPair: keyPair.valid,
       authorities: authorities.valid,
       apiKey: apiKey.valid,
+      bedrock: bedrock.valid,
     },
   };
 }
