@@ -16,7 +16,8 @@ const proxy = {
   regex: { layers: [], packages: ["re2js"], core: [] },
   // crypto, tls: validate certificates.
   // routing: the precedence of rules, so that a status agrees with the data path.
-  translate: { layers: ["api", "ir", "regex", "routing"], packages: [], core: ["net", "crypto", "tls"] },
+  // authentication: how key sets are read.
+  translate: { layers: ["api", "ir", "authentication", "regex", "routing"], packages: [], core: ["net", "crypto", "tls"] },
   // util: compares the desired status with the current one.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },
@@ -34,6 +35,12 @@ const proxy = {
     packages: ["node-cache"],
     core: ["crypto", "net"],
   },
+  // jose: signatures of tokens. http, https: key sets of issuers.
+  authentication: {
+    layers: ["ir", "cel", "connect"],
+    packages: ["jose", "@bufbuild/.+"],
+    core: ["crypto", "http", "https", "util"],
+  },
   upstream: { layers: ["ir", "connect"], packages: ["undici"] },
   // cel: conditions of traces are expressions.
   telemetry: { layers: ["ir", "cel"], packages: [] },
@@ -46,11 +53,17 @@ const proxy = {
   // filters, routing: the forms of fields and paths that the later layers rely on, and the table of host names.
   listen: { layers: ["ir", "routing", "filters"], packages: [] },
   pipeline: {
-    layers: ["ir", "cel", "routing", "filters", "policy", "llm", "upstream", "telemetry", "listen"],
+    layers: [
+      ...["ir", "cel", "routing", "filters", "authentication", "policy", "llm"],
+      ...["upstream", "telemetry", "listen"],
+    ],
     packages: [],
   },
   "data-plane": {
-    layers: ["ir", "cel", "regex", "routing", "filters", "policy", "upstream", "telemetry", "listen", "pipeline"],
+    layers: [
+      ...["ir", "cel", "regex", "routing", "filters", "authentication", "policy"],
+      ...["upstream", "telemetry", "listen", "pipeline"],
+    ],
     packages: [],
   },
   // Validates manifests and replays requests against limits without a running proxy, for proxyctl.

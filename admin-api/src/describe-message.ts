@@ -23,6 +23,8 @@ export function describeMessage(message: TraceMessage): EventText {
       return { name: "Route", summary: routeWords(message) };
     case "policySelection":
       return { name: "Policies", summary: message.policies.map(({ policy }) => policy).join(", ") || "none apply" };
+    case "authentication":
+      return { name: "Identity", summary: authenticationWords(message) };
     case "policy":
       return { name: message.kind === "localRateLimit" ? "Limit" : "Global", summary: policyWords(message) };
     case "backendCallStart":
@@ -58,6 +60,11 @@ function shortened(names: readonly string[]): string {
   if (names.length === 0) return "none";
   const shown = names.slice(0, namesShown).join(", ");
   return names.length > namesShown ? `${shown} and ${names.length - namesShown} more` : shown;
+}
+
+function authenticationWords({ policies, result, rejectedBy, identity }: Message<"authentication">): string {
+  if (rejectedBy !== undefined) return `rejected by ${rejectedBy}: ${result}`;
+  return `${identity ?? result}, checked by ${shortened(policies.map(({ policy }) => policy))}`;
 }
 
 function policyWords({

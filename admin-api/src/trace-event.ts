@@ -45,6 +45,21 @@ const routeSelection = z.object({
     .describe("Number of rules that are not listed in `passedOver`; absent if there are none."),
 });
 
+const authentication = z.object({
+  type: z.literal("authentication"),
+  policies: z
+    .array(z.object({ policy: z.string(), target: z.string(), mode: z.enum(["Required", "Optional"]) }))
+    .describe("Policies that authenticate the request, in the order of their checks."),
+  result: z
+    .string()
+    .describe("accepted, anonymous, or why the request was rejected, as in gateway_proxy_authentications_total."),
+  rejectedBy: z.string().optional().describe("`namespace/name` of the policy that rejected the request."),
+  identity: z
+    .string()
+    .optional()
+    .describe("Subject of the token, or Secret of the API key: `jwt alice`, `apiKey default/acme`."),
+});
+
 const policySelection = z.object({
   type: z.literal("policySelection"),
   policies: z.array(
@@ -135,6 +150,7 @@ export const traceMessageSchema = z.discriminatedUnion("type", [
   requestStarted,
   routeSelection,
   policySelection,
+  authentication,
   policy,
   backendCallStart,
   backendCallResult,

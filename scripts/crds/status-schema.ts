@@ -2,6 +2,7 @@
  * The schema of the status of our kinds. Only the controller writes it, so the parser has no schema for it. Its types are
  * in `proxy/src/api/status.ts`.
  */
+import { maxSelectedSecrets } from "../../proxy/src/api/selected-secrets.ts";
 import type { JsonSchema } from "./structural-schema.ts";
 
 /** `metav1.Condition`, with its bounds. */
@@ -83,6 +84,13 @@ export const policyStatus: JsonSchema = {
           maxLength: 64,
         },
       },
+    },
+    selectedSecrets: {
+      description: "Names of the Secrets that secretSelector selects. Proxies read these Secrets only.",
+      type: "array",
+      maxItems: maxSelectedSecrets,
+      "x-kubernetes-list-type": "atomic",
+      items: { ...name, description: "Name of a Secret in the namespace of the policy." },
     },
     ancestors: {
       description: "The status at each target.",

@@ -45,6 +45,8 @@ const keywords = [
   "maxItems",
   "items",
   "required",
+  "minProperties",
+  "maxProperties",
   "properties",
   "additionalProperties",
   "x-kubernetes-validations",
@@ -80,6 +82,9 @@ function convertKeyword(key: string, value: unknown, dialect: Dialect): readonly
         ],
       ];
     case "additionalProperties":
+      if (typeof value === "object" && Object.keys(asSchema(value)).length > 0) {
+        return [[key, convert(asSchema(value), dialect)]];
+      }
       // `strictObject` of the parser: nothing else is accepted.
       return dialect === "editor" ? [[key, false]] : [];
     case "x-kubernetes-validations":

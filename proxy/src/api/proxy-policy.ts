@@ -4,6 +4,7 @@
  */
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
+import { type AuthenticationSpec, authentication } from "./authentication.ts";
 import { celExpression, checkExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
 import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
@@ -212,6 +213,36 @@ const rateLimit = strictObject({
   .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
   .transform(({ local = [], global, refundOn, usageChunk }) => ({ local, global, refundOn, usageChunk }));
 
+/** What a policy without `rateLimit` limits. */
+const noRateLimit: z.output<typeof rateLimit> = {
+  local: [],
+  global: undefined,
+  refundOn: undefined,
+  usageChunk: undefined,
+};
+
+const traffic = strictObject({
+  authentication: authentication
+    .optional()
+    .describe(
+      "Who the client is. Every authentication of the Gateway, the listener, the route and the rule must accept a request; it comes before the limits.",
+    ),
+  rateLimit: rateLimit.optional().describe("Rate limits of the targets. At least one of local and global is required."),
+})
+  .refine((found) => found.authentication !== undefined || found.rateLimit !== undefined, {
+    error: "found neither, required is authentication or rateLimit",
+  })
+  .meta(
+    publishRules({
+      rule: "has(self.authentication) || has(self.rateLimit)",
+      message: "required is authentication or rateLimit",
+    }),
+  )
+  .transform(({ authentication: who, rateLimit: limits = noRateLimit }) => ({
+    authentication: who,
+    rateLimit: limits,
+  }));
+
 /** Schema of a ProxyPolicy. */
 export const proxyPolicySchema = strictResource({
   apiVersions: [`${proxyGroup}/v1alpha1`],
@@ -219,12 +250,10 @@ export const proxyPolicySchema = strictResource({
   metadata: namespacedMetadata,
   spec: strictObject({
     targetRefs: targetRefs.describe(
-      "HTTPRoutes, GRPCRoutes and Gateways to limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
+      "HTTPRoutes, GRPCRoutes and Gateways to authenticate and limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
     ),
-    traffic: strictObject({
-      rateLimit: rateLimit.describe("Rate limits of the targets. At least one of local and global is required."),
-    }).describe("Rules for the traffic of the targets."),
-  }).describe("Targets and limits of the policy."),
+    traffic: traffic.describe("Rules for the traffic of the targets. Required is authentication or rateLimit."),
+  }).describe("Targets, authentication and limits of the policy."),
 });
 
 /** A parsed ProxyPolicy. */
@@ -234,6 +263,11 @@ export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema
    * none, and may apply to any route of its namespace.
    */
   readonly isRejected?: true;
+  /**
+   * Set on a rejected policy with an `authentication`: its targets stay closed, whatever `--refused-policies` says, since
+   * they would be open to anyone.
+   */
+  readonly hasUnreadableAuthentication?: true;
 }
 
 type TargetKind = z.output<typeof targetRef>["kind"];
@@ -274,7 +308,7 @@ const remains = z.object({
     .catch({ targetRefs: [] })
     .transform(({ targetRefs }) => ({
       targetRefs,
-      traffic: { rateLimit: { local: [], global: undefined, refundOn: undefined, usageChunk: undefined } },
+      traffic: { authentication: undefined, rateLimit: noRateLimit },
     })),
 });
 
@@ -301,13 +335,24 @@ const shadowOnly = z.object({
   }),
 });
 
+/** A policy that says anything about authentication, readable or not. */
+const withAuthentication = z.object({
+  spec: z.object({ traffic: z.object({ authentication: z.unknown().refine((value) => value !== undefined) }) }),
+});
+
 /** Reads the remains of a rejected policy: its targets. Undefined where it has no name, or would deny nothing. */
 export function rejectedProxyPolicy(value: unknown): ProxyPolicy | undefined {
   const read = remains.safeParse(value);
   if (!read.success || shadowOnly.safeParse(value).success) return undefined;
-  return { apiVersion: `${proxyGroup}/v1alpha1`, kind: "ProxyPolicy", ...read.data, isRejected: true };
+  const authenticates = withAuthentication.safeParse(value).success;
+  return {
+    ...{ apiVersion: `${proxyGroup}/v1alpha1`, kind: "ProxyPolicy", ...read.data, isRejected: true },
+    ...(authenticates && { hasUnreadableAuthentication: true }),
+  };
 }
 
+/** `spec.traffic.authentication` */
+export type Authentication = Immutable<AuthenticationSpec>;
 /** An item of `spec.targetRefs`. */
 export type PolicyTargetRef = ProxyPolicy["spec"]["targetRefs"][number];
 /** `spec.traffic.rateLimit.global` */

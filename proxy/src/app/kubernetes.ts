@@ -12,6 +12,7 @@ import type { TranslateOptions } from "../translate/context.ts";
 import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts";
 import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../translate/gateway/gateway-scope.ts";
 import { namedObjects } from "../translate/reference/references.ts";
+import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { SourcedResources } from "./configuration.ts";
 
@@ -64,7 +65,10 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
 function* selectResources(gateway: GatewayName | undefined, resources: ResourceSet): Steps<Selection> {
   const { value, culprits } = yield* contained(resources, function* (included) {
     const selected = gateway === undefined ? included : yield* gatewayScopeInSteps(included, gateway);
-    return { resources: selected, named: yield* namedObjects(selected) };
+    // The proxy of one Gateway may not list Secrets, and reads from the statuses which ones are selected.
+    if (gateway !== undefined)
+      return { resources: selected, named: yield* namedObjects(selected, { readsStatus: true }) };
+    return { resources: selected, named: yield* namedObjects(selected), selections: secretSelections(selected) };
   });
   return { ...value, rejected: culprits };
 }

@@ -7,6 +7,7 @@
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type {
@@ -72,7 +73,8 @@ interface PackedRoute extends Omit<Route, "rules"> {
  * `limits` is the key of a list of keys of `PackedLimits`, because the policy of a Gateway is in the lists of all
  * rules.
  */
-interface PackedRule extends Omit<RouteRule, "limits" | "globalLimits"> {
+interface PackedRule extends Omit<RouteRule, "authentication" | "limits" | "globalLimits"> {
+  readonly authentication?: PartKey;
   readonly limits: PartKey;
   readonly globalLimits?: PartKey;
 }
@@ -85,6 +87,12 @@ interface PackedLimits {
   /** One counter for each entry. */
   readonly counters: readonly string[];
   readonly entries: PartKey;
+}
+
+/** The issuers and the API keys of a policy are the same at all its targets. */
+interface PackedAuthentication extends Omit<Authentication, "issuers" | "apiKeys"> {
+  readonly issuers: PartKey;
+  readonly apiKeys?: PartKey;
 }
 
 interface PackedEntry extends Omit<LocalLimit, "target" | "counter" | "key"> {
@@ -183,9 +191,12 @@ class Packer {
   #rules(rules: Route["rules"]): PartKey {
     const existing = this.#keys.get(rules);
     if (existing !== undefined) return existing;
-    const packed = rules.map(({ limits, globalLimits, ...rule }): PackedRule => {
+    const packed = rules.map(({ authentication, limits, globalLimits, ...rule }): PackedRule => {
       return {
         ...rule,
+        ...(authentication !== undefined && {
+          authentication: this.#once(authentication, () => authentication.map((each) => this.#authentication(each))),
+        }),
         limits: this.#limits(limits),
         ...(globalLimits !== undefined && {
           globalLimits: this.#once(globalLimits, () => globalLimits.map((limit) => this.#globalLimit(limit))),
@@ -195,6 +206,17 @@ class Packer {
     const key = this.#part(packed);
     this.#keys.set(rules, key);
     return key;
+  }
+
+  #authentication(authentication: Authentication): PartKey {
+    return this.#once(authentication, (): PackedAuthentication => {
+      const { issuers, apiKeys, ...rest } = authentication;
+      return {
+        ...rest,
+        issuers: this.#shared(issuers),
+        ...(apiKeys !== undefined && { apiKeys: this.#shared(apiKeys) }),
+      };
+    });
   }
 
   #limits(limits: readonly LocalLimit[]): PartKey {
@@ -370,9 +392,12 @@ export class ReceivedParts {
 
   #rules(key: PartKey): Route["rules"] {
     return this.#assembledOf(key, () =>
-      (this.#part(key) as readonly PackedRule[]).map(({ limits, globalLimits, ...rule }): RouteRule => {
+      (this.#part(key) as readonly PackedRule[]).map(({ authentication, limits, globalLimits, ...rule }): RouteRule => {
         return {
           ...rule,
+          ...(authentication !== undefined && {
+            authentication: this.#list(authentication, (each) => this.#authentication(each)),
+          }),
           limits: this.#limits(limits),
           ...(globalLimits !== undefined && {
             globalLimits: this.#list(globalLimits, (limit) => this.#globalLimit(limit)),
@@ -384,6 +409,17 @@ export class ReceivedParts {
 
   #list<Value>(key: PartKey, valueOf: (key: PartKey) => Value): readonly Value[] {
     return this.#assembledOf(key, () => (this.#part(key) as readonly PartKey[]).map(valueOf));
+  }
+
+  #authentication(key: PartKey): Authentication {
+    return this.#assembledOf(key, () => {
+      const { issuers, apiKeys, ...rest } = this.#part(key) as PackedAuthentication;
+      return {
+        ...rest,
+        issuers: this.#part(issuers) as readonly TokenIssuer[],
+        ...(apiKeys !== undefined && { apiKeys: this.#part(apiKeys) as ApiKeys }),
+      };
+    });
   }
 
   #limits(key: PartKey): readonly LocalLimit[] {

@@ -12,6 +12,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
+import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
@@ -132,6 +133,13 @@ const dataPlane = new DataPlane({
     },
     denied(record, denial) {
       decisions.add({ record, denial, atMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() });
+    },
+    keySetFetched(uri, outcome) {
+      metrics.keySetFetched(outcome.kind);
+      const fields = { uri: redactPath(uri), ...outcome };
+      if (outcome.kind === "failed") log.warn(fields, "cannot read a key set; the last one stays in use");
+      else if (outcome.leftOut.length > 0) log.warn(fields, "keys of a key set are not used");
+      else log.debug(fields, "key set read");
     },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },

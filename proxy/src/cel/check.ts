@@ -177,7 +177,10 @@ class Checker {
     if (select.testOnly) {
       // CEL resolves `has()` by its operand alone, which gives false for a variable whose own name contains a dot.
       if (variables.some((variable) => variable.name === dotted)) {
-        return this.#report(expr, `has() takes one header or query parameter; ${dotted ?? ""} is always present`);
+        return this.#report(
+          expr,
+          `has() takes one header, query parameter or claim; ${dotted ?? ""} is always present`,
+        );
       }
       if (dotted === undefined) this.#operand(select.operand, locals);
       else this.#name(expr, dotted, locals);

@@ -9,6 +9,7 @@ import { BudgetExceeded } from "../regex/work-budget.ts";
 import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
 import { costOfReading, evaluationBudget, unitsPerNode } from "./cost.ts";
 import { environment } from "./environment.ts";
+import { type IdentityVariable, identityVariables, type PolicyOwner } from "./identity.ts";
 import { callsSome, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
 import { type Allowance, maxEvaluationUnits } from "./request-work.ts";
@@ -70,6 +71,8 @@ export interface Expression {
   /** Whether it reads the body of the request, alone or beside the response. */
   readonly readsBody: boolean;
   readonly target: TargetReads;
+  /** The identities that it reads. */
+  readonly identities: readonly IdentityVariable[];
   /**
    * The value of the expression for one request as text; numbers and booleans are formatted like CEL's `string()`
    * does. Undefined if it has no value: a header is absent, or any other error. Never throws.
@@ -143,7 +146,8 @@ function compile(source: string, expr: Expr, checked: Checked): Expression {
   };
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
   const readsBody = checked.variables.some(({ phase }) => phase === "body");
-  return { source, phase: latestPhase, readsBody, target, evaluate, tryEvaluate, exceedsBudget };
+  const identities = identityVariables.filter((name) => checked.variables.some((variable) => variable.name === name));
+  return { source, phase: latestPhase, readsBody, target, identities, evaluate, tryEvaluate, exceedsBudget };
 }
 
 function problemsOf({ findings }: Checked, source: string, sourceInfo: SourceInfo | undefined): readonly Problem[] {
@@ -221,8 +225,8 @@ function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined
   if (header !== undefined) return (view) => headerOf(view, header);
   if (expr.exprKind.case !== "identExpr" && expr.exprKind.case !== "selectExpr") return undefined;
   if (checked.type?.kind !== "scalar" || variable.type !== checked.type) return undefined;
-  return (view) => {
-    const value = variable.read(view);
+  return (view, allowance) => {
+    const value = variable.read(view, allowance?.owner ?? "route");
     return value === undefined ? failed : (asText(value) ?? failed);
   };
 }
@@ -261,11 +265,11 @@ function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outc
   const run = plan(environment, instrument(expr));
   loadLocales(expr);
   const ownUnits = unitsPerNode * countNodes(expr);
-  const evaluate = (view: RequestView): Outcome => {
+  const evaluate = (view: RequestView, owner: PolicyOwner): Outcome => {
     const bindings: Record<string, CelInput> = {};
     for (const variable of used) {
       evaluationBudget.spend(costOfReading(variable, view));
-      const value = variable.read(view);
+      const value = variable.read(view, owner);
       if (value !== undefined) bindings[variable.name] = value;
     }
     const value = run(bindings);
@@ -281,7 +285,7 @@ function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outc
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     try {
-      return evaluate(view);
+      return evaluate(view, allowance?.owner ?? "route");
     } catch (error) {
       if (error instanceof BudgetExceeded) return tooCostly;
       throw error;

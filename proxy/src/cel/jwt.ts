@@ -14,7 +14,7 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
   const [, payload, signature, rest] = token?.split(".", 4) ?? [];
   if (payload === undefined || signature === undefined || rest !== undefined) return new Map();
   try {
-    const claims: unknown = asMap(JSON.parse(Buffer.from(payload, "base64url").toString("utf8")));
+    const claims: unknown = mapOf(JSON.parse(Buffer.from(payload, "base64url").toString("utf8")));
     // CEL accepts every JSON value if its objects are maps.
     return claims instanceof Map ? (claims as Map<string, CelInput>) : new Map<string, CelInput>();
   } catch {
@@ -22,9 +22,9 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
   }
 }
 
-/** Converts objects to maps, each once. A reviver of JSON.parse would be called for each string and number, too. */
-function asMap(value: unknown): unknown {
+/** Converts the objects of a JSON value to maps, each once. A reviver of JSON.parse would be called for each string and number, too. */
+export function mapOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(asMap);
-  return new Map(Object.entries(value).map(([name, member]) => [name, asMap(member)]));
+  if (Array.isArray(value)) return value.map(mapOf);
+  return new Map(Object.entries(value).map(([name, member]) => [name, mapOf(member)]));
 }

@@ -3,6 +3,7 @@
  * expressions causes no work.
  */
 
+import type { Identities } from "./identity.ts";
 import type { LlmView } from "./llm-view.ts";
 import type { RequestWork } from "./request-work.ts";
 
@@ -26,6 +27,8 @@ export interface RequestView {
   readonly route: string;
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;
+  /** What authentication has verified; absent without authentication, and before it. */
+  readonly identities?: Identities | undefined;
   /** The known values of an LLM request and its response; absent until the request body has been read. */
   readonly llm?: LlmView;
   /** The work of the expressions of the request's limits; absent if only each single evaluation is bounded. */

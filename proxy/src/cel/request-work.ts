@@ -2,6 +2,7 @@
  * Bounds the work of all expressions of one request together, over all policies. The policies of the Gateway have a
  * separate allowance, so that the policies of a route, which another tenant may write, cannot exhaust it.
  */
+import type { PolicyOwner } from "./identity.ts";
 import type { LlmView } from "./llm-view.ts";
 
 /**
@@ -22,9 +23,15 @@ export interface Evaluated<Value> {
 
 /** The remaining work, and the values of the expressions evaluated so far: equal expressions are evaluated once. */
 export class Allowance {
+  /** Whose policies have this allowance. */
+  readonly owner: PolicyOwner;
   /** Remaining units; never below 0. */
   left = maxAllowanceUnits;
   #values: Map<string, Evaluated<unknown>> | undefined;
+
+  constructor(owner: PolicyOwner = "route") {
+    this.owner = owner;
+  }
 
   /** The previous outcome of an expression. Only the owner of `source` knows the type of its value. */
   cached(source: string): Evaluated<unknown> | undefined {
@@ -44,7 +51,7 @@ export class RequestWork {
 
   /** @param target the target of the policy, such as `Gateway/namespace/name` or `HTTPRoute/namespace/name`. */
   allowanceOf(target: string): Allowance {
-    if (target.startsWith("Gateway/")) return (this.#gateway ??= new Allowance());
-    return (this.#route ??= new Allowance());
+    if (target.startsWith("Gateway/")) return (this.#gateway ??= new Allowance("gateway"));
+    return (this.#route ??= new Allowance("route"));
   }
 }

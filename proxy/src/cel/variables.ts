@@ -1,6 +1,7 @@
 /** The variables of expressions: the name, the type and the phase of each, and how it is read from a request. */
 import { type CelInput, CelScalar, type CelType, mapType } from "@bufbuild/cel";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
+import { type PolicyOwner, readIdentity } from "./identity.ts";
 import { unverifiedClaims } from "./jwt.ts";
 import type { LlmView } from "./llm-view.ts";
 import type { RequestView } from "./request-view.ts";
@@ -20,8 +21,12 @@ export interface Variable {
   readonly name: string;
   readonly type: CelType;
   readonly phase: Phase;
-  /** Returns undefined if the request has no such value. The expression then has no value either. */
-  readonly read: (view: RequestView) => CelInput | undefined;
+  /**
+   * Returns undefined if the request has no such value. The expression then has no value either.
+   *
+   * @param owner whose policy contains the expression.
+   */
+  readonly read: (view: RequestView, owner: PolicyOwner) => CelInput | undefined;
 }
 
 /** The type of a map from names to texts. */
@@ -40,6 +45,8 @@ export const variables: readonly Variable[] = [
   { name: "request.query", type: textByName, phase: "head", read: (view) => queryOf(view.path) },
   // The name says in each expression that the token is not verified: anyone can write one.
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
+  identity("jwt", claimsByName),
+  identity("apiKey", textByName),
   text("source.address", ({ sourceAddress, ipv6PrefixLength = defaultIpv6PrefixLength }) =>
     networkOf(sourceAddress, ipv6PrefixLength),
   ),
@@ -61,6 +68,13 @@ export const variables: readonly Variable[] = [
 
 function text(name: string, read: (view: RequestView) => string): Variable {
   return { name, type: CelScalar.STRING, phase: "head", read };
+}
+
+function identity(name: "jwt" | "apiKey", type: CelType): Variable {
+  // The maps are never mutated; CEL's type of a map does not say so.
+  const read: Variable["read"] = ({ identities }, owner) =>
+    readIdentity(name, identities, owner) as Map<string, CelInput>;
+  return { name, type, phase: "head", read };
 }
 
 function llm(name: string, type: CelType, phase: Phase, read: (view: LlmView) => CelInput | undefined): Variable {

@@ -21,6 +21,7 @@ import {
 } from "../source/kubernetes/kubernetes-source.ts";
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
+import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import { noCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { LeaderElection } from "./lease.ts";
@@ -121,7 +122,7 @@ export class Controller {
       *select(resources) {
         // The objects that cannot be processed are not needed here, because each plan finds and reports them.
         const { value: named } = yield* contained(resources, controllerObjects);
-        return { resources, named };
+        return { resources, named, selections: secretSelections(resources) };
       },
       publish: (configuration) => this.#setConfiguration(configuration),
     });

@@ -24,6 +24,7 @@ import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway/gateway-classes.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway/gateway-scope.ts";
 import { namedObjects } from "../translate/reference/references.ts";
+import { selectedNames, selectorOf } from "../translate/reference/selected-secrets.ts";
 import { translateInSteps } from "../translate/translate.ts";
 import { type MaximumRights, maximumRights } from "./permitted-rights.ts";
 import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
@@ -323,7 +324,14 @@ export function* clusterStatuses(
     httpRoutes,
     grpcRoutes,
   })) {
-    proxyPolicies.push({ ...status, summary: policySummary(policies.get(objectKey(status)), status) });
+    const policy = policies.get(objectKey(status));
+    const selected =
+      policy === undefined || selectorOf(policy) === undefined ? undefined : selectedNames(resources, policy, false);
+    proxyPolicies.push({
+      ...status,
+      summary: policySummary(policy, status),
+      ...(selected !== undefined && { selectedSecrets: selected }),
+    });
     yield;
   }
   return {

@@ -7,7 +7,10 @@ import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules"
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
+import { Authenticators } from "../authentication/authenticators.ts";
+import type { FetchOutcome } from "../authentication/remote-key-set.ts";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
+import type { Authentication } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { BackendKey, Bind, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -69,6 +72,8 @@ export interface DataPlaneObserver {
   requestEnded(bind: string, record: RequestRecord): void;
   /** Called when a limit denies a request. Its record still changes afterwards. */
   denied(record: RequestRecord, denial: Denial): void;
+  /** A key set was read from its URL, or could not be; absent if there is no receiver. */
+  keySetFetched?(uri: string, outcome: FetchOutcome): void;
   /** A copy of a request came to its end; `backend` is the mirror's key. */
   mirrored(backend: string, outcome: MirrorOutcome): void;
 }
@@ -172,6 +177,7 @@ export class DataPlane {
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
   readonly #globalLimiter: GlobalLimiter;
+  readonly #authenticators: Authenticators;
   readonly #binds = new Map<string, OpenBind>();
   /** Binds that no snapshot names any more, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
@@ -217,6 +223,8 @@ export class DataPlane {
       idleTimeoutMs,
       log: options.upstreamLog ?? silentLogger,
     });
+    const onFetched = (uri: string, outcome: FetchOutcome): void => options.observer.keySetFetched?.(uri, outcome);
+    this.#authenticators = new Authenticators({ clock, random, addresses, onFetched });
     const onFault = (error: unknown): void => options.faulted(error, "globalLimit");
     const openClient = () => new Http2UnaryClient({ clock, random, addresses, onError: onFault });
     this.#globalLimiter = new GlobalLimiter({
@@ -233,11 +241,13 @@ export class DataPlane {
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
+    this.#authenticators.prepare(authenticationOf(snapshot));
     this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
     const shared = {
       backends,
       counters: this.#options.counters,
       globalLimiter: this.#globalLimiter,
+      authenticators: this.#authenticators,
       rotations: this.#rotations,
     };
     const failures: BindFailure[] = [];
@@ -328,6 +338,7 @@ export class DataPlane {
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
     this.#backends.destroy();
+    this.#authenticators.close();
     this.#globalLimiter.close();
   }
 
@@ -412,6 +423,12 @@ function serve({ routes, rules, services }: OpenBind, downstream: Downstream): D
     exchange.fault(error);
   }
   return exchange;
+}
+
+/** Every authentication of a snapshot; one that several rules share comes several times. */
+function authenticationOf({ binds }: Snapshot): readonly Authentication[] {
+  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
+  return routes.flatMap(({ rules }) => rules.flatMap(({ authentication }) => authentication ?? []));
 }
 
 /** Every global limit of a snapshot; one that several rules share comes several times. */

@@ -7,6 +7,7 @@
  * connections and health are not part of it. They are kept separately, keyed by the identities below, so that an edit
  * elsewhere never resets a limit (docs/adr/0002).
  */
+import type { Authentication } from "./authentication.ts";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
@@ -124,6 +125,11 @@ export interface RouteRule {
   readonly timeouts?: Timeouts;
   /** Absent: only a request that never reached the backend, or is safe to repeat, is sent to one more endpoint. */
   readonly retry?: RetryPolicy;
+  /**
+   * Authentication of the Gateway, the listener, the route and the rule, in that order; each must accept a request. Absent
+   * where there is none.
+   */
+  readonly authentication?: readonly Authentication[];
   /** All limits of the rule, the route, the listener and the Gateway, in that order. */
   readonly limits: readonly LocalLimit[];
   /** Global limits in the same order; absent where there are none. */

@@ -1,4 +1,6 @@
 /** A rule of a snapshot in the form that serves requests: everything that can be known before one arrives is looked up. */
+import type { Authenticator } from "../authentication/authenticator.ts";
+import type { Authenticators } from "../authentication/authenticators.ts";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { hash } from "node:crypto";
 import { isIP } from "node:net";
@@ -37,6 +39,8 @@ export interface CompiledRule {
   readonly loopName: string;
   /** Whether any of its targets has mirrors, whichever requests they get. */
   readonly mirrors: boolean;
+  /** Undefined where no policy authenticates requests. */
+  readonly authentication: Authenticator | undefined;
   /** The local limits of all policies that apply; `isEmpty` if there are none. */
   readonly limits: LimitSet;
   /** Undefined where none applies. */
@@ -97,6 +101,8 @@ export interface RuleContext {
   readonly backends: ReadonlyMap<BackendKey, BackendHandle>;
   /** The counters of local limits, shared by all workers. */
   readonly counters: CounterTable;
+  /** Verified tokens and key sets. */
+  readonly authenticators: Authenticators;
   /** The rate limit services of the worker. */
   readonly globalLimiter: GlobalLimiter;
   /** The positions in weighted choices, by the key of the rule. */
@@ -127,6 +133,7 @@ export function compileRule(
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
     mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
+    authentication: context.authenticators.compile(rule.authentication),
     limits,
     globalLimits,
     countsTokens: limits.countsTokens || globalLimits?.countsTokens === true,

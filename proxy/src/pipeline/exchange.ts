@@ -6,6 +6,7 @@
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { redactText } from "@gatewayproxy/runtime/redaction";
+import type { Identities } from "../cel/identity.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import { RequestWork } from "../cel/request-work.ts";
 import { clientAddress } from "../filters/client-address.ts";
@@ -111,6 +112,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   isQueryAmbiguous = false;
   target: CompiledTarget | undefined;
   llm: LlmRequest | undefined;
+  identities: Identities | undefined;
   reservation: RequestReservation | undefined;
   loop = "";
   deadline: RequestDeadline | undefined;
@@ -264,6 +266,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
       ipv6PrefixLength: this.services.ipv6PrefixLength,
       route: rule?.route ?? "",
       gateway: rule?.gateway ?? "",
+      identities: this.identities,
       work: new RequestWork(),
     };
   }
@@ -285,6 +288,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     const headers = ["content-type", "text/plain"];
     this.reservation?.setHeaders(headers);
     if (reply.retryAfter !== undefined) headers.push("retry-after", String(reply.retryAfter));
+    for (const challenge of reply.challenges ?? []) headers.push("www-authenticate", challenge);
     if (reply.acceptEncoding !== undefined) headers.push("accept-encoding", reply.acceptEncoding);
     return this.respondWithCors(reply.status, headers, reply.body);
   }

@@ -15,6 +15,8 @@ export interface LocalReply {
   readonly refund?: RefundCause;
   /** The value of `retry-after` in seconds. */
   readonly retryAfter?: number;
+  /** Values of `www-authenticate` (RFC 9110 §11.6.1), each a field of its own. */
+  readonly challenges?: readonly string[];
   /** The content codings that are accepted in a request (`accept-encoding`, RFC 9110 §12.5.3). */
   readonly acceptEncoding?: string;
 }

@@ -35,6 +35,8 @@ export function newRecord(
     listener: undefined,
     route: undefined,
     rule: undefined,
+    identity: undefined,
+    authentication: undefined,
     backend: undefined,
     endpoint: undefined,
     attempts: 0,

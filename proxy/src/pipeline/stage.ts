@@ -3,6 +3,7 @@
  * the request. `stages.ts` lists them in their order. A stage has no state of its own: it reads the compiled rule, and leaves
  * its result on the request for the stages behind it.
  */
+import type { Identities } from "../cel/identity.ts";
 import type { RequestView } from "../cel/request-view.ts";
 import type { Match } from "../ir/match.ts";
 import type { Downstream } from "../listen/downstream.ts";
@@ -75,6 +76,8 @@ export interface StagedRequest {
   target: CompiledTarget | undefined;
   /** What `requestModel` has read of the body; undefined where no limit is about it. */
   llm: LlmRequest | undefined;
+  /** What `authenticate` has verified; undefined before it, and where no policy authenticates. */
+  identities: Identities | undefined;
   /** What the request holds of its limits; undefined while none has allowed it. */
   reservation: RequestReservation | undefined;
   /** The value of `CDN-Loop` for the backend, set by `detectLoop`. */

@@ -1,6 +1,7 @@
 /** The order in which a request passes the stages of its rule. */
 import type { CompiledRule } from "./compiled-rule.ts";
 import type { Stage } from "./stage.ts";
+import { authenticate } from "./stages/authentication.ts";
 import { rejectAmbiguousQuery } from "./stages/ambiguous-query.ts";
 import { closedRule } from "./stages/closed-rule.ts";
 import { detectLoop } from "./stages/detect-loop.ts";
@@ -34,6 +35,8 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     // Before the limits: browsers send preflight requests on their own, and without credentials.
     rule.cors && preflight,
     rule.isClosed && closedRule,
+    // After preflight requests, which have no credentials, and before the limits, which may count by identity.
+    rule.authentication && authenticate,
     // A limit by model counts the model that the backend prescribes, so the backend is picked before the limits.
     picksFirst && pickTarget,
     limitsReadModel && requestModel,

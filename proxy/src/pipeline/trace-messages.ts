@@ -1,5 +1,6 @@
 /** The messages for a traced request. Called only for such a request, so clarity comes first. */
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
+import type { Authenticator, AuthenticationResult } from "../authentication/authenticator.ts";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { Match } from "../ir/match.ts";
@@ -85,6 +86,18 @@ export function policySelection({ limits, globalLimits }: CompiledRule): TraceMe
       const [policy = "", target = ""] = key.split("\n");
       return { policy, target, local: local.get(key)?.length ?? 0, global: global.has(key) };
     }),
+  };
+}
+
+/** The result of authentication, with the identity and never the credential. */
+export function authenticationResult({ policies }: Authenticator, result: AuthenticationResult): TraceMessage {
+  return {
+    type: "authentication",
+    policies: policies.map(({ policy, target, mode }) => ({ policy, target, mode })),
+    ...(result.kind === "accepted"
+      ? { result: result.name === undefined ? "anonymous" : "accepted" }
+      : { result: result.fault, rejectedBy: result.policy }),
+    ...(result.kind === "accepted" && result.name !== undefined && { identity: redactText(result.name) }),
   };
 }
 

@@ -18,7 +18,11 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
     readonly supportedFeatures: readonly { readonly name: string }[];
   })[];
   readonly gateways: readonly (GatewayStatus & { readonly addresses: readonly GatewayAddress[] })[];
-  readonly proxyPolicies: readonly (PolicyStatus & { readonly summary: PolicySummary })[];
+  readonly proxyPolicies: readonly (PolicyStatus & {
+    readonly summary: PolicySummary;
+    /** Names of the Secrets that the policy selects, sorted; absent without a selector. */
+    readonly selectedSecrets?: readonly string[];
+  })[];
   /** Objects without an owner. The controller removes its conditions from them. */
   readonly orphans: {
     /** Gateways of a GatewayClass that does not exist. */

@@ -43,13 +43,14 @@ export function policySummary(policy: ProxyPolicy | undefined, { ancestors }: Po
 
 function limitsOf({ spec }: ProxyPolicy): string {
   const { local, global } = spec.traffic.rateLimit;
+  const who = spec.traffic.authentication === undefined ? [] : [`authentication (${spec.traffic.authentication.mode})`];
   const entries = local.map((entry) => {
     const amount =
       entry.tokens === undefined ? amountText(entry.requests ?? 0, "request") : amountText(entry.tokens, "token");
     const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
     return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${modeSuffix(entry.mode)}`;
   });
-  return [...entries, ...(global === undefined ? [] : [`global${modeSuffix(global.mode)}`])].join(", ");
+  return [...who, ...entries, ...(global === undefined ? [] : [`global${modeSuffix(global.mode)}`])].join(", ");
 }
 
 /** `1 request`, `10 requests`. */

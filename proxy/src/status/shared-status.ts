@@ -35,10 +35,14 @@ export function policyEntries(
     policies.map((policy) => {
       const { namespace, name, ancestors } = policy;
       const entries = ancestors.map(({ ancestorRef, conditions }) => ({ ref: { ...ancestorRef }, conditions }));
-      const fields = "summary" in policy ? { summary: policy.summary } : {};
+      const fields = "summary" in policy ? fieldsOfPolicy(policy) : {};
       return [objectKey({ namespace, name }), { entries, fields }];
     }),
   );
+}
+
+function fieldsOfPolicy({ summary, selectedSecrets }: ClusterStatuses["proxyPolicies"][number]) {
+  return { summary, ...(selectedSecrets !== undefined && { selectedSecrets }) };
 }
 
 /** Returns the merge patch to write; undefined if the API has all of it already. */

@@ -88,6 +88,7 @@ function fieldsOf(time: string, record: RequestRecord) {
     listener: record.listener,
     route: record.route,
     rule: record.rule,
+    identity: record.identity === undefined ? undefined : truncate(redactText(record.identity)),
     backend: record.backend,
     endpoint: record.endpoint,
     calls: record.attempts > 1 ? record.attempts : undefined,

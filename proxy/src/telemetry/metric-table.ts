@@ -76,6 +76,18 @@ export const requestMetrics = {
     help: "Mirrored copies of requests, by the backend that they copy: `sent` (with a response), `failed`, or `skipped` because the body was too long or too many requests to the backend were in progress.",
     labels: ["backend", "outcome"],
   },
+  authentications: {
+    name: "gateway_proxy_authentications_total",
+    type: "counter",
+    help: "Results of authentication, for requests to which a policy with `authentication` applies: `accepted`, `anonymous` (mode Optional, without a valid credential), or why a request was rejected: `missing`, `unknownApiKey`, `malformed`, `algorithm`, `issuer`, `audience`, `expired`, `notYetValid`, `unknownKey`, `signature`, `keysUnavailable`, `overloaded`.",
+    labels: ["route", "result"],
+  },
+  keySetFetches: {
+    name: "gateway_proxy_key_set_fetches_total",
+    type: "counter",
+    help: "Reads of key sets (JWKS) from their URLs by a worker: `read` or `failed`.",
+    labels: ["outcome"],
+  },
   limitDecisions: {
     name: "gateway_proxy_limit_decisions_total",
     type: "counter",

@@ -59,6 +59,7 @@ export class RequestMetrics {
     families.activeRequests.cell(bind).value--;
     families.requests.cell(listener, route, backend, this.#methods.of(record.method), record.status, reason).value++;
     families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
+    if (record.authentication !== undefined) families.authentications.cell(route, record.authentication).value++;
     if (record.endpoint !== undefined) this.#countUpstream(backend, record.endpoint, record);
     for (const decision of record.decisions) this.#countDecision(decision);
     for (const decision of record.globalDecisions) this.#countGlobalDecision(decision);
@@ -69,6 +70,11 @@ export class RequestMetrics {
   /** Counts the end of a mirrored copy of a request to `backend`. */
   mirrored(backend: string, outcome: "sent" | "failed" | "skipped"): void {
     this.#families.mirroredRequests.cell(backend, outcome).value++;
+  }
+
+  /** Counts a read of a key set from its URL. */
+  keySetFetched(outcome: "read" | "failed"): void {
+    this.#families.keySetFetches.cell(outcome).value++;
   }
 
   /** Counts an internal error. `place` names the only work that it ended, such as a `request`. */

@@ -16,6 +16,10 @@ export type FailureReason =
   | "MatchTooCostly"
   /** The TLS connection was made for another listener (421). */
   | "Misdirected"
+  /** A policy requires authentication, and the request has no valid credential (401). */
+  | "Unauthenticated"
+  /** A policy requires authentication, and the credential cannot be verified now (503). */
+  | "AuthenticationUnavailable"
   /** The rule has no backend, or one that does not exist or that the route may not refer to (500). */
   | "InvalidBackend"
   /**
@@ -83,6 +87,10 @@ export interface RequestRecord {
   listener: string | undefined;
   route: string | undefined;
   rule: string | undefined;
+  /** The verified identity: `jwt alice`, `apiKey default/acme`. Undefined without one. */
+  identity: string | undefined;
+  /** The result of authentication: `accepted`, `anonymous`, or a fault; undefined where no policy authenticates. */
+  authentication: string | undefined;
   backend: string | undefined;
   /** `host:port` of the last attempt. */
   endpoint: string | undefined;

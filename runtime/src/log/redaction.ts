@@ -57,9 +57,23 @@ const secretWords = new Set([
 const harmlessName =
   /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
 
+/** Names of headers that the configuration says hold credentials, in lower case. */
+const configuredNames = new Set<string>();
+/** Bounds the memory of configured names. */
+const maxConfiguredNames = 1_024;
+
+/**
+ * Makes values with these names secrets in this thread. They stay so, since clients send a credential for longer than the
+ * configuration names its header.
+ */
+export function addSecretNames(names: Iterable<string>): void {
+  for (const name of names) if (configuredNames.size < maxConfiguredNames) configuredNames.add(name.toLowerCase());
+}
+
 /** Whether a value with this name may be a secret. */
 export function isSecretName(name: string): boolean {
   const lower = name.toLowerCase();
+  if (configuredNames.has(lower)) return true;
   if (harmlessName.test(lower)) return false;
   const words = wordsOf(name);
   const letters = lower.includes("token") ? words.filter(isNoTokenCount).join("") : lower;
@@ -97,10 +111,17 @@ export function isSecretValue(value: string): boolean {
   return secretValue.test(value);
 }
 
-/** Whether the value of a CEL expression may be a secret: the expression contains a secret name. */
+/**
+ * Whether the value of a CEL expression may be a secret: the expression contains a secret name. The variables `jwt` and
+ * `apiKey` are verified identities and no credentials, so only the names of their members count.
+ */
 export function isSecretExpression(source: string): boolean {
-  return (source.match(/[\w-]+/g) ?? []).some(isSecretName);
+  const names = source.replaceAll(identityVariable, "").match(/[\w-]+/g) ?? [];
+  return names.some(isSecretName);
 }
+
+/** The variables themselves, not a header or a parameter of that name. */
+const identityVariable = /(?<![\w.'"-])(?:jwt|apiKey)(?=\s*[.[])/g;
 
 /** Returns the value of a header or parameter as it may be shown, cut after `maxShownLength` characters. */
 export function redactNamed(name: string, value: string): string {

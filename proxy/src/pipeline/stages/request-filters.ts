@@ -1,4 +1,5 @@
 /** Makes the request to the backend: the header section and the path after the filters of the rule and the reference. */
+import { removeCredentials } from "../../authentication/credentials.ts";
 import { forwardRequestHeaders } from "../../filters/forwarded.ts";
 import { rewritePath } from "../../filters/url-rewrite.ts";
 import { backendOf, type Stage } from "../stage.ts";
@@ -16,6 +17,7 @@ export const requestFilters: Stage = {
       sourceAddress: connection.sourceAddress,
       requestId: request.record.requestId,
     });
+    if (request.rule.authentication !== undefined) removeCredentials(headers, request.rule.authentication.removes);
     request.reservation?.setBackendHeaders(headers);
     filters.editRequest?.(headers);
     headers.push("cdn-loop", request.loop);

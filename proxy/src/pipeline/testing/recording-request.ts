@@ -28,6 +28,7 @@ export function ruleOf(shape: Partial<CompiledRule> = {}): CompiledRule {
     loopName: "gateway-proxy-0",
     mirrors: false,
     limits: compileLimits([], freshTable()),
+    authentication: undefined,
     globalLimits: undefined,
     countsTokens: false,
     usageChunk: undefined,
@@ -79,6 +80,7 @@ export class RecordingRequest implements StagedRequest {
   isQueryAmbiguous = false;
   target: StagedRequest["target"];
   llm: StagedRequest["llm"];
+  identities: StagedRequest["identities"];
   reservation: StagedRequest["reservation"];
   loop = "";
   deadline: StagedRequest["deadline"];

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { gatewayGroup } from "../../api/names.ts";
 import { parseResource } from "../../api/parse-resource.ts";
+import { selectedInStatus } from "../../api/selected-secrets.ts";
 import { keepsLastValidVersion, type RejectedResource } from "../../api/rejected-resource.ts";
 import type { Resource } from "../../api/resource.ts";
 import type { FieldError, FieldPath } from "../../api/issue.ts";
@@ -38,8 +39,14 @@ export function cacheResource(
   // The object may have been deleted and recreated between two events; its previous version then does not apply.
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const previous = isSameObject && keepsLastValidVersion(object["kind"]) ? lastValid : undefined;
-  const parsed = parseContained(options.keepsStatus ? object : { ...object, status: undefined }, previous);
+  const parsed = parseContained(options.keepsStatus ? object : withoutStatus(object), previous);
   return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
+}
+
+/** Of the status of a policy, the Secrets that it selects are a part of the configuration. */
+function withoutStatus(object: KubeObject): KubeObject {
+  const selectedSecrets = object["kind"] === "ProxyPolicy" ? selectedInStatus(object["status"]) : [];
+  return { ...object, status: selectedSecrets.length === 0 ? undefined : { selectedSecrets } };
 }
 
 /** Rejects an object on which the parser throws, so that it does not stop the watch of the others. */

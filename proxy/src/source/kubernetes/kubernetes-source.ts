@@ -65,8 +65,17 @@ export interface Selection {
   readonly resources: ResourceSet;
   /** The Secrets and ConfigMaps to which these resources refer. */
   readonly named: readonly NamedObject[];
+  /** Selections of Secrets, for a process that may list them; absent: none. */
+  readonly selections?: readonly SecretSelection[];
   /** Objects that could not be processed; absent: none. */
   readonly rejected?: readonly RejectedResource[];
+}
+
+/** The Secrets of a namespace with these labels. */
+export interface SecretSelection {
+  readonly namespace: string;
+  /** In the syntax of the API server: `tier=customers`. */
+  readonly labelSelector: string;
 }
 
 /** An open source. */
@@ -88,6 +97,15 @@ const namedWaitMs = 3_000;
 const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRoute", "ProxyPolicy", "Backend"];
 
 type ResourceWatch = ObjectWatch<CachedResource>;
+
+type ObjectSelector = { readonly fieldSelector: string } | { readonly labelSelector: string };
+
+/** Objects to watch in one namespace. */
+interface Wanted {
+  readonly kind: NamedObject["kind"];
+  readonly namespace: string;
+  readonly selector: ObjectSelector;
+}
 
 interface NamedWatch {
   readonly watch: ResourceWatch;
@@ -132,7 +150,7 @@ class Source implements KubernetesSource {
 
   #watch(
     paths: readonly [string, ...string[]],
-    named?: { readonly fieldSelector: string; readonly quota: WatchQuota },
+    named?: { readonly selector: ObjectSelector; readonly quota: WatchQuota },
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
     return watchObjects({
@@ -141,7 +159,7 @@ class Source implements KubernetesSource {
       random,
       log,
       paths,
-      ...(named !== undefined && { selector: { fieldSelector: named.fieldSelector }, quota: named.quota }),
+      ...(named !== undefined && named),
       read: (object, before: CachedResource | undefined) => cacheResource(object, before, { keepsStatus }),
       onChange: () => this.#changes.trigger(),
     });
@@ -154,17 +172,18 @@ class Source implements KubernetesSource {
     const {
       resources: selected,
       named,
+      selections = [],
       rejected = [],
     } = await runInSlices(this.#options.select(resourceSet(resourcesOf(cachedNow))));
     if (this.#hasEnded()) return;
-    this.#watchNamed(named);
+    this.#watchNamed(named, selections);
     if (this.#waitsForNamed()) {
       this.#publishGrants(selected);
       return;
     }
     this.#waitingSinceMs = undefined;
     const cachedNamed = cachedIn(Array.from(this.#named.values(), ({ watch }) => watch));
-    const { Secret, ConfigMap } = resourceSet(resourcesOf(cachedNamed));
+    const { Secret, ConfigMap } = resourceSet(distinctResources(cachedNamed));
     const rejectedBySelection = rejected.map(
       (each): CachedResource => ({ resource: undefined, rejected: each, unknownFields: [] }),
     );
@@ -205,23 +224,32 @@ class Source implements KubernetesSource {
   }
 
   /** Opens watches of these objects, and closes all other watches of named objects. */
-  #watchNamed(named: readonly NamedObject[]): void {
-    const desired = new Map(named.map((object) => [renderKey(object.kind, object.namespace, object.name), object]));
+  #watchNamed(named: readonly NamedObject[], selections: readonly SecretSelection[]): void {
+    const desired = new Map<ResourceKey, Wanted>([
+      ...named.map(({ kind, namespace, name }): [ResourceKey, Wanted] => [
+        renderKey(kind, namespace, name),
+        { kind, namespace, selector: { fieldSelector: `metadata.name=${name}` } },
+      ]),
+      ...selections.map(({ namespace, labelSelector }): [ResourceKey, Wanted] => [
+        `Secrets of ${namespace} with ${labelSelector}`,
+        { kind: "Secret", namespace, selector: { labelSelector } },
+      ]),
+    ]);
     for (const [key, { watch }] of this.#named) {
       if (desired.has(key)) continue;
       watch.close();
       this.#named.delete(key);
     }
-    for (const [key, { kind, namespace, name }] of desired) {
+    for (const [key, { kind, namespace, selector }] of desired) {
       if (this.#named.has(key)) continue;
       const quota = this.#quotas.get(namespace) ?? openWatchQuota();
       this.#quotas.set(namespace, quota);
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
       const delaysChanges = this.#published === undefined || quota.hasRoom;
-      const watch = this.#watch([namespacedPath(kind, namespace)], { fieldSelector: `metadata.name=${name}`, quota });
+      const watch = this.#watch([namespacedPath(kind, namespace)], { selector, quota });
       this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), delaysChanges });
     }
-    const inUse = new Set(named.map(({ namespace }) => namespace));
+    const inUse = new Set(Array.from(desired.values(), ({ namespace }) => namespace));
     for (const namespace of this.#quotas.keys()) if (!inUse.has(namespace)) this.#quotas.delete(namespace);
   }
 
@@ -268,6 +296,11 @@ function cachedIn(watches: Iterable<ResourceWatch>): readonly CachedResource[] {
 
 function resourcesOf(cached: readonly CachedResource[]): readonly Resource[] {
   return cached.flatMap(({ resource }) => resource ?? []);
+}
+
+/** An object may be named and selected: it is watched twice, and is one resource. */
+function distinctResources(cached: readonly CachedResource[]): readonly Resource[] {
+  return [...new Map(resourcesOf(cached).map((resource) => [resourceKey(resource), resource])).values()];
 }
 
 function watchProblems(name: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {

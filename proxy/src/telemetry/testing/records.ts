@@ -18,6 +18,8 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     listener: "default/gateway/http",
     route: "default/shop",
     rule: "default/shop/0",
+    identity: undefined,
+    authentication: undefined,
     backend: "Service/default/shop:80",
     endpoint: "10.0.0.1:8080",
     attempts: 1,

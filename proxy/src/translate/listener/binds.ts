@@ -146,10 +146,14 @@ class SharedRules {
   }
 }
 
-function joinLimits(all: readonly Limits[]): Pick<RouteRule, "limits" | "globalLimits" | "refusedPolicies"> {
+function joinLimits(
+  all: readonly Limits[],
+): Pick<RouteRule, "authentication" | "limits" | "globalLimits" | "refusedPolicies"> {
+  const authentication = all.toReversed().flatMap((limits) => limits.authentication);
   const globalLimits = all.flatMap(({ global }) => global);
   const refusedPolicies = [...new Set(all.flatMap(({ closedBy }) => closedBy))];
   return {
+    ...(authentication.length > 0 && { authentication }),
     limits: all.flatMap(({ local }) => local),
     ...(globalLimits.length > 0 && { globalLimits }),
     ...(refusedPolicies.length > 0 && { refusedPolicies }),

@@ -1,9 +1,10 @@
 /** The limits of policies by their targets, with the bound of limits per target. */
 import type { Gateway } from "../../api/gateway.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { Authentication } from "../../ir/authentication.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
-import type { LimitBudget } from "./limit-budget.ts";
+import { type LimitBudget, noCredentialDemand, type CredentialDemand } from "./limit-budget.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /**
@@ -12,8 +13,16 @@ import { nameKey } from "../index/object-names.ts";
  */
 export const maxLimitsPerTarget = 64;
 
-/** The limits of one or more policies at a target. */
+/**
+ * Maximum of policies with authentication on one target. Each checks every request there; beyond it, the youngest ones close
+ * the target.
+ */
+const maxAuthenticationPerTarget = 8;
+
+/** The limits of one or more policies at a target, and their authentication. */
 export interface Limits {
+  /** In the order of their policies. */
+  readonly authentication: readonly Authentication[];
   /** The local limits, in the order of their policies. */
   readonly local: readonly LocalLimit[];
   /** The global limits, in the order of their policies. */
@@ -23,7 +32,7 @@ export interface Limits {
 }
 
 /** The limits of a target without policies. */
-export const noLimits: Limits = { local: [], global: [], closedBy: [] };
+export const noLimits: Limits = { authentication: [], local: [], global: [], closedBy: [] };
 
 /** Maximum number of policies that a closed target lists. Every rule has a copy, and thousands may close a route. */
 const mostClosing = 8;
@@ -39,6 +48,8 @@ export interface PolicyAtTarget {
   readonly limits: Limits;
   /** Whether the target is closed if the policy is not attached. */
   readonly closes: boolean;
+  /** What its authentication takes there; absent: nothing. */
+  readonly demand?: CredentialDemand | undefined;
 }
 
 /** The limits of all targets. Policies are added in their order, oldest first. */
@@ -74,11 +85,11 @@ export class AttachedLimits {
    *
    * @returns a message if a bound is exceeded in one of the processes; undefined otherwise.
    */
-  add({ policy, target, places, limits, closes }: PolicyAtTarget): string | undefined {
+  add({ policy, target, places, limits, closes, demand = noCredentialDemand }: PolicyAtTarget): string | undefined {
     const excesses = places.flatMap((place) => {
       const before = this.#byTarget.get(placeKey(place, target)) ?? noLimits;
       const together = joined(before, limits);
-      const excess = excessOf(together, target) ?? this.#budget.take(place, policy);
+      const excess = excessOf(together, target) ?? this.#budget.take(place, policy, demand);
       const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
       this.#byTarget.set(placeKey(place, target), excess === undefined ? together : leftOut);
       return excess ?? [];
@@ -93,8 +104,9 @@ function placeKey(place: string, target: string): string {
   return `${place} ${target}`;
 }
 
-function joined(before: Limits, { local, global, closedBy }: Limits): Limits {
+function joined(before: Limits, { authentication, local, global, closedBy }: Limits): Limits {
   return {
+    authentication: [...before.authentication, ...authentication],
     local: [...before.local, ...local],
     global: [...before.global, ...global],
     closedBy: withClosing(before.closedBy, closedBy),
@@ -106,7 +118,10 @@ function withClosing(names: readonly string[], more: readonly string[]): readonl
 }
 
 /** Describes the exceeded bound of a target. */
-function excessOf({ local, global }: Limits, target: string): string | undefined {
+function excessOf({ authentication, local, global }: Limits, target: string): string | undefined {
+  if (authentication.length > maxAuthenticationPerTarget) {
+    return `${target} has ${authentication.length} policies with authentication, accepted are at most ${maxAuthenticationPerTarget}`;
+  }
   const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
   const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);
   const excesses = [

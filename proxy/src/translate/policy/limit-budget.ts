@@ -18,6 +18,22 @@ export const maxServedLimits = 32_768;
  */
 export const maxServedExpressionLength = 500_000;
 
+/** Maximum number of URLs of key sets. Each worker reads all of them every five minutes. */
+export const maxServedKeySets = 256;
+
+/** Maximum number of API keys, each counted once for each target. One takes some 0.6 KB of each worker. */
+export const maxServedApiKeys = 32_768;
+
+/** What the authentication of a policy takes at one target. */
+export interface CredentialDemand {
+  /** URLs of key sets. */
+  readonly keySets: number;
+  readonly apiKeys: number;
+}
+
+/** The demand of a policy without authentication. */
+export const noCredentialDemand: CredentialDemand = { keySets: 0, apiKeys: 0 };
+
 /** The limits and expressions of a namespace in one process. */
 interface Owned {
   readonly wanted: Set<string>;
@@ -29,19 +45,19 @@ export class LimitBudget {
   readonly #places = new Map<string, PlaceBudget>();
 
   /** @param place names the process that serves the target. */
-  want(place: string, policy: ProxyPolicy): void {
+  want(place: string, policy: ProxyPolicy, demand: CredentialDemand): void {
     const known = this.#places.get(place) ?? new PlaceBudget(place);
     this.#places.set(place, known);
-    known.want(policy);
+    known.want(policy, demand);
   }
 
   /**
-   * Takes the limits and expressions of a policy at one target.
+   * Takes the limits, expressions and credentials of a policy at one target.
    *
    * @returns a description of the exceeded bound; undefined if they are within the share of the policy's namespace.
    */
-  take(place: string, policy: ProxyPolicy): string | undefined {
-    return this.#places.get(place)?.take(policy);
+  take(place: string, policy: ProxyPolicy, demand: CredentialDemand): string | undefined {
+    return this.#places.get(place)?.take(policy, demand);
   }
 }
 
@@ -49,35 +65,47 @@ class PlaceBudget {
   readonly #place: string;
   readonly #limits = new FairBudget(maxServedLimits);
   readonly #expressions = new FairBudget(maxServedExpressionLength);
+  readonly #keySets = new FairBudget(maxServedKeySets);
+  readonly #apiKeys = new FairBudget(maxServedApiKeys);
   readonly #sources = new Map<string, Owned>();
 
   constructor(place: string) {
     this.#place = place;
   }
 
-  want(policy: ProxyPolicy): void {
+  want(policy: ProxyPolicy, { keySets, apiKeys }: CredentialDemand): void {
     const { namespace } = policy.metadata;
+    this.#keySets.want(namespace, keySets);
+    this.#apiKeys.want(namespace, apiKeys);
     this.#limits.want(namespace, sizeOf(policy));
     const { wanted } = this.#sourcesOf(namespace);
-    for (const source of sourcesOf(policy)) {
+    for (const source of expressionsOf(policy)) {
       if (wanted.has(source)) continue;
       wanted.add(source);
       this.#expressions.want(namespace, source.length);
     }
   }
 
-  take(policy: ProxyPolicy): string | undefined {
+  take(policy: ProxyPolicy, { keySets, apiKeys }: CredentialDemand): string | undefined {
     const { namespace } = policy.metadata;
     const size = sizeOf(policy);
     if (size > this.#limits.left(namespace)) {
       return this.#excess(namespace, "limits at all targets", this.#limits, size);
     }
     const { taken } = this.#sourcesOf(namespace);
-    const added = sourcesOf(policy).filter((source) => !taken.has(source));
+    const added = expressionsOf(policy).filter((source) => !taken.has(source));
     const length = added.reduce((sum, source) => sum + source.length, 0);
     if (length > this.#expressions.left(namespace)) {
       return this.#excess(namespace, "characters of expressions", this.#expressions, length);
     }
+    if (keySets > this.#keySets.left(namespace)) {
+      return this.#excess(namespace, "URLs of key sets", this.#keySets, keySets);
+    }
+    if (apiKeys > this.#apiKeys.left(namespace)) {
+      return this.#excess(namespace, "API keys at all targets", this.#apiKeys, apiKeys);
+    }
+    this.#keySets.take(namespace, keySets);
+    this.#apiKeys.take(namespace, apiKeys);
     this.#limits.take(namespace, size);
     this.#expressions.take(namespace, length);
     for (const source of added) taken.add(source);
@@ -104,7 +132,7 @@ function sizeOf({ spec }: ProxyPolicy): number {
 }
 
 /** The expressions of a policy, each once. */
-const sourcesOf = memoised(({ spec }: ProxyPolicy): readonly string[] => {
+export const expressionsOf = memoised(({ spec }: ProxyPolicy): readonly string[] => {
   const { local, global } = spec.traffic.rateLimit;
   const ofEntries = [...local, ...(global?.fallback ?? [])].flatMap(({ key, when, limit, cost }) =>
     [key, when, limit, cost].filter((source) => source !== undefined),

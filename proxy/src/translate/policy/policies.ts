@@ -6,13 +6,15 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { routeKey, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
+import { type AuthenticationState, translateAuthentication } from "./authentication.ts";
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
+import { AuthenticatedTargets } from "./authenticated-targets.ts";
 import { Buckets } from "./buckets.ts";
-import { LimitBudget } from "./limit-budget.ts";
+import { type CredentialDemand, LimitBudget, noCredentialDemand } from "./limit-budget.ts";
 import { localLimits, type Sharing } from "./limits.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { RefusedPolicies, TranslationContext } from "../context.ts";
@@ -42,7 +44,9 @@ export interface PolicyState {
   readonly targets: readonly TargetState[];
   /** Undefined if the policy has no global part. */
   readonly global: GlobalState | undefined;
-  /** Of the global part. */
+  /** Whether it authenticates requests. */
+  readonly authenticates: boolean;
+  /** Of the global part, of authentication, and of expressions that read an identity that nothing verifies. */
   readonly findings: readonly FindingOf<"ProxyPolicy">[];
   readonly refusedPolicies: RefusedPolicies;
 }
@@ -71,11 +75,15 @@ export function* attachPolicies(
   const routes = indexRoutes(states);
   const placesOf = targetPlaces(placeOf, gateways, routes);
   const budget = new LimitBudget();
+  const authentications = new Map<ProxyPolicy, AuthenticationState | undefined>();
   yield* eachObject(policies, itself, (policy) => {
+    const state = translateAuthentication(context, policy);
+    authentications.set(policy, state);
     for (const targetRef of policy.spec.targetRefs) {
-      for (const place of placesOf(policy, targetRef)) budget.want(place, policy);
+      for (const place of placesOf(policy, targetRef)) budget.want(place, policy, demandOf(state));
     }
   });
+  const authenticated = new AuthenticatedTargets(policies, routes);
   const limits = new AttachedLimits(budget, placeOf);
   const buckets = new Buckets();
   const attached = yield* eachObject(sortByAge(policies), itself, (policy): PolicyState => {
@@ -84,15 +92,23 @@ export function* attachPolicies(
     const { value: global, findings: ofGlobal } = translateGlobal(context, references, policy);
     const { value: inBucket, findings: ofBuckets } = buckets.add(policy);
     const findings = [...ofGlobal, ...ofBuckets];
-    const closedBy = refusedPolicies === "Closed" && isUnreadable(policy) ? [nameKey(policy)] : [];
-    const closes = refusedPolicies === "Closed" && isEnforced(policy);
+    const authentication = authentications.get(policy);
+    const demand = demandOf(authentication);
+    const isClosed =
+      (refusedPolicies === "Closed" && isUnreadable(policy)) || policy.hasUnreadableAuthentication === true;
+    const closedBy = isClosed ? [nameKey(policy)] : [];
+    const closes = (refusedPolicies === "Closed" && isEnforced(policy)) || authentication !== undefined;
     if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
     const targets = policy.spec.targetRefs.map((targetRef, index): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
-      const own = { ...limitsOf(policy, global, target, { readyReplicas, inBucket }), closedBy };
-      const excess = limits.add({ policy, target, places, limits: own, closes });
+      const own = {
+        ...limitsOf(policy, global, target, { readyReplicas, inBucket }),
+        authentication: authentication === undefined ? [] : [{ ...authentication.authentication, target }],
+        closedBy,
+      };
+      const excess = limits.add({ policy, target, places, limits: own, closes, demand });
       const unattached: Unattached | undefined =
         excess !== undefined
           ? { reason: "TooManyLimits", message: excess }
@@ -107,9 +123,18 @@ export function* attachPolicies(
               );
       return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
     });
-    return { policy, targets, global, findings, refusedPolicies };
+    return {
+      ...{ policy, targets, global, refusedPolicies },
+      authenticates: authentication !== undefined,
+      findings: [...(authentication?.findings ?? []), ...findings, ...authenticated.findingsOf(policy)],
+    };
   });
   return { policies: attached, limits };
+}
+
+function demandOf(state: AuthenticationState | undefined): CredentialDemand {
+  if (state === undefined) return noCredentialDemand;
+  return { keySets: state.keySets, apiKeys: state.authentication.apiKeys?.keys.length ?? 0 };
 }
 
 /** Returns the names of the processes that serve a target; empty if no Gateway of this controller serves it. */

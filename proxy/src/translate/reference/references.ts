@@ -15,6 +15,7 @@ import { attributing, eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import { memoised } from "../memoised.ts";
 import { indexResources } from "../index/resource-index.ts";
+import { selectedNames } from "./selected-secrets.ts";
 import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
 import { type IsPermitted, type Referent, referrerOf } from "./reference-grants.ts";
 
@@ -53,12 +54,21 @@ export function referencesOfPolicy(policy: ProxyPolicy): readonly Reference[] {
   return ref === undefined ? [] : [reference(referrerOf(policy), ref)];
 }
 
+/** Options of `namedObjects`. */
+export interface NamedObjectsOptions {
+  /** As for `selectedNames`. Default: false. */
+  readonly readsStatus?: boolean;
+}
+
 /**
  * Returns every Secret and ConfigMap to which the resources refer and are permitted to refer, each once. These do not
  * count: references to a kind that is not supported there (a Secret of authorities), Gateways of other classes, and
  * ListenerSets that no Gateway of this controller accepts.
  */
-export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
+export function* namedObjects(
+  resources: ResourceSet,
+  { readsStatus = false }: NamedObjectsOptions = {},
+): Steps<readonly NamedObject[]> {
   const { ownershipOf, gateways: all, labelsOf, isPermitted } = indexResources(resources);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
   const ofSets = yield* eachObject(resources.ListenerSet, itself, (set) => {
@@ -75,7 +85,26 @@ export function* namedObjects(resources: ResourceSet): Steps<readonly NamedObjec
     for (const [key, object] of attributing(each, () => namedLocally(each))) distinct.set(key, object);
     yield;
   }
+  for (const policy of resources.ProxyPolicy) {
+    for (const [key, object] of attributing(policy, () => namedByPolicy(resources, policy, readsStatus)))
+      distinct.set(key, object);
+    yield;
+  }
   return [...distinct.values()];
+}
+
+/** Returns the Secrets and ConfigMaps of a policy's authentication, which are in its own namespace. */
+function namedByPolicy(resources: ResourceSet, policy: ProxyPolicy, readsStatus: boolean) {
+  const { namespace } = policy.metadata;
+  const { jwt = [], apiKeys } = policy.spec.traffic.authentication ?? {};
+  const configMaps = jwt.flatMap(({ jwks }) => jwks.configMapRef ?? []);
+  const secrets = [
+    ...(apiKeys?.secretRefs ?? []),
+    ...selectedNames(resources, policy, readsStatus).map((name) => ({ name })),
+  ];
+  const referents = (kind: string, names: readonly { readonly name: string }[]): readonly Referent[] =>
+    names.map(({ name }) => ({ group: "", kind, namespace, name }));
+  return readable([...referents("ConfigMap", configMaps), ...referents("Secret", secrets)]);
 }
 
 /**

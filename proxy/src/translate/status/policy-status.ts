@@ -59,15 +59,18 @@ const rejectedMessage = "the current version is invalid, and no valid version is
 /** Describes how the targets are served, by the setting for invalid policies. */
 function unenforcedMessage({ policy, refusedPolicies }: PolicyState): string {
   const message = "nothing of the policy is enforced";
+  if (policy.hasUnreadableAuthentication === true) {
+    return `${message}: proxies without a valid version respond with 503 for its targets, since it has authentication`;
+  }
   if (!isUnreadable(policy)) return message;
   return refusedPolicies === "Closed"
     ? `${message}: proxies without a valid version respond with 503 for its targets (--refused-policies Closed)`
     : `${message}: proxies without a valid version do not limit its targets (--refused-policies Open)`;
 }
 
-function enforcedMessage({ policy, global }: PolicyState, parts: readonly string[]): string {
+function enforcedMessage({ policy, global, authenticates }: PolicyState, parts: readonly string[]): string {
   const { local } = policy.spec.traffic.rateLimit;
-  if (global !== undefined) {
+  if (global !== undefined || authenticates) {
     const [only, other] = parts;
     const isOne = other === undefined && /^(?:1 (?!of)|the )/.test(only ?? "");
     return `${parts.join(" and ")} ${isOne ? "is" : "are"} enforced`;
@@ -76,9 +79,10 @@ function enforcedMessage({ policy, global }: PolicyState, parts: readonly string
 }
 
 /** Describes the enforced parts of a policy; empty if there is none. */
-function enforcedParts({ policy, global }: PolicyState): readonly string[] {
+function enforcedParts({ policy, global, authenticates }: PolicyState): readonly string[] {
   const { local, global: spec } = policy.spec.traffic.rateLimit;
-  const parts = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];
+  const entries = local.length === 0 ? [] : [`${local.length} local ${local.length === 1 ? "entry" : "entries"}`];
+  const parts = authenticates ? ["the authentication", ...entries] : entries;
   if (global?.limit === undefined || spec === undefined) return parts;
   if (global.service !== undefined) {
     const valid = global.limit.descriptors.length;

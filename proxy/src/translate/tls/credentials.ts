@@ -8,6 +8,7 @@ import { expiryOf } from "@gatewayproxy/runtime/certificate-expiry";
 import type { ConfigMap } from "../../api/config-map.ts";
 import { type ResourceKey, resourceKey } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
+import type { PublicJwk } from "../../ir/authentication.ts";
 import type { Certificate, ClientCertificate } from "../../ir/snapshot.ts";
 import { attributing } from "../each-object.ts";
 import {
@@ -19,6 +20,7 @@ import {
   readCertificate,
   readKeyPair,
 } from "./certificates.ts";
+import { readKeySetOf } from "./key-sets.ts";
 
 /** The credentials of an object, or its last valid ones with its error, in the form of `Read`. */
 export type CredentialResult<T> = Read<T> | { readonly kind: "previous"; readonly value: T; readonly error: string };
@@ -32,6 +34,8 @@ export interface Credentials {
   readonly authorities: (object: ConfigMap | Secret) => CredentialResult<string>;
   readonly apiKey: (secret: Secret) => CredentialResult<string>;
   readonly bedrock: (secret: Secret) => CredentialResult<BedrockCredentials>;
+  /** The public keys of an issuer of tokens. */
+  readonly keySet: (configMap: ConfigMap) => CredentialResult<{ readonly keys: readonly PublicJwk[] }>;
 }
 
 /** The valid credentials of a translation, for the next one. */
@@ -41,6 +45,7 @@ export interface ValidCredentials {
   readonly authorities: ValidVersions<ConfigMap | Secret, string>;
   readonly apiKey: ValidVersions<Secret, string>;
   readonly bedrock: ValidVersions<Secret, BedrockCredentials>;
+  readonly keySet: ValidVersions<ConfigMap, { readonly keys: readonly PublicJwk[] }>;
 }
 
 /** By object, its last valid version with its credentials. */
@@ -53,6 +58,7 @@ export const noCredentials: ValidCredentials = {
   authorities: new Map(),
   apiKey: new Map(),
   bedrock: new Map(),
+  keySet: new Map(),
 };
 
 /**
@@ -66,18 +72,21 @@ export function openCredentials(before: ValidCredentials): Credentials & { reado
   const authorities = withPrevious(readAuthorities, before.authorities, genericName);
   const apiKey = withPrevious(readApiKey, before.apiKey, genericName);
   const bedrock = withPrevious(readBedrockCredentials, before.bedrock, genericName);
+  const keySet = withPrevious(readKeySetOf, before.keySet, genericName);
   return {
     certificate: certificate.read,
     keyPair: keyPair.read,
     authorities: authorities.read,
     apiKey: apiKey.read,
     bedrock: bedrock.read,
+    keySet: keySet.read,
     valid: {
       certificate: certificate.valid,
       keyPair: keyPair.valid,
       authorities: authorities.valid,
       apiKey: apiKey.valid,
       bedrock: bedrock.valid,
+      keySet: keySet.valid,
     },
   };
 }

@@ -1,0 +1,52 @@
+/**
+ * Looks up API keys by their hash. The digests in the table depend on a secret of the process, so the time of a look-up says
+ * nothing about the keys: nobody outside can compute which digests are near to one another.
+ */
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+import type { ApiKey } from "../ir/authentication.ts";
+
+const pepper = randomBytes(32).toString("base64");
+
+/** Maximum length of a key in a request, in characters. A longer one is not known. */
+const maxKeyLength = 1_024;
+
+/** What is known of an API key. */
+export interface KnownApiKey {
+  /** `namespace/name` of the Secret. */
+  readonly source: string;
+  /** For expressions. */
+  readonly attributes: ReadonlyMap<string, string>;
+}
+
+interface Row extends KnownApiKey {
+  readonly sha256: Buffer;
+}
+
+/** The API keys of one policy. */
+export class ApiKeyTable {
+  readonly #rows = new Map<string, Row>();
+
+  constructor(keys: readonly ApiKey[]) {
+    for (const { sha256, source, attributes } of keys) {
+      const digest = digestOf(sha256.secret);
+      if (this.#rows.has(digest)) continue;
+      this.#rows.set(digest, {
+        sha256: Buffer.from(sha256.secret),
+        source: `${source.namespace}/${source.name}`,
+        attributes: new Map(Object.entries(attributes)),
+      });
+    }
+  }
+
+  /** Undefined if the key is not known. */
+  find(key: string): KnownApiKey | undefined {
+    if (key === "" || key.length > maxKeyLength) return undefined;
+    const sha256 = hash("sha256", key, "base64");
+    const row = this.#rows.get(digestOf(sha256));
+    return row !== undefined && timingSafeEqual(row.sha256, Buffer.from(sha256)) ? row : undefined;
+  }
+}
+
+function digestOf(sha256: string): string {
+  return hash("sha256", pepper + sha256, "base64");
+}

@@ -1,0 +1,180 @@
+/**
+ * Verifies the JSON Web Tokens of one policy (RFC 7519 §7.2, RFC 8725). `jose` checks signatures and claims; this class
+ * chooses the keys, and keeps results. Requests with the same token share one check.
+ */
+import { hash, type KeyObject } from "node:crypto";
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { errors, type JWTPayload, jwtVerify } from "jose";
+import { claimsOf } from "../cel/identity.ts";
+import type { TokenIssuer } from "../ir/authentication.ts";
+import type { KeySet } from "./key-set.ts";
+import { clockSkewMs, maxTokenLength, readToken, timeFault, type TokenFault, type UnverifiedToken } from "./token.ts";
+import type { TokenCache, TokenResult } from "./token-cache.ts";
+import type { VerificationQueue } from "./verification-queue.ts";
+
+/** What the verifiers of a worker share. */
+export interface VerifierServices {
+  readonly clock: Clock;
+  readonly cache: TokenCache;
+  readonly queue: VerificationQueue;
+}
+
+/** An issuer with its keys. */
+export interface KeyedIssuer {
+  readonly issuer: TokenIssuer;
+  readonly keys: KeySet;
+}
+
+/** Faults that may end without a new token or a change of keys, so that they are found again each time. */
+const passing: ReadonlySet<TokenFault> = new Set(["notYetValid", "unknownKey", "keysUnavailable", "overloaded"]);
+
+/** Distinguishes the verifiers of a worker in its cache. */
+let created = 0;
+
+/** The verifier of one policy. */
+export class TokenVerifier {
+  readonly #services: VerifierServices;
+  readonly #issuers: readonly KeyedIssuer[];
+  readonly #id = `${++created} `;
+  readonly #pending = new Map<string, Promise<TokenResult>>();
+
+  constructor(services: VerifierServices, issuers: readonly KeyedIssuer[]) {
+    this.#services = services;
+    this.#issuers = issuers;
+  }
+
+  /** The result at once if it is known. @param client the network of the client. */
+  verify(token: string, client: string): TokenResult | Promise<TokenResult> {
+    if (token.length > maxTokenLength) return rejected("malformed");
+    const key = this.#id + hash("sha256", token, "base64");
+    const known = this.#services.cache.get(key);
+    if (known !== undefined && known.version === this.#version && known.untilMs > this.#services.clock.nowMs()) {
+      return known.result;
+    }
+    const pending = this.#pending.get(key);
+    if (pending !== undefined) return pending;
+    const read = readToken(token);
+    if (typeof read === "string") return rejected(read);
+    const unsuitable = this.#faultBefore(read);
+    if (unsuitable !== undefined) return rejected(unsuitable);
+    const version = this.#version;
+    const started = this.#check(token, read, client)
+      .then((result) => {
+        // Found with keys that have changed since, it may not hold any more.
+        if (version === this.#version) this.#keep(key, token, read, result);
+        return result;
+      })
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, started);
+    return started;
+  }
+
+  /** Changes with the keys of any issuer. */
+  get #version(): number {
+    let version = 0;
+    for (const { keys } of this.#issuers) version += keys.version;
+    return version;
+  }
+
+  /** What is wrong with a token whoever signed it. */
+  #faultBefore(token: UnverifiedToken): TokenFault | undefined {
+    const ofIssuer = this.#issuers.filter(({ issuer }) => issuer.issuer === token.issuer);
+    if (ofIssuer.length === 0) return "issuer";
+    if (!ofIssuer.some(({ issuer }) => isFor(token, issuer))) return "audience";
+    return timeFault(token, this.#services.clock.nowMs());
+  }
+
+  async #check(token: string, read: UnverifiedToken, client: string): Promise<TokenResult> {
+    let result = rejected("unknownKey");
+    for (const { issuer, keys } of this.#issuers) {
+      if (issuer.issuer !== read.issuer || !isFor(read, issuer)) continue;
+      result = worse(result, await this.#checkWith(token, read, client, issuer, keys));
+      if (result.kind === "accepted") return result;
+    }
+    return result;
+  }
+
+  async #checkWith(
+    token: string,
+    read: UnverifiedToken,
+    client: string,
+    issuer: TokenIssuer,
+    set: KeySet,
+  ): Promise<TokenResult> {
+    const candidates = await candidatesOf(set, read);
+    if (typeof candidates === "string") return rejected(candidates);
+    const checked = this.#services.queue.run(client, () => this.#checkSignature(token, read, issuer, candidates));
+    return checked === undefined ? rejected("overloaded") : await checked;
+  }
+
+  async #checkSignature(
+    token: string,
+    { algorithm }: UnverifiedToken,
+    { issuer, audiences }: TokenIssuer,
+    candidates: readonly KeyObject[],
+  ): Promise<TokenResult> {
+    let result = rejected("signature");
+    for (const key of candidates) {
+      try {
+        const { payload } = await jwtVerify(token, key, {
+          algorithms: [algorithm],
+          issuer,
+          ...(audiences !== undefined && { audience: [...audiences] }),
+          clockTolerance: clockSkewMs / 1_000,
+          currentDate: new Date(this.#services.clock.nowMs()),
+          requiredClaims: ["exp"],
+        });
+        return { kind: "accepted", claims: claimsOf(payload) };
+      } catch (error) {
+        result = rejected(faultOf(error));
+      }
+    }
+    return result;
+  }
+
+  #keep(key: string, token: string, { expiresMs }: UnverifiedToken, result: TokenResult): void {
+    if (result.kind === "rejected" && passing.has(result.fault)) return;
+    const untilMs = result.kind === "accepted" ? expiresMs + clockSkewMs : Number.POSITIVE_INFINITY;
+    this.#services.cache.set(key, { result, untilMs, version: this.#version }, token.length);
+  }
+}
+
+/** Returns the keys that may have signed a token. Waits for newer ones where there are none. */
+async function candidatesOf(
+  set: KeySet,
+  { algorithm, kid }: UnverifiedToken,
+): Promise<readonly KeyObject[] | TokenFault> {
+  const known = set.keys?.candidates(algorithm, kid) ?? [];
+  if (known.length > 0) return known;
+  await set.refresh();
+  if (set.keys === undefined) return "keysUnavailable";
+  const renewed = set.keys.candidates(algorithm, kid);
+  return renewed.length > 0 ? renewed : "unknownKey";
+}
+
+function isFor({ audiences }: UnverifiedToken, issuer: TokenIssuer): boolean {
+  return issuer.audiences?.some((audience) => audiences.includes(audience)) ?? true;
+}
+
+function rejected(fault: TokenFault): TokenResult {
+  return { kind: "rejected", fault };
+}
+
+/** Of two issuers of one name, an unknown key says least. */
+function worse(before: TokenResult, after: TokenResult): TokenResult {
+  return after.kind === "rejected" && after.fault === "unknownKey" ? before : after;
+}
+
+/** The fault that an error of `jose` stands for. */
+function faultOf(error: unknown): TokenFault {
+  if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
+  if (error instanceof errors.JWTExpired) return "expired";
+  if (error instanceof errors.JWTClaimValidationFailed) return claimFaults[error.claim] ?? "malformed";
+  return error instanceof errors.JOSEAlgNotAllowed ? "algorithm" : "malformed";
+}
+
+const claimFaults: Readonly<Partial<Record<keyof JWTPayload, TokenFault>>> = {
+  iss: "issuer",
+  aud: "audience",
+  nbf: "notYetValid",
+};

@@ -1,0 +1,71 @@
+/** The Secrets that a policy selects by labels. */
+import { isLabelKey } from "../../api/authentication.ts";
+import { selectedInStatus } from "../../api/selected-secrets.ts";
+import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import type { ResourceSet } from "../../api/resource.ts";
+import type { Secret } from "../../api/secret.ts";
+import { maxSelectedSecrets } from "../../api/selected-secrets.ts";
+import { memoised } from "../memoised.ts";
+
+/**
+ * Returns the names of the Secrets that a policy selects.
+ *
+ * @param readsStatus true for a proxy, which may not list Secrets: the controller has written the names to the status.
+ *   Otherwise the Secrets of the resources are all that exist.
+ */
+export function selectedNames(
+  resources: Pick<ResourceSet, "Secret">,
+  policy: ProxyPolicy,
+  readsStatus: boolean,
+): readonly string[] {
+  if (selectorOf(policy) === undefined) return [];
+  if (readsStatus) return selectedInStatus(policy.status);
+  return selectedSecrets(resources, policy).map(({ metadata }) => metadata.name);
+}
+
+/** A selection of Secrets of a namespace by labels, for a process that may list Secrets. */
+export interface SecretSelection {
+  readonly namespace: string;
+  /** In the syntax of the API server: `tier=customers`. */
+  readonly labelSelector: string;
+}
+
+/** Returns the selections of all policies, each once. */
+export function secretSelections({
+  ProxyPolicy: policies,
+}: Pick<ResourceSet, "ProxyPolicy">): readonly SecretSelection[] {
+  const distinct = new Map<string, SecretSelection>();
+  for (const policy of policies) {
+    const labels = Object.entries(selectorOf(policy) ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+    // Another key is reported, and is no selection for the API server.
+    if (labels.length === 0 || !labels.every(([key]) => isLabelKey(key))) continue;
+    const { namespace } = policy.metadata;
+    const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
+    distinct.set(`${namespace} ${labelSelector}`, { namespace, labelSelector });
+  }
+  return [...distinct.values()];
+}
+
+const byNamespace = memoised((secrets: readonly Secret[]) =>
+  Map.groupBy(
+    secrets.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)),
+    ({ metadata }) => metadata.namespace,
+  ),
+);
+
+/** Returns the labels of the selector of a policy; undefined if it selects no Secrets. */
+export function selectorOf({ spec }: ProxyPolicy): Readonly<Record<string, string>> | undefined {
+  return spec.traffic.authentication?.apiKeys?.secretSelector?.matchLabels;
+}
+
+/** Returns the known Secrets of the policy's namespace that have the labels of its selector, sorted by name. */
+export function selectedSecrets({ Secret: all }: Pick<ResourceSet, "Secret">, policy: ProxyPolicy): readonly Secret[] {
+  const selector = selectorOf(policy);
+  if (selector === undefined) return [];
+  const labels = Object.entries(selector);
+  const own = byNamespace(all).get(policy.metadata.namespace) ?? [];
+  const selected = own.filter(({ metadata }) =>
+    labels.every(([key, value]) => Object.hasOwn(metadata.labels, key) && metadata.labels[key] === value),
+  );
+  return selected.slice(0, maxSelectedSecrets);
+}
