@@ -73,6 +73,8 @@ export interface TestGatewayOptions
   readonly expectsProblems?: boolean;
   /** Absent: manifests may name every address. */
   readonly addressDenial?: NonNullable<TranslateOptions["addressDenial"]>;
+  /** Absent: Closed. */
+  readonly refusedPolicies?: NonNullable<TranslateOptions["refusedPolicies"]>;
 }
 
 /** Has Gateways that name no address listen on 127.0.0.1. */
@@ -92,6 +94,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     expectsProblems = false,
     expectsInternalErrors = false,
     addressDenial,
+    refusedPolicies,
     observer,
     ...upstream
   } = options;
@@ -127,6 +130,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
       ...onLoopback,
       before: credentials,
       ...(addressDenial && { addressDenial }),
+      ...(refusedPolicies && { refusedPolicies }),
     });
     credentials = translation.credentials;
     const failures = await dataPlane.apply({ generation: ++generation, ...translation });
