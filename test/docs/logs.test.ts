@@ -32,6 +32,7 @@ function fieldsLogged(): readonly string[] {
     accessLogModule,
   );
   const everything: Partial<RequestRecord> = {
+    identity: "jwt alice",
     ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },
     usage: { input: 1, output: 2, total: 3, model: "m", estimated: true },
     decisions: [

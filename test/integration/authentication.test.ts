@@ -1,8 +1,9 @@
 /** Authentication of clients, end to end: JSON Web Tokens with real signatures, and API keys. */
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { redacted, redactHeaders } from "@gatewayproxy/runtime/redaction";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { FetchOutcome } from "../../proxy/src/authentication/remote-key-set.ts";
 import { type Echo, startBackend } from "../support/backend.ts";
@@ -227,10 +228,17 @@ describe("a key set at a URL", () => {
   });
 
   test.each([
-    ["redirects", (_: unknown, response: ServerResponse) => response.writeHead(302, { location: "http://169.254.169.254/latest/meta-data" }).end()],
+    [
+      "redirects",
+      (_: unknown, response: ServerResponse) =>
+        response.writeHead(302, { location: "http://169.254.169.254/latest/meta-data" }).end(),
+    ],
     ["has 10 MB", (_: unknown, response: ServerResponse) => response.end(`{"keys":[${" ".repeat(10_000_000)}]}`)],
     ["is no JSON", (_: unknown, response: ServerResponse) => response.end("<html>")],
-    ["has symmetric keys only", (_: unknown, response: ServerResponse) => response.end('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}')],
+    [
+      "has symmetric keys only",
+      (_: unknown, response: ServerResponse) => response.end('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}'),
+    ],
   ] as const)("that %s gives no key: 503 while there is none", async (_, respond) => {
     const server = await startKeyServer(respond);
     const key = await signingKey("ES256");
@@ -290,12 +298,41 @@ describe("an API key", () => {
   });
 
   test("is not forwarded with forward: Remove", async () => {
-    const authentication = "{ forward: Remove, apiKeys: { from: [{ header: X-Client }], secretRefs: [{ name: acme }] } }";
+    const authentication =
+      "{ forward: Remove, apiKeys: { from: [{ header: X-Client }], secretRefs: [{ name: acme }] } }";
     const { get } = await start([acme, policy("p", onRoute, authentication)]);
     const response = await get({ "x-client": "key-of-acme", authorization: "Basic abc", "x-other": "1" });
     const { headers } = (await response.json()) as Echo;
     expect([headers["x-client"], headers["authorization"], headers["x-other"]]).toEqual([undefined, "Basic abc", "1"]);
   });
+});
+
+test("a field that a policy names is redacted where headers are shown", async () => {
+  const authentication = "{ apiKeys: { from: [{ header: x-client-no }], secretRefs: [{ name: acme }] } }";
+  await start([secret("acme", "{ apiKey: key-of-acme }"), policy("p", onRoute, authentication)]);
+  expect(redactHeaders(["X-Client-No", "key-of-acme"])).toEqual([{ name: "X-Client-No", value: redacted }]);
+});
+
+test("a snapshot holds no key, and its hash in the form that dumps redact", async () => {
+  const { apply } = await start([]);
+  const translation = await apply(
+    secret(
+      "acme",
+      "{ apiKey: key-of-acme }",
+      `annotations: { kubectl.kubernetes.io/last-applied-configuration: key-of-acme }`,
+    ),
+    policy("p", onRoute, "{ apiKeys: { secretRefs: [{ name: acme }] } }"),
+  );
+  const [bind] = translation.binds;
+  const keys = bind?.listeners[0]?.routes[0]?.rules[0]?.authentication?.[0]?.apiKeys?.keys;
+  expect(keys).toEqual([
+    {
+      sha256: { secret: createHash("sha256").update("key-of-acme").digest("base64") },
+      source: { namespace: "default", name: "acme" },
+      attributes: { name: "acme", namespace: "default" },
+    },
+  ]);
+  expect(JSON.stringify(translation.binds)).not.toContain("key-of-acme");
 });
 
 describe("several policies", () => {
@@ -330,7 +367,8 @@ describe("limits by identity", () => {
   test("count by claims, by labels, and together where there is no identity", async () => {
     const key = await signingKey("ES256");
     const authentication = `{ mode: Optional, jwt: [{ issuer: ${issuer}, ${inline(key)} }], apiKeys: { secretRefs: [{ name: acme }] } }`;
-    const limit = "    rateLimit: { local: [{ requests: 1, unit: Hours, key: 'has(jwt.sub) ? jwt.sub : apiKey.tier' }] }";
+    const limit =
+      "    rateLimit: { local: [{ requests: 1, unit: Hours, key: 'has(jwt.sub) ? jwt.sub : apiKey.tier' }] }";
     const { withToken, get } = await start([
       secret("acme", "{ apiKey: key-of-acme }", "labels: { tier: gold }"),
       policy("p", onRoute, authentication, limit),

@@ -13,7 +13,7 @@ const [maxIssuers, maxFields, maxSecretRefs] = [16, 8, 256];
 const maxInlineLength = 65_536;
 
 const secureUri = /^https:\/\/[^\s/?#@]+(?:[/?][^\s#]*)?$/;
-/** Plain text that nobody else can read or change: to the machine itself. */
+/** Plain text is accepted to the machine itself, where it passes no network. */
 const loopbackUri = /^http:\/\/(?:127(?:\.[0-9]{1,3}){3}|\[::1\]|localhost)(?::[0-9]{1,5})?(?:[/?][^\s#]*)?$/;
 
 const jwksUri = leaf<string>(

@@ -139,7 +139,6 @@ const dataPlane = new DataPlane({
       const fields = { uri: redactPath(uri), ...outcome };
       if (outcome.kind === "failed") log.warn(fields, "cannot read a key set; the last one stays in use");
       else if (outcome.leftOut.length > 0) log.warn(fields, "keys of a key set are not used");
-      else log.debug(fields, "key set read");
     },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
   },

@@ -1,6 +1,6 @@
 /**
- * Looks up API keys by their hash. The digests in the table depend on a secret of the process, so the time of a look-up says
- * nothing about the keys: nobody outside can compute which digests are near to one another.
+ * Looks up API keys by their hash. The digests in the table depend on a secret of the process, so a client cannot
+ * compute the digest of a key, and the time of a look-up does not help to guess one.
  */
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { ApiKey } from "../ir/authentication.ts";
@@ -10,7 +10,7 @@ const pepper = randomBytes(32).toString("base64");
 /** Maximum length of a key in a request, in characters. A longer one is not known. */
 const maxKeyLength = 1_024;
 
-/** What is known of an API key. */
+/** An API key that was found. */
 export interface KnownApiKey {
   /** `namespace/name` of the Secret. */
   readonly source: string;

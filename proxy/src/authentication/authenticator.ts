@@ -142,7 +142,7 @@ function find(
   }
   const bearer = tokens === undefined || isBearerKnown ? undefined : credentialIn(rawHeaders, bearerField);
   const withoutToken = (): Found => (apiKey === undefined ? { kind: "fault", fault } : { kind: "identity", apiKey });
-  // What has not the form of a token was meant as an API key, if the policy reads them.
+  // Any other text was meant as an API key, if the policy reads them.
   if (tokens === undefined || bearer === undefined || (keys !== undefined && !hasTokenForm(bearer))) {
     return withoutToken();
   }

@@ -32,7 +32,11 @@ export function fetchKeySet(uri: string, { addresses, clock }: FetchOptions): Pr
     host,
     port,
     path: `${url.pathname}${url.search}`,
-    headers: { accept: "application/jwk-set+json, application/json", connection: "close", "user-agent": "gateway-proxy" },
+    headers: {
+      accept: "application/jwk-set+json, application/json",
+      connection: "close",
+      "user-agent": "gateway-proxy",
+    },
     // Without an agent, which would connect by itself.
     createConnection: () => openSocket(target, () => undefined),
   });

@@ -86,7 +86,7 @@ function readKey(member: unknown): PublicJwk | string {
   if (!isObject(member)) return "is no object";
   const { kty, use, key_ops: operations } = member;
   if (kty !== "RSA" && kty !== "EC" && kty !== "OKP") {
-    return `is of type ${JSON.stringify(kty) ?? "undefined"}, accepted are RSA, EC and OKP`;
+    return `is of type ${typeof kty === "string" ? kty.slice(0, 32) : "unknown"}, accepted are RSA, EC and OKP`;
   }
   if (use !== undefined && use !== "sig") return "is not for signatures (use)";
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes("verify"))) {

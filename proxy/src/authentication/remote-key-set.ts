@@ -49,7 +49,7 @@ export class RemoteKeySet implements KeySet {
     this.#options = options;
     const { random } = options;
     this.#backoff = new Backoff({ firstMs: firstRetryMs, maxMs: maxRetryMs, random });
-    this.#start();
+    void this.#start();
   }
 
   get version(): number {

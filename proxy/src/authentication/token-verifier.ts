@@ -76,7 +76,7 @@ export class TokenVerifier {
     return version;
   }
 
-  /** What is wrong with a token whoever signed it. */
+  /** Returns the fault of a token that no signature can repair. */
   #faultBefore(token: UnverifiedToken): TokenFault | undefined {
     const ofIssuer = this.#issuers.filter(({ issuer }) => issuer.issuer === token.issuer);
     if (ofIssuer.length === 0) return "issuer";

@@ -20,7 +20,7 @@ import type { Finding } from "../status/finding.ts";
 /** The authentication of a policy, without a target. */
 export interface AuthenticationState {
   readonly authentication: Omit<Authentication, "target">;
-  /** What is missing or malformed. */
+  /** Missing and malformed objects. */
   readonly findings: readonly Finding<"Invalid">[];
   /** Key sets that workers read from URLs. */
   readonly keySets: number;
@@ -140,8 +140,8 @@ function distinctKeys(secrets: ReadonlyMap<string, Secret>, report: Report): rea
     for (const error of errors) report(`${key} ${error}`, "apiKeys");
     for (const apiKey of keys) {
       const known = byHash.get(apiKey.sha256.secret);
-      if (known === undefined && byHash.size >= maxKeysOfPolicy) leftOut += 1;
-      else if (known === undefined) byHash.set(apiKey.sha256.secret, apiKey);
+      if (known === undefined && byHash.size >= maxKeysOfPolicy) {leftOut += 1;}
+      else if (known === undefined) {byHash.set(apiKey.sha256.secret, apiKey);}
       else if (known.source.name !== apiKey.source.name) {
         report(`${key} holds a key of Secret ${known.source.namespace}/${known.source.name}, which has it`, "apiKeys");
       }

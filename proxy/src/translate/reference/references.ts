@@ -87,7 +87,7 @@ export function* namedObjects(
   }
   for (const policy of resources.ProxyPolicy) {
     for (const [key, object] of attributing(policy, () => namedByPolicy(resources, policy, readsStatus)))
-      distinct.set(key, object);
+      {distinct.set(key, object);}
     yield;
   }
   return [...distinct.values()];
