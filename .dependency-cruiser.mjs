@@ -17,7 +17,11 @@ const proxy = {
   // crypto, tls: validate certificates.
   // routing: the precedence of rules, so that a status agrees with the data path.
   // authentication: how key sets are read.
-  translate: { layers: ["api", "ir", "authentication", "regex", "routing"], packages: [], core: ["net", "crypto", "tls"] },
+  translate: {
+    layers: ["api", "ir", "authentication", "regex", "routing"],
+    packages: [],
+    core: ["net", "crypto", "tls"],
+  },
   // util: compares the desired status with the current one.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },
   controller: { layers: ["api", "kube", "source", "status", "translate"], packages: ["zod"] },
@@ -35,13 +39,13 @@ const proxy = {
     packages: ["node-cache"],
     core: ["crypto", "net"],
   },
-  // jose: signatures of tokens. http, https: key sets of issuers.
+  // jose: signatures of tokens. undici: key sets of issuers.
   authentication: {
     layers: ["ir", "cel", "connect"],
-    packages: ["jose", "@bufbuild/.+"],
-    core: ["crypto", "http", "https", "util"],
+    packages: ["jose", "undici", "@bufbuild/.+"],
+    core: ["crypto", "util"],
   },
-  upstream: { layers: ["ir", "connect"], packages: ["undici"] },
+  upstream: { layers: ["ir", "connect"], packages: [] },
   // cel: conditions of traces are expressions.
   telemetry: { layers: ["ir", "cel"], packages: [] },
   // Gets the state of the data path as parameters, without imports of it.
@@ -135,7 +139,7 @@ const assembly = ["app", "bin"];
 
 /** Packages that only one folder of each program may import, because it wraps them. */
 const homes = {
-  undici: ["proxy/src/upstream/"],
+  undici: ["proxy/src/authentication/"],
   pino: ["runtime/src/log/"],
   "@redis/client": ["ratelimit-service/src/store/"],
   memcache: ["ratelimit-service/src/store/"],

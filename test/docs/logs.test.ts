@@ -34,7 +34,10 @@ function fieldsLogged(): readonly string[] {
   const everything: Partial<RequestRecord> = {
     identity: "jwt alice",
     ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },
-    usage: { input: 1, output: 2, total: 3, model: "m", estimated: true },
+    usage: {
+      ...{ input: 1, output: 2, total: 3, cachedInputTokens: 1, cacheCreationTokens: 1, reasoningTokens: 1 },
+      ...{ model: "m", estimated: true },
+    },
     decisions: [
       { limit: limitOf({}), outcome: "denied" },
       { limit: limitOf({ mode: "Shadow" }), outcome: "shadowDenied" },

@@ -132,7 +132,7 @@ describeCluster("API keys by labels", () => {
   test("a Secret that gets the labels is used, and one that loses them is not", async () => {
     await cluster.apply(secret("globex", "key-of-globex"));
     await eventually(() => statusWith(port, "key-of-globex"), passes);
-    await cluster.kubectl(["label", "secret/acme", "-n", "tenant", "keys=former", "--overwrite"]);
+    await cluster.kubectl(["label", "secret/acme", "-n", "tenant", "keys=previous", "--overwrite"]);
     await eventually(
       () => statusWith(port, "key-of-acme"),
       (status) => status === 401,

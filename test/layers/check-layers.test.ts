@@ -18,6 +18,8 @@ test("reports every kind of violation, and nothing that the tables allow", async
     "proxy/src/pipeline/dispatch.ts → proxy/src/testing/fake-clock.ts: proxy-pipeline-imports-layer",
     "proxy/src/pipeline/exchange.ts → proxy/src/pipeline/listener.ts → proxy/src/pipeline/exchange.ts: no-circular",
     "proxy/src/routing/table.ts → fs: proxy-routing-imports-node",
+    "proxy/src/upstream/pool.ts → ../../../node_modules/undici/index.js: undici-stays-home",
+    "proxy/src/upstream/pool.ts → ../../../node_modules/undici/index.js: proxy-upstream-imports-package",
     "runtime/src/clock.ts → proxy/src/upstream/pool.ts: runtime-imports-workspace",
   ]);
 });

@@ -66,6 +66,10 @@ export class Call extends ClientStream<ResponseFields> {
     this.writeData(host, frameMessage(message), true);
   }
 
+  receivedInterimHead(): void {
+    // A call needs the final head only.
+  }
+
   receivedHead(fields: ResponseFields, httpStatus: number): void {
     this.#httpStatus = httpStatus;
     this.receivedTrailers(fields);

@@ -171,7 +171,7 @@ describe("a policy", () => {
     [
       "other traffic",
       { traffic: { timeout: "1s" } },
-      'spec.traffic.timeout: unknown field "timeout", accepted is rateLimit',
+      'spec.traffic.timeout: unknown field "timeout", accepted are authentication, rateLimit',
     ],
     [
       "another spec",

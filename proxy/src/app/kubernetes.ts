@@ -66,8 +66,9 @@ function* selectResources(gateway: GatewayName | undefined, resources: ResourceS
   const { value, culprits } = yield* contained(resources, function* (included) {
     const selected = gateway === undefined ? included : yield* gatewayScopeInSteps(included, gateway);
     // The proxy of one Gateway may not list Secrets, and reads from the statuses which ones are selected.
-    if (gateway !== undefined)
+    if (gateway !== undefined) {
       return { resources: selected, named: yield* namedObjects(selected, { readsStatus: true }) };
+    }
     return { resources: selected, named: yield* namedObjects(selected), selections: secretSelections(selected) };
   });
   return { ...value, rejected: culprits };

@@ -2,10 +2,9 @@
  * Reads a key set from its URL: one request that follows no redirect, to permitted addresses only, bounded in time and
  * bytes. A redirect could lead to an address that the writer of the policy may not reach.
  */
-import { request as requestPlain } from "node:http";
-import { request as requestTls } from "node:https";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { type buildConnector, Client } from "undici";
 import { openSocket } from "../connect/open-socket.ts";
 import { maxKeySetLength } from "./json-web-keys.ts";
 
@@ -21,49 +20,52 @@ export interface FetchOptions {
 }
 
 /** Resolves with the text of a response with status 200; rejects with an `Error` that says what was found instead. */
-export function fetchKeySet(uri: string, { addresses, clock }: FetchOptions): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const url = new URL(uri);
-  const isTls = url.protocol === "https:";
-  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  const port = url.port === "" ? (isTls ? 443 : 80) : Number(url.port);
-  const target = { host, port, tls: isTls ? {} : undefined, protocol: "http/1.1", addresses } as const;
-  const request = (isTls ? requestTls : requestPlain)({
-    host,
-    port,
-    path: `${url.pathname}${url.search}`,
-    headers: {
-      accept: "application/jwk-set+json, application/json",
-      connection: "close",
-      "user-agent": "gateway-proxy",
-    },
-    // Without an agent, which would connect by itself.
-    createConnection: () => openSocket(target, () => undefined),
-  });
-  const fail = (error: Error): void => {
-    request.destroy();
-    reject(error);
+export async function fetchKeySet(uri: string, { addresses, clock }: FetchOptions): Promise<string> {
+  const { origin, pathname, search } = new URL(uri);
+  const client = new Client(origin, { connect: guardedConnector(addresses) });
+  const late = new Error(`no complete response within ${timeoutMs} ms`);
+  const timer = clock.setTimer(timeoutMs, () => void client.destroy(late));
+  try {
+    const { statusCode, body } = await client.request({
+      method: "GET",
+      path: `${pathname}${search}`,
+      headers: { accept: "application/jwk-set+json, application/json", "user-agent": "gateway-proxy" },
+    });
+    if (statusCode !== 200) throw new Error(`status ${statusCode}, accepted is 200; redirects are not followed`);
+    return await textOf(body);
+  } finally {
+    timer.cancel();
+    await client.destroy();
+  }
+}
+
+/** Connects to permitted addresses only, with the trusted certificates of this machine. */
+function guardedConnector(addresses: AddressGuard): buildConnector.connector {
+  return ({ protocol, hostname, port }, done) => {
+    const isTls = protocol === "https:";
+    const target = {
+      host: hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: port === "" ? (isTls ? 443 : 80) : Number(port),
+      tls: isTls ? {} : undefined,
+      protocol: "http/1.1",
+      addresses,
+    } as const;
+    const fail = (error: Error): void => done(error, null);
+    const socket = openSocket(target, () => {
+      socket.off("error", fail);
+      done(null, socket);
+    });
+    socket.once("error", fail);
   };
-  const timer = clock.setTimer(timeoutMs, () => fail(new Error(`no complete response within ${timeoutMs} ms`)));
-  request.on("error", fail);
-  request.on("response", (response) => {
-    const { statusCode: status = 0 } = response;
-    if (status !== 200) {
-      fail(new Error(`status ${status}, accepted is 200; redirects are not followed`));
-      return;
-    }
-    let body = "";
-    response.setEncoding("utf8");
-    response.on("data", (chunk: string) => {
-      body += chunk;
-      if (body.length > maxKeySetLength) fail(new Error(`more than ${maxKeySetLength} characters`));
-    });
-    response.on("error", fail);
-    response.on("end", () => {
-      if (response.complete) resolve(body);
-      else fail(new Error("the response ended early"));
-    });
-  });
-  request.end();
-  return promise.finally(() => timer.cancel());
+}
+
+async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of body) {
+    length += piece.length;
+    if (length > maxKeySetLength) throw new Error(`more than ${maxKeySetLength} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
 }

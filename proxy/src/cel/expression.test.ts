@@ -136,7 +136,7 @@ describe("an expression that can never have a value is rejected by the parser", 
     ['request.headers["X-Api-Key"]', /"X-Api-Key" never matches, accepted are header names in lower case/],
     ['request.headers[":path"]', /":path" never matches/],
     ["request.headers.Accept", /"Accept" never matches/],
-    ["has(request.path)", /has\(\) takes one header or query parameter; request\.path is always present/],
+    ["has(request.path)", /has\(\) takes one header, query parameter or claim; request\.path is always present/],
     ["hash(route)", /column 1: unknown function "hash"/],
     ['has(request.headers["x-a"])', /has\(\) takes a field; .* write "x-api-key" in request\.headers/],
     ["size(1)", /size\(\) does not take \(int\)/],
@@ -218,7 +218,7 @@ describe("phases", () => {
     ],
     ["source.address", cost, /type string, accepted are int, uint and double/],
     ["llm.totalTokens.x", cost, /llm\.totalTokens is of type int and has no "x"/],
-    ["llm.tokens", cost, /unknown variable "llm\.tokens", known are .*llm\.totalTokens$/],
+    ["llm.tokens", cost, /unknown variable "llm\.tokens", known are .*llm\.totalTokens/],
   ] as const)(
     "%s is rejected in a phase where it is unknown, and for a use with another type",
     (source, use, message) => {
@@ -285,8 +285,8 @@ describe("claims of an unverified token", () => {
   });
 
   test("the claims have no other variable", () => {
-    expect(problemsOf("jwt.sub")).toEqual([
-      expect.stringMatching(/unknown variable "jwt\.sub", known are .*unverifiedJwt/),
+    expect(problemsOf("token.sub")).toEqual([
+      expect.stringMatching(/unknown variable "token\.sub", known are .*unverifiedJwt/),
     ]);
   });
 });

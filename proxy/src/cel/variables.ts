@@ -72,8 +72,7 @@ function text(name: string, read: (view: RequestView) => string): Variable {
 
 function identity(name: "jwt" | "apiKey", type: CelType): Variable {
   // The maps are never mutated; CEL's type of a map does not say so.
-  const read: Variable["read"] = ({ identities }, owner) =>
-    readIdentity(name, identities, owner) as Map<string, CelInput>;
+  const read: Variable["read"] = ({ identities }, owner) => readIdentity(name, identities, owner);
   return { name, type, phase: "head", read };
 }
 

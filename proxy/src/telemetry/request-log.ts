@@ -96,6 +96,11 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
     case "routeSelection":
       logRoute(lines, message);
       return;
+    case "authentication": {
+      const policies = message.policies.map(({ policy, target, mode }) => `${policy} ${target}: ${mode}`);
+      lines.access.debug({ ...message, type, policies }, "authentication checked");
+      return;
+    }
     case "policySelection": {
       const policies = message.policies.map(
         ({ policy, target, local, global }) => `${policy} ${target}: ${local} local, ${global ? 1 : 0} global`,

@@ -48,9 +48,7 @@ export abstract class ClientStream<Head> extends Http2Stream {
   abstract connectionLost(reason: string): void;
 
   /** Receives an interim head (1xx). */
-  receivedInterimHead(_head: Head, _status: number): void {
-    // Most receivers need only the final one.
-  }
+  abstract receivedInterimHead(head: Head, status: number): void;
 
   /** Called every `sweepMs` while the stream is open. */
   sweep(): void {

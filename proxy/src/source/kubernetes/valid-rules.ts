@@ -23,10 +23,12 @@ export function parseValidRules(object: KubeObject, errors: readonly FieldError[
   if (parsed.kind !== "resource") return undefined;
   const route = parsed.resource;
   const isLost = (index: number) => hasLostAllMatches(rules[index], remainingRules[index]);
-  if (route.kind === "HTTPRoute")
+  if (route.kind === "HTTPRoute") {
     return { ...route, spec: { ...route.spec, rules: restricted(route.spec.rules, isLost) } };
-  if (route.kind === "GRPCRoute")
+  }
+  if (route.kind === "GRPCRoute") {
     return { ...route, spec: { ...route.spec, rules: restricted(route.spec.rules, isLost) } };
+  }
   return undefined;
 }
 

@@ -140,9 +140,11 @@ function distinctKeys(secrets: ReadonlyMap<string, Secret>, report: Report): rea
     for (const error of errors) report(`${key} ${error}`, "apiKeys");
     for (const apiKey of keys) {
       const known = byHash.get(apiKey.sha256.secret);
-      if (known === undefined && byHash.size >= maxKeysOfPolicy) {leftOut += 1;}
-      else if (known === undefined) {byHash.set(apiKey.sha256.secret, apiKey);}
-      else if (known.source.name !== apiKey.source.name) {
+      if (known === undefined && byHash.size >= maxKeysOfPolicy) {
+        leftOut += 1;
+      } else if (known === undefined) {
+        byHash.set(apiKey.sha256.secret, apiKey);
+      } else if (known.source.name !== apiKey.source.name) {
         report(`${key} holds a key of Secret ${known.source.namespace}/${known.source.name}, which has it`, "apiKeys");
       }
     }

@@ -50,8 +50,9 @@ export class Buckets {
     const counts = countedIn(entry);
     const bucket = buckets.get(name);
     if (bucket === undefined) {
-      if (buckets.size >= maxBuckets)
+      if (buckets.size >= maxBuckets) {
         return `namespace ${namespace} has ${maxBuckets} other buckets, accepted are no more`;
+      }
       buckets.set(name, { counts, owner: nameKey(policy) });
       return undefined;
     }

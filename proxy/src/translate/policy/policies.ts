@@ -94,9 +94,7 @@ export function* attachPolicies(
     const findings = [...ofGlobal, ...ofBuckets];
     const authentication = authentications.get(policy);
     const demand = demandOf(authentication);
-    const isClosed =
-      (refusedPolicies === "Closed" && isUnreadable(policy)) || policy.hasUnreadableAuthentication === true;
-    const closedBy = isClosed ? [nameKey(policy)] : [];
+    const closedBy = isClosed(policy, refusedPolicies) ? [nameKey(policy)] : [];
     const closes = (refusedPolicies === "Closed" && isEnforced(policy)) || authentication !== undefined;
     if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
     const targets = policy.spec.targetRefs.map((targetRef, index): TargetState => {
@@ -177,6 +175,12 @@ function isEnforced({ spec }: ProxyPolicy): boolean {
 /** Whether a policy is invalid, has no known valid version, and could deny requests. */
 export function isUnreadable({ isRejected }: ProxyPolicy): boolean {
   return isRejected === true;
+}
+
+/** Whether a policy closes its targets: it cannot be read, and its limits or its authentication would be missing. */
+function isClosed(policy: ProxyPolicy, refusedPolicies: RefusedPolicies): boolean {
+  if (policy.hasUnreadableAuthentication === true) return true;
+  return refusedPolicies === "Closed" && isUnreadable(policy);
 }
 
 /** Returns the name of a target in limits: kind, `namespace/name`, and the section if there is one. */

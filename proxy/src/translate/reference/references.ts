@@ -86,8 +86,9 @@ export function* namedObjects(
     yield;
   }
   for (const policy of resources.ProxyPolicy) {
-    for (const [key, object] of attributing(policy, () => namedByPolicy(resources, policy, readsStatus)))
-      {distinct.set(key, object);}
+    for (const [key, object] of attributing(policy, () => namedByPolicy(resources, policy, readsStatus))) {
+      distinct.set(key, object);
+    }
     yield;
   }
   return [...distinct.values()];

@@ -1,0 +1,282 @@
+/** A connection of the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about, unless it names another. */
+import { describe, expect, test } from "vitest";
+import { TestBody } from "../../testing/exchanges.ts";
+import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
+import {
+  connectClient,
+  data,
+  goAway,
+  head,
+  lastData,
+  lastHead,
+  ping,
+  rst,
+  settings,
+  windowUpdate,
+} from "../testing/connect-client.ts";
+import { exchange, goAwayCode, ok, resetCodes, upload } from "../testing/exchange-with-peer.ts";
+
+describe("a connection", () => {
+  test("begins with the preface and SETTINGS that disable push (§3.4, §6.5.2)", async () => {
+    const { peer } = await connectClient();
+    const { payload } = await peer.until(FrameType.Settings);
+    expect(payload.includes(Buffer.from([0, Setting.EnablePush, 0, 0, 0, 0]))).toBe(true);
+    await peer.until(FrameType.WindowUpdate);
+  });
+
+  test("sends no request before the SETTINGS of the server (§3.4)", async () => {
+    const { peer, state } = await connectClient(Buffer.alloc(0));
+    await peer.until(FrameType.Settings);
+    expect(state.isOpen).toBe(false);
+    peer.send(settings());
+    await expect.poll(() => state.isOpen).toBe(true);
+  });
+
+  test("fails if the server speaks HTTP/1 (§3.4)", async () => {
+    const { state } = await connectClient(Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    await expect.poll(() => state.isClosed).toBe(true);
+    expect([state.isOpen, state.reason]).toEqual([false, expect.stringContaining("violates HTTP/2")]);
+  });
+
+  test("acknowledges SETTINGS and PING (§6.5.3, §6.7)", async () => {
+    const { peer } = await connectClient();
+    peer.send(ping());
+    expect((await peer.until(FrameType.Ping)).flags).toBe(Flag.Ack);
+    expect(peer.got(FrameType.Settings).map(({ flags }) => flags)).toEqual([0, Flag.Ack]);
+  });
+
+  test("carries the requests of one turn in one write", async () => {
+    const { peer, send } = await connectClient();
+    for (let sent = 0; sent < 5; sent++) send();
+    await peer.until(FrameType.Headers, 5);
+    expect(peer.chunks.filter((chunk) => chunk.some(({ type }) => type === FrameType.Headers))).toHaveLength(1);
+  });
+
+  test("says goodbye when it is closed, after the last response (§6.8)", async () => {
+    const { peer, client, send, state } = await connectClient();
+    const { received, over } = send();
+    await peer.until(FrameType.Headers);
+    client.close();
+    expect([client.isAvailable, state.reason]).toEqual([false, "the connection is no longer used"]);
+    peer.send(head(1, ok), lastData(1, "rest"));
+    await over;
+    expect(received.body).toBe("rest");
+    expect(await goAwayCode(peer)).toBe(ErrorCode.NoError);
+    await expect.poll(() => state.isClosed).toBe(true);
+  });
+
+  test("that is destroyed fails its requests, and takes no others", async () => {
+    const { peer, client, send } = await connectClient();
+    const { received } = send();
+    await peer.until(FrameType.Headers);
+    client.destroy();
+    expect(received.failure).toEqual({ kind: "reset", message: "the connection was closed" });
+    const { received: late, over } = send();
+    expect(late.failure).toBeUndefined();
+    await over;
+    expect(late.failure?.kind).toBe("unprocessed");
+  });
+
+  test("that breaks fails its requests, which the server may have processed", async () => {
+    const { peer, send } = await connectClient();
+    const { received, over } = send();
+    await peer.until(FrameType.Headers);
+    peer.socket.resetAndDestroy();
+    await over;
+    expect(received.failure?.kind).toBe("reset");
+  });
+
+  test("whose server ends within a response fails it", async () => {
+    const { peer, send } = await connectClient();
+    const { received, over } = send();
+    await peer.until(FrameType.Headers);
+    peer.send(head(1, ok), data(1, "part"));
+    peer.socket.end();
+    await over;
+    expect(received).toMatchObject({ body: "part", failure: { kind: "reset" } });
+  });
+
+  test("whose identifiers are used up takes no more requests (§5.1.1)", async () => {
+    const { peer, send, client, state } = await connectClient(settings(), { maxStreamId: 3 });
+    const first = send();
+    const last = send();
+    expect(client.isAvailable).toBe(false);
+    await peer.until(FrameType.Headers, 2);
+    peer.send(lastHead(1, ok), lastHead(3, ok));
+    await Promise.all([first.over, last.over]);
+    expect([first, last].map(({ received }) => received.status)).toEqual([200, 200]);
+    await expect.poll(() => state.isClosed).toBe(true);
+  });
+});
+
+describe("a stream that the server resets", () => {
+  test("with REFUSED_STREAM is unprocessed (§8.7)", async () => {
+    const { received } = await exchange([rst(1, ErrorCode.RefusedStream)]);
+    expect(received.failure?.kind).toBe("unprocessed");
+  });
+
+  test("with REFUSED_STREAM after its head may have been processed", async () => {
+    const { received } = await exchange([head(1, ok), rst(1, ErrorCode.RefusedStream)]);
+    expect(received.failure?.kind).toBe("reset");
+  });
+
+  test.each([ErrorCode.NoError, ErrorCode.InternalError, ErrorCode.Cancel, 0xd, 0xffff])(
+    "with the code %i has no complete response (§7)",
+    async (code) => {
+      const { received, client } = await exchange([head(1, ok), data(1, "part"), rst(1, code)]);
+      expect(received).toMatchObject({ body: "part", trailers: undefined, failure: { kind: "reset" } });
+      expect(client.isAvailable).toBe(true);
+    },
+  );
+
+  test("after the end of its response changes nothing (§8.1)", async () => {
+    const { received, client } = await exchange([lastHead(1, ok), rst(1, ErrorCode.NoError)]);
+    expect([received.failure, client.isAvailable]).toEqual([undefined, true]);
+  });
+});
+
+describe("GOAWAY", () => {
+  test("returns the requests after its last stream, finishes the others, and ends the connection (§6.8)", async () => {
+    const { peer, send, client, state } = await connectClient();
+    const accepted = send();
+    const rejected = send();
+    await peer.until(FrameType.Headers, 2);
+    peer.send(goAway(1));
+    await rejected.over;
+    expect(rejected.received.failure?.kind).toBe("unprocessed");
+    expect([client.isAvailable, state.reason]).toEqual([false, "the server is closing the connection"]);
+    peer.send(head(1, ok), lastData(1, "done"));
+    await accepted.over;
+    expect(accepted.received.body).toBe("done");
+    await expect.poll(() => state.isClosed).toBe(true);
+  });
+
+  test("may come twice, first to stop new requests (§6.8)", async () => {
+    const { peer, send } = await connectClient();
+    const [first, second] = [send(), send()];
+    await peer.until(FrameType.Headers, 2);
+    peer.send(goAway(2 ** 31 - 1), ping());
+    await peer.until(FrameType.Ping);
+    expect(second.received.failure).toBeUndefined();
+    peer.send(goAway(1), lastHead(1, ok));
+    await Promise.all([first.over, second.over]);
+    expect([first.received.status, second.received.failure?.kind]).toEqual([200, "unprocessed"]);
+  });
+
+  test("returns the requests that wait for a stream (§6.8)", async () => {
+    const { peer, send } = await connectClient(settings([Setting.MaxConcurrentStreams, 1]));
+    send();
+    const waiting = send();
+    await peer.until(FrameType.Headers);
+    peer.send(goAway(1));
+    await waiting.over;
+    expect(waiting.received.failure?.kind).toBe("unprocessed");
+  });
+
+  test("with an error says so (§6.8)", async () => {
+    const { peer, state } = await connectClient();
+    peer.send(goAway(0, ErrorCode.EnhanceYourCalm));
+    await expect.poll(() => state.reason).toBe("the server closed the connection with error code 11");
+  });
+});
+
+describe("a timeout", () => {
+  test("ends a request without progress, and the server must acknowledge a PING (§6.7)", async () => {
+    const { peer, send, pass, client, state } = await connectClient(settings(), { pingTimeoutMs: 3_000 });
+    const { received } = send({}, 2_000);
+    await peer.until(FrameType.Headers);
+    await pass(2);
+    expect(received.failure).toBeUndefined();
+    await pass(1);
+    expect(received.failure).toEqual({ kind: "timeout", message: "the server has sent nothing for 2000 ms" });
+    expect(client.isAvailable).toBe(false);
+    await peer.until(FrameType.Ping);
+    expect(resetCodes(peer)).toEqual([ErrorCode.Cancel]);
+    await pass(3);
+    expect(state.reason).toBe("the server does not acknowledge a ping");
+  });
+
+  test("leaves the connection to others once the PING is acknowledged", async () => {
+    const { peer, send, pass, client } = await connectClient();
+    send({}, 1_000);
+    await peer.until(FrameType.Headers);
+    await pass(2);
+    await peer.until(FrameType.Ping);
+    peer.send(ping(Flag.Ack));
+    await expect.poll(() => client.isAvailable).toBe(true);
+  });
+
+  test("does not run while bytes arrive, nor while the receiver or the source is the slow one", async () => {
+    const { peer, send, pass } = await connectClient();
+    const slow = send({}, 1_000);
+    const body = new TestBody();
+    const silent = send(upload(body), 1_000);
+    const paused = send({}, 1_000);
+    await peer.until(FrameType.Headers, 3);
+    paused.exchange.pause();
+    peer.send(head(1, ok));
+    for (let part = 1; part <= 4; part++) {
+      peer.send(data(1, "x"));
+      await expect.poll(() => slow.received.body.length).toBe(part);
+      await pass(1);
+    }
+    expect([slow, silent, paused].map(({ received }) => received.failure)).toEqual([undefined, undefined, undefined]);
+    body.receiver?.onEnd([]);
+    paused.exchange.resume();
+    await pass(2);
+    expect([slow, silent, paused].map(({ received }) => received.failure?.kind)).toEqual(Array(3).fill("timeout"));
+  });
+
+  test("runs while the server does not read an upload, and not while it reads slowly", async () => {
+    const { peer, send, pass } = await connectClient(settings([Setting.InitialWindowSize, 1]));
+    const { received } = send(upload(Buffer.alloc(10)), 1_000);
+    await peer.until(FrameType.Data);
+    for (let byte = 2; byte < 5; byte++) {
+      peer.send(windowUpdate(1, 1));
+      await peer.until(FrameType.Data, byte);
+      await pass(1);
+    }
+    expect(received.failure).toBeUndefined();
+    await pass(2);
+    expect(received.failure?.kind).toBe("timeout");
+  });
+
+  test("of a silent server is found by one PING, until it responds again", async () => {
+    const { client, peer, send, pass, state } = await connectClient(settings(), { silenceMs: 5_000 });
+    await pass(10);
+    expect(peer.got(FrameType.Ping)).toEqual([]);
+    const { received } = send();
+    await peer.until(FrameType.Headers);
+    await pass(5);
+    await peer.until(FrameType.Ping);
+    peer.send(ping(Flag.Ack));
+    await expect.poll(() => client.isAvailable).toBe(true);
+    await pass(20);
+    expect(peer.got(FrameType.Ping)).toHaveLength(1);
+    peer.send(head(1, ok));
+    await expect.poll(() => received.status).toBe(200);
+    await pass(5);
+    await peer.until(FrameType.Ping, 2);
+    await pass(20);
+    expect(state.reason).toBe("the server does not acknowledge a ping");
+  });
+});
+
+test("many small parts of a response are no flood", async () => {
+  const { peer, send } = await connectClient();
+  const { received, over } = send();
+  await peer.until(FrameType.Headers);
+  peer.send(head(1, ok), ...Array<Buffer>(30_000).fill(data(1, "x")), lastData(1, "."));
+  await over;
+  expect(received.body).toHaveLength(30_001);
+});
+
+test("an exchange after its end has no effect", async () => {
+  const { exchange: sent, peer, client } = await exchange([lastHead(1, ok)]);
+  sent.pause();
+  sent.resume();
+  sent.abort();
+  peer.send(ping());
+  await peer.until(FrameType.Ping);
+  expect([resetCodes(peer), client.isAvailable]).toEqual([[], true]);
+});
