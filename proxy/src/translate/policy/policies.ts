@@ -108,17 +108,9 @@ export function* attachPolicies(
       };
       const excess = limits.add({ policy, target, places, limits: own, closes, demand });
       const unattached: Unattached | undefined =
-        excess !== undefined
-          ? { reason: "TooManyLimits", message: excess }
-          : targetRef.kind === "Gateway"
-            ? resolveGatewayTarget(name, targetRef, gateways, hint)
-            : resolveRouteTargets(
-                routeKey(targetRef.kind, { namespace, name: targetRef.name }),
-                targetRef,
-                routes,
-                conflicts,
-                hint,
-              );
+        excess === undefined
+          ? resolveTarget(name, targetRef, { gateways, routes, conflicts }, hint)
+          : { reason: "TooManyLimits", message: excess };
       return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
     });
     return {
@@ -195,6 +187,24 @@ type Hint = (kind: string, name: string, known: Iterable<string>) => string;
 const isServing = memoised(({ listeners, sets }: GatewayState) =>
   [listeners, ...sets.map((set) => set.listeners)].some((list) => list.some(({ isProgrammed }) => isProgrammed)),
 );
+
+/** What targets are resolved among. */
+interface KnownTargets extends Pick<PolicyTargets, "gateways" | "conflicts"> {
+  readonly routes: ReadonlyMap<string, readonly RouteState[]>;
+}
+
+/** Returns why a policy is not attached to a target; undefined if it is. @param name `namespace/name` of the target. */
+function resolveTarget(
+  name: string,
+  targetRef: PolicyTargetRef,
+  { gateways, routes, conflicts }: KnownTargets,
+  hint: Hint,
+): Unattached | undefined {
+  const { kind } = targetRef;
+  if (kind === "Gateway") return resolveGatewayTarget(name, targetRef, gateways, hint);
+  const [namespace = ""] = name.split("/", 1);
+  return resolveRouteTargets(routeKey(kind, { namespace, name: targetRef.name }), targetRef, routes, conflicts, hint);
+}
 
 function resolveGatewayTarget(
   name: string,
