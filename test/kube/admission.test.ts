@@ -78,7 +78,7 @@ const rejected: readonly (readonly [string, object])[] = [
   ["a negative burst", local({ ...entry, burst: -1 })],
   ["a burst of tokens", local({ tokens: 5, unit: "Hours", burst: 1 })],
   ["no unit", local({ requests: 1 })],
-  ["another unit", local({ requests: 1, unit: "Days" })],
+  ["another unit", local({ requests: 1, unit: "Months" })],
   ["another mode", local({ ...entry, mode: "Off" })],
   ["an unknown field", local({ ...entry, burts: 5 })],
   ["an empty key", local({ ...entry, key: "" })],

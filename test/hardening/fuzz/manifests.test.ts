@@ -104,11 +104,14 @@ const rare = "ProxyPolicy spec.traffic.rateLimit.global.fallback[]";
 test.skipIf(hardeningSeconds === undefined)("every field of every kind is set in some valid object", () => {
   const missing = kindNames.flatMap((kind) => {
     const wanted = new Set(fieldPaths(kinds[kind].schema).filter((path) => !`${kind} ${path}`.startsWith(rare)));
+    const remove = (object: object): void => {
+      if (parseResource(object).kind !== "resource") return;
+      for (const path of setPaths(object)) wanted.delete(path);
+    };
+    // The cases start from them, too. Few generated objects have exactly one of many fields.
+    for (const seed of seeds) if (seed["kind"] === kind) remove(seed);
     for (let seed = 0; seed < maxRounds && wanted.size > 0; seed++) {
-      for (const object of fc.sample(generated(kind), { numRuns: 100, seed })) {
-        if (parseResource(object).kind !== "resource") continue;
-        for (const path of setPaths(object)) wanted.delete(path);
-      }
+      for (const object of fc.sample(generated(kind), { numRuns: 100, seed })) remove(object);
     }
     return [...wanted].map((path) => `${kind} ${path}`);
   });
@@ -119,8 +122,10 @@ test.skipIf(hardeningSeconds === undefined)("every field of every kind is set in
 function setPaths(value: unknown, path = ""): readonly string[] {
   if (Array.isArray(value)) return value.flatMap((item) => setPaths(item, `${path}[]`));
   if (typeof value !== "object" || value === null) return [path];
-  return Object.entries(value).flatMap(([name, field]) => [
+  const inner = Object.entries(value).flatMap(([name, field]) => [
     ...setPaths(field, path === "" ? name : `${path}.${name}`),
     ...setPaths(field, `${path}{}`),
   ]);
+  // A map of labels may be one value of its schema.
+  return [path, ...inner];
 }

@@ -60,6 +60,16 @@ export const parameterTexts: readonly string[] = [
   `- &a x\n${"- *a\n".repeat(2_000)}`,
 ];
 
+/** Labels of a selector, valid or not. */
+const labelSelections: readonly Json[] = [
+  { tier: "customers" },
+  { "example.com/tier": "" },
+  Object.fromEntries(Array.from({ length: 8 }, (_, at) => [`k${at}`, "v"])),
+  { __proto__: "a", constructor: "b" },
+  { "not a key": "a" },
+  {},
+];
+
 /** Unusual values that many schemas accept. */
 const oddTexts = [
   ...["", "a", "A", "0", "true", "null", "x-a", "é☃😀", "%2f", "..", "/", "//", "/a/../b", "*", "*.a.example", "::1"],
@@ -108,7 +118,9 @@ const vocabulary: Vocabulary = {
     }
     if (field === "namespace") return namespaces;
     const own = [...(known.values.get(field) ?? [])];
-    const texts = field === "data" ? [...own, ...parameterTexts] : own;
+    const texts = [...own, ...(field === "data" ? parameterTexts : [])];
+    // A selector of Secrets is one value, and the labels of any other selector have values of their own.
+    if (field === "matchLabels") texts.push(...labelSelections);
     // Mostly valid ones: one odd value of many makes an object rejected as a whole.
     return [...Array.from({ length: 8 }, () => texts).flat(), ...oddTexts, ...oddNumbers, true, false];
   },

@@ -76,7 +76,12 @@ function objectOf(shape: Readonly<Record<string, z.ZodType>>, vocabulary: Vocabu
   const entries = Object.entries(shape).filter(([name]) => name !== "status");
   const fields = Object.fromEntries(entries.map(([name, schema]) => [name, valueOf(schema, vocabulary, name)]));
   const requiredKeys = entries.filter(([, schema]) => !schema.safeParse(undefined).success).map(([name]) => name);
-  return fc.record(fields, { requiredKeys });
+  const some = fc.record(fields, { requiredKeys });
+  if (requiredKeys.length > 0) return some;
+  // Many objects accept exactly one of their fields.
+  const one = Object.entries(fields).map(([name, value]) => value.map((chosen): Json => ({ [name]: chosen })));
+  if (one.length === 0) return some;
+  return fc.oneof({ weight: 2, arbitrary: some }, { weight: 1, arbitrary: fc.oneof(...one) });
 }
 
 function listOf(item: fc.Arbitrary<Json>, schema: z.ZodType): fc.Arbitrary<Json> {
