@@ -285,6 +285,11 @@ kind: HTTPRoute
 metadata: {name: all, namespace: tenant}
 spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: tls, port: 443}]}]}
 ---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: calls, namespace: tenant}
+spec: {parentRefs: [{name: web}], hostnames: [calls.test], rules: [{backendRefs: [{name: tls, port: 443}]}]}
+---
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: {name: elsewhere, namespace: tenant}

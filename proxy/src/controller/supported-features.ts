@@ -5,6 +5,8 @@
 export const supportedFeatures: readonly string[] = [
   "BackendTLSPolicy",
   "BackendTLSPolicySANValidation",
+  "GRPCRoute",
+  "GRPCRouteNamedRouteRule",
   "Gateway",
   "GatewayAddressEmpty",
   "GatewayBackendClientCertificate",
@@ -15,8 +17,6 @@ export const supportedFeatures: readonly string[] = [
   "GatewayInfrastructure",
   "GatewayPort8080",
   "GatewayStaticAddresses",
-  "GRPCRoute",
-  "GRPCRouteNamedRouteRule",
   "HTTPRoute",
   "HTTPRoute303RedirectStatusCode",
   "HTTPRoute307RedirectStatusCode",
