@@ -20,6 +20,13 @@ const elsewhere = [
   { commands: "scripts/kind-down.sh", file: "test/e2e/support/global-setup.ts", as: "scripts/kind-down.sh" },
   // All other tests, and more.
   { commands: "npm ci && npm test", file: ".ci/run", as: "npm run check" },
+  // It needs a server of gRPC, which that test has.
+  {
+    commands: `grpcurl -plaintext 127.0.0.1:8080 list
+grpcurl -plaintext -d '{"text": "hello"}' 127.0.0.1:8080 test.Echo/Say`,
+    file: "test/integration/grpc-routes.test.ts",
+    as: "examples/grpc/gateway.yaml",
+  },
 ] as const;
 
 let clone: ReturnType<typeof cloneRepository>;
