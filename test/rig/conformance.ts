@@ -14,7 +14,11 @@ import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { experimentalFeatures, supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
+import {
+  experimentalFeatures,
+  grpcFeatures,
+  supportedFeatures,
+} from "../../proxy/src/controller/supported-features.ts";
 import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
@@ -58,7 +62,11 @@ const ownFlags = ["--keep", "--experimental", "--grpc"];
 const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
 const profile = process.argv.includes("--grpc") ? "GATEWAY-GRPC" : "GATEWAY-HTTP";
-const features = channel === "standard" ? supportedFeatures : [...supportedFeatures, ...experimentalFeatures];
+const features = [
+  ...supportedFeatures,
+  ...(channel === "standard" ? [] : experimentalFeatures),
+  ...(profile === "GATEWAY-GRPC" ? grpcFeatures : []),
+];
 const report = join(repository, "docs", "conformance", `${profile.toLowerCase()}-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
