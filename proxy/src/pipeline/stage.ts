@@ -122,3 +122,8 @@ export function backendOf({ target }: StagedRequest): BackendTarget {
   if (target?.kind !== "backend") throw new Error("a stage needs a backend, and none before it picks one");
   return target;
 }
+
+/** Returns the request as the expressions of limits see it, with what `requestModel` has read. */
+export function limitView({ view, llm }: StagedRequest): RequestView {
+  return llm === undefined ? view : { ...view, llm };
+}

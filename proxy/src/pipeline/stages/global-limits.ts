@@ -2,7 +2,6 @@
  * Calls the rate limit services of the rule's global limits, or uses their fallback. A request that they deny gets its local
  * units back.
  */
-import type { RequestView } from "../../cel/request-view.ts";
 import { denialResponse } from "../../policy/ratelimit/denial-response.ts";
 import type { GlobalLimitsDecision } from "../../policy/ratelimit/global/global-limiter.ts";
 import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
@@ -10,7 +9,7 @@ import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
 import { costTooCostly, limitUnavailable, limitValueTooLong } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
-import type { Stage, StagedRequest, StageResult } from "../stage.ts";
+import { limitView, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
 import { globalPolicy, severityOf } from "../trace-messages.ts";
 import { deny } from "./deny.ts";
 
@@ -20,7 +19,7 @@ export const globalLimits: Stage = {
     const { services, rule, trace } = request;
     const limits = rule.globalLimits;
     if (limits === undefined) return "continue";
-    const view = viewOf(request);
+    const view = limitView(request);
     const startMs = services.clock.monotonicMs();
     return request.wait<GlobalLimitsDecision>({
       task: { kind: "globalCall", name: "rate limit service" },
@@ -33,10 +32,6 @@ export const globalLimits: Stage = {
     });
   },
 };
-
-function viewOf({ view, llm }: StagedRequest): RequestView {
-  return llm === undefined ? view : { ...view, llm };
-}
 
 function proceed(request: StagedRequest, result: GlobalLimitsDecision, startMs: number): StageResult {
   const { services, record, trace } = request;

@@ -4,17 +4,16 @@ import type { LocalDecision } from "../../policy/ratelimit/local-limiter.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { costTooCostly } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
-import type { Stage } from "../stage.ts";
+import { limitView, type Stage } from "../stage.ts";
 import { localPolicy, severityOf } from "../trace-messages.ts";
 import { deny } from "./deny.ts";
 
 export const localLimits: Stage = {
   name: "local limits",
   run(request) {
-    const { services, record, trace, rule, llm } = request;
-    const view = llm === undefined ? request.view : { ...request.view, llm };
+    const { services, record, trace, rule } = request;
     const nowMs = services.clock.monotonicMs();
-    const decision = rule.limits.decide(view, nowMs, trace !== undefined);
+    const decision = rule.limits.decide(limitView(request), nowMs, trace !== undefined);
     record.decisions = decision.report.decisions;
     if (trace !== undefined) traceLocal(trace, decision);
     if (decision.kind === "denied") return deny(request, decision.by, denialResponse(decision.by, nowMs));
