@@ -66,7 +66,11 @@ test("a value under the name of a secret is never shown", async () => {
         - { type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: ${other}, value: "${marker}" }, { name: x-hook, value: "https://u:${marker}@h/?${query}" }] } }
         - { type: ResponseHeaderModifier, responseHeaderModifier: { add: [{ name: x-${other}, value: "${marker}" }] } }
         - { type: URLRewrite, urlRewrite: { path: { type: ReplaceFullPath, replaceFullPath: "/hook;${query}" } } }
-      backendRefs: [${backendRef("b")}]`;
+      backendRefs:
+        - kind: Backend
+          group: gatewayproxy.dev
+          name: b
+          filters: [{ type: RequestHeaderModifier, requestHeaderModifier: { add: [{ name: ${other}, value: "${marker}" }] } }]`;
       const policy = policyManifest("limit", "kind: HTTPRoute, name: r", [
         `{ requests: 1000, unit: Minutes, key: 'request.headers["${name}"]' }`,
       ]);
