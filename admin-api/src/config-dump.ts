@@ -6,7 +6,7 @@
  * `docs/config-dump.schema.json` is generated from this file (`npx vitest run admin-api -u`).
  */
 import * as z from "zod";
-import { limitUnit } from "./limits.ts";
+import { limitUnit, limitWindow } from "./limits.ts";
 import { conditionSchema, count, type Immutable, objectName, problemSchema, timestamp } from "./shape.ts";
 
 const backendKey = z
@@ -259,6 +259,7 @@ const localEntry = z.object({
   burst: count,
   unit: limitUnit,
   every: count.default(1).describe("Length of a window in units."),
+  ...limitWindow,
   bucket: z.string().optional().describe("Counter that the entries of this name in the namespace share."),
   shareAcrossReplicas: z.boolean().default(false).describe("Whether the amounts are for all replicas together."),
   name: z.string().optional().describe("Name of the entry; absent if its index is its name."),

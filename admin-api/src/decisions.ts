@@ -3,7 +3,7 @@
  * `id` the response has all of them, the newest first.
  */
 import * as z from "zod";
-import { limitUnit } from "./limits.ts";
+import { limitUnit, limitWindow } from "./limits.ts";
 import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 
 const denial = {
@@ -32,6 +32,7 @@ const counted = z.object({
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
   every: count.default(1).describe("Length of the window in units."),
+  ...limitWindow,
   bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
   used: count.describe("Value of the counter; the denied request is not counted."),

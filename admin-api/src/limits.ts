@@ -6,7 +6,18 @@ import * as z from "zod";
 import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 
 /** The unit of a limit's window. */
-export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks"]);
+export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"]);
+
+/** How the windows of a limit follow one another. */
+export const limitWindow = {
+  window: z
+    .enum(["Fixed", "Sliding", "Calendar"])
+    .default("Fixed")
+    .describe(
+      "`Fixed` windows start with a request, `Calendar` windows with the days, weeks or months of a time zone.",
+    ),
+  timeZone: z.string().optional().describe("Time zone of `Calendar` windows."),
+};
 
 const counter = z.object({
   policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
@@ -21,6 +32,7 @@ const counter = z.object({
   counts: z.enum(["requests", "tokens"]),
   unit: limitUnit,
   every: count.default(1).describe("Length of the window in units."),
+  ...limitWindow,
   bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),
   mode: z.enum(["Enforce", "Shadow"]),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
@@ -30,7 +42,9 @@ const counter = z.object({
   burst: count.default(0).describe("The part of `limit` that the end of a window does not restore."),
   used: count.describe("Units counted, less refunds; above `limit` if a charge exceeded it."),
   remaining: count.describe("Remaining units; at 0 requests are denied."),
-  resetSeconds: count.describe("Seconds until the end of the window, rounded up."),
+  resetSeconds: count.describe(
+    "Seconds until units are restored, rounded up: at the end of the window, or of the oldest part of a sliding one.",
+  ),
 });
 
 const service = z.object({

@@ -235,5 +235,6 @@ function logged(record: Ended): readonly string[] {
 function denialOf(limit: Limit | undefined, key = marker): Parameters<DecisionRing["add"]>[0]["denial"] {
   if (limit === undefined) throw new Error("no limit decided");
   const state = { limit: 1, remaining: 0, resetSeconds: 1 };
-  return { kind: "local", limit, key, used: 1, windowStartMs: 0, state, retryAfterSeconds: 1, notApplied: [] };
+  const window = { windowStartMs: 0, windowEndMs: 60_000 };
+  return { kind: "local", limit, key, used: 1, ...window, state, retryAfterSeconds: 1, notApplied: [] };
 }

@@ -36,6 +36,10 @@ const accepted: readonly (readonly [string, object])[] = [
   ["requests with burst", local({ ...entry, burst: 0 })],
   ["tokens with key and mode", local({ tokens: 1, unit: "Hours", key: "source.address", mode: "Shadow" })],
   ["the largest amounts", local({ requests: 2_147_483_647, burst: 2_147_483_647, unit: "Hours" })],
+  ["a sliding window", local({ ...entry, window: "Sliding" })],
+  ["days of UTC", local({ requests: 1, unit: "Days", window: "Calendar" })],
+  ["months of a time zone", local({ tokens: 1, unit: "Months", window: "Calendar", timeZone: "Europe/Berlin" })],
+  ["a time zone by an old name", local({ tokens: 1, unit: "Weeks", window: "Calendar", timeZone: "US/Eastern" })],
   ["16 entries", policy({ local: many(16, entry) })],
   [
     "16 targets",
@@ -78,7 +82,19 @@ const rejected: readonly (readonly [string, object])[] = [
   ["a negative burst", local({ ...entry, burst: -1 })],
   ["a burst of tokens", local({ tokens: 5, unit: "Hours", burst: 1 })],
   ["no unit", local({ requests: 1 })],
-  ["another unit", local({ requests: 1, unit: "Months" })],
+  ["another unit", local({ requests: 1, unit: "Years" })],
+  ["months without a calendar", local({ requests: 1, unit: "Months" })],
+  ["hours of a calendar", local({ requests: 1, unit: "Hours", window: "Calendar" })],
+  ["another window", local({ ...entry, window: "Rolling" })],
+  ["a burst in a sliding window", local({ ...entry, burst: 1, window: "Sliding" })],
+  ["a time zone without a calendar", local({ ...entry, timeZone: "UTC" })],
+  ...["Europe/Berlim", "europe/berlin", "+01:00", "Local", "", "../etc/passwd"].map(
+    (timeZone) =>
+      [
+        `the time zone ${JSON.stringify(timeZone)}`,
+        local({ requests: 1, unit: "Days", window: "Calendar", timeZone }),
+      ] as const,
+  ),
   ["another mode", local({ ...entry, mode: "Off" })],
   ["an unknown field", local({ ...entry, burts: 5 })],
   ["an empty key", local({ ...entry, key: "" })],

@@ -4,11 +4,10 @@
  * then fails the test.
  */
 import { randomUUID } from "node:crypto";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { onTestFinished } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
-import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { DataPlane, type DataPlaneObserver, type DataPlaneOptions } from "../../proxy/src/data-plane/data-plane.ts";
 import type { ShedReason } from "../../proxy/src/listen/client-connections.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
@@ -103,7 +102,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     random: () => 0,
     createRequestId: randomUUID,
     ...upstream,
-    counters: new CounterTable(createCounterMemory(1_024), 1),
+    counters: new CounterTable(createCounters(1_024), 1, clock),
     reusePort: false,
     expectsProxyHeader,
     portOf: () => 0,

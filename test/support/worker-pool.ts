@@ -2,13 +2,12 @@
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { onTestFinished } from "vitest";
 import { type PackedSnapshot, packSnapshot } from "../../proxy/src/app/snapshot-parts.ts";
 import { WorkerPool, type WorkerPoolOptions } from "../../proxy/src/app/worker-pool.ts";
 import type { Snapshot } from "../../proxy/src/ir/snapshot.ts";
-import { CounterTable } from "../../proxy/src/policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import { defaultAbandonedResponses } from "../../proxy/src/pipeline/attempts/abandoned-responses.ts";
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/listen/client-connections.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body/body-budget.ts";
@@ -19,7 +18,7 @@ type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimed
 
 /** Starts `workers` threads with the default settings of a proxy, without logs, on 127.0.0.1. */
 export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
-  const counters = createCounterMemory(1_024);
+  const counters = createCounters(1_024);
   const bodies = createBodyMemory(workers);
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({

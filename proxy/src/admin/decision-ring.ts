@@ -7,9 +7,9 @@ import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
-import { unitMs } from "../ir/limit.ts";
 import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import { describeWindow } from "./limit-window.ts";
 
 /** Number of denials that a worker stores. */
 export const decisionCapacity = 1_024;
@@ -81,21 +81,21 @@ function describe(stored: StoredDenial, worker: number): Decision {
 type Counter = NonNullable<GlobalDenial["counter"]>;
 
 function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
-  const { limit, key, used, windowStartMs, state, notApplied } = denial;
-  const windowMs = unitMs[limit.unit] * (limit.unitCount ?? 1);
-  const windowStart = stored.atMs - (stored.monotonicMs - windowStartMs);
+  const { limit, key, used, windowStartMs, windowEndMs, state, notApplied } = denial;
+  const timeOf = (monotonicMs: number): string => iso(stored.atMs - (stored.monotonicMs - monotonicMs));
   return {
     entry: limit.entry,
     ...(limit.name !== undefined && { name: limit.name }),
     counts: limit.counts,
     unit: limit.unit,
     every: limit.unitCount ?? 1,
+    ...describeWindow(limit.window),
     ...(limit.bucket !== undefined && { bucket: limit.bucket }),
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     used,
     limit: state.limit,
-    windowStart: iso(windowStart),
-    windowEnd: iso(windowStart + windowMs),
+    windowStart: timeOf(windowStartMs),
+    windowEnd: timeOf(windowEndMs),
     notApplied: notApplied.map(({ policy, entry, name, when = "" }) => {
       return { policy, entry, ...(name !== undefined && { name }), when };
     }),

@@ -8,8 +8,8 @@ import type { Snapshot } from "../ir/snapshot.ts";
 import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
 import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
-import { budgetOf } from "../policy/ratelimit/window.ts";
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
+import { describeWindow } from "./limit-window.ts";
 import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
 
 /**
@@ -42,7 +42,7 @@ interface NamedLimit {
 
 function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
   const { policy, entry, name, target, counts, unit, unitCount = 1, bucket, mode, burst } = limit;
-  const { capacity } = budgetOf(limit);
+  const capacity = limit.amount + limit.burst;
   return {
     policy,
     entry,
@@ -52,6 +52,7 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     counts,
     unit,
     every: unitCount,
+    ...describeWindow(limit.window),
     ...(bucket !== undefined && { bucket }),
     mode,
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),

@@ -4,6 +4,7 @@ import { errorsOf } from "./testing/errors.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
 const entry = { requests: 10, unit: "Minutes" };
+const units = '"Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"';
 
 function policy(parts: { targetRefs?: unknown; local?: unknown; global?: unknown; spec?: object; traffic?: object }) {
   const { targetRefs = [target], local = [entry], global, spec = {}, traffic = {} } = parts;
@@ -23,6 +24,10 @@ describe("a local entry", () => {
     ["tokens", { tokens: 1000, unit: "Hours" }],
     ["the largest amount", { requests: 2147483647, unit: "Hours", burst: 2147483647 }],
     ["windows of two weeks", { ...entry, unit: "Weeks", every: 2 }],
+    ["a sliding window", { ...entry, window: "Sliding" }],
+    ["a fixed window with a burst", { ...entry, window: "Fixed", burst: 5 }],
+    ["quarters of a calendar", { ...entry, unit: "Months", every: 3, window: "Calendar" }],
+    ["days of a time zone", { ...entry, unit: "Days", window: "Calendar", timeZone: "America/Argentina/Buenos_Aires" }],
     ["a bucket", { ...entry, bucket: "team-a" }],
     ["a share of each replica", { ...entry, shareAcrossReplicas: true }],
     ["a name", { ...entry, name: "per-user-2" }],
@@ -39,16 +44,41 @@ describe("a local entry", () => {
   test.each([
     ["neither amount", { unit: "Minutes" }, ": found neither, accepted is exactly one of requests and tokens"],
     ["both amounts", { ...entry, tokens: 5 }, ": found both, accepted is exactly one of requests and tokens"],
-    ["no unit", { requests: 1 }, '.unit: missing, required is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"'],
+    ["no unit", { requests: 1 }, `.unit: missing, required is one of ${units}`],
     [
       "a unit that is misspelt",
       { requests: 1, unit: "Minute" },
-      '.unit: found "Minute", accepted is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"; did you mean "Minutes"?',
+      `.unit: found "Minute", accepted is one of ${units}; did you mean "Minutes"?`,
     ],
     [
-      "a unit of months",
+      "months without a calendar",
       { requests: 1, unit: "Months" },
-      '.unit: found "Months", accepted is one of "Seconds", "Minutes", "Hours", "Days", "Weeks"',
+      ".unit: found Months with window Fixed, accepted is Months only with window Calendar",
+    ],
+    [
+      "sliding months",
+      { requests: 1, unit: "Months", window: "Sliding" },
+      ".unit: found Months with window Sliding, accepted is Months only with window Calendar",
+    ],
+    [
+      "hours of a calendar",
+      { requests: 1, unit: "Hours", window: "Calendar" },
+      ".unit: found Hours with window Calendar, accepted is Days, Weeks, Months",
+    ],
+    [
+      "a window of its own",
+      { ...entry, window: "Rolling" },
+      '.window: found "Rolling", accepted is one of "Fixed", "Sliding", "Calendar"',
+    ],
+    [
+      "a time zone without a calendar",
+      { ...entry, timeZone: "UTC" },
+      ".timeZone: timeZone is accepted with window Calendar only",
+    ],
+    [
+      "a burst in a sliding window",
+      { ...entry, burst: 1, window: "Sliding" },
+      ".burst: burst is accepted with fixed windows only",
     ],
     ["an amount of 0", { requests: 0, unit: "Hours" }, `.requests: found 0, accepted is ${integer(1)}`],
     [
@@ -68,7 +98,7 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, every, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",
@@ -105,6 +135,17 @@ describe("a local entry", () => {
   ])("must not have %s", (_, local, fault) => {
     expect(errorsOf(policy({ local: [local] }))).toEqual([`spec.traffic.rateLimit.local[0]${fault}`]);
   });
+
+  test.each(["Europe/Berlim", "europe/berlin", "+01:00", "Local", "", 5])(
+    "must not have the time zone %j",
+    (timeZone) => {
+      const local = [{ ...entry, unit: "Days", window: "Calendar", timeZone }];
+      const accepted = "accepted is a time zone of the IANA database, such as Europe/Berlin";
+      expect(errorsOf(policy({ local }))).toEqual([
+        `spec.traffic.rateLimit.local[0].timeZone: found ${JSON.stringify(timeZone)}, ${accepted}`,
+      ]);
+    },
+  );
 
   test("must not have a key that does not compile, and the error has the position", () => {
     const [fault] = errorsOf(policy({ local: [{ ...entry, key: "request.heders.x" }] }));
@@ -250,7 +291,7 @@ describe("a global limit", () => {
     [
       "a fallback with a mode",
       { fallback: [{ ...entry, mode: "Shadow" }] },
-      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, every, burst',
+      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, every, window, timeZone, burst',
     ],
     [
       "a fallback with neither amount",

@@ -2,6 +2,7 @@
  * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of HTTPRoutes, GRPCRoutes and Gateways. The parser accepts and
  * rejects the same objects as the CRD.
  */
+import { calendarUnits, isTimeZone } from "@gatewayproxy/runtime/calendar";
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
@@ -12,6 +13,7 @@ import { gatewayGroup, proxyGroup } from "./names.ts";
 import {
   type Immutable,
   integer,
+  leaf,
   list,
   maxInt32,
   objectName,
@@ -56,6 +58,23 @@ const entryName = text("a name of lower case letters, digits and '-', a letter f
   pattern: /^[a-z]([-a-z0-9]*[a-z0-9])?$/,
 });
 
+/** The names are compared exactly, as Kubernetes does it. */
+const timeZone = leaf<string>(
+  "a time zone of the IANA database, such as Europe/Berlin",
+  (value) => typeof value === "string" && isTimeZone(value),
+  {
+    type: "string",
+    minLength: 1,
+    maxLength: 64,
+    pattern: "^[A-Za-z]",
+    ...publishRules({
+      // Fails for a name that the API server does not know.
+      rule: "self != 'Local' && timestamp('2000-01-01T00:00:00Z').getHours(self) >= 0",
+      message: "accepted is a time zone of the IANA database, such as Europe/Berlin",
+    }),
+  },
+);
+
 /** The fields of an entry of `local` and of `global.fallback`. */
 const entryFields = {
   name: entryName
@@ -70,11 +89,24 @@ const entryFields = {
       "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests and tokens must be set.",
     ),
   unit: z
-    .enum(["Seconds", "Minutes", "Hours", "Days", "Weeks"])
+    .enum(["Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"])
     .describe(
-      "Unit of the length of the window. A window starts with the first request: a day lasts 24 hours, and a week 7 days.",
+      "Unit of the length of the window. Without Calendar a day lasts 24 hours and a week 7 days, and Months are not accepted.",
     ),
-  every: integer(1, 1_000).optional().describe("Length of the window in units. Defaults to 1."),
+  every: integer(1, 1_000)
+    .optional()
+    .describe("Length of the window in units. Defaults to 1. Three calendar months are a quarter."),
+  window: z
+    .enum(["Fixed", "Sliding", "Calendar"])
+    .optional()
+    .describe(
+      "How windows follow one another. Fixed, the default: the first request that is counted starts a window. Sliding: each request counts for one window from its time on, so that no span of that length has more than the limit; requests count by parts of a 60th of the window. Calendar: windows begin with days, weeks (on Monday) or months.",
+    ),
+  timeZone: timeZone
+    .optional()
+    .describe(
+      "Time zone of calendar windows, a name of the IANA database such as Europe/Berlin. Changes of daylight saving time make a window longer or shorter. Defaults to UTC.",
+    ),
   burst: integer(0, maxInt32)
     .optional()
     .describe(
@@ -121,6 +153,18 @@ const entryRules = publishRules(
     rule: "!has(self.burst) || !(has(self.limit) || has(self.bucket))",
     message: "burst is not accepted together with limit or bucket",
   },
+  {
+    rule: "!has(self.burst) || !has(self.window) || self.window == 'Fixed'",
+    message: "burst is accepted with fixed windows only",
+  },
+  {
+    rule: "has(self.window) && self.window == 'Calendar' ? self.unit in ['Days', 'Weeks', 'Months'] : self.unit != 'Months'",
+    message: "accepted are Days, Weeks and Months with window Calendar, and all but Months without it",
+  },
+  {
+    rule: "!has(self.timeZone) || has(self.window) && self.window == 'Calendar'",
+    message: "timeZone is accepted with window Calendar only",
+  },
 );
 
 interface EntryFields {
@@ -130,10 +174,13 @@ interface EntryFields {
   readonly limit?: string | undefined;
   readonly bucket?: string | undefined;
   readonly cost?: string | undefined;
+  readonly unit: string;
+  readonly window?: "Fixed" | "Sliding" | "Calendar" | undefined;
+  readonly timeZone?: string | undefined;
 }
 
 function checkEntry(
-  { requests, tokens, burst, limit, bucket, cost }: EntryFields,
+  { requests, tokens, burst, limit, bucket, cost, unit, window = "Fixed", timeZone: zone }: EntryFields,
   context: z.core.$RefinementCtx,
 ): void {
   const report = (message: string, ...path: readonly string[]): void => {
@@ -147,9 +194,19 @@ function checkEntry(
   if (burst !== undefined && (limit ?? bucket) !== undefined) {
     report("burst is not accepted together with limit or bucket", "burst");
   }
+  if (burst !== undefined && window !== "Fixed") report("burst is accepted with fixed windows only", "burst");
+  if (window === "Calendar" ? !isCalendarUnit(unit) : unit === "Months") {
+    const accepted = window === "Calendar" ? calendarUnits.join(", ") : "Months only with window Calendar";
+    report(`found ${unit} with window ${window}, accepted is ${accepted}`, "unit");
+  }
+  if (zone !== undefined && window !== "Calendar") report("timeZone is accepted with window Calendar only", "timeZone");
   if (cost === undefined) return;
   const phase = tokens === undefined ? "body" : "response";
   for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
+}
+
+function isCalendarUnit(unit: string): boolean {
+  return calendarUnits.some((each) => each === unit);
 }
 
 const localEntry = strictObject({

@@ -5,7 +5,6 @@
 import { fileURLToPath } from "node:url";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
@@ -15,7 +14,7 @@ import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
-import { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget, createBodyMemory } from "../pipeline/body/body-budget.ts";
 import { bindName } from "../data-plane/data-plane.ts";
 import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-responses.ts";
@@ -80,9 +79,9 @@ export class Proxy {
 
   private constructor(options: ProxyOptions) {
     const { settings, logs, clock } = options;
-    const counters = createCounterMemory(settings.maxCounters);
+    const counters = createCounters(settings.maxCounters);
     this.#options = options;
-    this.#counters = new CounterTable(counters, mainOwner);
+    this.#counters = new CounterTable(counters, mainOwner, clock);
     this.#counterBytes = counters.byteLength;
     const { workers } = settings;
     const bodies = createBodyMemory(workers);

@@ -96,7 +96,7 @@ const dataPlane = new DataPlane({
   clock: systemClock,
   random: Math.random,
   createRequestId: randomUUID,
-  counters: new CounterTable(start.counters, start.worker),
+  counters: new CounterTable(start.counters, start.worker, systemClock),
   bodies: new BodyBudget(start.bodies, start.worker, start.bodyMemoryBytes),
   clientMemory: start.clientMemory,
   trustedHops: start.trustedHops,

@@ -25,6 +25,8 @@ export interface LocalLimit {
   readonly unit: LimitUnit;
   /** Length of the window in units; absent: 1. */
   readonly unitCount?: number;
+  /** How windows follow one another; absent: a window starts with the first request that is counted (`Fixed`). */
+  readonly window?: LimitWindow;
   /**
    * The units that one request counts; absent: 1. With 0 it counts nothing, and is allowed while nothing is over the
    * limit.
@@ -87,14 +89,22 @@ export interface LimitDecision {
   readonly outcome: "allowed" | "denied" | "shadowDenied" | "notApplied";
 }
 
-/** The unit of a window. */
-export type LimitUnit = "Seconds" | "Minutes" | "Hours" | "Days" | "Weeks";
+/** How the windows of a limit follow one another, if not one by one from the first request. */
+export type LimitWindow =
+  /** Each unit counts for one window from its request on. */
+  | { readonly kind: "Sliding" }
+  /** Windows begin with the days, weeks or months of a time zone of the IANA database. */
+  | { readonly kind: "Calendar"; readonly timeZone: string };
 
-/** Length of a window in milliseconds. */
+/** The unit of a window. Months are units of the calendar only. */
+export type LimitUnit = "Seconds" | "Minutes" | "Hours" | "Days" | "Weeks" | "Months";
+
+/** Length of a window in milliseconds. A month has the mean of the calendar's; nothing is counted by it. */
 export const unitMs: Readonly<Record<LimitUnit, number>> = {
   Seconds: 1_000,
   Minutes: 60_000,
   Hours: 3_600_000,
   Days: 86_400_000,
   Weeks: 604_800_000,
+  Months: 2_629_746_000,
 };

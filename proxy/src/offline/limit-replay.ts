@@ -7,7 +7,6 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests, type ParsedManifests } from "../api/parse-manifests.ts";
 import { locateProblems } from "../api/resource-problem.ts";
@@ -17,7 +16,7 @@ import type { GlobalDecision, GlobalLimit } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { RouteRule } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
-import { CounterTable, defaultCounters } from "../policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters, defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import {
   type GlobalLimitsDecision,
   GlobalLimiter,
@@ -114,7 +113,7 @@ export class LimitReplay {
 
   private constructor(parsed: ParsedManifests, placeholderPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
-    const counters = new CounterTable(createCounterMemory(defaultCounters), 1);
+    const counters = new CounterTable(createCounters(defaultCounters), 1, this.#clock);
     const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
     this.globalLimits = every.filter(services.knows);
     this.globalLimitsLeftOut = every.filter((limit) => !services.knows(limit));

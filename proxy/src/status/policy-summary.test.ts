@@ -45,6 +45,12 @@ describe("policySummary()", () => {
     });
   });
 
+  test("shows the kind and the length of windows", () => {
+    const local =
+      "local: [{requests: 1, unit: Minutes, every: 5, window: Sliding}, {tokens: 9, unit: Months, window: Calendar}]";
+    expect(summaryOf(web, local)).toMatchObject({ limits: "1 request/sliding 5 Minutes, 9 tokens/calendar Month" });
+  });
+
   test("marks a limit that denies nothing", () => {
     const global =
       "global: {address: 'h:1', mode: Shadow, domain: d, descriptors: [{entries: [{name: a, expression: source.address}]}]}";

@@ -1,5 +1,5 @@
 /** The columns of a ProxyPolicy in `kubectl get ppol`. Pure. */
-import type { ProxyPolicy } from "../api/proxy-policy.ts";
+import type { LocalEntry, ProxyPolicy } from "../api/proxy-policy.ts";
 import type { PolicyStatus } from "../api/status.ts";
 
 /** The member `status.summary` of a ProxyPolicy. */
@@ -48,9 +48,15 @@ function limitsOf({ spec }: ProxyPolicy): string {
     const amount =
       entry.tokens === undefined ? amountText(entry.requests ?? 0, "request") : amountText(entry.tokens, "token");
     const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
-    return `${amount}/${entry.unit.replace(/s$/, "")}${burst}${modeSuffix(entry.mode)}`;
+    return `${amount}/${windowText(entry)}${burst}${modeSuffix(entry.mode)}`;
   });
   return [...who, ...entries, ...(global === undefined ? [] : [`global${modeSuffix(global.mode)}`])].join(", ");
+}
+
+/** `Minute`, `15 Minutes`, `sliding Minute`, `calendar Month`. */
+function windowText({ unit, every = 1, window = "Fixed" }: LocalEntry): string {
+  const units = every === 1 ? unit.replace(/s$/, "") : `${every} ${unit}`;
+  return window === "Fixed" ? units : `${window.toLowerCase()} ${units}`;
 }
 
 /** `1 request`, `10 requests`. */

@@ -1,6 +1,7 @@
 /** Explains a denial for `proxyctl limits explain`. */
 import type { Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
 import { withoutControls } from "../output/controls.ts";
+import { describeWindow } from "./limit-words.ts";
 import { describeKey } from "./live-limits.ts";
 
 type Counter = LocalDenial["counter"];
@@ -30,11 +31,11 @@ function entryOf(decision: Decision): string {
 }
 
 function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
-  const { counts, unit, every, bucket, key, used, limit, windowStart, windowEnd, notApplied } = counter;
+  const { counts, bucket, key, used, limit, windowStart, windowEnd, notApplied } = counter;
   return [
     ["counter", `${used} of ${limit} ${counts} used, before this request`],
     ["key", key === undefined ? undefined : describeKey(key)],
-    ["window", `${windowStart} to ${windowEnd} (${every === 1 ? "" : `${every} `}${unit})`],
+    ["window", `${windowStart} to ${windowEnd} (${describeWindow(counter)})`],
     ["bucket", bucket],
     ...notApplied.map(({ policy, entry, name, when }) => {
       return ["not applied", `${policy}#${name ?? entry}, since its condition is false: ${when}`] as const;

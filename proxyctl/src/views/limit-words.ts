@@ -6,8 +6,8 @@ type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
 
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal(entry: LocalEntry): string {
-  const { counts, amount, burst, unit, every, key, when, amountFrom, cost, bucket, shareAcrossReplicas, mode } = entry;
-  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${describeWindow(unit, every)}`;
+  const { counts, amount, burst, key, when, amountFrom, cost, bucket, shareAcrossReplicas, mode } = entry;
+  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${describeWindow(entry)}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,
@@ -22,9 +22,17 @@ export function describeLocal(entry: LocalEntry): string {
   return parts.filter((part) => part !== undefined).join(" ");
 }
 
-/** Describes `minute` or `15 minutes`. */
-export function describeWindow(unit: string, every = 1): string {
-  return every === 1 ? unit.toLowerCase().replace(/s$/, "") : `${every} ${unit.toLowerCase()}`;
+/** Describes `minute`, `15 minutes`, `sliding hour` or `calendar month in Europe/Berlin`. */
+export function describeWindow({
+  unit,
+  every,
+  window,
+  timeZone = "UTC",
+}: Pick<LocalEntry, "unit" | "every" | "window" | "timeZone">): string {
+  const units = every === 1 ? unit.toLowerCase().replace(/s$/, "") : unit.toLowerCase();
+  const kind = window === "Fixed" ? undefined : window.toLowerCase();
+  const words = [every === 1 ? undefined : String(every), kind, units].filter((word) => word !== undefined).join(" ");
+  return window === "Calendar" ? `${words} in ${timeZone}` : words;
 }
 
 /** Describes `global "chat" at Service/default/ratelimit:8081 (fallback 50 requests/minute)`. */

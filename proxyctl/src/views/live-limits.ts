@@ -113,9 +113,10 @@ export function describeKey(key: RedactedText | undefined): string {
   return key === undefined ? none : withoutControls(key.text);
 }
 
-function describeCounted({ counts, unit, every, bucket, mode, source }: LimitCounter): string {
+function describeCounted(counter: LimitCounter): string {
+  const { counts, bucket, mode, source } = counter;
   const ofBucket = bucket === undefined ? undefined : `bucket ${bucket}`;
   const notes = [ofBucket, mode === "Shadow" ? "shadow" : undefined, source === "fallback" ? "fallback" : undefined];
   const shown = notes.filter((note) => note !== undefined).join(", ");
-  return `${counts}/${describeWindow(unit, every)}${shown === "" ? "" : ` (${shown})`}`;
+  return `${counts}/${describeWindow(counter)}${shown === "" ? "" : ` (${shown})`}`;
 }

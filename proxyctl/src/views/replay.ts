@@ -56,8 +56,9 @@ function describeLimit(entry: ReplayedLimit): string {
   return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
 }
 
-function asEntry({ unitCount = 1, ...limit }: LocalLimit): Parameters<typeof describeLocal>[0] {
-  return { ...limit, every: unitCount, shareAcrossReplicas: false };
+function asEntry({ unitCount = 1, window, ...limit }: LocalLimit): Parameters<typeof describeLocal>[0] {
+  const timeZone = window?.kind === "Calendar" ? window.timeZone : undefined;
+  return { ...limit, every: unitCount, window: window?.kind ?? "Fixed", timeZone, shareAcrossReplicas: false };
 }
 
 /** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */

@@ -2,7 +2,7 @@
  * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator and
  * without a directory: a counter is found by its fingerprint alone.
  *
- *     header | one lock per bucket | buckets of 16 slots of 128 bytes
+ *     header | one lock per bucket | buckets of 16 slots of 128 bytes | a row per slot, if the table has rows
  *
  * The table decides what a slot contains. The fingerprint is 128 bits of a SHA-256 digest, and 32 more bits select the
  * bucket. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
@@ -25,19 +25,25 @@ const seedBytes = 32;
 
 /** Positions in the header, in words. */
 const evictionsWord = 0;
+const bucketsWord = 1;
+const rowWordsWord = 2;
 const seedWord = 8;
 
 /**
- * Creates empty memory with its own secret for `counters` counters, 1 to 16,777,216, rounded up to whole buckets.
+ * Creates empty memory with its own secret for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. The
+ * operating system provides only the pages in use.
  *
+ * @param rowWords 32-bit words of each slot's row, for tables in which some counters need more than a slot.
  * @throws `RangeError` for any other number.
  */
-export function createCounterMemory(counters: number): SharedArrayBuffer {
+export function createCounterMemory(counters: number, rowWords = 0): SharedArrayBuffer {
   if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
     throw new RangeError(`a counter table of ${counters} counters must have 1 to 16777216`);
   }
   const buckets = Math.ceil(counters / ways);
-  const memory = new SharedArrayBuffer(headerBytes + align(buckets * 4) + buckets * ways * slotBytes);
+  const slots = headerBytes + align(buckets * 4);
+  const memory = new SharedArrayBuffer(slots + buckets * ways * (slotBytes + rowWords * 4));
+  new Int32Array(memory).set([buckets, rowWords], bucketsWord);
   new Uint8Array(memory, seedWord * 4, seedBytes).set(randomBytes(seedBytes));
   return memory;
 }
@@ -52,6 +58,10 @@ export class CounterMemory {
   readonly numbers: Float64Array;
   readonly words: Int32Array;
   readonly text: Buffer;
+  /** All rows, one after the other. */
+  readonly rows: Uint32Array;
+  /** Words of a row; 0 if slots have none. */
+  readonly rowWords: number;
   readonly #header: Int32Array;
 
   /**
@@ -59,14 +69,16 @@ export class CounterMemory {
    * @param owner the number of this thread among them, 1 to 2^31-1.
    */
   constructor(memory: SharedArrayBuffer, owner: number) {
-    // The locks are rounded up by at most 63 bytes, less than a bucket.
-    this.buckets = Math.floor((memory.byteLength - headerBytes) / (4 + ways * slotBytes));
-    const slots = headerBytes + align(this.buckets * 4);
     this.#header = new Int32Array(memory, 0, headerBytes / 4);
+    this.buckets = this.#header[bucketsWord] ?? 0;
+    this.rowWords = this.#header[rowWordsWord] ?? 0;
+    const slots = headerBytes + align(this.buckets * 4);
+    const bytes = this.buckets * ways * slotBytes;
     this.locks = new BucketLocks(new Int32Array(memory, headerBytes, this.buckets), owner);
-    this.numbers = new Float64Array(memory, slots);
-    this.words = new Int32Array(memory, slots);
-    this.text = Buffer.from(memory, slots);
+    this.numbers = new Float64Array(memory, slots, bytes / 8);
+    this.words = new Int32Array(memory, slots, bytes / 4);
+    this.text = Buffer.from(memory, slots, bytes);
+    this.rows = new Uint32Array(memory, slots + bytes);
     this.seed = Buffer.from(memory, seedWord * 4, seedBytes).toString("latin1");
   }
 

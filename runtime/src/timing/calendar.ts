@@ -72,13 +72,14 @@ function unitsUntil(day: Temporal.PlainDate, unit: CalendarUnit): number {
   return unit === "Days" ? days : Math.floor(days / 7);
 }
 
-/** Returns whether `name` is a name of the IANA time zone database, such as Europe/Berlin or UTC. */
+/**
+ * Returns whether `name` is a name of the IANA time zone database in its own spelling, such as Europe/Berlin or UTC. An
+ * offset such as +01:00 is none: it would not say what its author means when the clocks change.
+ */
 export function isTimeZone(name: string): boolean {
-  // Offsets such as +01:00 are time zones for Temporal. A name says what its author means when the clocks change.
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
-    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name);
-    return true;
+    return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId === name;
   } catch {
     return false;
   }

@@ -2,11 +2,10 @@
  * A tenant writes policies that are as large as the API accepts. The memory that a worker uses for them is bounded,
  * however many limits and expressions they have.
  */
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import { batchesOf, type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
-import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
 import { maxServedExpressionLength, maxServedLimits } from "../../../proxy/src/translate/policy/limit-budget.ts";
 import { translate } from "../../../proxy/src/translate/translate.ts";
@@ -63,7 +62,7 @@ test.each([
   const received = new ReceivedParts();
   for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
   const snapshot = runToEnd(received.assemble(packed.frame));
-  const table = new CounterTable(createCounterMemory(1_024), 1);
+  const table = new CounterTable(createCounters(1_024), 1);
   const rules = snapshot.binds.flatMap(({ listeners }) =>
     listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
   );

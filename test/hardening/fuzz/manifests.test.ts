@@ -2,7 +2,6 @@
  * Any field of any kind may contain anything: parsing, translation, the plan of the controller and the compilation of a
  * worker neither throw nor block, and use no more memory than the size of the manifests justifies.
  */
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -13,7 +12,7 @@ import { parseManifests } from "../../../proxy/src/api/parse-manifests.ts";
 import { planFor } from "../../../proxy/src/controller/plan.ts";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { compileDescriptor } from "../../../proxy/src/policy/ratelimit/global/descriptors.ts";
-import { CounterTable } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
+import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
 import { compileFilters } from "../../../proxy/src/filters/compile-filters.ts";
 import { compileRoutes } from "../../../proxy/src/routing/compile-routes.ts";
@@ -58,7 +57,7 @@ const defaults = {
   refusedPolicies: "Closed",
 } as const;
 
-const counters = new CounterTable(createCounterMemory(1_024), 1);
+const counters = new CounterTable(createCounters(1_024), 1);
 
 /** The steps of a worker on a snapshot, without its sockets. */
 function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {

@@ -6,6 +6,7 @@ import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { AncestorStatus } from "../../api/status.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
+import { describeWindow } from "../limit-window.ts";
 import { globalLimitsOf } from "../snapshot-limits.ts";
 import type { ConfigurationState } from "./input.ts";
 
@@ -35,15 +36,17 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 }
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
-  return (policy?.spec.traffic.rateLimit.local ?? []).map(({ requests, tokens, burst = 0, every, limit, ...entry }) =>
-    dumpEntry({
-      ...entry,
-      counts: tokens === undefined ? "requests" : "tokens",
-      amount: tokens ?? requests ?? 0,
-      burst,
-      unitCount: every,
-      amountFrom: limit,
-    }),
+  return (policy?.spec.traffic.rateLimit.local ?? []).map(
+    ({ requests, tokens, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
+      dumpEntry({
+        ...entry,
+        counts: tokens === undefined ? "requests" : "tokens",
+        amount: tokens ?? requests ?? 0,
+        burst,
+        unitCount: every,
+        amountFrom: limit,
+        windows: { window, ...(window === "Calendar" && { timeZone }) },
+      }),
   );
 }
 
@@ -56,20 +59,24 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
     failureMode,
     mode,
     descriptors,
-    fallback: fallback.map(dumpEntry),
+    fallback: fallback.map((entry) => dumpEntry({ ...entry, windows: describeWindow(entry.window) })),
   };
 }
 
 /** The fields of an entry that are dumped, present or undefined. */
 type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "mode"> & {
   readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost" | "bucket"]?: string | undefined;
-} & { readonly unitCount?: number | undefined; readonly shareAcrossReplicas?: boolean };
+} & {
+  readonly unitCount?: number | undefined;
+  readonly shareAcrossReplicas?: boolean;
+  readonly windows: ReturnType<typeof describeWindow>;
+};
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
-  const { shareAcrossReplicas = false } = limit;
+  const { shareAcrossReplicas = false, windows } = limit;
   const optional = Object.entries({ name, key, when, amountFrom, cost, bucket }).filter(
     ([, value]) => value !== undefined,
   );
-  return { counts, amount, burst, unit, every, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };
+  return { counts, amount, burst, unit, every, ...windows, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };
 }

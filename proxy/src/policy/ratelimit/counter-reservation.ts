@@ -6,7 +6,7 @@ import { unitsOf, viewWithUsage } from "./cost.ts";
 import { type AppliedEntries, borrowStates, type CounterState, nearestState } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
 import type { Reservation } from "./decision.ts";
-import { count, type LimitState, refund, settle } from "./window.ts";
+import { count, type LimitState, refund, settle, type Windows } from "./window.ts";
 
 /** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
 export const notCounted = -1;
@@ -58,25 +58,25 @@ export class CounterReservation implements Reservation {
   #charge(at: number, tokens: number, nowMs: number): void {
     if (!isCount(tokens) || this.#startsMs[at] === notCounted) return;
     if (this.#applied.entries[at]?.countsRequests !== false) return;
-    this.#update(at, nowMs, (state) => count(state, tokens, nowMs));
+    this.#update(at, nowMs, (state, windows) => count(state, windows, tokens, nowMs));
   }
 
   /** As `Reservation.refund`. Returns the state of the enforced entry nearest to exhaustion; undefined for none. */
   refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
     for (let at = 0; at < this.#startsMs.length; at++) {
-      this.#update(at, nowMs, (state) => this.#refund(at, state, cause));
+      this.#update(at, nowMs, (state, windows) => this.#refund(at, state, windows, cause));
     }
     this.#isRefunded = true;
     // An entry that was read before another refunded the same counter is read again.
     return this.#applied.previous === undefined ? this.#nearest(nowMs) : this.state(nowMs);
   }
 
-  #refund(at: number, state: CounterState, cause: RefundCause | undefined): void {
+  #refund(at: number, state: CounterState, windows: Windows, cause: RefundCause | undefined): void {
     const entry = this.#applied.entries[at];
     const startMs = this.#startsMs[at] ?? notCounted;
     if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
     if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
-    refund(state, this.#applied.units[at] ?? 0, startMs);
+    refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }
 
   /** Returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
@@ -90,20 +90,20 @@ export class CounterReservation implements Reservation {
   }
 
   /** Settles one counter, applies `change`, and stores it. */
-  #update(at: number, nowMs: number, change: (state: CounterState) => void): void {
+  #update(at: number, nowMs: number, change: (state: CounterState, windows: Windows) => void): void {
     const id = this.#applied.ids[at];
-    const budget = this.#applied.budgets[at];
+    const windows = this.#applied.budgets[at]?.windows;
     const state = borrowStates(this.#startsMs.length)[at];
-    if (id === undefined || budget === undefined || state === undefined) return;
+    if (id === undefined || windows === undefined || state === undefined) return;
     const buckets = [id.bucket];
     this.#table.lock(buckets);
     try {
       state.slot = this.#table.find(id);
-      this.#table.load(state.slot, state);
-      settle(state, budget.refill, budget.windowMs, nowMs);
-      change(state);
-      if (state.slot !== -1) this.#table.store(state.slot, state, nowMs);
-      else if (state.used > 0) this.#table.claim(id, budget, state, nowMs);
+      this.#table.load(state.slot, windows, state);
+      settle(state, windows, nowMs);
+      change(state, windows);
+      if (state.slot !== -1) this.#table.store(state.slot, windows, state, nowMs);
+      else if (state.used > 0) this.#table.claim(id, windows, state, nowMs);
     } finally {
       this.#table.unlock(buckets);
     }

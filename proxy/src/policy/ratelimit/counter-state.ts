@@ -4,7 +4,7 @@
  */
 import type { CounterId } from "./counter-id.ts";
 import type { LimitEntry } from "./limit-entry.ts";
-import { type Budget, type LimitState, remaining, resetSeconds, type Window } from "./window.ts";
+import { type Budget, type LimitState, msToReset, remaining, ringParts, wholeSeconds, type Window } from "./window.ts";
 
 /** The counter of one entry, as last loaded. */
 export interface CounterState extends Window {
@@ -39,8 +39,13 @@ const pool: CounterState[] = [];
 
 /** Returns at least `count` states. Their content is valid until the next call of this function. */
 export function borrowStates(count: number): readonly CounterState[] {
-  while (pool.length < count) pool.push({ used: 0, startMs: 0, slot: -1, isAllowed: true, isCounted: true });
+  while (pool.length < count) pool.push(newState());
   return pool;
+}
+
+function newState(): CounterState {
+  const parts = new Uint32Array(ringParts);
+  return { used: 0, startMs: 0, lengthMs: 0, parts, slot: -1, isAllowed: true, isCounted: true };
 }
 
 /** Returns the buckets of counters in locking order. */
@@ -90,12 +95,16 @@ export function nearestState(
   return state === undefined || budget === undefined ? undefined : stateOf(state, budget, nowMs);
 }
 
-/** Returns the figures of one counter for headers. */
-export function stateOf(state: CounterState, budget: Budget, nowMs: number): LimitState {
+/**
+ * Returns the figures of one counter for headers.
+ *
+ * @param missing Units that a denied request lacks.
+ */
+export function stateOf(state: CounterState, budget: Budget, nowMs: number, missing = 1): LimitState {
   return {
     limit: budget.capacity,
     remaining: remaining(state, budget),
-    resetSeconds: resetSeconds(state, budget.windowMs, nowMs),
+    resetSeconds: wholeSeconds(msToReset(state, budget.windows, nowMs, missing)),
   };
 }
 

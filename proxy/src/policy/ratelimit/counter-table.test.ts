@@ -1,12 +1,11 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { describe, expect, test } from "vitest";
 import type { CounterId } from "./counter-id.ts";
-import { CounterTable, defaultCounters } from "./counter-table.ts";
-import { freshTable, requestsLimit } from "./testing/local-limits.ts";
+import { CounterTable, createCounters, defaultCounters } from "./counter-table.ts";
+import { freshTable, openWindow, requestsLimit, sameClock } from "./testing/local-limits.ts";
 import { budgetOf, settle, type Window } from "./window.ts";
 
 const limit = requestsLimit();
-const budget = budgetOf(limit);
+const windows = budgetOf(limit, sameClock).windows;
 
 function idOf(table: CounterTable, key?: string, counter = limit.counter): CounterId {
   return table.counterId(table.entryId({ ...limit, counter }), key);
@@ -15,13 +14,13 @@ function idOf(table: CounterTable, key?: string, counter = limit.counter): Count
 /** Counts as one request would, without deciding. */
 function use(table: CounterTable, id: CounterId, nowMs: number, used = 1): void {
   const slot = table.find(id);
-  if (slot === -1) table.claim(id, budget, { used, startMs: nowMs }, nowMs);
-  else table.store(slot, { used, startMs: nowMs }, nowMs);
+  if (slot === -1) table.claim(id, windows, openWindow(used, nowMs), nowMs);
+  else table.store(slot, windows, openWindow(used, nowMs), nowMs);
 }
 
 function read(table: CounterTable, id: CounterId): Window {
-  const window = { used: 0, startMs: 0 };
-  table.load(table.find(id), window);
+  const window = openWindow(0);
+  table.load(table.find(id), windows, window);
   return window;
 }
 
@@ -33,11 +32,11 @@ describe("finding a counter", () => {
   });
 
   test("one thread finds what another one stores", () => {
-    const memory = createCounterMemory(64);
+    const memory = createCounters(64);
     const one = new CounterTable(memory, 1);
     const other = new CounterTable(memory, 2);
     use(one, idOf(one, "ann"), 7, 3);
-    expect(read(other, idOf(other, "ann"))).toEqual({ used: 3, startMs: 7 });
+    expect(read(other, idOf(other, "ann"))).toMatchObject({ used: 3, startMs: 7 });
   });
 
   test("each value of a key, the missing value, each entry and each key expression has its own counter", () => {
@@ -68,10 +67,10 @@ describe("finding a counter", () => {
     expect(one.labelOf(limit)).not.toBe(other.labelOf(limit));
   });
 
-  test(`holds ${defaultCounters} counters in little more than 16 MiB by default`, () => {
-    const memory = createCounterMemory(defaultCounters);
+  test(`holds ${defaultCounters} counters in little more than 48 MiB by default`, () => {
+    const memory = createCounters(defaultCounters);
     expect(new CounterTable(memory, 1).capacity).toBe(defaultCounters);
-    expect(memory.byteLength).toBeLessThan(16.1 * 2 ** 20);
+    expect(memory.byteLength).toBeLessThan(48.1 * 2 ** 20);
   });
 
   test.each([1, 16, 17, 250, 4096])("a table for %d counters has room for as many", (counters) => {
@@ -81,7 +80,7 @@ describe("finding a counter", () => {
   });
 
   test.each([0, -1, 1.5, NaN, 2 ** 25])("a table for %d counters is rejected", (counters) => {
-    expect(() => createCounterMemory(counters)).toThrow(/must have 1 to 16777216/);
+    expect(() => createCounters(counters)).toThrow(/must have 1 to 16777216/);
   });
 });
 
@@ -162,8 +161,8 @@ describe("listing the counters", () => {
     use(table, idOf(table), 0, 12);
     expect([...table.entries(60_000)].map(({ used }) => used)).toEqual([2]);
     const window = read(table, idOf(table));
-    expect(window).toEqual({ used: 12, startMs: 0 });
-    settle(window, budget.refill, budget.windowMs, 60_000);
+    expect(window).toMatchObject({ used: 12, startMs: 0 });
+    settle(window, windows, 60_000);
     expect(window.used).toBe(2);
   });
 });

@@ -5,19 +5,46 @@
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
  *           16  refill        f64     56  window in s  i32
- *           24  lastUsedMs    f64     60  state, and length of the text above bit 8, i32
+ *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, i32
+ *     row    units by part of a sliding window, 61 × u32
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
  * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
  * counter when its window has closed, so no units are lost.
  */
-import { CounterMemory, slotBytes, slotNumbers, slotWords, ways, wordOf } from "@gatewayproxy/runtime/counter-memory";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import {
+  CounterMemory,
+  createCounterMemory,
+  slotBytes,
+  slotNumbers,
+  slotWords,
+  ways,
+  wordOf,
+} from "@gatewayproxy/runtime/counter-memory";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
-import { type Budget, resetSeconds, settle, type Window } from "./window.ts";
+import {
+  msToReset,
+  ringParts,
+  settleFixed,
+  settleSliding,
+  type WallClock,
+  wholeSeconds,
+  type Window,
+  type Windows,
+} from "./window.ts";
 
-/** The default number of counters: 16 MiB, of which the operating system provides only the pages in use. */
+/** The default number of counters: 48 MiB, of which the operating system provides only the pages in use. */
 export const defaultCounters = 131_072;
+
+/** Creates the memory of a table for `counters` counters, 1 to 16,777,216. Throws `RangeError` for any other number. */
+export function createCounters(counters: number): SharedArrayBuffer {
+  return createCounterMemory(counters, rowWords);
+}
+
+/** A multiple of a cache line of 64 bytes that contains the parts of a sliding window. */
+const rowWords = Math.ceil(ringParts / 16) * 16;
 
 /** Bytes of the key's value that a slot stores. */
 const textBytes = 64;
@@ -29,11 +56,17 @@ const offsets = {
   byte: { text: 64 },
 } as const;
 
-const stateMask = 0xff;
+const stateMask = 0xf;
 const empty = 0;
 /** The counter of an entry without key, or of its requests without a value: at most one per entry. */
 const shared = 1;
 const keyed = 2;
+
+/** The kinds of windows in a slot. */
+const kindShift = 4;
+const [fixed, sliding, calendar] = [0, 1, 2];
+const kinds: Readonly<Record<Windows["kind"], number>> = { Fixed: fixed, Sliding: sliding, Calendar: calendar };
+const textShift = 8;
 
 /** A counter that is in use, as shown to operators. */
 export interface LiveCounter {
@@ -58,15 +91,20 @@ export class CounterTable {
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
   readonly #text: Buffer;
+  readonly #rows: Uint32Array;
+  /** Relates the monotonic times of the counters to the calendar. */
+  readonly clock: WallClock;
   /** Scratch space for reading slots outside of a decision. */
-  readonly #scratch: Window = { used: 0, startMs: 0 };
+  readonly #scratch: Window = { used: 0, startMs: 0, lengthMs: 0, parts: new Uint32Array(ringParts) };
 
   /**
-   * @param memory Made by `createCounterMemory`, the same for all threads.
+   * @param memory Made by `createCounters`, the same for all threads.
    * @param owner 1..2^31-1, unique to this thread.
    */
-  constructor(memory: SharedArrayBuffer, owner: number) {
+  constructor(memory: SharedArrayBuffer, owner: number, clock: WallClock = systemClock) {
     this.#memory = new CounterMemory(memory, owner);
+    this.clock = clock;
+    this.#rows = this.#memory.rows;
     this.#numbers = this.#memory.numbers;
     this.#words = this.#memory.words;
     this.#text = this.#memory.text;
@@ -141,22 +179,35 @@ export class CounterTable {
    * Copies a counter out of its slot; a `slot` of -1 is a counter with a full budget. The caller holds the bucket's
    * lock.
    */
-  load(slot: number, window: Window): void {
-    if (slot === -1) {
-      window.used = 0;
-      return;
-    }
+  load(slot: number, { kind }: Windows, window: Window): void {
+    if (slot === -1) window.used = 0;
+    else this.#load(slot, kinds[kind], window);
+  }
+
+  #load(slot: number, kind: number, window: Window): void {
     const base = slot * slotNumbers;
     window.used = this.#numbers[base + offsets.number.used] ?? 0;
     window.startMs = this.#numbers[base + offsets.number.startMs] ?? 0;
+    if (kind === fixed) return;
+    window.lengthMs = this.#windowMsOf(slot);
+    if (kind !== sliding) return;
+    const row = slot * rowWords;
+    for (let part = 0; part < ringParts; part++) window.parts[part] = this.#rows[row + part] ?? 0;
   }
 
   /** Copies a counter into its slot and marks it as used at `nowMs`. The caller holds the bucket's lock. */
-  store(slot: number, window: Window, nowMs: number): void {
+  store(slot: number, { kind }: Windows, window: Window, nowMs: number): void {
     const base = slot * slotNumbers;
     this.#numbers[base + offsets.number.startMs] = window.startMs;
     this.#numbers[base + offsets.number.used] = window.used;
     this.#numbers[base + offsets.number.lastUsedMs] = nowMs;
+    if (kind === "Fixed") return;
+    if (kind === "Calendar") {
+      this.#words[slot * slotWords + offsets.word.windowSeconds] = window.lengthMs / 1_000;
+      return;
+    }
+    const row = slot * rowWords;
+    for (let part = 0; part < ringParts; part++) this.#rows[row + part] = window.parts[part] ?? 0;
   }
 
   /** Marks a counter as used at `nowMs`. The caller holds the bucket's lock. */
@@ -169,15 +220,15 @@ export class CounterTable {
    * slot's previous counter is lost. Slots that `find` returned earlier for the same bucket may be reused, unless they
    * hold an open window that was used at `nowMs`.
    */
-  claim(id: CounterId, budget: Budget, window: Window, nowMs: number): void {
+  claim(id: CounterId, windows: Windows, window: Window, nowMs: number): void {
     const slot = this.#slotToReuse(id.bucket * ways, nowMs);
     const base = slot * slotWords;
     const words = this.#words;
     // The slot is empty while it is written: a thread that dies here does not leave a mixture of two counters.
     words[base + offsets.word.state] = empty;
-    this.store(slot, window, nowMs);
-    this.#numbers[slot * slotNumbers + offsets.number.refill] = budget.refill;
-    words[base + offsets.word.windowSeconds] = budget.windowMs / 1_000;
+    this.store(slot, windows, window, nowMs);
+    if (windows.kind !== "Calendar") words[base + offsets.word.windowSeconds] = windows.windowMs / 1_000;
+    if (windows.kind === "Fixed") this.#numbers[slot * slotNumbers + offsets.number.refill] = windows.refill;
     const fingerprint = base + offsets.word.fingerprint;
     words[fingerprint] = id.a;
     words[fingerprint + 1] = id.b;
@@ -186,7 +237,8 @@ export class CounterTable {
     words[base + offsets.word.entry] = wordOf(id.entry, 0);
     words[base + offsets.word.entry + 1] = wordOf(id.entry, 4);
     const length = id.key === undefined ? 0 : this.#text.write(id.key, slot * slotBytes + offsets.byte.text, textBytes);
-    words[base + offsets.word.state] = (id.key === undefined ? shared : keyed) | (length << 8);
+    const state = id.key === undefined ? shared : keyed;
+    words[base + offsets.word.state] = state | (kinds[windows.kind] << kindShift) | (length << textShift);
   }
 
   /**
@@ -208,9 +260,9 @@ export class CounterTable {
     const text = slot * slotBytes + offsets.byte.text;
     const counter = {
       entry: labelOfWords(this.#words[word + offsets.word.entry] ?? 0, this.#words[word + offsets.word.entry + 1] ?? 0),
-      key: (state & stateMask) === keyed ? this.#text.toString("utf8", text, text + (state >> 8)) : undefined,
+      key: (state & stateMask) === keyed ? this.#text.toString("utf8", text, text + (state >> textShift)) : undefined,
       used: this.#scratch.used,
-      resetSeconds: resetSeconds(this.#scratch, this.#windowMsOf(slot), nowMs),
+      resetSeconds: wholeSeconds(this.#msToReset(slot, nowMs)),
     };
     const isSame =
       this.#words[word + offsets.word.state] === state && this.#words[word + offsets.word.fingerprint] === fingerprint;
@@ -219,10 +271,34 @@ export class CounterTable {
 
   /** Returns the window in a slot, settled at `nowMs`; valid until the next call. */
   #settledWindow(slot: number, nowMs: number): Window {
-    this.load(slot, this.#scratch);
-    const refill = this.#numbers[slot * slotNumbers + offsets.number.refill] ?? 0;
-    settle(this.#scratch, refill, this.#windowMsOf(slot), nowMs);
-    return this.#scratch;
+    const window = this.#scratch;
+    const kind = this.#kindOf(slot);
+    const windowMs = this.#windowMsOf(slot);
+    this.#load(slot, kind, window);
+    if (window.used === 0) return window;
+    if (kind === sliding) settleSliding(window, windowMs, nowMs);
+    else if (kind === calendar) window.used = this.#calendarMsLeft(nowMs) > 0 ? window.used : 0;
+    else settleFixed(window, this.#numbers[slot * slotNumbers + offsets.number.refill] ?? 0, windowMs, nowMs);
+    return window;
+  }
+
+  /** As `msToReset`, of the settled window in the scratch space. */
+  #msToReset(slot: number, nowMs: number): number {
+    const kind = this.#kindOf(slot);
+    const windowMs = this.#windowMsOf(slot);
+    if (kind === calendar) return this.#calendarMsLeft(nowMs);
+    const windows: Windows = kind === sliding ? { kind: "Sliding", windowMs } : { kind: "Fixed", windowMs, refill: 0 };
+    return msToReset(this.#scratch, windows, nowMs);
+  }
+
+  /** Returns the rest of the calendar window in the scratch space. */
+  #calendarMsLeft(nowMs: number): number {
+    const wallMs = nowMs + this.clock.nowMs() - this.clock.monotonicMs();
+    return this.#scratch.startMs + this.#scratch.lengthMs - wallMs;
+  }
+
+  #kindOf(slot: number): number {
+    return ((this.#words[slot * slotWords + offsets.word.state] ?? 0) >> kindShift) & stateMask;
   }
 
   /** Windows are whole seconds: 32 bits of milliseconds would end at 24 days. */

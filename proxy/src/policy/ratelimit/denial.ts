@@ -14,9 +14,10 @@ export interface LocalDenial {
   readonly limit: LocalLimit;
   /** The value of the entry's key for this request; undefined if the entry has no key or the request no value. */
   readonly key: string | undefined;
-  /** The value of the counter, and the start of its window on the monotonic clock. */
   readonly used: number;
+  /** The window, on the monotonic clock. A sliding one ends when enough units for the request are restored. */
   readonly windowStartMs: number;
+  readonly windowEndMs: number;
   /** The state of the entry that denied; of several the one whose window ends last. */
   readonly state: LimitState;
   /** Whole seconds until that entry allows requests again, at least 1. */

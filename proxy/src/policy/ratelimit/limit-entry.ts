@@ -6,7 +6,7 @@ import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
 import { isCostTooCostly, unitsOf } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
-import { type Budget, budgetOf, budgetWith } from "./window.ts";
+import { type Budget, budgetOf } from "./window.ts";
 
 /** A compiled entry; all rules that have the limit share it. */
 export class LimitEntry {
@@ -32,7 +32,7 @@ export class LimitEntry {
   constructor(limit: LocalLimit, id: EntryId, table: CounterTable) {
     this.limit = limit;
     this.id = id;
-    this.budget = budgetOf(limit);
+    this.budget = budgetOf(limit, table.clock);
     this.countsRequests = limit.counts === "requests";
     this.key = compileField("key", limit.key, { phase: "body", result: "text" });
     this.when = compileField("when", limit.when, { phase: "body", result: "condition" });
@@ -79,7 +79,8 @@ export class LimitEntry {
   /** The budget of the counter of a request. */
   budgetOf(view: RequestView): Budget {
     const amount = amountOf(this.amount?.evaluate(view, this.#allowanceOf(view)));
-    return amount === undefined ? this.budget : budgetWith(this.budget, shareOf(amount, this.limit.replicas));
+    if (amount === undefined) return this.budget;
+    return { capacity: shareOf(amount, this.limit.replicas), windows: this.budget.windows };
   }
 
   /** The units that a request counts; for tokens those that must remain for it. */

@@ -1,10 +1,9 @@
 /** Compares the limiter with a plain model: any sequence of events has the same results. */
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 import type { RequestView } from "../../cel/request-view.ts";
-import { CounterTable } from "./counter-table.ts";
+import { CounterTable, createCounters } from "./counter-table.ts";
 import { type LocalDecision, type LocalAllowed, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { request, requestOf, requestsLimit, tokens, tokensLimit } from "./testing/local-limits.ts";
 
@@ -130,7 +129,7 @@ class Real {
   readonly reservations: LocalAllowed[] = [];
 
   constructor(limits: readonly (readonly LocalLimit[])[]) {
-    const memory = createCounterMemory(4096);
+    const memory = createCounters(4096);
     this.limits = limits;
     this.tables = [new CounterTable(memory, 1), new CounterTable(memory, 2)];
     this.compile([]);
@@ -373,7 +372,7 @@ describe("properties of the limiter", () => {
         fc.integer({ min: 0, max: 20 }),
         fc.array(fc.double({ min: 0, max: 90_000, noNaN: true }), { minLength: 1, maxLength: 400 }),
         (amount, burst, gapsMs) => {
-          const set = compileLimits([requestsLimit({ amount, burst })], new CounterTable(createCounterMemory(16), 1));
+          const set = compileLimits([requestsLimit({ amount, burst })], new CounterTable(createCounters(16), 1));
           let nowMs = 5_000_000.25;
           const startMs = nowMs;
           let passed = 0;
@@ -394,7 +393,7 @@ describe("properties of the limiter", () => {
       fc.property(fc.array(fc.integer({ min: -50, max: 200 }), { maxLength: 500 }), (steps) => {
         const set = compileLimits(
           [requestsLimit({ amount: 5, burst: 2, unit: "Seconds" })],
-          new CounterTable(createCounterMemory(16), 1),
+          new CounterTable(createCounters(16), 1),
         );
         let nowMs = 1_000_000;
         for (const step of steps) {

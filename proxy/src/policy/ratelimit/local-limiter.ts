@@ -27,7 +27,7 @@ import type { CounterTable } from "./counter-table.ts";
 import type { Allowed, Denied, Unavailable } from "./decision.ts";
 import type { LocalDenial } from "./denial.ts";
 import { entryOf, LimitEntry } from "./limit-entry.ts";
-import { type Budget, count, hasBudget, type LimitState, settle } from "./window.ts";
+import { type Budget, count, hasBudget, type LimitState, msToReset, settle, startOf } from "./window.ts";
 
 /** The decision of the local limits on one request. */
 export type LocalDecision = LocalAllowed | Denied<LocalReport, LocalDenial> | Unavailable<LocalReport>;
@@ -160,7 +160,7 @@ export class LimitSet {
     nowMs: number,
   ): number {
     let denying = -1;
-    let denyingEndMs = 0;
+    let denyingMs = 0;
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at];
       const id = ids[at];
@@ -168,15 +168,16 @@ export class LimitSet {
       const state = states[at];
       if (entry === undefined || id === undefined || budget === undefined || state === undefined) continue;
       state.slot = this.#table.find(id);
-      this.#table.load(state.slot, state);
-      settle(state, budget.refill, budget.windowMs, nowMs);
+      const { windows } = budget;
+      this.#table.load(state.slot, windows, state);
+      settle(state, windows, nowMs);
       state.isAllowed = hasBudget(state, budget, units[at] ?? 1);
       state.isCounted = state.isAllowed && (previous === undefined || !isCountedBefore(at, previous, states));
       if (state.isAllowed || !entry.isEnforced) continue;
-      const endMs = startOf(state, nowMs) + budget.windowMs;
-      if (denying !== -1 && endMs <= denyingEndMs) continue;
+      const leftMs = msToReset(state, windows, nowMs, missingUnits(state, budget, units[at]));
+      if (denying !== -1 && leftMs <= denyingMs) continue;
       denying = at;
-      denyingEndMs = endMs;
+      denyingMs = leftMs;
     }
     return denying;
   }
@@ -184,15 +185,18 @@ export class LimitSet {
   #count(applied: AppliedEntries, states: readonly CounterState[], nowMs: number): void {
     const { entries, ids, budgets, units: costs, previous } = applied;
     for (let at = 0; at < entries.length; at++) {
-      const entry = entries[at];
       const state = states[at];
+      const windows = budgets[at]?.windows;
       const units = costs[at] ?? 0;
-      if (entry?.countsRequests === true && state?.isCounted === true && units > 0) count(state, units, nowMs);
+      if (entries[at]?.countsRequests !== true || units === 0) continue;
+      if (state?.isCounted === true && windows !== undefined) count(state, windows, units, nowMs);
     }
     if (previous !== undefined) copyCounted(previous, states);
     for (let at = 0; at < entries.length; at++) {
       const state = states[at];
-      if (state !== undefined && state.slot !== -1) this.#table.store(state.slot, state, nowMs);
+      const windows = budgets[at]?.windows;
+      if (state === undefined || windows === undefined || state.slot === -1) continue;
+      this.#table.store(state.slot, windows, state, nowMs);
     }
     // Claims come last: they cannot take a slot that this request counted in.
     for (let at = 0; at < entries.length; at++) {
@@ -201,7 +205,7 @@ export class LimitSet {
       const state = states[at];
       if (id === undefined || budget === undefined || state === undefined) continue;
       const isClaimed = previous !== undefined && previous[at] !== -1;
-      if (state.slot === -1 && state.used > 0 && !isClaimed) this.#table.claim(id, budget, state, nowMs);
+      if (state.slot === -1 && state.used > 0 && !isClaimed) this.#table.claim(id, budget.windows, state, nowMs);
     }
   }
 
@@ -247,14 +251,17 @@ export class LimitSet {
     const budget = applied.budgets[denying];
     const denyingState = states[denying];
     if (entry === undefined || budget === undefined || denyingState === undefined) throw new Error("no such entry");
-    const state = stateOf(denyingState, budget, nowMs);
+    const missing = missingUnits(denyingState, budget, applied.units[denying]);
+    const state = stateOf(denyingState, budget, nowMs, missing);
+    const windowStartMs = startOf(denyingState, budget.windows, nowMs);
     const decisions = this.#decisions(applied, states);
     const by: LocalDenial = {
       kind: "local",
       limit: entry.limit,
       key: applied.ids[denying]?.key,
       used: denyingState.used,
-      windowStartMs: startOf(denyingState, nowMs),
+      windowStartMs,
+      windowEndMs: nowMs + msToReset(denyingState, budget.windows, nowMs, missing),
       state,
       retryAfterSeconds: state.resetSeconds,
       notApplied: decisions.flatMap(({ limit, outcome }) => (outcome === "notApplied" ? limit : [])),
@@ -286,9 +293,9 @@ export class LimitSet {
   }
 }
 
-/** Returns the start of the window; now if none is open, as in a limit of 0 or one that a single request exceeds. */
-function startOf({ used, startMs }: CounterState, nowMs: number): number {
-  return used === 0 ? nowMs : startMs;
+/** Returns the units that must be restored before a request of `units` is allowed. */
+function missingUnits({ used }: CounterState, { capacity }: Budget, units = 1): number {
+  return used + units - capacity;
 }
 
 /** Returns what applies to every request. */
@@ -338,6 +345,8 @@ function copyCounted(previous: readonly number[], states: readonly CounterState[
     if (source === undefined || target === undefined) return;
     target.used = source.used;
     target.startMs = source.startMs;
+    target.lengthMs = source.lengthMs;
+    target.parts.set(source.parts);
   };
   for (const [at, before] of previous.entries()) if (before !== -1 && states[at]?.isCounted === false) copy(before, at);
   for (let at = previous.length - 1; at > 0; at--) {

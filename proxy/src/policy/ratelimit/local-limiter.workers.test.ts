@@ -1,11 +1,10 @@
 /** The limiter and its locks under real threads: exact sums, in any order of the threads. */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
-import { CounterTable } from "./counter-table.ts";
+import { CounterTable, createCounters } from "./counter-table.ts";
 import { compileLimits } from "./local-limiter.ts";
 import type { Job, Report } from "./testing/limiter-thread.ts";
 import { request, requestsLimit } from "./testing/local-limits.ts";
@@ -62,7 +61,7 @@ function usedOf(memory: SharedArrayBuffer, limit: LocalLimit): readonly number[]
 
 describe("eight threads on one table", () => {
   test("admit exactly the capacity of an entry between them", async () => {
-    const memory = createCounterMemory(1024);
+    const memory = createCounters(1024);
     const limit = requestsLimit({ amount: 100_000, burst: 5 });
     expect(await giveAll({ kind: "admit", memory, nowMs, rules: [[limit]], requests: 50_000, clients: 1 })).toEqual([
       100_005,
@@ -71,7 +70,7 @@ describe("eight threads on one table", () => {
   });
 
   test("count each request in all of its entries or in none, in whatever order rules name them", async () => {
-    const memory = createCounterMemory(1024);
+    const memory = createCounters(1024);
     const narrow = requestsLimit({ amount: 20_000 });
     const middle = requestsLimit({ amount: 40_000 });
     const wide = requestsLimit({ amount: 1_000_000 });
@@ -86,7 +85,7 @@ describe("eight threads on one table", () => {
   });
 
   test("refund exactly their units", async () => {
-    const memory = createCounterMemory(1024);
+    const memory = createCounters(1024);
     const limits = [requestsLimit({ amount: 30_000 }), requestsLimit({ amount: 1_000_000 })];
     const job: Job = { kind: "admit", memory, nowMs, rules: [limits], requests: 20_000, clients: 1, refundEvery: 3 };
     expect(await giveAll(job)).toEqual([30_000]);
@@ -94,7 +93,7 @@ describe("eight threads on one table", () => {
   });
 
   test("keep clients apart though all of them share one bucket and its lock", async () => {
-    const memory = createCounterMemory(16);
+    const memory = createCounters(16);
     const limit = requestsLimit({ amount: 3_000, key: 'request.headers["x-api-key"]' });
     const job: Job = { kind: "admit", memory, nowMs, rules: [[limit]], requests: 20_000, clients: 10 };
     expect(await giveAll(job)).toEqual([30_000]);
@@ -125,7 +124,7 @@ describe("a thread that dies with a lock", () => {
   });
 
   test("leaves a table that goes on counting", async () => {
-    const memory = createCounterMemory(16);
+    const memory = createCounters(16);
     const limit = requestsLimit({ amount: 50 });
     const holder = await startThread();
     await give(holder, { kind: "hold", memory, bucket: 0 });

@@ -1,27 +1,36 @@
 import { describe, expect, test } from "vitest";
-import { requestsLimit, tokensLimit } from "./testing/local-limits.ts";
-import { budgetOf, count, hasBudget, remaining, resetSeconds, settle, refund, type Window } from "./window.ts";
+import { openWindow, requestsLimit, sameClock, tokensLimit } from "./testing/local-limits.ts";
+import {
+  budgetOf,
+  count,
+  hasBudget,
+  msToReset,
+  remaining,
+  settle,
+  refund,
+  wholeSeconds,
+  type Window,
+} from "./window.ts";
 
 const minute = 60_000;
-const tenPerMinuteBurstFive = budgetOf(requestsLimit({ amount: 10, burst: 5 }));
-const thousandTokensPerMinute = budgetOf(tokensLimit({ amount: 1000 }));
-
-function openWindow(used: number, startMs = 0): Window {
-  return { used, startMs };
-}
+const tenPerMinuteBurstFive = budgetOf(requestsLimit({ amount: 10, burst: 5 }), sameClock);
+const thousandTokensPerMinute = budgetOf(tokensLimit({ amount: 1000 }), sameClock);
 
 function settled(window: Window, budget = tenPerMinuteBurstFive, nowMs = 0): Window {
-  settle(window, budget.refill, budget.windowMs, nowMs);
+  settle(window, budget.windows, nowMs);
   return window;
 }
 
 describe("the budget of an entry", () => {
   test("of requests has the burst on top, and a window's end restores the requests alone", () => {
-    expect(tenPerMinuteBurstFive).toEqual({ capacity: 15, refill: 10, windowMs: minute });
+    expect(tenPerMinuteBurstFive).toEqual({ capacity: 15, windows: { kind: "Fixed", refill: 10, windowMs: minute } });
   });
 
   test("of tokens is restored whole", () => {
-    expect(thousandTokensPerMinute).toEqual({ capacity: 1000, refill: Infinity, windowMs: minute });
+    expect(thousandTokensPerMinute).toEqual({
+      capacity: 1000,
+      windows: { kind: "Fixed", refill: Infinity, windowMs: minute },
+    });
   });
 
   test.each([
@@ -29,7 +38,7 @@ describe("the budget of an entry", () => {
     ["Minutes", 60_000],
     ["Hours", 3_600_000],
   ] as const)("of unit %s has windows of %d ms", (unit, windowMs) => {
-    expect(budgetOf(requestsLimit({ unit })).windowMs).toBe(windowMs);
+    expect(budgetOf(requestsLimit({ unit }), sameClock).windows).toMatchObject({ windowMs });
   });
 });
 
@@ -55,20 +64,20 @@ describe("settling", () => {
 describe("counting", () => {
   test("opens a window with the first unit counted while full", () => {
     const window = openWindow(0);
-    count(window, 1, 500);
-    expect(window).toEqual({ used: 1, startMs: 500 });
+    count(window, tenPerMinuteBurstFive.windows, 1, 500);
+    expect(window).toEqual(openWindow(1, 500));
   });
 
   test("leaves an open window where it is", () => {
     const window = openWindow(1, 500);
-    count(window, 3, 900);
-    expect(window).toEqual({ used: 4, startMs: 500 });
+    count(window, tenPerMinuteBurstFive.windows, 3, 900);
+    expect(window).toEqual(openWindow(4, 500));
   });
 
   test("stops at the largest exact integer", () => {
     const window = openWindow(10);
-    count(window, Number.MAX_SAFE_INTEGER, 0);
-    count(window, Number.MAX_SAFE_INTEGER, 0);
+    count(window, tenPerMinuteBurstFive.windows, Number.MAX_SAFE_INTEGER, 0);
+    count(window, tenPerMinuteBurstFive.windows, Number.MAX_SAFE_INTEGER, 0);
     expect(window.used).toBe(Number.MAX_SAFE_INTEGER);
     expect(settled(window, thousandTokensPerMinute, minute).used).toBe(0);
   });
@@ -91,25 +100,25 @@ describe("counting", () => {
 describe("refunding", () => {
   test("returns a unit to the window that counted it", () => {
     const window = openWindow(3, 500);
-    expect(refund(window, 1, 500)).toBe(true);
+    expect(refund(window, tenPerMinuteBurstFive.windows, 1, 500)).toBe(true);
     expect(window.used).toBe(2);
   });
 
   test("returns several units as they were counted", () => {
     const window = openWindow(9, 500);
-    expect(refund(window, 7, 500)).toBe(true);
+    expect(refund(window, tenPerMinuteBurstFive.windows, 7, 500)).toBe(true);
     expect(window.used).toBe(2);
   });
 
   test("returns nothing to a later window, whose start has restored it already", () => {
     const window = openWindow(3, minute);
-    expect(refund(window, 1, 0)).toBe(false);
+    expect(refund(window, tenPerMinuteBurstFive.windows, 1, 0)).toBe(false);
     expect(window.used).toBe(3);
   });
 
   test("never goes below nothing", () => {
     const window = openWindow(0, 500);
-    expect(refund(window, 1, 500)).toBe(false);
+    expect(refund(window, tenPerMinuteBurstFive.windows, 1, 500)).toBe(false);
     expect(window.used).toBe(0);
   });
 });
@@ -128,6 +137,6 @@ describe("header figures", () => {
     ["1 in the last fraction of a millisecond", openWindow(1, 0), 59_999.999_9, 1],
     ["never more than the window, for a thread that read the clock earlier", openWindow(1, 100), 99, 60],
   ])("reset is %s", (_, window, nowMs, seconds) => {
-    expect(resetSeconds(window, minute, nowMs)).toBe(seconds);
+    expect(wholeSeconds(msToReset(window, tenPerMinuteBurstFive.windows, nowMs))).toBe(seconds);
   });
 });

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { LocalLimit } from "../../ir/limit.ts";
+import type { LimitWindow, LocalLimit } from "../../ir/limit.ts";
 import { bucketCounter } from "./buckets.ts";
 import { nameKey } from "../index/object-names.ts";
 
@@ -78,12 +78,13 @@ export function sharedBy(
 /** What an entry counts, and which requests. */
 export type Amounts = Pick<
   LocalLimit,
-  "counts" | "amount" | "burst" | "unit" | "unitCount" | "key" | "when" | "amountFrom" | "cost"
+  "counts" | "amount" | "burst" | "unit" | "unitCount" | "window" | "key" | "when" | "amountFrom" | "cost"
 >;
 
 /** Returns what an entry counts, as written. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
   const { requests, tokens, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
+  const window = windowOf(entry.window, entry.timeZone);
   return {
     counts: tokens === undefined ? "requests" : "tokens",
     // The parser accepts exactly one of them.
@@ -91,11 +92,31 @@ export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
     burst,
     unit,
     ...(every === 1 ? {} : { unitCount: every }),
+    ...(window === undefined ? {} : { window }),
     ...(key === undefined ? {} : { key }),
     ...(when === undefined ? {} : { when }),
     ...(limit === undefined ? {} : { amountFrom: limit }),
     ...(cost === undefined ? {} : { cost }),
   };
+}
+
+/** Returns how the windows of an entry follow one another, in the form of the snapshot. */
+function windowOf(window: LocalEntry["window"], timeZone = "UTC"): LimitWindow | undefined {
+  if (window === "Sliding") return { kind: window };
+  return window === "Calendar" ? { kind: window, timeZone } : undefined;
+}
+
+/** Describes the windows of a limit: `Hours`, `2 Hours`, `sliding Hours`, `Months of the calendar in Europe/Berlin`. */
+function describeWindows({ unit, unitCount, window }: Pick<LocalLimit, "unit" | "unitCount" | "window">): string {
+  const units = unitCount === undefined ? unit : `${unitCount} ${unit}`;
+  switch (window?.kind) {
+    case undefined:
+      return units;
+    case "Sliding":
+      return `sliding ${units}`;
+    case "Calendar":
+      return `${units} of the calendar in ${window.timeZone}`;
+  }
 }
 
 /** Returns the name of an entry, if it has one. */
@@ -119,11 +140,10 @@ export function counterPlace(policy: string, target: string): string {
  * starts a new counter.
  */
 export function countedBy(amounts: Amounts): string {
-  const { counts, amount, unit, unitCount, burst, key, when, amountFrom, cost } = amounts;
-  const window = unitCount === undefined ? unit : `${unitCount} ${unit}`;
+  const { counts, amount, burst, key, when, amountFrom, cost } = amounts;
   const part = (word: string, source: string | undefined): string =>
     source === undefined ? "" : ` ${word} ${shortened(source, longestExpression)}`;
-  const capacity = `${counts} ${amount}/${window}${burst === 0 ? "" : `+${burst}`}`;
+  const capacity = `${counts} ${amount}/${describeWindows(amounts)}${burst === 0 ? "" : `+${burst}`}`;
   return `${capacity}${part("by", key)}${part("when", when)}${part("limit", amountFrom)}${part("cost", cost)}`;
 }
 

@@ -1,9 +1,8 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { GlobalLimit } from "../../../ir/global-limit.ts";
-import { CounterTable } from "../counter-table.ts";
+import { CounterTable, createCounters } from "../counter-table.ts";
 import { GlobalLimiter, type GlobalReservation } from "./global-limiter.ts";
 import { callFailure } from "@gatewayproxy/grpc/client/unary-client";
 import type { UnaryClient } from "./grpc/unary-client.ts";
@@ -50,7 +49,7 @@ function limiterWithout() {
   const limiter = new GlobalLimiter({
     clock,
     openClient,
-    counters: new CounterTable(createCounterMemory(64), 1),
+    counters: new CounterTable(createCounters(64), 1),
     observer: {
       callEnded: () => undefined,
       misbehaved: () => undefined,

@@ -1,11 +1,11 @@
 /** Builders for entries and requests: a test names what it is about and nothing else. */
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import type { RequestView } from "../../../cel/request-view.ts";
 import type { LocalLimit } from "../../../ir/limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
-import { CounterTable } from "../counter-table.ts";
+import { CounterTable, createCounters } from "../counter-table.ts";
 import type { LocalDenial } from "../denial.ts";
 import type { LocalDecision, LocalReport } from "../local-limiter.ts";
+import { ringParts, type WallClock, type Window } from "../window.ts";
 
 type Shape = Partial<LocalLimit>;
 
@@ -51,8 +51,16 @@ export function requestOf(client: string): RequestView {
 
 /** A table that is small and this thread's alone. */
 export function freshTable(counters = 1024): CounterTable {
-  return new CounterTable(createCounterMemory(counters), 1);
+  return new CounterTable(createCounters(counters), 1);
 }
+
+/** The variables of a counter with a window that is open since `startMs`. */
+export function openWindow(used: number, startMs = 0): Window {
+  return { used, startMs, lengthMs: 0, parts: new Uint32Array(ringParts) };
+}
+
+/** The wall clock of tests whose monotonic times are times since 1970. */
+export const sameClock: WallClock = { nowMs: () => 0, monotonicMs: () => 0 };
 
 /** The usage of a response that reports a total alone. */
 export function tokens(total: number): TokenUsage {
