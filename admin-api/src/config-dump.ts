@@ -6,7 +6,7 @@
  * `docs/config-dump.schema.json` is generated from this file (`npx vitest run admin-api -u`).
  */
 import * as z from "zod";
-import { limitUnit, limitWindow } from "./limits.ts";
+import { limitUnit, limitWindow, localCounts } from "./limits.ts";
 import { conditionSchema, count, type Immutable, objectName, problemSchema, timestamp } from "./shape.ts";
 
 const backendKey = z
@@ -254,10 +254,10 @@ const service = z.object({
 });
 
 const localEntry = z.object({
-  counts: z.enum(["requests", "tokens"]),
+  counts: localCounts,
   amount: count,
   burst: count,
-  unit: limitUnit,
+  unit: limitUnit.optional().describe("Absent for `concurrent`."),
   every: count.default(1).describe("Length of a window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Counter that the entries of this name in the namespace share."),

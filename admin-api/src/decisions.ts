@@ -3,7 +3,7 @@
  * `id` the response has all of them, the newest first.
  */
 import * as z from "zod";
-import { limitUnit, limitWindow } from "./limits.ts";
+import { limitUnit, limitWindow, localCounts } from "./limits.ts";
 import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 
 const denial = {
@@ -29,8 +29,8 @@ const denial = {
 const counted = z.object({
   entry: count.describe("Index of the entry in the policy's list, from 0."),
   name: z.string().optional().describe("Name of the entry, if it has one."),
-  counts: z.enum(["requests", "tokens"]),
-  unit: limitUnit,
+  counts: localCounts,
+  unit: limitUnit.optional().describe("Absent for `concurrent`."),
   every: count.default(1).describe("Length of the window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),

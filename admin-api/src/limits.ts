@@ -8,6 +8,11 @@ import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
 /** The unit of a limit's window. */
 export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"]);
 
+/** What a local limit counts. */
+export const localCounts = z
+  .enum(["requests", "tokens", "concurrent"])
+  .describe("`concurrent`: the requests in progress, which have no window.");
+
 /** How the windows of a limit follow one another. */
 export const limitWindow = {
   window: z
@@ -29,8 +34,8 @@ const counter = z.object({
   source: z
     .enum(["local", "fallback"])
     .describe("The list: `local`, or `global.fallback`, which counts while the rate limit service is unavailable."),
-  counts: z.enum(["requests", "tokens"]),
-  unit: limitUnit,
+  counts: localCounts,
+  unit: limitUnit.optional().describe("Absent for `concurrent`."),
   every: count.default(1).describe("Length of the window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),

@@ -4,6 +4,7 @@
  * are replaced by `<redacted>`.
  */
 import * as z from "zod";
+import { localCounts } from "./limits.ts";
 import { count, type Immutable, redactedText } from "./shape.ts";
 
 /** Severities of trace events. */
@@ -84,7 +85,7 @@ const policy = z.object({
   entry: count.optional().describe("Index of a local limit in the policy's list, from 0."),
   name: z.string().optional().describe("Name of the entry, if it has one."),
   when: z.string().optional().describe("Condition of the entry, if it does not apply to the request."),
-  counts: z.enum(["requests", "tokens"]).optional(),
+  counts: localCounts.optional(),
   key: redactedText.optional(),
   limit: count.optional().describe("Units per window, burst included."),
   before: count.optional().describe("Units counted before this request."),

@@ -3,6 +3,7 @@
  * with the same `startedAt` is the traffic between them.
  */
 import * as z from "zod";
+import { localCounts } from "./limits.ts";
 import { count, type Immutable, timestamp } from "./shape.ts";
 
 const statusCount = z.object({
@@ -32,7 +33,7 @@ const denial = z.object({
   entry: count
     .optional()
     .describe("Index of a local limit in the policy's list, from 0. Absent for the policy's global limit."),
-  counts: z.enum(["requests", "tokens"]).optional().describe("What a local limit counts."),
+  counts: localCounts.optional(),
   denied: count.describe("Requests that this limit denied. Several limits can deny the same request."),
   shadowDenied: count.describe("Requests that it would have denied if its mode were not Shadow."),
 });

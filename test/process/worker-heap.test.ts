@@ -1,8 +1,10 @@
 /** A worker that reaches the maximum of its heap, in the middle of a decision: only its own connections end. */
+import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
 import {
   backendManifest,
@@ -85,4 +87,31 @@ test("a worker at the maximum of its heap is replaced, with its locks released, 
   const restarted = async (): Promise<string> => await (await fetch(`${proxy.stats}/metrics`)).text();
   await expect.poll(restarted, { timeout: 30_000 }).toMatch(/gateway_proxy_worker_restarts_total 1\b/);
   expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(200);
+}, 60_000);
+
+test("the requests in progress of a worker that died no longer count", async () => {
+  const backend = await startBackend((incoming, response) => {
+    if (incoming.url !== "/held") response.end("quick");
+  });
+  const port = await freePort();
+  const files = {
+    "all.yaml": manifests(
+      gatewayManifest(port),
+      backendManifest("b", backend.port),
+      routeManifest("chat", [`backendRefs: [${backendRef("b")}]`]),
+      policyManifest("limits", "kind: HTTPRoute, name: chat", ["{ concurrent: 1 }"]),
+    ),
+  };
+  const env = { NODE_OPTIONS: `--import ${preload}`, EXHAUST_HEAP_LIMIT: String(544 * 1024 * 1024) };
+  const proxy = await startProxy(files, ["--workers", "1"], env);
+  const held = request({ host: "127.0.0.1", port, path: "/held" }).end();
+  const isClosed = once(held, "error");
+  await expect.poll(() => backend.requests.length).toBe(1);
+  const send = startClient(port);
+  expect(await send()).toMatchObject({ status: 429 });
+
+  proxy.kill("SIGUSR2");
+  while ((await send()) !== "closed");
+  await isClosed;
+  await expect.poll(send, { timeout: 30_000 }).toMatchObject({ status: 200 });
 }, 60_000);

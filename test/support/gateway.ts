@@ -102,7 +102,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     random: () => 0,
     createRequestId: randomUUID,
     ...upstream,
-    counters: new CounterTable(createCounters(1_024), 1, clock),
+    counters: new CounterTable(createCounters(1_024, 2), 1, clock),
     reusePort: false,
     expectsProxyHeader,
     portOf: () => 0,

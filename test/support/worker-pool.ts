@@ -18,7 +18,7 @@ type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimed
 
 /** Starts `workers` threads with the default settings of a proxy, without logs, on 127.0.0.1. */
 export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
-  const counters = createCounters(1_024);
+  const counters = createCounters(1_024, 2);
   const bodies = createBodyMemory(workers);
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({

@@ -12,11 +12,18 @@ export function describeLimit({
   burst,
   unit,
 }: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit">): string {
+  if (unit === undefined) return describeUnits(amount, counts);
   const words = `${describeUnits(amount, counts)} per ${unit.toLowerCase().slice(0, -1)}`;
   return burst > 0 ? `${words}, burst ${formatCount(burst)}` : words;
 }
 
+const nouns: Readonly<Record<LocalEntry["counts"], string>> = {
+  requests: "request",
+  tokens: "token",
+  concurrent: "concurrent request",
+};
+
 /** Describes an amount: `1 request`, `1,000 tokens`. */
 export function describeUnits(units: number, counts: LocalEntry["counts"]): string {
-  return counted(units, counts === "requests" ? "request" : "token");
+  return counted(units, nouns[counts]);
 }

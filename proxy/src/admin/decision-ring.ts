@@ -87,7 +87,7 @@ function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
     entry: limit.entry,
     ...(limit.name !== undefined && { name: limit.name }),
     counts: limit.counts,
-    unit: limit.unit,
+    ...(limit.unit !== undefined && { unit: limit.unit }),
     every: limit.unitCount ?? 1,
     ...describeWindow(limit.window),
     ...(limit.bucket !== undefined && { bucket: limit.bucket }),
@@ -103,6 +103,13 @@ function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
 }
 
 function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): readonly string[] {
+  const ofKey = key === undefined ? "" : " of this key";
+  if (limit.counts === "concurrent") {
+    return [
+      `the end of a request in progress${ofKey} allows another`,
+      `an editor of ProxyPolicy ${limit.policy} can raise spec.traffic.rateLimit.local[${limit.entry}], or set its mode to Shadow`,
+    ];
+  }
   const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined || limit.bucket !== undefined;
   const restored = restoresAll ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;

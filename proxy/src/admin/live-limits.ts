@@ -50,7 +50,7 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     target,
     source,
     counts,
-    unit,
+    ...(unit !== undefined && { unit }),
     every: unitCount,
     ...describeWindow(limit.window),
     ...(bucket !== undefined && { bucket }),

@@ -98,7 +98,7 @@ function readDenial(rows: readonly Row[]): Denial {
     policy,
     target,
     ...(entry !== undefined && { entry: readNumber(entry) }),
-    ...(counts !== undefined && { counts: counts === "tokens" ? "tokens" : "requests" }),
+    ...(counts !== undefined && { counts: counts === "tokens" || counts === "concurrent" ? counts : "requests" }),
     denied: byDecision.get("denied") ?? 0,
     shadowDenied: byDecision.get("shadow_denied") ?? 0,
   };

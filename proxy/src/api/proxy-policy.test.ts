@@ -28,6 +28,11 @@ describe("a local entry", () => {
     ["a fixed window with a burst", { ...entry, window: "Fixed", burst: 5 }],
     ["quarters of a calendar", { ...entry, unit: "Months", every: 3, window: "Calendar" }],
     ["days of a time zone", { ...entry, unit: "Days", window: "Calendar", timeZone: "America/Argentina/Buenos_Aires" }],
+    ["requests in progress", { concurrent: 4 }],
+    [
+      "a share of requests in progress by key",
+      { concurrent: 4, key: "source.address", limit: "8", shareAcrossReplicas: true },
+    ],
     ["a bucket", { ...entry, bucket: "team-a" }],
     ["a share of each replica", { ...entry, shareAcrossReplicas: true }],
     ["a name", { ...entry, name: "per-user-2" }],
@@ -42,8 +47,12 @@ describe("a local entry", () => {
 
   const integer = (min: number) => `an integer from ${min} to 2147483647`;
   test.each([
-    ["neither amount", { unit: "Minutes" }, ": found neither, accepted is exactly one of requests and tokens"],
-    ["both amounts", { ...entry, tokens: 5 }, ": found both, accepted is exactly one of requests and tokens"],
+    ["neither amount", { unit: "Minutes" }, ": found none, accepted is exactly one of requests, tokens and concurrent"],
+    [
+      "both amounts",
+      { ...entry, tokens: 5 },
+      ": found requests and tokens, accepted is exactly one of requests, tokens and concurrent",
+    ],
     ["no unit", { requests: 1 }, `.unit: missing, required is one of ${units}`],
     [
       "a unit that is misspelt",
@@ -70,6 +79,24 @@ describe("a local entry", () => {
       { ...entry, window: "Rolling" },
       '.window: found "Rolling", accepted is one of "Fixed", "Sliding", "Calendar"',
     ],
+    ["0 requests in progress", { concurrent: 0 }, `.concurrent: found 0, accepted is ${integer(1)}`],
+    [
+      "requests, and requests in progress",
+      { ...entry, concurrent: 1 },
+      ": found requests and concurrent, accepted is exactly one of requests, tokens and concurrent",
+    ],
+    [
+      "a burst of requests in progress",
+      { concurrent: 1, burst: 1 },
+      ".burst: burst is accepted together with requests only",
+    ],
+    ...Object.entries({ unit: "Seconds", every: 1, window: "Fixed", cost: "1" }).map(
+      ([field, value]): [string, object, string] => [
+        `requests in progress with ${field}`,
+        { concurrent: 1, [field]: value },
+        `.${field}: ${field} is not accepted together with concurrent`,
+      ],
+    ),
     [
       "a time zone without a calendar",
       { ...entry, timeZone: "UTC" },
@@ -98,7 +125,7 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",
@@ -225,7 +252,7 @@ describe("a policy", () => {
 
   test("reports all its errors at once", () => {
     const errors = errorsOf(
-      policy({ targetRefs: [{ ...target, kind: "Pod" }], local: [{ unit: "Day" }, { requests: -1 }] }),
+      policy({ targetRefs: [{ ...target, kind: "Pod" }], local: [{ unit: "Day" }, { requests: -1, unit: "Hour" }] }),
     );
     expect(errors.map((fault) => fault.slice(0, fault.indexOf(":")))).toEqual([
       "spec.targetRefs[0].kind",
@@ -291,12 +318,12 @@ describe("a global limit", () => {
     [
       "a fallback with a mode",
       { fallback: [{ ...entry, mode: "Shadow" }] },
-      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, unit, every, window, timeZone, burst',
+      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, concurrent, unit, every, window, timeZone, burst',
     ],
     [
       "a fallback with neither amount",
       { fallback: [{ unit: "Hours" }] },
-      ".fallback[0]: found neither, accepted is exactly one of requests and tokens",
+      ".fallback[0]: found none, accepted is exactly one of requests, tokens and concurrent",
     ],
   ])("must not have %s", (_, parts, fault) => {
     const errors = errorsOf(policy({ global: { ...global, ...parts } }));

@@ -58,6 +58,8 @@ const entryName = text("a name of lower case letters, digits and '-', a letter f
   pattern: /^[a-z]([-a-z0-9]*[a-z0-9])?$/,
 });
 
+const units = ["Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"] as const;
+
 /** The names are compared exactly, as Kubernetes does it. */
 const timeZone = leaf<string>(
   "a time zone of the IANA database, such as Europe/Berlin",
@@ -82,16 +84,22 @@ const entryFields = {
     .describe("Name of the entry in logs, metrics and decisions, unique in its list. Defaults to its index."),
   requests: integer(1, maxInt32)
     .optional()
-    .describe("Requests that are allowed in each window. Exactly one of requests and tokens must be set."),
+    .describe("Requests that are allowed in each window. Exactly one of requests, tokens and concurrent must be set."),
   tokens: integer(1, maxInt32)
     .optional()
     .describe(
-      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests and tokens must be set.",
+      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests, tokens and concurrent must be set.",
+    ),
+  concurrent: integer(1, maxInt32)
+    .optional()
+    .describe(
+      "Requests that may be in progress at once, each from its start to the last byte of its response. They have no window, so unit, every, window, timeZone, burst and cost are not accepted. Exactly one of requests, tokens and concurrent must be set.",
     ),
   unit: z
-    .enum(["Seconds", "Minutes", "Hours", "Days", "Weeks", "Months"])
+    .enum(units)
+    .optional()
     .describe(
-      "Unit of the length of the window. Without Calendar a day lasts 24 hours and a week 7 days, and Months are not accepted.",
+      "Unit of the length of the window, required with requests and tokens. Without Calendar a day lasts 24 hours and a week 7 days, and Months are not accepted.",
     ),
   every: integer(1, 1_000)
     .optional()
@@ -147,7 +155,15 @@ const entryFields = {
 };
 
 const entryRules = publishRules(
-  { rule: "has(self.requests) != has(self.tokens)", message: "accepted is exactly one of requests and tokens" },
+  {
+    rule: "[has(self.requests), has(self.tokens), has(self.concurrent)].exists_one(isSet, isSet)",
+    message: "accepted is exactly one of requests, tokens and concurrent",
+  },
+  { rule: "has(self.unit) != has(self.concurrent)", message: "unit is required with requests and tokens only" },
+  {
+    rule: "!has(self.concurrent) || !(has(self.every) || has(self.window) || has(self.timeZone) || has(self.cost))",
+    message: "every, window, timeZone and cost are not accepted together with concurrent",
+  },
   { rule: "!has(self.burst) || has(self.requests)", message: "burst is accepted together with requests only" },
   {
     rule: "!has(self.burst) || !(has(self.limit) || has(self.bucket))",
@@ -158,7 +174,7 @@ const entryRules = publishRules(
     message: "burst is accepted with fixed windows only",
   },
   {
-    rule: "has(self.window) && self.window == 'Calendar' ? self.unit in ['Days', 'Weeks', 'Months'] : self.unit != 'Months'",
+    rule: "has(self.window) && self.window == 'Calendar' ? has(self.unit) && self.unit in ['Days', 'Weeks', 'Months'] : !has(self.unit) || self.unit != 'Months'",
     message: "accepted are Days, Weeks and Months with window Calendar, and all but Months without it",
   },
   {
@@ -170,29 +186,53 @@ const entryRules = publishRules(
 interface EntryFields {
   readonly requests?: number | undefined;
   readonly tokens?: number | undefined;
+  readonly concurrent?: number | undefined;
+  readonly every?: number | undefined;
   readonly burst?: number | undefined;
   readonly limit?: string | undefined;
   readonly bucket?: string | undefined;
   readonly cost?: string | undefined;
-  readonly unit: string;
+  readonly unit?: string | undefined;
   readonly window?: "Fixed" | "Sliding" | "Calendar" | undefined;
   readonly timeZone?: string | undefined;
 }
 
-function checkEntry(
-  { requests, tokens, burst, limit, bucket, cost, unit, window = "Fixed", timeZone: zone }: EntryFields,
-  context: z.core.$RefinementCtx,
-): void {
+function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
   const report = (message: string, ...path: readonly string[]): void => {
     context.addIssue({ code: "custom", path: [...path], message });
   };
-  if ((requests === undefined) === (tokens === undefined)) {
-    report(`found ${requests === undefined ? "neither" : "both"}, accepted is exactly one of requests and tokens`);
-  } else if (tokens !== undefined && burst !== undefined) {
+  const { requests, tokens, concurrent, burst, limit, bucket, cost } = entry;
+  const amounts = Object.entries({ requests, tokens, concurrent }).filter(([, value]) => value !== undefined);
+  if (amounts.length !== 1) {
+    const found = amounts.length === 0 ? "none" : amounts.map(([name]) => name).join(" and ");
+    report(`found ${found}, accepted is exactly one of requests, tokens and concurrent`);
+    return;
+  }
+  if (requests === undefined && burst !== undefined) {
     report("burst is accepted together with requests only", "burst");
   }
   if (burst !== undefined && (limit ?? bucket) !== undefined) {
     report("burst is not accepted together with limit or bucket", "burst");
+  }
+  if (concurrent === undefined) checkWindow(entry, report);
+  else checkConcurrent(entry, report);
+  if (cost === undefined || concurrent !== undefined) return;
+  const phase = tokens === undefined ? "body" : "response";
+  for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
+}
+
+type Report = (message: string, ...path: readonly string[]) => void;
+
+function checkConcurrent({ unit, every, window, timeZone: zone, cost }: EntryFields, report: Report): void {
+  for (const [field, value] of Object.entries({ unit, every, window, timeZone: zone, cost })) {
+    if (value !== undefined) report(`${field} is not accepted together with concurrent`, field);
+  }
+}
+
+function checkWindow({ unit, window = "Fixed", timeZone: zone, burst }: EntryFields, report: Report): void {
+  if (unit === undefined) {
+    report(`missing, required is one of ${units.map((each) => JSON.stringify(each)).join(", ")}`, "unit");
+    return;
   }
   if (burst !== undefined && window !== "Fixed") report("burst is accepted with fixed windows only", "burst");
   if (window === "Calendar" ? !isCalendarUnit(unit) : unit === "Months") {
@@ -200,9 +240,6 @@ function checkEntry(
     report(`found ${unit} with window ${window}, accepted is ${accepted}`, "unit");
   }
   if (zone !== undefined && window !== "Calendar") report("timeZone is accepted with window Calendar only", "timeZone");
-  if (cost === undefined) return;
-  const phase = tokens === undefined ? "body" : "response";
-  for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
 }
 
 function isCalendarUnit(unit: string): boolean {

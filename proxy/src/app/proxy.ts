@@ -79,7 +79,7 @@ export class Proxy {
 
   private constructor(options: ProxyOptions) {
     const { settings, logs, clock } = options;
-    const counters = createCounters(settings.maxCounters);
+    const counters = createCounters(settings.maxCounters, settings.workers);
     this.#options = options;
     this.#counters = new CounterTable(counters, mainOwner, clock);
     this.#counterBytes = counters.byteLength;

@@ -188,6 +188,7 @@ export class WorkerPool {
       this.#workers.delete(number);
       this.#totals.retire(number);
       counters.releaseLocksOf(number);
+      counters.releaseUnitsOf(number);
       bodies.releaseOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; it is replaced");

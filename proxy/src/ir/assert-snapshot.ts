@@ -100,7 +100,12 @@ function assertMirrors(filters: readonly Filter[], key: string, backends: Readon
 function assertLocal({ counter, amount, burst, counts, unit, unitCount = 1, window }: LocalLimit, key: string): void {
   assert(Number.isSafeInteger(amount) && amount >= 1, key, `has limit ${counter} with amount ${amount}`);
   assert(Number.isSafeInteger(burst) && burst >= 0, key, `has limit ${counter} with burst ${burst}`);
-  assert(counts === "requests" || burst === 0, key, `has limit ${counter} of tokens with a burst`);
+  assert(counts === "requests" || burst === 0, key, `has limit ${counter} of ${counts} with a burst`);
+  assert(
+    (counts === "concurrent") === (unit === undefined),
+    key,
+    `has limit ${counter} of ${counts} in ${unit ?? "no unit"}`,
+  );
   assert(unit !== "Months" || window?.kind === "Calendar", key, `has limit ${counter} of months without a calendar`);
   assert(unitCount >= 1, key, `has limit ${counter} with a window of ${unitCount} units`);
 }

@@ -17,12 +17,14 @@ export interface LocalLimit {
   readonly name?: string;
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
-  readonly counts: "requests" | "tokens";
-  /** The amount per window; at least 1. */
+  /** `concurrent`: the requests in progress. Their number has no window. */
+  readonly counts: "requests" | "tokens" | "concurrent";
+  /** The amount per window, or at once for `concurrent`; at least 1. */
   readonly amount: number;
   /** Allowed in addition to `amount`; full at the start, and 0 for tokens. */
   readonly burst: number;
-  readonly unit: LimitUnit;
+  /** Absent for `concurrent`. */
+  readonly unit?: LimitUnit;
   /** Length of the window in units; absent: 1. */
   readonly unitCount?: number;
   /** How windows follow one another; absent: a window starts with the first request that is counted (`Fixed`). */

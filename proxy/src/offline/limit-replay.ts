@@ -113,7 +113,7 @@ export class LimitReplay {
 
   private constructor(parsed: ParsedManifests, placeholderPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
-    const counters = new CounterTable(createCounters(defaultCounters), 1, this.#clock);
+    const counters = new CounterTable(createCounters(defaultCounters, 1), 1, this.#clock);
     const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
     this.globalLimits = every.filter(services.knows);
     this.globalLimitsLeftOut = every.filter((limit) => !services.knows(limit));

@@ -373,8 +373,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     try {
       this.#close(completed);
     } catch (error) {
-      this.services.live.delete(this);
-      this.#body?.release();
+      this.#release();
       this.fault(error);
     }
   }
@@ -390,10 +389,15 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   }
 
   #finish(): void {
-    this.services.live.delete(this);
-    this.#body?.release();
+    this.#release();
     if (this.trace !== undefined) endTrace(this.trace, this.record);
     this.services.finished(this.record);
+  }
+
+  #release(): void {
+    this.services.live.delete(this);
+    this.#body?.release();
+    this.reservation?.release();
   }
 
   get connection(): Connection {

@@ -61,6 +61,13 @@ export class RequestReservation {
     this.#global?.charge(usage, nowMs);
   }
 
+  /** Ends the request for limits of requests in progress. Later calls have no effect. */
+  release(): void {
+    const nowMs = this.#clock.monotonicMs();
+    this.#local?.reservation.release(nowMs);
+    this.#global?.release(nowMs);
+  }
+
   /**
    * Refunds the units of local limits, including the headers. Units of a rate limit service are not refunded.
    *

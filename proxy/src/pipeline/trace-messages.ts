@@ -101,10 +101,10 @@ export function authenticationResult({ policies }: Authenticator, result: Authen
   };
 }
 
-/** @param isCounted All local entries allowed the request, so those that count requests have counted it. */
+/** @param isCounted All local entries allowed the request, so those that do not count tokens have counted it. */
 export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
   const { limit, key, capacity, used, units, outcome } = figures;
-  const cost = isCounted && outcome === "allowed" && limit.counts === "requests" ? units : 0;
+  const cost = isCounted && outcome === "allowed" && limit.counts !== "tokens" ? units : 0;
   const { policy, target, mode, entry, name, counts, when } = limit;
   return {
     type: "policy",

@@ -45,16 +45,19 @@ function limitsOf({ spec }: ProxyPolicy): string {
   const { local, global } = spec.traffic.rateLimit;
   const who = spec.traffic.authentication === undefined ? [] : [`authentication (${spec.traffic.authentication.mode})`];
   const entries = local.map((entry) => {
+    if (entry.unit === undefined) {
+      return `${amountText(entry.concurrent ?? 0, "concurrent request")}${modeSuffix(entry.mode)}`;
+    }
     const amount =
       entry.tokens === undefined ? amountText(entry.requests ?? 0, "request") : amountText(entry.tokens, "token");
     const burst = entry.burst === undefined || entry.burst === 0 ? "" : ` + ${entry.burst} burst`;
-    return `${amount}/${windowText(entry)}${burst}${modeSuffix(entry.mode)}`;
+    return `${amount}/${windowText(entry.unit, entry)}${burst}${modeSuffix(entry.mode)}`;
   });
   return [...who, ...entries, ...(global === undefined ? [] : [`global${modeSuffix(global.mode)}`])].join(", ");
 }
 
 /** `Minute`, `15 Minutes`, `sliding Minute`, `calendar Month`. */
-function windowText({ unit, every = 1, window = "Fixed" }: LocalEntry): string {
+function windowText(unit: string, { every = 1, window = "Fixed" }: LocalEntry): string {
   const units = every === 1 ? unit.replace(/s$/, "") : `${every} ${unit}`;
   return window === "Fixed" ? units : `${window.toLowerCase()} ${units}`;
 }

@@ -33,9 +33,17 @@ function entryOf(decision: Decision): string {
 function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
   const { counts, bucket, key, used, limit, windowStart, windowEnd, notApplied } = counter;
   return [
-    ["counter", `${used} of ${limit} ${counts} used, before this request`],
+    [
+      "counter",
+      `${used} of ${limit} ${counts === "concurrent" ? "requests in progress" : `${counts} used`}, before this request`,
+    ],
     ["key", key === undefined ? undefined : describeKey(key)],
-    ["window", `${windowStart} to ${windowEnd} (${describeWindow(counter)})`],
+    [
+      "window",
+      counter.unit === undefined
+        ? undefined
+        : `${windowStart} to ${windowEnd} (${describeWindow(counter.unit, counter)})`,
+    ],
     ["bucket", bucket],
     ...notApplied.map(({ policy, entry, name, when }) => {
       return ["not applied", `${policy}#${name ?? entry}, since its condition is false: ${when}`] as const;

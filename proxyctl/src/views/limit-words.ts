@@ -7,7 +7,7 @@ type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal(entry: LocalEntry): string {
   const { counts, amount, burst, key, when, amountFrom, cost, bucket, shareAcrossReplicas, mode } = entry;
-  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}/${describeWindow(entry)}`;
+  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}${perWindow(entry)}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,
@@ -22,13 +22,16 @@ export function describeLocal(entry: LocalEntry): string {
   return parts.filter((part) => part !== undefined).join(" ");
 }
 
+/** Describes `/minute`; requests in progress, `4 concurrent requests`, have no window. */
+export function perWindow(entry: Pick<LocalEntry, "unit" | "every" | "window" | "timeZone">): string {
+  return entry.unit === undefined ? " requests" : `/${describeWindow(entry.unit, entry)}`;
+}
+
 /** Describes `minute`, `15 minutes`, `sliding hour` or `calendar month in Europe/Berlin`. */
-export function describeWindow({
-  unit,
-  every,
-  window,
-  timeZone = "UTC",
-}: Pick<LocalEntry, "unit" | "every" | "window" | "timeZone">): string {
+export function describeWindow(
+  unit: string,
+  { every, window, timeZone = "UTC" }: Pick<LocalEntry, "every" | "window" | "timeZone">,
+): string {
   const units = every === 1 ? unit.toLowerCase().replace(/s$/, "") : unit.toLowerCase();
   const kind = window === "Fixed" ? undefined : window.toLowerCase();
   const words = [every === 1 ? undefined : String(every), kind, units].filter((word) => word !== undefined).join(" ");

@@ -5,7 +5,7 @@ import type { Styles } from "../output/style.ts";
 import { withoutControls } from "../output/controls.ts";
 import { type Column, renderTable } from "../output/table.ts";
 import { none } from "./backends.ts";
-import { describeWindow } from "./limit-words.ts";
+import { perWindow } from "./limit-words.ts";
 
 /** Counters and services of one proxy. */
 export interface LiveLimits {
@@ -118,5 +118,5 @@ function describeCounted(counter: LimitCounter): string {
   const ofBucket = bucket === undefined ? undefined : `bucket ${bucket}`;
   const notes = [ofBucket, mode === "Shadow" ? "shadow" : undefined, source === "fallback" ? "fallback" : undefined];
   const shown = notes.filter((note) => note !== undefined).join(", ");
-  return `${counts}/${describeWindow(counter)}${shown === "" ? "" : ` (${shown})`}`;
+  return `${counts}${perWindow(counter)}${shown === "" ? "" : ` (${shown})`}`;
 }

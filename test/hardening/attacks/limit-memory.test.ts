@@ -62,7 +62,7 @@ test.each([
   const received = new ReceivedParts();
   for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
   const snapshot = runToEnd(received.assemble(packed.frame));
-  const table = new CounterTable(createCounters(1_024), 1);
+  const table = new CounterTable(createCounters(1_024, 2), 1);
   const rules = snapshot.binds.flatMap(({ listeners }) =>
     listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
   );

@@ -57,7 +57,7 @@ const defaults = {
   refusedPolicies: "Closed",
 } as const;
 
-const counters = new CounterTable(createCounters(1_024), 1);
+const counters = new CounterTable(createCounters(1_024, 2), 1);
 
 /** The steps of a worker on a snapshot, without its sockets. */
 function compile({ binds }: Pick<ReturnType<typeof translate>, "binds">): void {

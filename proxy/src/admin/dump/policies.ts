@@ -37,11 +37,11 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
   return (policy?.spec.traffic.rateLimit.local ?? []).map(
-    ({ requests, tokens, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
+    ({ requests, tokens, concurrent, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
       dumpEntry({
         ...entry,
-        counts: tokens === undefined ? "requests" : "tokens",
-        amount: tokens ?? requests ?? 0,
+        counts: tokens !== undefined ? "tokens" : concurrent !== undefined ? "concurrent" : "requests",
+        amount: tokens ?? requests ?? concurrent ?? 0,
         burst,
         unitCount: every,
         amountFrom: limit,
@@ -64,9 +64,10 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
 }
 
 /** The fields of an entry that are dumped, present or undefined. */
-type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "mode"> & {
+type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
   readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost" | "bucket"]?: string | undefined;
 } & {
+  readonly unit?: LocalLimit["unit"] | undefined;
   readonly unitCount?: number | undefined;
   readonly shareAcrossReplicas?: boolean;
   readonly windows: ReturnType<typeof describeWindow>;
@@ -75,8 +76,8 @@ type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "unit" | "mo
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
   const { shareAcrossReplicas = false, windows } = limit;
-  const optional = Object.entries({ name, key, when, amountFrom, cost, bucket }).filter(
+  const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket }).filter(
     ([, value]) => value !== undefined,
   );
-  return { counts, amount, burst, unit, every, ...windows, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };
+  return { counts, amount, burst, every, ...windows, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };
 }

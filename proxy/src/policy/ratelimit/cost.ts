@@ -5,6 +5,7 @@
 import type { Expression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import { RequestWork } from "../../cel/request-work.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
 
 /**
@@ -31,7 +32,7 @@ export function unitsOf(cost: Expression | undefined, view: RequestView, target:
  */
 export function isCostTooCostly(
   cost: Expression | undefined,
-  counts: "requests" | "tokens",
+  counts: LocalLimit["counts"],
   view: RequestView,
   target: string,
 ): boolean {

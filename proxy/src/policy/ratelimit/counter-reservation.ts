@@ -6,7 +6,7 @@ import { unitsOf, viewWithUsage } from "./cost.ts";
 import { type AppliedEntries, borrowStates, type CounterState, nearestState } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
 import type { Reservation } from "./decision.ts";
-import { count, type LimitState, refund, settle, type Windows } from "./window.ts";
+import { count, type LimitState, refund, release, settle, type Windows } from "./window.ts";
 
 /** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
 export const notCounted = -1;
@@ -20,6 +20,7 @@ export class CounterReservation implements Reservation {
   /** Present if a cost is computed from the response. */
   readonly #view: RequestView | undefined;
   #isRefunded = false;
+  #isReleased = false;
 
   /** @param view is kept until the response; absent if no entry has a cost by its response. */
   constructor(
@@ -61,12 +62,27 @@ export class CounterReservation implements Reservation {
     this.#update(at, nowMs, (state, windows) => count(state, windows, tokens, nowMs));
   }
 
+  /** As `Reservation.release`. */
+  release(nowMs: number): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    for (let at = 0; at < this.#startsMs.length; at++) {
+      if (this.#applied.budgets[at]?.windows.kind !== "Concurrent" || this.#startsMs[at] === notCounted) continue;
+      const units = this.#applied.units[at] ?? 0;
+      this.#update(at, nowMs, (state) => {
+        // A counter that was evicted has lost these units, and another may have its slot.
+        if (state.slot !== -1) release(state, Math.min(units, this.#table.ownUnits(state.slot)));
+      });
+    }
+  }
+
   /** As `Reservation.refund`. Returns the state of the enforced entry nearest to exhaustion; undefined for none. */
   refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
     for (let at = 0; at < this.#startsMs.length; at++) {
       this.#update(at, nowMs, (state, windows) => this.#refund(at, state, windows, cause));
     }
     this.#isRefunded = true;
+    if (cause === undefined) this.release(nowMs);
     // An entry that was read before another refunded the same counter is read again.
     return this.#applied.previous === undefined ? this.#nearest(nowMs) : this.state(nowMs);
   }
@@ -75,6 +91,7 @@ export class CounterReservation implements Reservation {
     const entry = this.#applied.entries[at];
     const startMs = this.#startsMs[at] ?? notCounted;
     if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
+    if (windows.kind === "Concurrent") return;
     if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
     refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }

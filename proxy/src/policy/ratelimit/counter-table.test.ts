@@ -32,7 +32,7 @@ describe("finding a counter", () => {
   });
 
   test("one thread finds what another one stores", () => {
-    const memory = createCounters(64);
+    const memory = createCounters(64, 2);
     const one = new CounterTable(memory, 1);
     const other = new CounterTable(memory, 2);
     use(one, idOf(one, "ann"), 7, 3);
@@ -68,7 +68,7 @@ describe("finding a counter", () => {
   });
 
   test(`holds ${defaultCounters} counters in little more than 48 MiB by default`, () => {
-    const memory = createCounters(defaultCounters);
+    const memory = createCounters(defaultCounters, 2);
     expect(new CounterTable(memory, 1).capacity).toBe(defaultCounters);
     expect(memory.byteLength).toBeLessThan(48.1 * 2 ** 20);
   });
@@ -80,7 +80,7 @@ describe("finding a counter", () => {
   });
 
   test.each([0, -1, 1.5, NaN, 2 ** 25])("a table for %d counters is rejected", (counters) => {
-    expect(() => createCounters(counters)).toThrow(/must have 1 to 16777216/);
+    expect(() => createCounters(counters, 2)).toThrow(/must have 1 to 16777216/);
   });
 });
 

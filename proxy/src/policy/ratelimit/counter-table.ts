@@ -6,7 +6,7 @@
  *            8  startMs       f64     48  entry        2 × i32
  *           16  refill        f64     56  window in s  i32
  *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, i32
- *     row    units by part of a sliding window, 61 × u32
+ *     row    61 × u32: units by part of a sliding window; units by owner for requests in progress
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
  * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
@@ -38,13 +38,15 @@ import {
 /** The default number of counters: 48 MiB, of which the operating system provides only the pages in use. */
 export const defaultCounters = 131_072;
 
-/** Creates the memory of a table for `counters` counters, 1 to 16,777,216. Throws `RangeError` for any other number. */
-export function createCounters(counters: number): SharedArrayBuffer {
-  return createCounterMemory(counters, rowWords);
+/**
+ * Creates the memory of a table for `counters` counters, 1 to 16,777,216. Throws `RangeError` for any other number.
+ *
+ * @param workers The threads that decide requests; their numbers begin at 1.
+ */
+export function createCounters(counters: number, workers: number): SharedArrayBuffer {
+  // Whole cache lines of 64 bytes.
+  return createCounterMemory(counters, Math.ceil(Math.max(ringParts, workers) / 16) * 16);
 }
-
-/** A multiple of a cache line of 64 bytes that contains the parts of a sliding window. */
-const rowWords = Math.ceil(ringParts / 16) * 16;
 
 /** Bytes of the key's value that a slot stores. */
 const textBytes = 64;
@@ -64,8 +66,13 @@ const keyed = 2;
 
 /** The kinds of windows in a slot. */
 const kindShift = 4;
-const [fixed, sliding, calendar] = [0, 1, 2];
-const kinds: Readonly<Record<Windows["kind"], number>> = { Fixed: fixed, Sliding: sliding, Calendar: calendar };
+const [fixed, sliding, calendar, concurrent] = [0, 1, 2, 3];
+const kinds: Readonly<Record<Windows["kind"], number>> = {
+  Fixed: fixed,
+  Sliding: sliding,
+  Calendar: calendar,
+  Concurrent: concurrent,
+};
 const textShift = 8;
 
 /** A counter that is in use, as shown to operators. */
@@ -92,6 +99,8 @@ export class CounterTable {
   readonly #words: Int32Array;
   readonly #text: Buffer;
   readonly #rows: Uint32Array;
+  readonly #rowWords: number;
+  readonly #owner: number;
   /** Relates the monotonic times of the counters to the calendar. */
   readonly clock: WallClock;
   /** Scratch space for reading slots outside of a decision. */
@@ -99,12 +108,14 @@ export class CounterTable {
 
   /**
    * @param memory Made by `createCounters`, the same for all threads.
-   * @param owner 1..2^31-1, unique to this thread.
+   * @param owner 1..2^31-1, unique to this thread; of threads that decide requests, at most the number of workers.
    */
   constructor(memory: SharedArrayBuffer, owner: number, clock: WallClock = systemClock) {
     this.#memory = new CounterMemory(memory, owner);
     this.clock = clock;
     this.#rows = this.#memory.rows;
+    this.#rowWords = this.#memory.rowWords;
+    this.#owner = owner;
     this.#numbers = this.#memory.numbers;
     this.#words = this.#memory.words;
     this.#text = this.#memory.text;
@@ -153,6 +164,51 @@ export class CounterTable {
   }
 
   /**
+   * Ends all requests in progress of a thread that has stopped, after its locks were released. Returns their units.
+   */
+  releaseUnitsOf(owner: number): number {
+    let released = 0;
+    for (let slot = 0; slot < this.capacity; slot++) {
+      if (this.#unitsOf(owner, slot) > 0) released += this.#releaseUnits(owner, slot);
+    }
+    return released;
+  }
+
+  #releaseUnits(owner: number, slot: number): number {
+    const bucket = Math.floor(slot / ways);
+    this.#memory.locks.lock(bucket);
+    const units = this.#unitsOf(owner, slot);
+    const used = slot * slotNumbers + offsets.number.used;
+    this.#numbers[used] = Math.max(0, (this.#numbers[used] ?? 0) - units);
+    this.#addUnitsOf(owner, slot, -units);
+    this.#memory.locks.unlock(bucket);
+    return units;
+  }
+
+  /** Returns the units of this thread's requests in progress in a slot. The caller holds the bucket's lock. */
+  ownUnits(slot: number): number {
+    return this.#unitsOf(this.#owner, slot);
+  }
+
+  /** Returns 0 for a slot of another kind. */
+  #unitsOf(owner: number, slot: number): number {
+    const isInUse = ((this.#words[slot * slotWords + offsets.word.state] ?? 0) & stateMask) !== empty;
+    const place = owner - 1;
+    if (!isInUse || this.#kindOf(slot) !== concurrent || place >= this.#rowWords) return 0;
+    return this.#rows[slot * this.#rowWords + place] ?? 0;
+  }
+
+  #addUnitsOf(owner: number, slot: number, units: number): void {
+    const place = slot * this.#rowWords + owner - 1;
+    this.#rows[place] = Math.max(0, (this.#rows[place] ?? 0) + units);
+  }
+
+  #clearUnits(slot: number): void {
+    this.#rows.fill(0, slot * this.#rowWords, (slot + 1) * this.#rowWords);
+    this.#numbers[slot * slotNumbers + offsets.number.used] = 0;
+  }
+
+  /**
    * Returns the slot of a counter, or -1 if it has none, which means that its budget is full. The caller holds the
    * bucket's lock.
    */
@@ -191,22 +247,25 @@ export class CounterTable {
     if (kind === fixed) return;
     window.lengthMs = this.#windowMsOf(slot);
     if (kind !== sliding) return;
-    const row = slot * rowWords;
+    const row = slot * this.#rowWords;
     for (let part = 0; part < ringParts; part++) window.parts[part] = this.#rows[row + part] ?? 0;
   }
 
   /** Copies a counter into its slot and marks it as used at `nowMs`. The caller holds the bucket's lock. */
   store(slot: number, { kind }: Windows, window: Window, nowMs: number): void {
     const base = slot * slotNumbers;
+    if (kind === "Concurrent") {
+      this.#addUnitsOf(this.#owner, slot, window.used - (this.#numbers[base + offsets.number.used] ?? 0));
+    }
     this.#numbers[base + offsets.number.startMs] = window.startMs;
     this.#numbers[base + offsets.number.used] = window.used;
     this.#numbers[base + offsets.number.lastUsedMs] = nowMs;
-    if (kind === "Fixed") return;
+    if (kind === "Fixed" || kind === "Concurrent") return;
     if (kind === "Calendar") {
       this.#words[slot * slotWords + offsets.word.windowSeconds] = window.lengthMs / 1_000;
       return;
     }
-    const row = slot * rowWords;
+    const row = slot * this.#rowWords;
     for (let part = 0; part < ringParts; part++) this.#rows[row + part] = window.parts[part] ?? 0;
   }
 
@@ -226,8 +285,11 @@ export class CounterTable {
     const words = this.#words;
     // The slot is empty while it is written: a thread that dies here does not leave a mixture of two counters.
     words[base + offsets.word.state] = empty;
+    if (windows.kind === "Concurrent") this.#clearUnits(slot);
     this.store(slot, windows, window, nowMs);
-    if (windows.kind !== "Calendar") words[base + offsets.word.windowSeconds] = windows.windowMs / 1_000;
+    if (windows.kind === "Fixed" || windows.kind === "Sliding") {
+      words[base + offsets.word.windowSeconds] = windows.windowMs / 1_000;
+    }
     if (windows.kind === "Fixed") this.#numbers[slot * slotNumbers + offsets.number.refill] = windows.refill;
     const fingerprint = base + offsets.word.fingerprint;
     words[fingerprint] = id.a;
@@ -276,6 +338,7 @@ export class CounterTable {
     const windowMs = this.#windowMsOf(slot);
     this.#load(slot, kind, window);
     if (window.used === 0) return window;
+    if (kind === concurrent) return window;
     if (kind === sliding) settleSliding(window, windowMs, nowMs);
     else if (kind === calendar) window.used = this.#calendarMsLeft(nowMs) > 0 ? window.used : 0;
     else settleFixed(window, this.#numbers[slot * slotNumbers + offsets.number.refill] ?? 0, windowMs, nowMs);
@@ -287,6 +350,7 @@ export class CounterTable {
     const kind = this.#kindOf(slot);
     const windowMs = this.#windowMsOf(slot);
     if (kind === calendar) return this.#calendarMsLeft(nowMs);
+    if (kind === concurrent) return msToReset(this.#scratch, { kind: "Concurrent" }, nowMs);
     const windows: Windows = kind === sliding ? { kind: "Sliding", windowMs } : { kind: "Fixed", windowMs, refill: 0 };
     return msToReset(this.#scratch, windows, nowMs);
   }
@@ -314,8 +378,9 @@ export class CounterTable {
       const state = (this.#words[slot * slotWords + offsets.word.state] ?? empty) & stateMask;
       if (state === empty || this.#settledWindow(slot, nowMs).used === 0) return slot;
       const lastUsedMs = this.#numbers[slot * slotNumbers + offsets.number.lastUsedMs] ?? 0;
-      // Every keyed counter ranks before every shared one: no clock reads 2^52 ms.
-      const rank = state === keyed ? lastUsedMs : lastUsedMs + 2 ** 52;
+      // Every keyed counter of a window ranks before every other one: no clock reads 2^52 ms. Requests in progress may be old.
+      const isFirst = state === keyed && this.#kindOf(slot) !== concurrent;
+      const rank = isFirst ? lastUsedMs : lastUsedMs + 2 ** 52;
       if (rank < oldestRank) {
         oldestRank = rank;
         oldest = slot;

@@ -58,4 +58,6 @@ export interface Reservation {
    *   after all.
    */
   refund(nowMs: number, cause?: RefundCause): void;
+  /** Ends the request for limits of requests in progress. Must be called once the request has ended, in whatever way. */
+  release(nowMs: number): void;
 }

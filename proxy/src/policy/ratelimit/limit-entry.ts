@@ -21,6 +21,7 @@ export class LimitEntry {
   /** The counter for all requests, or for those without a key value. */
   readonly shared: CounterId;
   readonly isEnforced: boolean;
+  /** False if the response is charged: tokens are counted. */
   readonly countsRequests: boolean;
   /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens. */
   readonly units: number;
@@ -33,7 +34,7 @@ export class LimitEntry {
     this.limit = limit;
     this.id = id;
     this.budget = budgetOf(limit, table.clock);
-    this.countsRequests = limit.counts === "requests";
+    this.countsRequests = limit.counts !== "tokens";
     this.key = compileField("key", limit.key, { phase: "body", result: "text" });
     this.when = compileField("when", limit.when, { phase: "body", result: "condition" });
     this.amount = compileField("limit", limit.amountFrom, { phase: "body", result: "number" });

@@ -7,6 +7,10 @@ import { CounterTable, createCounters } from "./counter-table.ts";
 import { type LocalDecision, type LocalAllowed, compileLimits, type LimitSet } from "./local-limiter.ts";
 import { request, requestOf, requestsLimit, tokens, tokensLimit } from "./testing/local-limits.ts";
 
+function windowMsOf({ unit = "Minutes" }: LocalLimit): number {
+  return unitMs[unit];
+}
+
 /** Counts what is available, window by window; the limiter counts what is used, and divides. */
 class ModelCounter {
   readonly limit: LocalLimit;
@@ -32,12 +36,12 @@ class ModelCounter {
       const back = restoresAll ? Infinity : this.limit.amount;
       this.available = Math.min(this.capacity, this.available + back);
       this.window =
-        this.available === this.capacity ? undefined : { endMs: this.window.endMs + unitMs[this.limit.unit] };
+        this.available === this.capacity ? undefined : { endMs: this.window.endMs + windowMsOf(this.limit) };
     }
   }
 
   take(units: number, nowMs: number): void {
-    this.window ??= { endMs: nowMs + unitMs[this.limit.unit] };
+    this.window ??= { endMs: nowMs + windowMsOf(this.limit) };
     this.available -= units;
   }
 
@@ -48,7 +52,7 @@ class ModelCounter {
   }
 
   state(nowMs: number): { limit: number; remaining: number; resetSeconds: number } {
-    const leftMs = this.window === undefined ? unitMs[this.limit.unit] : this.window.endMs - nowMs;
+    const leftMs = this.window === undefined ? windowMsOf(this.limit) : this.window.endMs - nowMs;
     const remaining = Math.max(0, this.available);
     return { limit: this.capacity, remaining, resetSeconds: Math.ceil(leftMs / 1000) };
   }
@@ -129,7 +133,7 @@ class Real {
   readonly reservations: LocalAllowed[] = [];
 
   constructor(limits: readonly (readonly LocalLimit[])[]) {
-    const memory = createCounters(4096);
+    const memory = createCounters(4096, 2);
     this.limits = limits;
     this.tables = [new CounterTable(memory, 1), new CounterTable(memory, 2)];
     this.compile([]);
@@ -199,7 +203,7 @@ function expectState(result: LocalDecision, counters: readonly ModelCounter[], n
   );
   if (result.kind === "denied") {
     const denying = enforced.filter(({ limit }) => deniers.has(limit.counter));
-    const ends = denying.map((counter) => counter.window?.endMs ?? nowMs + unitMs[counter.limit.unit]);
+    const ends = denying.map((counter) => counter.window?.endMs ?? nowMs + windowMsOf(counter.limit));
     const state = counters.find(({ limit }) => limit.counter === result.by.limit.counter)?.state(nowMs);
     expect(result.report.state).toEqual(state);
     expect(result.by.retryAfterSeconds).toBe(Math.ceil((Math.max(...ends) - nowMs) / 1000));
@@ -372,7 +376,7 @@ describe("properties of the limiter", () => {
         fc.integer({ min: 0, max: 20 }),
         fc.array(fc.double({ min: 0, max: 90_000, noNaN: true }), { minLength: 1, maxLength: 400 }),
         (amount, burst, gapsMs) => {
-          const set = compileLimits([requestsLimit({ amount, burst })], new CounterTable(createCounters(16), 1));
+          const set = compileLimits([requestsLimit({ amount, burst })], new CounterTable(createCounters(16, 2), 1));
           let nowMs = 5_000_000.25;
           const startMs = nowMs;
           let passed = 0;
@@ -393,7 +397,7 @@ describe("properties of the limiter", () => {
       fc.property(fc.array(fc.integer({ min: -50, max: 200 }), { maxLength: 500 }), (steps) => {
         const set = compileLimits(
           [requestsLimit({ amount: 5, burst: 2, unit: "Seconds" })],
-          new CounterTable(createCounters(16), 1),
+          new CounterTable(createCounters(16, 2), 1),
         );
         let nowMs = 1_000_000;
         for (const step of steps) {

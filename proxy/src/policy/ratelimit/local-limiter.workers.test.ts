@@ -7,7 +7,7 @@ import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
 import { CounterTable, createCounters } from "./counter-table.ts";
 import { compileLimits } from "./local-limiter.ts";
 import type { Job, Report } from "./testing/limiter-thread.ts";
-import { request, requestsLimit } from "./testing/local-limits.ts";
+import { concurrentLimit, request, requestsLimit } from "./testing/local-limits.ts";
 
 interface Thread {
   readonly owner: number;
@@ -61,7 +61,7 @@ function usedOf(memory: SharedArrayBuffer, limit: LocalLimit): readonly number[]
 
 describe("eight threads on one table", () => {
   test("admit exactly the capacity of an entry between them", async () => {
-    const memory = createCounters(1024);
+    const memory = createCounters(1024, 2);
     const limit = requestsLimit({ amount: 100_000, burst: 5 });
     expect(await giveAll({ kind: "admit", memory, nowMs, rules: [[limit]], requests: 50_000, clients: 1 })).toEqual([
       100_005,
@@ -70,7 +70,7 @@ describe("eight threads on one table", () => {
   });
 
   test("count each request in all of its entries or in none, in whatever order rules name them", async () => {
-    const memory = createCounters(1024);
+    const memory = createCounters(1024, 2);
     const narrow = requestsLimit({ amount: 20_000 });
     const middle = requestsLimit({ amount: 40_000 });
     const wide = requestsLimit({ amount: 1_000_000 });
@@ -85,15 +85,23 @@ describe("eight threads on one table", () => {
   });
 
   test("refund exactly their units", async () => {
-    const memory = createCounters(1024);
+    const memory = createCounters(1024, 2);
     const limits = [requestsLimit({ amount: 30_000 }), requestsLimit({ amount: 1_000_000 })];
     const job: Job = { kind: "admit", memory, nowMs, rules: [limits], requests: 20_000, clients: 1, refundEvery: 3 };
     expect(await giveAll(job)).toEqual([30_000]);
     for (const limit of limits) expect(usedOf(memory, limit)).toEqual([30_000]);
   });
 
+  test("have no more requests in progress than a limit allows, and release each place once", async () => {
+    const memory = createCounters(16, 64);
+    const limit = concurrentLimit({ amount: 1_000 });
+    const job: Job = { kind: "admit", memory, nowMs, rules: [[limit]], requests: 5_000, clients: 1 };
+    expect(await giveAll({ ...job, refundEvery: 2 })).toEqual([1_000]);
+    expect(usedOf(memory, limit)).toEqual([1_000]);
+  });
+
   test("keep clients apart though all of them share one bucket and its lock", async () => {
-    const memory = createCounters(16);
+    const memory = createCounters(16, 2);
     const limit = requestsLimit({ amount: 3_000, key: 'request.headers["x-api-key"]' });
     const job: Job = { kind: "admit", memory, nowMs, rules: [[limit]], requests: 20_000, clients: 10 };
     expect(await giveAll(job)).toEqual([30_000]);
@@ -123,8 +131,25 @@ describe("a thread that dies with a lock", () => {
     expect(number[0]).toBe(800);
   });
 
+  test("loses the places of its requests in progress, and no others", async () => {
+    const memory = createCounters(16, 64);
+    const limit = concurrentLimit({ amount: 50, key: 'request.headers["x-api-key"]' });
+    const window = requestsLimit({ amount: 1_000 });
+    const [dying, other] = [await startThread(), await startThread()];
+    const job: Job = { kind: "admit", memory, nowMs, rules: [[limit, window]], requests: 30, clients: 3 };
+    await give(dying, job);
+    await give(other, job);
+    expect(usedOf(memory, limit)).toEqual([20, 20, 20]);
+    await dying.worker.terminate();
+    const table = new CounterTable(memory, mainOwner);
+    expect(table.releaseUnitsOf(dying.owner)).toBe(30);
+    expect(table.releaseUnitsOf(dying.owner)).toBe(0);
+    expect(usedOf(memory, limit)).toEqual([10, 10, 10]);
+    expect(usedOf(memory, window)).toEqual([60]);
+  });
+
   test("leaves a table that goes on counting", async () => {
-    const memory = createCounters(16);
+    const memory = createCounters(16, 2);
     const limit = requestsLimit({ amount: 50 });
     const holder = await startThread();
     await give(holder, { kind: "hold", memory, bucket: 0 });

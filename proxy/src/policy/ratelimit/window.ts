@@ -12,6 +12,8 @@
  *   and a part is restored when its last moment is one window ago. So no span of one window has more than the capacity.
  * - Calendar. Windows begin and end with days, weeks or months of a time zone, and their end restores all units.
  *
+ * Requests in progress have no window (Concurrent): a unit is restored when its request ends.
+ *
  * Times are milliseconds of one monotonic clock; fractions are allowed. Calendar windows have the times of the wall clock.
  */
 import { CalendarWindows } from "@gatewayproxy/runtime/calendar";
@@ -34,7 +36,8 @@ export type Windows =
       readonly refill: number;
     }
   | { readonly kind: "Sliding"; readonly windowMs: number }
-  | { readonly kind: "Calendar"; readonly calendar: CalendarTime };
+  | { readonly kind: "Calendar"; readonly calendar: CalendarTime }
+  | { readonly kind: "Concurrent" };
 
 /** The variables of a counter. A new counter has 0 in all of them. */
 export interface Window {
@@ -44,7 +47,7 @@ export interface Window {
   used: number;
   /**
    * The start of the open window, on the wall clock for Calendar. For Sliding the start of the newest part. Without meaning
-   * while no window is open.
+   * for Concurrent, and while no window is open.
    */
   startMs: number;
   /** The length of an open Calendar window. */
@@ -103,6 +106,7 @@ export function budgetOf(limit: LocalLimit, clock: WallClock): Budget {
 
 function windowsOf(limit: LocalLimit, clock: WallClock): Windows {
   const { unit, unitCount = 1, window } = limit;
+  if (unit === undefined) return { kind: "Concurrent" };
   if (window?.kind === "Calendar") {
     // The parser accepts these units alone.
     const calendarUnit = unit === "Weeks" || unit === "Months" ? unit : "Days";
@@ -128,6 +132,9 @@ export function settle(window: Window, windows: Windows, nowMs: number): void {
       return;
     case "Calendar":
       settleCalendar(window, windows.calendar, nowMs);
+      return;
+    case "Concurrent":
+    // The end of a request restores its unit.
   }
 }
 
@@ -185,7 +192,7 @@ export function count(window: Window, windows: Windows, units: number, nowMs: nu
   }
   if (window.used === 0) {
     if (windows.kind === "Fixed") window.startMs = nowMs;
-    else openCalendar(window, windows.calendar, windows.calendar.wallMs(nowMs));
+    else if (windows.kind === "Calendar") openCalendar(window, windows.calendar, windows.calendar.wallMs(nowMs));
   }
   window.used = Math.min(Number.MAX_SAFE_INTEGER, window.used + units);
 }
@@ -201,6 +208,11 @@ function countSliding(window: Window, windowMs: number, units: number, nowMs: nu
   window.parts[place] = after;
   window.used += after - before;
   window.startMs = startOfPart(part, windowMs);
+}
+
+/** Restores the units of a request in progress, which has ended. Only for Concurrent. */
+export function release(window: Window, units: number): void {
+  window.used = Math.max(0, window.used - units);
 }
 
 /**
@@ -232,7 +244,8 @@ export function remaining(window: Window, budget: Budget): number {
 }
 
 /**
- * Returns the milliseconds until units are restored; a whole window if none are counted. The window must be settled.
+ * Returns the milliseconds until units are restored; a whole window if none are counted. The window must be settled. The end of
+ * requests in progress is not known: a second is short for most, and keeps clients from asking at once.
  *
  * @param missing Units that must be restored: more than one part of a sliding window may have to end for them.
  */
@@ -251,6 +264,8 @@ export function msToReset(window: Window, windows: Windows, nowMs: number, missi
         ? windows.calendar.windowAt(wallMs).endMs - wallMs
         : window.startMs + window.lengthMs - wallMs;
     }
+    case "Concurrent":
+      return 1_000;
   }
 }
 
@@ -279,6 +294,8 @@ export function startOf(window: Window, windows: Windows, nowMs: number): number
       const startMs = window.used === 0 ? windows.calendar.windowAt(wallMs).startMs : window.startMs;
       return nowMs - (wallMs - startMs);
     }
+    case "Concurrent":
+      return nowMs;
   }
 }
 

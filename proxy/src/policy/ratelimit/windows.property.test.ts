@@ -2,7 +2,7 @@
 import { CalendarWindows } from "@gatewayproxy/runtime/calendar";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type LocalLimit, unitMs } from "../../ir/limit.ts";
+import { type LimitUnit, type LocalLimit, unitMs } from "../../ir/limit.ts";
 import { CounterTable, createCounters } from "./counter-table.ts";
 import { type LimitSet, compileLimits } from "./local-limiter.ts";
 import { request, requestsLimit, tokens, tokensLimit } from "./testing/local-limits.ts";
@@ -10,7 +10,7 @@ import type { WallClock } from "./window.ts";
 
 /** One thread after another decides; all share the counters. */
 function threadsOf(limit: LocalLimit, clock?: WallClock): readonly LimitSet[] {
-  const memory = createCounters(16);
+  const memory = createCounters(16, 2);
   return [1, 2].map((owner) => compileLimits([limit], new CounterTable(memory, owner, clock)));
 }
 
@@ -118,7 +118,7 @@ describe("a calendar window", () => {
     setMs: fc.oneof(fc.constant(0), fc.integer({ min: -90 * 24 * hourMs, max: 90 * 24 * hourMs })),
   });
 
-  function limitOf({ unit, unitCount, timeZone }: { unit: LocalLimit["unit"]; unitCount: number; timeZone: string }) {
+  function limitOf({ unit, unitCount, timeZone }: { unit: LimitUnit; unitCount: number; timeZone: string }) {
     return requestsLimit({ amount: 3, unit, unitCount, window: { kind: "Calendar", timeZone } });
   }
 
@@ -178,7 +178,7 @@ describe("a calendar window", () => {
   test("the list of open counters shows the end of the window, and an ended one no more", () => {
     const clock = { wallMs: Date.parse("2026-11-27T12:00:00Z"), monotonicMs: 70_000 };
     const time = { nowMs: () => clock.wallMs, monotonicMs: () => clock.monotonicMs };
-    const table = new CounterTable(createCounters(16), 1, time);
+    const table = new CounterTable(createCounters(16, 2), 1, time);
     const limit = requestsLimit({ amount: 3, unit: "Months", window: { kind: "Calendar", timeZone: "UTC" } });
     compileLimits([limit], table).decide(request, clock.monotonicMs);
     const daysLeft = 3.5;

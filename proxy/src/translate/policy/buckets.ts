@@ -68,6 +68,7 @@ function findingOf(error: string, path: FieldPath): Finding<"Invalid"> {
 
 /** What entries of a bucket must have in common: `tokens in windows of 2 Hours`. */
 function countedIn({ tokens, unit, every = 1, window, timeZone = "UTC" }: Entry): string {
+  if (unit === undefined) return "requests in progress";
   const kind = window === "Sliding" ? "sliding " : "";
   const calendar = window === "Calendar" ? ` of the calendar in ${timeZone}` : "";
   return `${tokens === undefined ? "requests" : "tokens"} in ${kind}windows of ${every} ${unit}${calendar}`;

@@ -83,14 +83,14 @@ export type Amounts = Pick<
 
 /** Returns what an entry counts, as written. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
-  const { requests, tokens, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
+  const { requests, tokens, concurrent, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
   const window = windowOf(entry.window, entry.timeZone);
   return {
-    counts: tokens === undefined ? "requests" : "tokens",
+    counts: tokens !== undefined ? "tokens" : concurrent !== undefined ? "concurrent" : "requests",
     // The parser accepts exactly one of them.
-    amount: requests ?? tokens ?? 1,
+    amount: requests ?? tokens ?? concurrent ?? 1,
     burst,
-    unit,
+    ...(unit === undefined ? {} : { unit }),
     ...(every === 1 ? {} : { unitCount: every }),
     ...(window === undefined ? {} : { window }),
     ...(key === undefined ? {} : { key }),
@@ -106,16 +106,17 @@ function windowOf(window: LocalEntry["window"], timeZone = "UTC"): LimitWindow |
   return window === "Calendar" ? { kind: window, timeZone } : undefined;
 }
 
-/** Describes the windows of a limit: `Hours`, `2 Hours`, `sliding Hours`, `Months of the calendar in Europe/Berlin`. */
+/** Describes the windows of a limit, if it has any: `/Hours`, `2 Hours`, `sliding Hours`, `Months of the calendar in Europe/Berlin`. */
 function describeWindows({ unit, unitCount, window }: Pick<LocalLimit, "unit" | "unitCount" | "window">): string {
+  if (unit === undefined) return "";
   const units = unitCount === undefined ? unit : `${unitCount} ${unit}`;
   switch (window?.kind) {
     case undefined:
-      return units;
+      return `/${units}`;
     case "Sliding":
-      return `sliding ${units}`;
+      return `/sliding ${units}`;
     case "Calendar":
-      return `${units} of the calendar in ${window.timeZone}`;
+      return `/${units} of the calendar in ${window.timeZone}`;
   }
 }
 
@@ -143,7 +144,7 @@ export function countedBy(amounts: Amounts): string {
   const { counts, amount, burst, key, when, amountFrom, cost } = amounts;
   const part = (word: string, source: string | undefined): string =>
     source === undefined ? "" : ` ${word} ${shortened(source, longestExpression)}`;
-  const capacity = `${counts} ${amount}/${describeWindows(amounts)}${burst === 0 ? "" : `+${burst}`}`;
+  const capacity = `${counts} ${amount}${describeWindows(amounts)}${burst === 0 ? "" : `+${burst}`}`;
   return `${capacity}${part("by", key)}${part("when", when)}${part("limit", amountFrom)}${part("cost", cost)}`;
 }
 

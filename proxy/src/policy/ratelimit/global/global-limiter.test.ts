@@ -49,7 +49,7 @@ function limiterWithout() {
   const limiter = new GlobalLimiter({
     clock,
     openClient,
-    counters: new CounterTable(createCounters(64), 1),
+    counters: new CounterTable(createCounters(64, 2), 1),
     observer: {
       callEnded: () => undefined,
       misbehaved: () => undefined,

@@ -310,6 +310,11 @@ export class GlobalReservation implements Reservation {
     for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs);
   }
 
+  /** As `Reservation.release`. */
+  release(nowMs: number): void {
+    for (const { result } of this.#reservations) result.reservation?.release(nowMs);
+  }
+
   /** Refunds the units in in-process counters. The counters of services stay unchanged. */
   refund(nowMs: number, cause?: RefundCause): void {
     this.#limitView = this.#nearest(({ reservation, view }) => {

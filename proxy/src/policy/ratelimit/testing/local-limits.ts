@@ -19,6 +19,11 @@ export function tokensLimit(shape: Shape = {}): LocalLimit {
   return limitOf({ counts: "tokens", amount: 1000, ...shape });
 }
 
+/** A `concurrent` entry of the same policy; 4 at once. */
+export function concurrentLimit(shape: Shape = {}): LocalLimit {
+  return limitOf({ counts: "concurrent", amount: 4, ...shape });
+}
+
 function limitOf(shape: Shape & Pick<LocalLimit, "counts" | "amount">): LocalLimit {
   const { unit = "Minutes", burst = 0, target = "HTTPRoute/default/chat", policy = "default/chat" } = shape;
   return {
@@ -26,7 +31,7 @@ function limitOf(shape: Shape & Pick<LocalLimit, "counts" | "amount">): LocalLim
     policy,
     entry: 0,
     target,
-    unit,
+    ...(shape.counts === "concurrent" ? {} : { unit }),
     burst,
     mode: "Enforce",
     ...shape,
@@ -51,7 +56,7 @@ export function requestOf(client: string): RequestView {
 
 /** A table that is small and this thread's alone. */
 export function freshTable(counters = 1024): CounterTable {
-  return new CounterTable(createCounters(counters), 1);
+  return new CounterTable(createCounters(counters, 2), 1);
 }
 
 /** The variables of a counter with a window that is open since `startMs`. */
