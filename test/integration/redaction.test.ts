@@ -236,5 +236,6 @@ function denialOf(limit: Limit | undefined, key = marker): Parameters<DecisionRi
   if (limit === undefined) throw new Error("no limit decided");
   const state = { limit: 1, remaining: 0, resetSeconds: 1 };
   const window = { windowStartMs: 0, windowEndMs: 60_000 };
-  return { kind: "local", limit, key, used: 1, ...window, state, retryAfterSeconds: 1, notApplied: [] };
+  const none = { notApplied: [], named: undefined };
+  return { kind: "local", limit, key, used: 1, ...window, state, retryAfterSeconds: 1, ...none };
 }

@@ -7,6 +7,7 @@ import { ClusterConnection } from "../../proxy/src/kube/connection.ts";
 import { findCluster } from "../../proxy/src/kube/cluster.ts";
 import { parseResource } from "../../proxy/src/api/parse-resource.ts";
 import { errorsOf } from "../../proxy/src/api/testing/errors.ts";
+import { acceptedResponses, rejectedResponses } from "../../proxy/src/api/testing/limit-responses.ts";
 import { type Cluster, describeCluster } from "./support/cluster.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
@@ -67,6 +68,7 @@ const accepted: readonly (readonly [string, object])[] = [
     "an override of 0",
     globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 0, unit: "Day" } }] }),
   ],
+  ...acceptedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),
   ["a static address", backend({ static: { host: "10.0.0.1", port: 80 } })],
   ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
   ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
@@ -147,6 +149,7 @@ const rejected: readonly (readonly [string, object])[] = [
   ],
   ["a fallback without amount", globally({ fallback: [{ unit: "Hours" }] })],
   ["a fallback with a mode", globally({ fallback: [{ ...entry, mode: "Shadow" }] })],
+  ...rejectedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),
   ["an empty Backend", backend({})],
   ["a Backend of two forms", backend({ static: { host: "a", port: 1 }, ai: { provider: { openai: {} } } })],
   ["no provider", ai({ provider: {} })],
@@ -184,6 +187,7 @@ describeCluster("the API server and the parser", (cluster) => {
   test.each([
     ["a local limit", local(entry), { local: [{ mode: "Enforce" }] }],
     ["a global limit", globally({}), { global: { mode: "Enforce", failureMode: "Local", timeout: "100ms" } }],
+    ["a response to denials", policy({ local: [entry], denied: { status: 503 } }), { denied: { format: "Text" } }],
   ])("give %s the same defaults", async (_, manifest, defaults) => {
     const create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
     const stored = JSON.parse(await cluster.kubectl(create, JSON.stringify(manifest))) as typeof manifest;

@@ -232,8 +232,13 @@ export function backendRef(name: string, weight = 1): string {
   return `{ group: gatewayproxy.dev, kind: Backend, name: ${name}, weight: ${weight} }`;
 }
 
-/** A ProxyPolicy with local limits on one target. */
-export function policyManifest(name: string, target: string, local: readonly string[]): string {
+/** A ProxyPolicy with local limits on one target. @param fields further ones of `rateLimit`, as flow YAML. */
+export function policyManifest(
+  name: string,
+  target: string,
+  local: readonly string[],
+  fields: readonly string[] = [],
+): string {
   return `
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: ProxyPolicy
@@ -244,7 +249,7 @@ spec:
     rateLimit:
       local:
 ${local.map((entry) => `        - ${entry}`).join("\n")}
-`;
+${fields.map((field) => `      ${field}\n`).join("")}`;
 }
 
 /** One stream of documents. */

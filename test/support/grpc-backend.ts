@@ -67,6 +67,8 @@ export interface GrpcOutcome {
   readonly details: string;
   /** `x-served-by` of the trailers. */
   readonly servedBy: unknown;
+  /** Of the head and the trailers, by names in lower case. */
+  readonly metadata: Readonly<Record<string, readonly unknown[]>>;
 }
 
 /** Calls a method with these messages; gRPC's own failures are outcomes too. */
@@ -80,8 +82,11 @@ export function callGrpc(client: grpc.Client, method: string, texts: readonly st
     const call = client.makeBidiStreamRequest<object, object>(path, requestSerialize, responseDeserialize);
     call.on("data", (message: Message) => messages.push(message.text));
     call.on("error", () => undefined);
+    let head: grpc.Metadata | undefined;
+    call.on("metadata", (received: grpc.Metadata) => (head = received));
     call.on("status", ({ code, details, metadata: received }: grpc.StatusObject) => {
-      resolve({ messages, code, details, servedBy: received.get("x-served-by")[0] });
+      const all = { ...head?.toJSON(), ...received.toJSON() };
+      resolve({ messages, code, details, servedBy: received.get("x-served-by")[0], metadata: all });
     });
     for (const text of texts) call.write({ text });
     call.end();

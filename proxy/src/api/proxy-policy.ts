@@ -8,6 +8,7 @@ import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
 import { celExpression, checkExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
+import { deniedResponse, headerFamilies } from "./limit-response.ts";
 import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
 import {
@@ -300,12 +301,20 @@ const rateLimit = strictObject({
     .describe(
       `${usageChunkMeaning} Of several policies, the most specific one decides. Defaults to the value of the Backend, or to Merge.`,
     ),
+  headers: headerFamilies
+    .optional()
+    .describe(
+      "Families of response headers with the state of the limits of the policy. XRateLimit: x-ratelimit-limit, -remaining and -reset of the limit nearest to exhaustion. Ietf: RateLimit and RateLimit-Policy with one item for each entry. OpenAI: x-ratelimit-limit-requests, -limit-tokens and the same for remaining and reset. An empty list sends none. Defaults to XRateLimit.",
+    ),
+  denied: deniedResponse
+    .optional()
+    .describe("Response to a request that an entry of the policy denies. Defaults to plain text with status 429."),
 })
   .refine(({ local, global }) => local !== undefined || global !== undefined, {
     error: "found neither, required is local or global",
   })
   .meta(publishRules({ rule: "has(self.local) || has(self.global)", message: "required is local or global" }))
-  .transform(({ local = [], global, refundOn, usageChunk }) => ({ local, global, refundOn, usageChunk }));
+  .transform(({ local = [], global, ...rest }) => ({ local, global, ...rest }));
 
 /** What a policy without `rateLimit` limits. */
 const noRateLimit: z.output<typeof rateLimit> = {
@@ -313,6 +322,8 @@ const noRateLimit: z.output<typeof rateLimit> = {
   global: undefined,
   refundOn: undefined,
   usageChunk: undefined,
+  headers: undefined,
+  denied: undefined,
 };
 
 const traffic = strictObject({
@@ -423,6 +434,8 @@ const shadowOnly = z.object({
           global: shadowEntry.optional(),
           refundOn: anything,
           usageChunk: anything,
+          headers: anything,
+          denied: anything,
         })
         .refine(({ local, global }) => local !== undefined || global !== undefined),
     }),

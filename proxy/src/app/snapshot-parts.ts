@@ -10,6 +10,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
+import type { DeniedResponse } from "../ir/limit-response.ts";
 import type {
   Backend,
   Bind,
@@ -95,11 +96,13 @@ interface PackedAuthentication extends Omit<Authentication, "issuers" | "apiKeys
   readonly apiKeys?: PartKey;
 }
 
-interface PackedEntry extends Omit<LocalLimit, "target" | "counter" | "key"> {
+interface PackedEntry extends Omit<LocalLimit, "target" | "counter" | "key" | "denied"> {
   readonly key?: PartKey;
+  readonly denied?: PartKey;
 }
 
-interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"> {
+interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback" | "denied"> {
+  readonly denied?: PartKey;
   readonly descriptors: PartKey;
   readonly fallback: PartKey;
 }
@@ -232,10 +235,14 @@ class Packer {
     const counters: string[] = [];
     const entries: PackedEntry[] = [];
     let targetOfAll = "";
-    for (const { target, counter, key, ...entry } of limits) {
+    for (const { target, counter, key, denied, ...entry } of limits) {
       targetOfAll = target;
       counters.push(counter);
-      entries.push({ ...entry, ...(key !== undefined && { key: this.#shared(key) }) });
+      entries.push({
+        ...entry,
+        ...(key !== undefined && { key: this.#shared(key) }),
+        ...(denied !== undefined && { denied: this.#shared(denied) }),
+      });
     }
     const part: PackedLimits = { target: targetOfAll, counters, entries: this.#part(entries) };
     const packed = { limits, key: this.#part(part) };
@@ -245,9 +252,10 @@ class Packer {
 
   #globalLimit(limit: GlobalLimit): PartKey {
     return this.#once(limit, (): PackedGlobalLimit => {
-      const { descriptors, fallback, ...rest } = limit;
+      const { descriptors, fallback, denied, ...rest } = limit;
       return {
         ...rest,
+        ...(denied !== undefined && { denied: this.#shared(denied) }),
         descriptors: this.#shared(descriptors),
         fallback: this.#limits(fallback),
       };
@@ -431,23 +439,27 @@ export class ReceivedParts {
   #limitsOfTarget(key: PartKey): readonly LocalLimit[] {
     return this.#assembledOf(key, () => {
       const { target, counters, entries } = this.#part(key) as PackedLimits;
-      return (this.#part(entries) as readonly PackedEntry[]).map(({ key: expression, ...entry }, at): LocalLimit => {
-        const counter = counters[at] ?? "";
-        return {
-          counter,
-          target,
-          ...entry,
-          ...(expression !== undefined && { key: this.#part(expression) as string }),
-        };
-      });
+      return (this.#part(entries) as readonly PackedEntry[]).map(
+        ({ key: expression, denied, ...entry }, at): LocalLimit => {
+          const counter = counters[at] ?? "";
+          return {
+            counter,
+            target,
+            ...entry,
+            ...(expression !== undefined && { key: this.#part(expression) as string }),
+            ...(denied !== undefined && { denied: this.#part(denied) as DeniedResponse }),
+          };
+        },
+      );
     });
   }
 
   #globalLimit(key: PartKey): GlobalLimit {
     return this.#assembledOf(key, () => {
-      const { descriptors, fallback, ...limit } = this.#part(key) as PackedGlobalLimit;
+      const { descriptors, fallback, denied, ...limit } = this.#part(key) as PackedGlobalLimit;
       return {
         ...limit,
+        ...(denied !== undefined && { denied: this.#part(denied) as DeniedResponse }),
         descriptors: this.#part(descriptors) as GlobalLimit["descriptors"],
         fallback: this.#limits(fallback),
       };

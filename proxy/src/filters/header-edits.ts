@@ -73,7 +73,7 @@ export function joinedValue(name: string, first: string, second: string): string
 }
 
 /** Removes every field whose name is in `names` (lower case), keeping the order of the others. */
-function dropFields(headers: string[], names: ReadonlySet<string>): void {
+export function dropFields(headers: string[], names: ReadonlySet<string>): void {
   let kept = 0;
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const name = headers[at] ?? "";

@@ -1,9 +1,10 @@
 /** A limit that a rate limit service counts for all replicas (ProxyPolicy `spec.traffic.rateLimit.global`). */
 import type { LocalLimit, RefundCause } from "./limit.ts";
+import type { LimitResponses } from "./limit-response.ts";
 import type { UsageChunk } from "./usage.ts";
 
 /** A global limit as it applies to one rule. */
-export interface GlobalLimit {
+export interface GlobalLimit extends LimitResponses {
   /**
    * Policy and target: `default/chat HTTPRoute/default/chat`. State that is keyed by it survives edits of the policy.
    */

@@ -1,8 +1,9 @@
 /** Local limits as they apply to one rule (ProxyPolicy `spec.traffic.rateLimit.local[]`). */
+import type { LimitResponses } from "./limit-response.ts";
 import type { UsageChunk } from "./usage.ts";
 
 /** An entry of a policy at one target. */
-export interface LocalLimit {
+export interface LocalLimit extends LimitResponses {
   /**
    * Identity of the counter: policy, target, unit and amount (`default/chat HTTPRoute/default/chat requests
    * 10/Minutes+5`), long parts as digests. It is equal in every rule that shares the counter, and unaffected by edits elsewhere, so the

@@ -63,6 +63,8 @@ export interface CompiledRule {
   readonly retry: RetryPolicy | undefined;
   /** Of the rule, where it redirects; then no target is picked. */
   readonly redirect: RedirectTarget | undefined;
+  /** The provider of its first `ai` Backend, for local replies before a target is picked; undefined if it has none. */
+  readonly provider: AiBackend["provider"] | undefined;
   /** The target of the next request; nothing when the rule names none that may be chosen. */
   readonly pick: Picker<CompiledTarget>;
 }
@@ -144,8 +146,14 @@ export function compileRule(
     timeouts: rule.timeouts,
     retry: rule.retry,
     redirect: redirectOf(filters),
+    provider: providerOf(targets),
     pick: compileWeighted(targets, context.rotations.of(rule.key, weights)),
   };
+}
+
+function providerOf(targets: readonly CompiledTarget[]): AiBackend["provider"] | undefined {
+  const [first] = targets.flatMap((target) => (target.kind === "backend" ? (target.ai ?? []) : []));
+  return first?.provider;
 }
 
 /** Of several policies the one whose target is nearest: a rule, then a route, a listener, a Gateway. */

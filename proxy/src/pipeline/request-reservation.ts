@@ -6,7 +6,9 @@ import type { TokenUsage } from "../ir/usage.ts";
 import type { GlobalReservation } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
 import type { LocalAllowed } from "../policy/ratelimit/local-limiter.ts";
+import type { ShownLimit } from "../policy/ratelimit/shown-limit.ts";
 import type { LimitState } from "../policy/ratelimit/window.ts";
+import { setLimitFields } from "./limit-fields.ts";
 
 export class RequestReservation {
   readonly #clock: Clock;
@@ -14,12 +16,15 @@ export class RequestReservation {
   #global: GlobalReservation | undefined;
   /** State of the local limits, as the client gets it in headers. */
   #state: LimitState | undefined;
+  /** States of the local limits for header families that list limits; undefined if none of them is sent. */
+  #listed: readonly ShownLimit[] | undefined;
 
   /** @param local undefined if no local limit applies. */
   constructor(clock: Clock, local: LocalAllowed | undefined) {
     this.#clock = clock;
     this.#local = local;
     this.#state = local?.report.state;
+    this.#listed = local?.report.listed;
   }
 
   /** Adds what the request holds of its global limits. */
@@ -27,9 +32,14 @@ export class RequestReservation {
     this.#global = global;
   }
 
+  /** The states of the local limits, for header families that list limits. */
+  get listed(): readonly ShownLimit[] | undefined {
+    return this.#listed;
+  }
+
   /**
-   * Sets the state of the limit nearest to exhaustion on a response, instead of the backend's own limits. Edits `headers`
-   * (flat) in place. Has no effect if no limit is enforced.
+   * Sets the state of the limits on a response, instead of the backend's own limits, in the header families of their
+   * policies. Edits `headers` (flat) in place. Has no effect if no limit is enforced.
    */
   setHeaders(headers: string[]): void {
     const state = this.#state;
@@ -38,9 +48,13 @@ export class RequestReservation {
     const localShare = state === undefined ? Infinity : state.remaining / state.limit;
     const isGlobalNearer = view?.share !== undefined && view.share < localShare;
     const chosen = isGlobalNearer ? view.limitHeaders : state === undefined ? undefined : limitHeaders(state);
-    if (chosen === undefined) return;
-    for (let i = headers.length - 2; i >= 0; i -= 2) if (isLimitHeader(headers[i] ?? "")) headers.splice(i, 2);
-    headers.push(...chosen);
+    if (chosen !== undefined && chosen.length > 0) {
+      for (let i = headers.length - 2; i >= 0; i -= 2) if (isLimitHeader(headers[i] ?? "")) headers.splice(i, 2);
+      headers.push(...chosen);
+    }
+    if (this.#listed !== undefined || view?.listed !== undefined) {
+      setLimitFields(headers, [...(this.#listed ?? []), ...(view?.listed ?? [])]);
+    }
   }
 
   /** Sets the headers from the rate limit service on the request to the backend, instead of the client's. */
@@ -51,7 +65,9 @@ export class RequestReservation {
 
   /** Makes `setHeaders` use the current state of the local limits, instead of that at the decision. */
   readState(): void {
-    this.#state = this.#local?.reservation.state(this.#clock.monotonicMs());
+    const nowMs = this.#clock.monotonicMs();
+    this.#state = this.#local?.reservation.state(nowMs);
+    this.#listed = this.#local?.reservation.listed(nowMs);
   }
 
   /** Charges the tokens of the response. */
@@ -76,6 +92,7 @@ export class RequestReservation {
   refund(cause?: RefundCause): void {
     const nowMs = this.#clock.monotonicMs();
     this.#state = this.#local?.reservation.refund(nowMs, cause);
+    this.#listed = this.#local?.reservation.listed(nowMs);
     this.#global?.refund(nowMs, cause);
   }
 }

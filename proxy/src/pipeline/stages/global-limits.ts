@@ -2,9 +2,9 @@
  * Calls the rate limit services of the rule's global limits, or uses their fallback. A request that they deny gets its local
  * units back.
  */
-import { denialResponse } from "../../policy/ratelimit/denial-response.ts";
-import type { GlobalLimitsDecision } from "../../policy/ratelimit/global/global-limiter.ts";
+import type { GlobalLimitsDecision, GlobalReport } from "../../policy/ratelimit/global/global-limiter.ts";
 import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
+import type { ShownLimit } from "../../policy/ratelimit/shown-limit.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
 import { costTooCostly, limitUnavailable, limitValueTooLong } from "../local-replies.ts";
@@ -46,8 +46,14 @@ function proceed(request: StagedRequest, result: GlobalLimitsDecision, startMs: 
       return replyUnavailable(request, result.cause);
     case "denied":
       request.reservation?.refund();
-      return deny(request, result.by, denialResponse(result.by, services.clock.monotonicMs()));
+      return deny(request, result.by, services.clock.monotonicMs(), allowingLimits(request, result.report));
   }
+}
+
+/** Returns the limits that allowed a request which another one denies; undefined if headers list none. */
+function allowingLimits({ reservation }: StagedRequest, { listed }: GlobalReport): readonly ShownLimit[] | undefined {
+  const local = reservation?.listed;
+  return local === undefined || listed === undefined ? (local ?? listed) : [...local, ...listed];
 }
 
 function replyUnavailable(request: StagedRequest, cause: UnavailableCause): StageResult {

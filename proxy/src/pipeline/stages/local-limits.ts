@@ -1,5 +1,4 @@
 /** Checks the local limits of the rule: counts the request in all of their counters, or denies it and counts in none. */
-import { denialResponse } from "../../policy/ratelimit/denial-response.ts";
 import type { LocalDecision } from "../../policy/ratelimit/local-limiter.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { costTooCostly } from "../local-replies.ts";
@@ -16,7 +15,7 @@ export const localLimits: Stage = {
     const decision = rule.limits.decide(limitView(request), nowMs, trace !== undefined);
     record.decisions = decision.report.decisions;
     if (trace !== undefined) traceLocal(trace, decision);
-    if (decision.kind === "denied") return deny(request, decision.by, denialResponse(decision.by, nowMs));
+    if (decision.kind === "denied") return deny(request, decision.by, nowMs);
     if (decision.kind === "unavailable") return request.reply(costTooCostly);
     request.reservation = new RequestReservation(services.clock, decision);
     return "continue";

@@ -39,6 +39,7 @@ export function ruleOf(shape: Partial<CompiledRule> = {}): CompiledRule {
     timeouts: undefined,
     retry: undefined,
     redirect: undefined,
+    provider: undefined,
     pick: () => undefined,
     ...shape,
   };

@@ -3,9 +3,10 @@ import { defaultRefundOn, type RefundCause } from "../../ir/limit.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import { unitsOf, viewWithUsage } from "./cost.ts";
-import { type AppliedEntries, borrowStates, type CounterState, nearestState } from "./counter-state.ts";
+import { type AppliedEntries, borrowStates, type CounterState, listedStates, nearestState } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
 import type { Reservation } from "./decision.ts";
+import type { ShownLimit } from "./shown-limit.ts";
 import { count, type LimitState, refund, release, settle, type Windows } from "./window.ts";
 
 /** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
@@ -76,7 +77,7 @@ export class CounterReservation implements Reservation {
     }
   }
 
-  /** As `Reservation.refund`. Returns the state of the enforced entry nearest to exhaustion; undefined for none. */
+  /** As `Reservation.refund`. Returns the state as `nearestState` does. */
   refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
     for (let at = 0; at < this.#startsMs.length; at++) {
       this.#update(at, nowMs, (state, windows) => this.#refund(at, state, windows, cause));
@@ -96,10 +97,21 @@ export class CounterReservation implements Reservation {
     refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }
 
-  /** Returns the current state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
+  /** Returns the current state as `nearestState` does. */
   state(nowMs: number): LimitState | undefined {
-    for (let at = 0; at < this.#startsMs.length; at++) this.#update(at, nowMs, leaveUnchanged);
+    this.#read(nowMs);
     return this.#nearest(nowMs);
+  }
+
+  /** Returns the current states as `listedStates` does. */
+  listed(nowMs: number): readonly ShownLimit[] | undefined {
+    if (this.#applied.names === undefined) return undefined;
+    this.#read(nowMs);
+    return listedStates(this.#applied, borrowStates(this.#startsMs.length), nowMs);
+  }
+
+  #read(nowMs: number): void {
+    for (let at = 0; at < this.#startsMs.length; at++) this.#update(at, nowMs, leaveUnchanged);
   }
 
   #nearest(nowMs: number): LimitState | undefined {

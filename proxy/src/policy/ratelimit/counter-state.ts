@@ -3,8 +3,10 @@
  * locks, and read afterwards for headers and reports.
  */
 import type { CounterId } from "./counter-id.ts";
+import { defaultHeaderFamilies } from "../../ir/limit-response.ts";
 import type { LimitEntry } from "./limit-entry.ts";
-import { type Budget, type LimitState, msToReset, remaining, ringParts, wholeSeconds, type Window } from "./window.ts";
+import type { ShownLimit } from "./shown-limit.ts";
+import { type Budget, type LimitState, msToReset, remaining, ringParts, wholeSeconds, type Window, windowSeconds } from "./window.ts";
 
 /** The counter of one entry, as last loaded. */
 export interface CounterState extends Window {
@@ -14,6 +16,9 @@ export interface CounterState extends Window {
   /** Whether this entry counts the request in the counter: it allows it, and no entry before it has counted it there. */
   isCounted: boolean;
 }
+
+/** The names of the entries of a rule. */
+export type EntryNames = ReadonlyMap<LimitEntry, string>;
 
 /** The entries that apply to one request, with their counters and the buckets to lock. Lists are in the same order. */
 export interface AppliedEntries {
@@ -29,6 +34,8 @@ export interface AppliedEntries {
   readonly previous: readonly number[] | undefined;
   /** Ascending and distinct, so that no two threads wait for each other. */
   readonly buckets: readonly number[];
+  /** Names for headers; undefined if no policy has a family that lists limits. */
+  readonly names: EntryNames | undefined;
 }
 
 /**
@@ -69,7 +76,9 @@ function isSame(one: CounterId, other: CounterId): boolean {
   return one.a === other.a && one.b === other.b && one.c === other.c && one.d === other.d;
 }
 
-/** Returns the state of the enforced entry nearest to exhaustion; undefined if no entry is enforced. */
+/**
+ * Returns the state of the entry nearest to exhaustion of those that `x-ratelimit-*` may show; undefined if there is none.
+ */
 export function nearestState(
   { entries, budgets }: AppliedEntries,
   states: readonly CounterState[],
@@ -81,7 +90,7 @@ export function nearestState(
     const entry = entries[at];
     const state = states[at];
     const budget = budgets[at];
-    if (entry === undefined || state === undefined || budget === undefined || !entry.isEnforced) continue;
+    if (entry === undefined || state === undefined || budget === undefined || !entry.isInHeaders) continue;
     const share = shareOf(state, budget);
     // Of equal shares requests come before tokens, then the order of the entries decides.
     const isNearer =
@@ -93,6 +102,26 @@ export function nearestState(
   const state = states[nearest];
   const budget = budgets[nearest];
   return state === undefined || budget === undefined ? undefined : stateOf(state, budget, nowMs);
+}
+
+/** Returns the entries that header families list, with their states; undefined if none of these families is sent. */
+export function listedStates(
+  { entries, budgets, names }: AppliedEntries,
+  states: readonly CounterState[],
+  nowMs: number,
+): readonly ShownLimit[] | undefined {
+  if (names === undefined) return undefined;
+  return entries.flatMap((entry, at) => {
+    const [state, budget] = [states[at], budgets[at]];
+    if (!entry.isListed || state === undefined || budget === undefined) return [];
+    return {
+      name: names.get(entry) ?? "",
+      families: entry.limit.headers ?? defaultHeaderFamilies,
+      counts: entry.limit.counts,
+      windowSeconds: windowSeconds(state, budget.windows, nowMs),
+      ...stateOf(state, budget, nowMs),
+    };
+  });
 }
 
 /**

@@ -3,6 +3,7 @@ import type { GlobalDecider, GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { RequestDescriptor } from "./global/descriptors.ts";
 import type { ServiceDenial } from "./global/service-headers.ts";
+import type { ShownLimit } from "./shown-limit.ts";
 import type { LimitState } from "./window.ts";
 
 /** A denial by the limit named in it. */
@@ -24,6 +25,18 @@ export interface LocalDenial {
   readonly retryAfterSeconds: number;
   /** The limits of the same rule whose `when` is false for the request. */
   readonly notApplied: readonly LocalLimit[];
+  /** What is named in the response; undefined if it names no limit. */
+  readonly named: NamedLimits | undefined;
+}
+
+/** The limits that the response to a denial names. */
+export interface NamedLimits {
+  /** Names of the limits that deny the request, of the policy of the denial alone. */
+  readonly exhausted: readonly string[];
+  /** For the header families that list limits. */
+  readonly listed: readonly ShownLimit[];
+  /** The one of `listed` that decides the denial, if it is one of them. */
+  readonly denying: ShownLimit | undefined;
 }
 
 /** A denial by a global limit. */

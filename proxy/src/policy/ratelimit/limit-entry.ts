@@ -3,6 +3,7 @@ import { type Expression, parseExpression, type Use } from "../../cel/expression
 import type { RequestView } from "../../cel/request-view.ts";
 import type { Allowance } from "../../cel/request-work.ts";
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
+import { listsLimits, sendsFamily } from "./shown-limit.ts";
 import { isCostTooCostly, unitsOf } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
@@ -21,6 +22,10 @@ export class LimitEntry {
   /** The counter for all requests, or for those without a key value. */
   readonly shared: CounterId;
   readonly isEnforced: boolean;
+  /** Whether `x-ratelimit-limit`, `-remaining` and `-reset` may show it. */
+  readonly isInHeaders: boolean;
+  /** Whether a header family that lists limits shows it. */
+  readonly isListed: boolean;
   /** False if the response is charged: tokens are counted. */
   readonly countsRequests: boolean;
   /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens. */
@@ -42,6 +47,8 @@ export class LimitEntry {
     this.cost = compileField("cost", limit.cost, { phase: costPhase, result: "number" });
     this.shared = table.counterId(id, undefined);
     this.isEnforced = limit.mode === "Enforce";
+    this.isInHeaders = this.isEnforced && sendsFamily(limit, "XRateLimit");
+    this.isListed = this.isEnforced && listsLimits(limit);
     this.units = limit.units ?? 1;
     this.allowed = { limit, outcome: "allowed" };
     this.denied = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };

@@ -19,14 +19,17 @@ import {
   borrowStates,
   bucketsOf,
   type CounterState,
+  type EntryNames,
+  listedStates,
   nearestState,
   previousOf,
   stateOf,
 } from "./counter-state.ts";
 import type { CounterTable } from "./counter-table.ts";
 import type { Allowed, Denied, Unavailable } from "./decision.ts";
-import type { LocalDenial } from "./denial.ts";
+import type { LocalDenial, NamedLimits } from "./denial.ts";
 import { entryOf, LimitEntry } from "./limit-entry.ts";
+import { isNamed, type LimitList, namesOf, type ShownLimit } from "./shown-limit.ts";
 import { type Budget, count, hasBudget, type LimitState, msToReset, settle, startOf } from "./window.ts";
 
 /** The decision of the local limits on one request. */
@@ -40,10 +43,12 @@ export interface LocalReport {
   /** One item per entry; never mutated. */
   readonly decisions: readonly LimitDecision[];
   /**
-   * Of an allowed request the state of the enforced entry nearest to exhaustion, after this request, and undefined if no
-   * entry is enforced; of a denied one the state of the entry that denied.
+   * Of an allowed request the state of the entry nearest to exhaustion, after this request, and undefined if no entry is in
+   * headers; of a denied one the state of the entry that denied.
    */
   readonly state: LimitState | undefined;
+  /** The states after this request, for header families that list limits; undefined if none of them is sent. */
+  readonly listed: readonly ShownLimit[] | undefined;
   /** One item per entry; undefined unless they were asked for. */
   readonly figures: readonly EntryFigures[] | undefined;
 }
@@ -64,8 +69,10 @@ export interface EntryFigures {
 /**
  * Compiles the entries of one rule. An identity that occurs twice counts once, enforced if either occurrence is. Throws
  * if an expression does not parse, which the configuration's validation excludes.
+ *
+ * @param list of the policies that has the limits.
  */
-export function compileLimits(limits: readonly LocalLimit[], table: CounterTable): LimitSet {
+export function compileLimits(limits: readonly LocalLimit[], table: CounterTable, list: LimitList = "local"): LimitSet {
   const entries = new Map<string, LimitEntry>();
   for (const limit of limits) {
     const id = table.entryId(limit);
@@ -76,7 +83,15 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
       entries.set(identity, entryOf(limit, id, table));
     }
   }
-  return new LimitSet([...entries.values()], table);
+  return new LimitSet([...entries.values()], table, namesByEntry([...entries.values()], list));
+}
+
+/** Returns the names of entries; undefined if no response names one. */
+function namesByEntry(entries: readonly LimitEntry[], list: LimitList): EntryNames | undefined {
+  if (!entries.some(({ limit }) => isNamed(limit))) return undefined;
+  const limits = entries.map(({ limit }) => limit);
+  const names = namesOf(limits, list);
+  return new Map(entries.map((entry, at) => [entry, names[at] ?? ""]));
 }
 
 /** The compiled limits of one rule. Owned by one thread. */
@@ -88,6 +103,10 @@ export class LimitSet {
   readonly #fixed: AppliedEntries | undefined;
   /** Whether two entries may have the same counter. */
   readonly #sharesCounters: boolean;
+  /** Undefined if no response names a limit. */
+  readonly #names: EntryNames | undefined;
+  /** The same, and undefined if no header family lists limits. */
+  readonly #listedNames: EntryNames | undefined;
   /** Whether reservations need the request to compute the cost of its response. */
   readonly #keepsView: boolean;
   /** An expression reads the body of the request. */
@@ -95,12 +114,16 @@ export class LimitSet {
   /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
 
-  constructor(entries: readonly LimitEntry[], table: CounterTable) {
+  constructor(entries: readonly LimitEntry[], table: CounterTable, names: EntryNames | undefined) {
     this.#entries = entries;
     this.#table = table;
     this.#allAllowed = entries.map((entry) => entry.allowed);
     this.#sharesCounters = new Set(entries.map(({ id }) => id)).size < entries.length;
-    this.#fixed = entries.every(({ isFixed }) => isFixed) ? fixedEntries(entries, this.#sharesCounters) : undefined;
+    this.#names = names;
+    this.#listedNames = entries.some(({ isListed }) => isListed) ? names : undefined;
+    this.#fixed = entries.every(({ isFixed }) => isFixed)
+      ? fixedEntries(entries, this.#sharesCounters, this.#listedNames)
+      : undefined;
     this.#keepsView = entries.some(({ cost, countsRequests }) => cost !== undefined && !countsRequests);
     this.needsBody = entries.some((entry) => entry.needsBody);
     this.countsTokens = entries.some((entry) => !entry.countsRequests);
@@ -133,7 +156,7 @@ export class LimitSet {
    * @param withFigures Whether the report has the figures of the counters.
    */
   decide(view: RequestView, nowMs: number, withFigures = false): LocalDecision {
-    const applied = this.#fixed ?? applyEntries(this.#entries, view, this.#table, this.#sharesCounters);
+    const applied = this.#fixed ?? this.#apply(view);
     if (applied instanceof LimitEntry) return tooCostly(applied);
     const states = borrowStates(applied.entries.length);
     let denying = -1;
@@ -148,6 +171,10 @@ export class LimitSet {
     return denying === -1
       ? this.#allow(applied, states, view, nowMs, withFigures)
       : this.#deny(applied, states, denying, nowMs, withFigures);
+  }
+
+  #apply(view: RequestView): AppliedEntries | LimitEntry {
+    return applyEntries(this.#entries, view, this.#table, this.#sharesCounters, this.#listedNames);
   }
 
   /**
@@ -234,6 +261,7 @@ export class LimitSet {
     const report = {
       decisions: isAllAllowed ? this.#allAllowed : this.#decisions(applied, states),
       state: nearestState(applied, states, nowMs),
+      listed: listedStates(applied, states, nowMs),
       figures: withFigures ? this.#figures(applied, states) : undefined,
     };
     const kept = this.#keepsView ? view : undefined;
@@ -265,9 +293,10 @@ export class LimitSet {
       state,
       retryAfterSeconds: state.resetSeconds,
       notApplied: decisions.flatMap(({ limit, outcome }) => (outcome === "notApplied" ? limit : [])),
+      named: this.#names && namedLimits(this.#names, applied, states, entry, nowMs),
     };
     const figures = withFigures ? this.#figures(applied, states) : undefined;
-    return { kind: "denied", by, report: { decisions, state, figures } };
+    return { kind: "denied", by, report: { decisions, state, listed: by.named?.listed, figures } };
   }
 
   #decisions({ entries }: AppliedEntries, states: readonly CounterState[]): readonly LimitDecision[] {
@@ -299,12 +328,16 @@ function missingUnits({ used }: CounterState, { capacity }: Budget, units = 1): 
 }
 
 /** Returns what applies to every request. */
-function fixedEntries(entries: readonly LimitEntry[], sharesCounters: boolean): AppliedEntries {
+function fixedEntries(
+  entries: readonly LimitEntry[],
+  sharesCounters: boolean,
+  names: EntryNames | undefined,
+): AppliedEntries {
   const ids = entries.map(({ shared }) => shared);
   const budgets = entries.map(({ budget }) => budget);
   const units = entries.map((entry) => entry.units);
   const previous = sharesCounters ? previousOf(ids) : undefined;
-  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids) };
+  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids), names };
 }
 
 /** Returns what applies to one request, or the entry whose cost takes too much work to compute. */
@@ -313,6 +346,7 @@ function applyEntries(
   view: RequestView,
   table: CounterTable,
   sharesCounters: boolean,
+  names: EntryNames | undefined,
 ): AppliedEntries | LimitEntry {
   const entries: LimitEntry[] = [];
   const ids: CounterId[] = [];
@@ -327,7 +361,27 @@ function applyEntries(
     units.push(entry.unitsOf(view));
   }
   const previous = sharesCounters ? previousOf(ids) : undefined;
-  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids) };
+  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids), names };
+}
+
+/** Returns what the response to a denial by `denying` names. */
+function namedLimits(
+  names: EntryNames,
+  applied: AppliedEntries,
+  states: readonly CounterState[],
+  denying: LimitEntry,
+  nowMs: number,
+): NamedLimits {
+  const listed = listedStates(applied, states, nowMs) ?? [];
+  const exhausted = applied.entries.filter(
+    ({ isEnforced, limit }, at) => isEnforced && limit.policy === denying.limit.policy && !states[at]?.isAllowed,
+  );
+  const name = denying.isListed ? names.get(denying) : undefined;
+  return {
+    exhausted: exhausted.map((entry) => names.get(entry) ?? ""),
+    listed,
+    denying: listed.find((shown) => shown.name === name),
+  };
 }
 
 /** Whether an entry before has counted the request in the same counter. */
@@ -357,6 +411,6 @@ function copyCounted(previous: readonly number[], states: readonly CounterState[
 
 /** No entry has decided yet, and none decides without this one. */
 function tooCostly({ limit }: LimitEntry): LocalDecision {
-  const report = { decisions: [], state: undefined, figures: undefined };
+  const report = { decisions: [], state: undefined, listed: undefined, figures: undefined };
   return { kind: "unavailable", policy: limit.policy, cause: "costTooCostly", report };
 }

@@ -299,6 +299,14 @@ export function startOf(window: Window, windows: Windows, nowMs: number): number
   }
 }
 
+/** Returns the length of the window in whole seconds; of the one in which `nowMs` is, for Calendar. */
+export function windowSeconds(window: Window, windows: Windows, nowMs: number): number {
+  if (windows.kind !== "Calendar") return windows.windowMs / 1_000;
+  if (window.used > 0) return wholeSeconds(window.lengthMs);
+  const { startMs, endMs } = windows.calendar.windowAt(windows.calendar.wallMs(nowMs));
+  return wholeSeconds(endMs - startMs);
+}
+
 /** Rounds a time until a reset up to whole seconds, at least 1. */
 export function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));

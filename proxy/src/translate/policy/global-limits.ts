@@ -15,6 +15,7 @@ import { eachObject, itself } from "../each-object.ts";
 import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Finding, Found } from "../status/finding.ts";
 import { amountsOf, countedBy, counterPlace, nameOf, sharedBy, type Sharing } from "./limits.ts";
+import { responsesOf } from "./limit-responses.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /** The global part of a policy, before it is attached to a target. */
@@ -57,6 +58,7 @@ export function translateGlobal(
     ...{ mode, domain, timeoutMs, failureMode, envoyRatelimitedHeader, hitsMode },
     ...(refundOn === undefined ? {} : { refundOn }),
     ...(usageChunk === undefined ? {} : { usageChunk }),
+    ...responsesOf(policy),
   };
   const key = service?.key ?? missingKey(policy, global);
   const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
@@ -177,5 +179,6 @@ function fallbackLimit(
     ...sharedBy(owner, fallback, amounts, sharing),
     mode,
     ...(refundOn === undefined ? {} : { refundOn }),
+    ...responsesOf(owner),
   };
 }

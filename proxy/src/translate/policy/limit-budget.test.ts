@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { parseResource } from "../../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../api/resource.ts";
 import { clusterEnvironment, hostEnvironment } from "../environment.ts";
-import { maxServedExpressionLength, maxServedLimits } from "./limit-budget.ts";
+import { maxServedDenialLength, maxServedExpressionLength, maxServedLimits } from "./limit-budget.ts";
 import type { RefusedPolicies } from "../context.ts";
 import { translate } from "../translate.ts";
 
@@ -167,6 +167,30 @@ test("expressions are bounded by their length, a text that a namespace has twice
   ]);
   expect(attached("crowd", "p801")).toEqual(["Attached: all 16 local entries are enforced"]);
   expect(attached("other", "p900")).toEqual(["Attached: its local entry is enforced"]);
+});
+
+test("responses to denials are bounded by their length, one that a namespace has twice counted once", () => {
+  const length = 2_048 + 16 * (64 + 512);
+  const denied = (text: string) => ({
+    body: text.padEnd(2_048, "x"),
+    headers: times(16, (at) => ({ name: `${text}-${at}-`.padEnd(64, "x"), value: "v".repeat(512) })),
+  });
+  const policyOf = (namespace: string, name: string, text: string) => [
+    policy(namespace, name, [name], { ...entries(1), denied: denied(text) }),
+    route(namespace, name),
+  ];
+  const fitting = Math.floor((maxServedDenialLength - length) / length);
+  const { attached } = outcome([
+    ...[gateway("web"), ...times(fitting + 2, (at) => policyOf("crowd", `p${at}`, `text${at}`)).flat()],
+    ...[...policyOf("crowd", "p801", "text0"), ...policyOf("other", "p900", "text")],
+  ]);
+  const fits = ["Attached: its local entry is enforced"];
+  expect(attached("crowd", `p${fitting - 1}`)).toEqual(fits);
+  expect(attached("crowd", `p${fitting}`)).toEqual([
+    `TooManyLimits: with this policy namespace crowd has ${(fitting + 1) * length} characters of responses to denials, and its share of the ${maxServedDenialLength} that are enforced is ${maxServedDenialLength - length}, the oldest policies first; HTTPRoute/crowd/p${fitting} responds with 503 (--refused-policies)`,
+  ]);
+  expect(attached("crowd", "p801")).toEqual(fits);
+  expect(attached("other", "p900")).toEqual(fits);
 });
 
 test("expressions of descriptors and of a fallback count as well", () => {

@@ -6,6 +6,7 @@
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { FairBudget } from "../fair-share.ts";
 import { memoised } from "../memoised.ts";
+import { denialTextOf } from "./limit-responses.ts";
 
 /**
  * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some 0.8
@@ -17,6 +18,12 @@ export const maxServedLimits = 32_768;
  * Maximum characters of expressions. Equal texts of a namespace count once. A character takes up to 95 bytes of each worker.
  */
 export const maxServedExpressionLength = 500_000;
+
+/**
+ * Maximum characters of bodies and headers of denials. Equal texts of a namespace count once. A character takes up to two
+ * bytes of the main thread and of each worker.
+ */
+export const maxServedDenialLength = 2_000_000;
 
 /** Maximum number of URLs of key sets. Each worker reads all of them every five minutes. */
 export const maxServedKeySets = 256;
@@ -34,7 +41,7 @@ export interface CredentialDemand {
 /** The demand of a policy without authentication. */
 export const noCredentialDemand: CredentialDemand = { keySets: 0, apiKeys: 0 };
 
-/** The limits and expressions of a namespace in one process. */
+/** Texts of a namespace in one process, each counted once. */
 interface Owned {
   readonly wanted: Set<string>;
   readonly taken: Set<string>;
@@ -67,7 +74,9 @@ class PlaceBudget {
   readonly #expressions = new FairBudget(maxServedExpressionLength);
   readonly #keySets = new FairBudget(maxServedKeySets);
   readonly #apiKeys = new FairBudget(maxServedApiKeys);
+  readonly #denials = new FairBudget(maxServedDenialLength);
   readonly #sources = new Map<string, Owned>();
+  readonly #denialTexts = new Map<string, Owned>();
 
   constructor(place: string) {
     this.#place = place;
@@ -78,12 +87,17 @@ class PlaceBudget {
     this.#keySets.want(namespace, keySets);
     this.#apiKeys.want(namespace, apiKeys);
     this.#limits.want(namespace, sizeOf(policy));
-    const { wanted } = this.#sourcesOf(namespace);
+    const { wanted } = ownedBy(this.#sources, namespace);
     for (const source of expressionsOf(policy)) {
       if (wanted.has(source)) continue;
       wanted.add(source);
       this.#expressions.want(namespace, source.length);
     }
+    const denials = ownedBy(this.#denialTexts, namespace).wanted;
+    const denial = denialTextOf(policy);
+    if (denials.has(denial)) return;
+    denials.add(denial);
+    this.#denials.want(namespace, denial.length);
   }
 
   take(policy: ProxyPolicy, { keySets, apiKeys }: CredentialDemand): string | undefined {
@@ -92,7 +106,7 @@ class PlaceBudget {
     if (size > this.#limits.left(namespace)) {
       return this.#excess(namespace, "limits at all targets", this.#limits, size);
     }
-    const { taken } = this.#sourcesOf(namespace);
+    const { taken } = ownedBy(this.#sources, namespace);
     const added = expressionsOf(policy).filter((source) => !taken.has(source));
     const length = added.reduce((sum, source) => sum + source.length, 0);
     if (length > this.#expressions.left(namespace)) {
@@ -104,11 +118,19 @@ class PlaceBudget {
     if (apiKeys > this.#apiKeys.left(namespace)) {
       return this.#excess(namespace, "API keys at all targets", this.#apiKeys, apiKeys);
     }
+    const denials = ownedBy(this.#denialTexts, namespace).taken;
+    const denial = denialTextOf(policy);
+    const denialLength = denials.has(denial) ? 0 : denial.length;
+    if (denialLength > this.#denials.left(namespace)) {
+      return this.#excess(namespace, "characters of responses to denials", this.#denials, denialLength);
+    }
     this.#keySets.take(namespace, keySets);
     this.#apiKeys.take(namespace, apiKeys);
     this.#limits.take(namespace, size);
     this.#expressions.take(namespace, length);
+    this.#denials.take(namespace, denialLength);
     for (const source of added) taken.add(source);
+    denials.add(denial);
     return undefined;
   }
 
@@ -117,12 +139,12 @@ class PlaceBudget {
     const where = this.#place === "" ? "" : ` at Gateway ${this.#place}`;
     return `namespace ${namespace} has ${total} ${what}${where}, and its share of the ${budget.capacity} that are enforced is ${budget.share(namespace)}, the oldest policies first`;
   }
+}
 
-  #sourcesOf(namespace: string): Owned {
-    const owned = this.#sources.get(namespace) ?? { wanted: new Set(), taken: new Set() };
-    this.#sources.set(namespace, owned);
-    return owned;
-  }
+function ownedBy(texts: Map<string, Owned>, namespace: string): Owned {
+  const owned = texts.get(namespace) ?? { wanted: new Set(), taken: new Set() };
+  texts.set(namespace, owned);
+  return owned;
 }
 
 /** The limits of a policy at one target. */

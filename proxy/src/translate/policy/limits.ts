@@ -6,6 +6,7 @@ import { hash } from "node:crypto";
 import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { LimitWindow, LocalLimit } from "../../ir/limit.ts";
 import { bucketCounter } from "./buckets.ts";
+import { responsesOf } from "./limit-responses.ts";
 import { nameKey } from "../index/object-names.ts";
 
 /**
@@ -39,6 +40,7 @@ export function localLimits(policy: ProxyPolicy, target: string, sharing: Sharin
       mode: localEntry.mode,
       ...(refundOn === undefined ? {} : { refundOn }),
       ...(usageChunk === undefined ? {} : { usageChunk }),
+      ...responsesOf(policy),
     };
   });
 }

@@ -12,6 +12,7 @@ import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import { viewWithUsage } from "../cost.ts";
 import type { Decision, Reservation } from "../decision.ts";
+import type { ShownLimit } from "../shown-limit.ts";
 import type { LimitView } from "./service-headers.ts";
 import { type GateServices, LimitGate, nearest, type GateAllowed, type GateResult, viewOfState } from "./limit-gate.ts";
 import type { LearnedEntry } from "./learned-limits.ts";
@@ -177,6 +178,10 @@ export type GlobalLimitsDecision = Decision<GlobalReservation, GlobalReport>;
 export interface GlobalReport {
   /** One item per limit; empty if no service was called. */
   readonly decisions: readonly GlobalDecision[];
+  /**
+   * Of a denied request the limits that allowed it, for header families that list limits; undefined if none of them is sent.
+   */
+  readonly listed?: readonly ShownLimit[] | undefined;
 }
 
 const nothingDecided: GlobalReport = { decisions: [] };
@@ -261,7 +266,7 @@ export class GlobalLimitSet {
     if (denied === undefined) return { kind: "allowed", reservation, report };
     reservation.refund(nowMs);
     return denied.kind === "global"
-      ? { kind: "denied", by: denied, report }
+      ? { kind: "denied", by: denied, report: { decisions, listed: reservation.view?.listed } }
       : { kind: "unavailable", policy: denied.limit.policy, cause: denied, report };
   }
 }
@@ -318,7 +323,9 @@ export class GlobalReservation implements Reservation {
   /** Refunds the units in in-process counters. The counters of services stay unchanged. */
   refund(nowMs: number, cause?: RefundCause): void {
     this.#limitView = this.#nearest(({ reservation, view }) => {
-      return reservation === undefined ? view : viewOfState(reservation.refund(nowMs, cause));
+      if (reservation === undefined) return view;
+      const state = reservation.refund(nowMs, cause);
+      return viewOfState(state, reservation.listed(nowMs));
     });
   }
 }

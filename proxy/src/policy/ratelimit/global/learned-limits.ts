@@ -91,7 +91,7 @@ function truncate(value: string): string {
  * do in the service.
  */
 function localLimit(
-  { policy, target, mode, service, refundOn }: GlobalLimit,
+  { policy, target, mode, service, refundOn, headers, denied }: GlobalLimit,
   { compiled: { descriptor }, hits }: RequestDescriptor,
   key: string,
   { requestsPerUnit, windowSeconds }: LearnedEntry,
@@ -108,6 +108,8 @@ function localLimit(
     ...(descriptor.counts === "requests" && { units: hits }),
     mode,
     ...(refundOn === undefined ? {} : { refundOn }),
+    ...(headers === undefined ? {} : { headers }),
+    ...(denied === undefined ? {} : { denied }),
   };
 }
 

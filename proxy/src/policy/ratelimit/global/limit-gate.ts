@@ -12,6 +12,7 @@ import type { CounterReservation } from "../counter-reservation.ts";
 import type { GlobalDenial, ServiceUnavailable } from "../denial.ts";
 import { limitHeaders } from "../headers.ts";
 import { type LocalDecision, compileLimits, type LimitSet } from "../local-limiter.ts";
+import { listsLimits, sendsFamily, type ShownLimit, shownStatuses } from "../shown-limit.ts";
 import type { LimitState } from "../window.ts";
 import { backendHeaders, minDenialMs, type LimitView, type ServiceDenial, viewOfAllowed } from "./service-headers.ts";
 import { chargeCallsOf, type PlannedCall, decisionCallsOf, type TokenCharge } from "./calls.ts";
@@ -75,7 +76,7 @@ export class LimitGate {
     this.#client = client;
     this.#services = services;
     this.#descriptors = limit.descriptors.map((descriptor) => compileDescriptor(descriptor, limit.target));
-    this.#fallback = compileLimits(limit.fallback, services.counters);
+    this.#fallback = compileLimits(limit.fallback, services.counters, "fallback");
     this.needsBody = this.#fallback.needsBody || this.#descriptors.some(({ needsBody }) => needsBody);
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
@@ -206,7 +207,9 @@ export class LimitGate {
       const response = responses[at];
       if (response?.kind !== "responded") continue;
       this.#learn(plans[at], response.response, nowMs);
-      if (response.response.overallCode === "OVER_LIMIT") return this.#deny(descriptors, response.response, nowMs);
+      if (response.response.overallCode === "OVER_LIMIT") {
+        return this.#deny(descriptors, plans[at]?.descriptors ?? descriptors, response.response, nowMs);
+      }
       responded.push(response.response);
     }
     const [first] = responded;
@@ -214,11 +217,28 @@ export class LimitGate {
     return {
       kind: "allowed",
       by: "service",
-      view: nearest(responded.map(viewOfAllowed)),
+      view: this.#shown(nearest(responded.map(viewOfAllowed)), plans, responded),
       backendHeaders: responded.length === 1 ? backendHeaders(first) : responded.flatMap(backendHeaders),
       reservation: undefined,
       descriptors,
     };
+  }
+
+  /**
+   * Returns the view with the headers that the policy sends. The responses to all calls are present, in the order of the
+   * calls.
+   */
+  #shown(
+    view: LimitView | undefined,
+    plans: readonly PlannedCall[],
+    responses: readonly RateLimitResponse[],
+  ): LimitView | undefined {
+    if (view === undefined || this.limit.headers === undefined) return view;
+    const listed = listsLimits(this.limit)
+      ? responses.flatMap(({ statuses }, at) => shownStatuses(this.limit, plans[at]?.descriptors ?? none, statuses))
+      : undefined;
+    if (sendsFamily(this.limit, "XRateLimit")) return { ...view, listed };
+    return { limitHeaders: none, otherHeaders: view.otherHeaders, share: undefined, listed };
   }
 
   /** Learns only limits that can be used: the policy's own fallback takes precedence over learned limits. */
@@ -227,8 +247,14 @@ export class LimitGate {
     this.#client.learned.learn(this.limit, plan.descriptors, response, nowMs);
   }
 
-  #deny(descriptors: readonly RequestDescriptor[], response: RateLimitResponse, nowMs: number): GlobalDenial {
-    const denial: ServiceDenial = { response, atMs: nowMs };
+  /** @param called the descriptors of the call that was denied. */
+  #deny(
+    descriptors: readonly RequestDescriptor[],
+    called: readonly RequestDescriptor[],
+    response: RateLimitResponse,
+    nowMs: number,
+  ): GlobalDenial {
+    const denial: ServiceDenial = { response, atMs: nowMs, descriptors: called };
     const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
     if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + cacheMs);
     return { kind: "global", limit: this.limit, by: "service", descriptors, cause: denial };
@@ -267,7 +293,7 @@ export class LimitGate {
     if (!this.#fallback.isEmpty) return this.#resultOf("fallback", this.#fallback.decide(view, nowMs), descriptors);
     const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
     if (limits.length === 0) return allowed("failureMode", descriptors);
-    return this.#resultOf("learned", compileLimits(limits, counters).decide(view, nowMs), descriptors);
+    return this.#resultOf("learned", compileLimits(limits, counters, "global").decide(view, nowMs), descriptors);
   }
 
   /** Returns the result of in-process counters; for the client it looks like a local limit. */
@@ -277,7 +303,8 @@ export class LimitGate {
       return { kind: "unavailable", limit: this.limit, by: "failureMode", descriptors };
     }
     const { report, reservation } = decision;
-    return { kind: "allowed", by, view: viewOfState(report.state), backendHeaders: none, reservation, descriptors };
+    const shown = viewOfState(report.state, report.listed);
+    return { kind: "allowed", by, view: shown, backendHeaders: none, reservation, descriptors };
   }
 }
 
@@ -286,19 +313,30 @@ function allowed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): 
 }
 
 /** Returns the headers for the state of in-process counters. */
-export function viewOfState(state: LimitState | undefined): LimitView | undefined {
-  if (state === undefined) return undefined;
+export function viewOfState(
+  state: LimitState | undefined,
+  listed: readonly ShownLimit[] | undefined,
+): LimitView | undefined {
+  if (state === undefined) {
+    return listed === undefined ? undefined : { limitHeaders: none, otherHeaders: none, share: undefined, listed };
+  }
   return {
     limitHeaders: limitHeaders(state),
     otherHeaders: none,
     share: state.remaining / Math.max(1, state.limit),
+    listed,
   };
 }
 
-/** Returns the limit headers of the limit nearest to exhaustion, and all other headers. */
+/** Returns the limit headers of the limit nearest to exhaustion, all other headers, and all listed limits. */
 export function nearest(views: readonly LimitView[]): LimitView | undefined {
   const [first, ...rest] = views;
   if (first === undefined || rest.length === 0) return first;
   const closest = views.reduce((a, b) => ((b.share ?? Infinity) < (a.share ?? Infinity) ? b : a));
-  return { ...closest, otherHeaders: views.flatMap(({ otherHeaders }) => otherHeaders) };
+  const listed = views.flatMap((view) => view.listed ?? []);
+  return {
+    ...closest,
+    otherHeaders: views.flatMap(({ otherHeaders }) => otherHeaders),
+    listed: listed.length === 0 ? undefined : listed,
+  };
 }

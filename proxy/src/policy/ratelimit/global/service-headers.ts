@@ -3,6 +3,8 @@
  * take precedence. If it sends none of the `x-ratelimit-*` family, they are computed from the statuses in the format of
  * Envoy's filter (`10, 10;w=60`).
  */
+import type { ShownLimit } from "../shown-limit.ts";
+import type { RequestDescriptor } from "./descriptors.ts";
 import type { DescriptorStatus, HeaderValue, RateLimitResponse } from "./messages.ts";
 
 /** The limits that a response reports, for headers and for comparison with other limits. */
@@ -13,6 +15,8 @@ export interface LimitView {
   readonly otherHeaders: readonly string[];
   /** Remaining ÷ limit of the limit in the headers; undefined if they report none. */
   readonly share: number | undefined;
+  /** For header families that list limits; undefined if the policy sends none of them. */
+  readonly listed: readonly ShownLimit[] | undefined;
 }
 
 /** A denial by a service. It applies to its request, and to later ones until its reset. */
@@ -20,6 +24,8 @@ export interface ServiceDenial {
   readonly response: RateLimitResponse;
   /** When it was received; monotonic. */
   readonly atMs: number;
+  /** Of the call, in the order of the statuses. */
+  readonly descriptors: readonly RequestDescriptor[];
 }
 
 /** Returns the headers of a response that allows the request. */
@@ -30,13 +36,15 @@ export function viewOfAllowed({ statuses, responseHeaders }: RateLimitResponse):
     return {
       ...split,
       share: nearestStatus === undefined ? shareOfHeaders(split.limitHeaders) : shareOf(nearestStatus),
+      listed: undefined,
     };
   }
-  if (nearestStatus === undefined) return { ...split, share: undefined };
+  if (nearestStatus === undefined) return { ...split, share: undefined, listed: undefined };
   return {
     ...split,
     limitHeaders: statusHeaders(nearestStatus, statuses, nearestStatus.resetMs),
     share: shareOf(nearestStatus),
+    listed: undefined,
   };
 }
 
@@ -45,15 +53,22 @@ export function viewOfAllowed({ statuses, responseHeaders }: RateLimitResponse):
  *
  * @param nowMs Monotonic; a cached denial shows the rest of the time until its reset.
  * @param addsRatelimited Whether to add `x-envoy-ratelimited` if the service does not send it.
+ * @param hasLimit Whether to include `x-ratelimit-limit`, `-remaining` and `-reset`.
  */
-export function denialHeaders({ response, atMs }: ServiceDenial, nowMs: number, addsRatelimited: boolean): string[] {
+export function denialHeaders(
+  { response, atMs }: Omit<ServiceDenial, "descriptors">,
+  nowMs: number,
+  addsRatelimited: boolean,
+  hasLimit = true,
+): string[] {
   const { statuses, responseHeaders } = response;
   const passedMs = nowMs - atMs;
   const overLimit = pickOverLimit(statuses);
   const remainingMs = overLimit?.resetMs === undefined ? undefined : Math.max(0, overLimit.resetMs - passedMs);
   const { limitHeaders, otherHeaders } = splitHeaders(responseHeaders, isFraming);
   const headers: string[] = [];
-  if (limitHeaders.length > 0) headers.push(...withReset(limitHeaders, remainingMs));
+  if (!hasLimit) headers.length = 0;
+  else if (limitHeaders.length > 0) headers.push(...withReset(limitHeaders, remainingMs));
   else if (overLimit?.limit === undefined) headers.push("x-ratelimit-remaining", "0");
   else headers.push(...statusHeaders(overLimit, statuses, remainingMs));
   headers.push(...withRetryAfter(otherHeaders, passedMs));

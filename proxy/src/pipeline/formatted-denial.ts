@@ -1,0 +1,89 @@
+/** The response to a denial as the policy of its limit describes it: its status, its body and further fields. */
+import { headerOf } from "../cel/variables.ts";
+import { replaceFields } from "../filters/header-edits.ts";
+import type { DeniedResponse } from "../ir/limit-response.ts";
+import { apiOf } from "../llm/provider-api.ts";
+import { type ErrorResponse, quotaError } from "../llm/quota-error.ts";
+import type { DenialResponse } from "../policy/ratelimit/denial-response.ts";
+import { fieldOf } from "./attempts/fields.ts";
+import { isGrpcRequest } from "./grpc-reply.ts";
+import { durationText } from "./limit-fields.ts";
+import type { StagedRequest } from "./stage.ts";
+
+/** A response, with flat headers that the caller may edit. */
+export interface FormattedDenial {
+  readonly status: number;
+  readonly headers: string[];
+  readonly body: Buffer | string;
+}
+
+/**
+ * Returns the response of a policy. A gRPC call gets the text of a denial, and status 429, which decides its gRPC status: it
+ * has no body.
+ */
+export function formattedDenial(
+  request: StagedRequest,
+  response: DenialResponse,
+  denied: DeniedResponse,
+): FormattedDenial {
+  const { record, downstream } = request;
+  const isGrpc = isGrpcRequest(record.httpVersion, downstream.head.rawHeaders);
+  const status = isGrpc ? 429 : (denied.status ?? 429);
+  const headers = [...response.rawHeaders];
+  const own = isGrpc ? textOf(denied) : contentOf(request, response, denied, status);
+  // 404, 410 and others could be stored by a cache (RFC 9111 §4.2.2), which a denial must not be.
+  if (status !== 429) replaceFields(headers, ["cache-control", "no-store"]);
+  if (own !== undefined) replaceFields(headers, own.headers);
+  if (denied.headers !== undefined) replaceFields(headers, denied.headers);
+  return { status, headers, body: own?.body ?? response.body };
+}
+
+/** Returns the body of the policy; undefined leaves that of the gateway or the service. */
+function contentOf(
+  request: StagedRequest,
+  response: DenialResponse,
+  denied: DeniedResponse,
+  status: number,
+): ErrorResponse | undefined {
+  if (denied.format === "Text") return textOf(denied);
+  const retryAfterSeconds = retryAfterOf(response.rawHeaders);
+  const message = denied.body ?? messageOf(retryAfterSeconds);
+  const api = denied.format === "Provider" ? apiOfRequest(request) : undefined;
+  if (api === undefined) return problem(response, message, status);
+  const { requestId } = request.record;
+  return quotaError(api, { message, counts: response.counts, status, retryAfterSeconds, requestId });
+}
+
+function textOf({ body }: DeniedResponse): ErrorResponse | undefined {
+  return body === undefined ? undefined : { headers: ["content-type", "text/plain; charset=utf-8"], body };
+}
+
+/** The wording that programs search for the time to wait: "try again in 6m0s". */
+function messageOf(retryAfterSeconds: number | undefined): string {
+  const advice = retryAfterSeconds === undefined ? "" : ` Please try again in ${durationText(retryAfterSeconds)}.`;
+  return `Rate limit exceeded.${advice}`;
+}
+
+/** The problem type "Quota Exceeded" of draft-ietf-httpapi-ratelimit-headers. */
+function problem({ named }: DenialResponse, detail: string, status: number): ErrorResponse {
+  const body = {
+    type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+    title: "Request cannot be satisfied as assigned quota has been exceeded",
+    status,
+    detail,
+    "violated-policies": named?.exhausted ?? [],
+  };
+  return { headers: ["content-type", "application/problem+json"], body: JSON.stringify(body) };
+}
+
+/** Without a picked target, the provider of the rule counts. */
+function apiOfRequest({ target, rule, downstream, view }: StagedRequest): ReturnType<typeof apiOf> {
+  const provider = target?.kind === "backend" ? target.ai?.provider : rule.provider;
+  return apiOf(provider, downstream.head.path, headerOf(view, "anthropic-version") !== undefined);
+}
+
+/** Returns the value of `retry-after` in seconds; undefined if it is absent or a date, as a service may send. */
+function retryAfterOf(headers: readonly string[]): number | undefined {
+  const value = fieldOf(headers, "retry-after");
+  return value !== undefined && /^\d{1,9}$/.test(value) ? Number(value) : undefined;
+}
