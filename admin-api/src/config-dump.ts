@@ -319,6 +319,13 @@ const conflicts = z.object({
   ),
 });
 
+const denied = z.object({
+  format: z.enum(["Text", "Problem", "Provider"]),
+  status: z.int(),
+  body: z.string().optional().describe("Text of the response; absent: that of the gateway, or of the service."),
+  headers: z.array(z.object({ name: z.string(), value: z.string() })).describe("Further headers, in lower case."),
+});
+
 const policy = z.object({
   namespace: z.string(),
   name: z.string(),
@@ -331,6 +338,11 @@ const policy = z.object({
   ),
   local: z.array(localEntry).describe("Local limits as written, in order."),
   global: globalLimit.optional().describe("The global limit as enforced; absent if there is none."),
+  headers: z
+    .array(z.enum(["XRateLimit", "Ietf", "OpenAI"]))
+    .default(["XRateLimit"])
+    .describe("Families of response headers that show its limits."),
+  denied: denied.default({ format: "Text", status: 429, headers: [] }).describe("Response to requests that it denies."),
 });
 
 /** The response of `GET /config_dump`. */

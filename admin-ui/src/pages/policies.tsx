@@ -4,6 +4,7 @@ import { formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { describeLimit, type LocalEntry } from "../parts/limit-words.ts";
+import { describeResponses } from "../parts/response-words.ts";
 
 /** The page of ProxyPolicies. */
 export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }) {
@@ -36,6 +37,9 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
             ))}
             {policy.global !== undefined && <GlobalLimit limit={policy.global} />}
           </ul>
+          {describeResponses(policy).map((sentence) => (
+            <p key={sentence}>{sentence}</p>
+          ))}
           {policy.targets.length === 0 && <p class="notice warn">It names no target, so it limits nothing.</p>}
           {policy.targets.map(({ target, isAttached, conditions }) => (
             <div key={target} class="target">

@@ -25,9 +25,15 @@ vi.setConfig({ testTimeout: 90_000 });
 const schemaText = readFileSync(new URL("../../../docs/config-dump.schema.json", import.meta.url), "utf8");
 const documented = z.fromJSONSchema(JSON.parse(schemaText) as z.core.JSONSchema.BaseSchema);
 
-const keyed = policyManifest("keyed", "kind: HTTPRoute, name: r", [
-  `{ requests: 1, unit: Hours, key: 'request.headers["x-api-key"]' }`,
-]);
+const keyed = policyManifest(
+  "keyed",
+  "kind: HTTPRoute, name: r",
+  [`{ requests: 1, unit: Hours, key: 'request.headers["x-api-key"]' }`],
+  [
+    "headers: [XRateLimit, Ietf]",
+    "denied: { format: Problem, body: wait, headers: [{ name: X-Plan, value: free }, { name: x-api-key, value: canary }] }",
+  ],
+);
 
 const lost = policyManifest("lost", "kind: HTTPRoute, name: nowhere", ["{ requests: 1, unit: Hours }"]);
 
@@ -147,6 +153,20 @@ test("reports what is served and what is not, explains each denial, and contains
     { type: "Backend", endpoint: "backend", health: 1 },
   ]);
   expect(dump.policies.find(({ name }) => name === "lost")?.targets).toMatchObject([{ isAttached: false }]);
+  expect(dump.policies.find(({ name }) => name === "keyed")).toMatchObject({
+    headers: ["XRateLimit", "Ietf"],
+    denied: {
+      ...{ format: "Problem", status: 429, body: "wait" },
+      headers: [
+        { name: "x-plan", value: "free" },
+        { name: "x-api-key", value: "<redacted>" },
+      ],
+    },
+  });
+  expect(dump.policies.find(({ name }) => name === "lost")).toMatchObject({
+    headers: ["XRateLimit"],
+    denied: { format: "Text", status: 429, headers: [] },
+  });
   expect(dump.config.lastRejected).toMatchObject({ isCurrent: true, generation: dump.config.generation });
   expect(dump.config.notServed.map(({ resource, reason }) => `${resource} ${reason}`)).toEqual([
     "Backend default/bad Invalid",

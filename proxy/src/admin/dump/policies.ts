@@ -1,5 +1,6 @@
 /** Dumps policies as declared, their targets, and their global limits as enforced. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { redactNamed } from "@gatewayproxy/runtime/redaction";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
@@ -7,6 +8,7 @@ import type { AncestorStatus } from "../../api/status.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { describeWindow } from "../limit-window.ts";
+import { defaultHeaderFamilies } from "../../ir/limit-response.ts";
 import { globalLimitsOf } from "../snapshot-limits.ts";
 import type { ConfigurationState } from "./input.ts";
 
@@ -16,14 +18,29 @@ export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly
   return yield* mapInSteps(configuration.statuses.proxyPolicies, (status) => {
     const key = objectKey(status);
     const global = globals.get(key);
+    const policy = declared.get(key);
     return {
       namespace: status.namespace,
       name: status.name,
       targets: status.ancestors.map(dumpTarget),
-      local: localEntries(declared.get(key)),
+      local: localEntries(policy),
       ...(global !== undefined && { global: dumpGlobal(global) }),
+      headers: policy?.spec.traffic.rateLimit.headers ?? defaultHeaderFamilies,
+      denied: dumpDenied(policy?.spec.traffic.rateLimit.denied),
     };
   });
+}
+
+function dumpDenied(denied: ProxyPolicy["spec"]["traffic"]["rateLimit"]["denied"]): DumpedPolicy["denied"] {
+  const { format = "Text", status = 429, body, headers = [] } = denied ?? {};
+  return {
+    format,
+    status,
+    ...(body !== undefined && { body }),
+    headers: headers.map(({ name, value }) => {
+      return { name: name.toLowerCase(), value: redactNamed(name.toLowerCase(), value) };
+    }),
+  };
 }
 
 function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["targets"][number] {
