@@ -200,6 +200,26 @@ describe("limits of a rate limit service", () => {
     });
   });
 
+  test("are within the bounds of integers in structured fields, whatever the service reports", async () => {
+    const service = await startScriptedService(() => ({
+      overallCode: "OK",
+      statuses: [
+        {
+          code: "OK",
+          currentLimit: { requestsPerUnit: 2 ** 32 - 1, unit: "YEAR", unitMultiplier: { value: 2 ** 32 - 1 } },
+          limitRemaining: 2 ** 32 - 1,
+          durationUntilReset: { seconds: "9223372036854775807" },
+        },
+      ],
+    }));
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', ${descriptors}`);
+    const gateway = await serve(`${policy}      headers: [Ietf, OpenAI]\n`);
+    const { ratelimit = "", "ratelimit-policy": quota = "", ...others } = await limitFields(gateway);
+    expect(Object.fromEntries(parseItems(quota)[0]?.parameters ?? [])).toEqual({ q: 2 ** 32 - 1, w: 1e15 - 1 });
+    expect(parseItems(ratelimit)[0]?.parameters.get("r")).toBe(2 ** 32 - 1);
+    expect(others["x-ratelimit-reset-requests"] ?? "0s").toMatch(/^(\d+h\d+m)?\d+s$/);
+  });
+
   test("are not in a family that their policy does not send, and the service's other fields are sent", async () => {
     const gateway = await serveGlobal("headers: []");
     const { headers } = await fetch(gateway.url());

@@ -7,7 +7,11 @@ import { expect, test } from "vitest";
 import { batchesOf, type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
 import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
-import { maxServedExpressionLength, maxServedLimits } from "../../../proxy/src/translate/policy/limit-budget.ts";
+import {
+  maxServedDenialLength,
+  maxServedExpressionLength,
+  maxServedLimits,
+} from "../../../proxy/src/translate/policy/limit-budget.ts";
 import { translate } from "../../../proxy/src/translate/translate.ts";
 import { usedMemory } from "../../support/memory.ts";
 import {
@@ -23,7 +27,13 @@ import {
 } from "../support/tenant-objects.ts";
 
 /** Policies with 16 entries each, four of them on each route. */
-function policies(count: number, targets: number, nameEnd: string, key: (at: number) => string): readonly object[] {
+function policies(
+  count: number,
+  targets: number,
+  nameEnd: string,
+  key: (at: number) => string,
+  fields: (at: number) => object = () => ({}),
+): readonly object[] {
   const routeOf = (at: number) => `r${at}${nameEnd}`;
   return [
     gateway("web", [http]),
@@ -33,9 +43,22 @@ function policies(count: number, targets: number, nameEnd: string, key: (at: num
         `p${at}${nameEnd}`,
         times(targets, (index) => routeTarget(routeOf(Math.floor(at / 4) * targets + index))),
         times(16, (entry) => ({ ...minute, key: key(at * 16 + entry) })),
+        fields(at),
       ),
     ),
   ];
+}
+
+/** Characters of the longest response to denials. */
+const longestDenial = 2_048 + 16 * (64 + 512);
+
+/** As long as the API accepts, and different for each policy. */
+function longDenial(at: number): object {
+  const headers = times(16, (index) => ({ name: `x-${index}-${at}-`.padEnd(64, "a"), value: "v".repeat(512) }));
+  return {
+    headers: ["XRateLimit", "Ietf", "OpenAI"],
+    denied: { body: `☃${at}`.padEnd(2_048, "b"), headers },
+  };
 }
 
 function packedFor(objects: readonly object[]): PackedSnapshot {
@@ -55,6 +78,12 @@ test.each([
     policies(256, 1, "", (at) => `"${String(at).padStart(5)}"${"+request.path".repeat(77)}`),
     Math.floor(maxServedExpressionLength / 1_008 / 16) * 16,
     100 * maxServedExpressionLength,
+  ],
+  [
+    "long responses to denials",
+    policies(200, 1, "", () => "source.address", longDenial),
+    Math.floor(maxServedDenialLength / longestDenial) * 16,
+    4 * maxServedDenialLength,
   ],
 ])("%s take a bounded part of the memory of a worker", async (_name, objects, limits, maxBytes) => {
   const packed = packedFor(objects);

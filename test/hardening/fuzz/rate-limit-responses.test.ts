@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { byAddress, globalPolicy, serveUnder } from "../../support/global-policy.ts";
 import { frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
+import { parseItems } from "../../support/structured-fields.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { frameText, http2Tokens } from "../support/http2-seeds.ts";
@@ -41,7 +42,8 @@ const world = perTest(async () => {
     setTimeout(() => socket.end(), 5);
   });
   const backend = await startBackend(respondWith(200, "ok"));
-  const policy = globalPolicy(`address: '127.0.0.1:${port}', ${byAddress}`);
+  const global = globalPolicy(`address: '127.0.0.1:${port}', ${byAddress}`);
+  const policy = `${global}      headers: [XRateLimit, Ietf, OpenAI]\n      denied: { format: Problem }\n`;
   return { gateway: await serveUnder(backend, policy), next };
 });
 
@@ -54,8 +56,11 @@ fuzz("rate-limit-responses", {
     const response = fetch(gateway.url());
     // Reaches the timeout of the call, and the pauses of the breaker.
     const timer = setInterval(() => gateway.clock.advance(100), 20);
-    const { status } = await response.finally(() => clearInterval(timer));
+    const { status, headers } = await response.finally(() => clearInterval(timer));
     expect([200, 429]).toContain(status);
+    for (const field of [headers.get("ratelimit"), headers.get("ratelimit-policy")]) {
+      if (field !== null) expect(parseItems(field)).not.toEqual([]);
+    }
     expect(gateway.internalErrors).toEqual([]);
   },
 });

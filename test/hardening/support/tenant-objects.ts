@@ -38,9 +38,14 @@ export const service = (name: string, ports: number): object =>
   object("v1", "Service", name, {
     spec: { ports: times(ports, (index) => ({ name: `p${index}`, port: 1 + index, protocol: "TCP" })) },
   });
-export const policy = (name: string, targets: readonly object[], entries: readonly object[]): object =>
+export const policy = (
+  name: string,
+  targets: readonly object[],
+  entries: readonly object[],
+  fields: object = {},
+): object =>
   object(proxyApi, "ProxyPolicy", name, {
-    spec: { targetRefs: targets, traffic: { rateLimit: { local: entries } } },
+    spec: { targetRefs: targets, traffic: { rateLimit: { local: entries, ...fields } } },
   });
 export const slice = (name: string, of: string, addresses: readonly string[]): object =>
   object(

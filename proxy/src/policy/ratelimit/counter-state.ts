@@ -17,7 +17,7 @@ export interface CounterState extends Window {
   isCounted: boolean;
 }
 
-/** The names of the entries of a rule. */
+/** Other names than their own of entries of a rule, since an entry before has the same. */
 export type EntryNames = ReadonlyMap<LimitEntry, string>;
 
 /** The entries that apply to one request, with their counters and the buckets to lock. Lists are in the same order. */
@@ -34,7 +34,7 @@ export interface AppliedEntries {
   readonly previous: readonly number[] | undefined;
   /** Ascending and distinct, so that no two threads wait for each other. */
   readonly buckets: readonly number[];
-  /** Names for headers; undefined if no policy has a family that lists limits. */
+  /** Undefined if no policy has a family that lists limits. */
   readonly names: EntryNames | undefined;
 }
 
@@ -115,7 +115,7 @@ export function listedStates(
     const [state, budget] = [states[at], budgets[at]];
     if (!entry.isListed || state === undefined || budget === undefined) return [];
     return {
-      name: names.get(entry) ?? "",
+      name: names.get(entry) ?? entry.name,
       families: entry.limit.headers ?? defaultHeaderFamilies,
       counts: entry.limit.counts,
       windowSeconds: windowSeconds(state, budget.windows, nowMs),

@@ -3,7 +3,7 @@ import { type Expression, parseExpression, type Use } from "../../cel/expression
 import type { RequestView } from "../../cel/request-view.ts";
 import type { Allowance } from "../../cel/request-work.ts";
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
-import { listsLimits, sendsFamily } from "./shown-limit.ts";
+import { isNamed, type LimitList, listsLimits, nameOf, sendsFamily } from "./shown-limit.ts";
 import { isCostTooCostly, unitsOf } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
@@ -26,6 +26,8 @@ export class LimitEntry {
   readonly isInHeaders: boolean;
   /** Whether a header family that lists limits shows it. */
   readonly isListed: boolean;
+  /** Its name in responses, if no other entry of the rule has it; empty if no response names it. */
+  readonly name: string;
   /** False if the response is charged: tokens are counted. */
   readonly countsRequests: boolean;
   /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens. */
@@ -35,7 +37,7 @@ export class LimitEntry {
   readonly notApplied: LimitDecision;
 
   /** Throws if an expression does not parse, which the configuration's validation excludes. */
-  constructor(limit: LocalLimit, id: EntryId, table: CounterTable) {
+  constructor(limit: LocalLimit, id: EntryId, table: CounterTable, list: LimitList) {
     this.limit = limit;
     this.id = id;
     this.budget = budgetOf(limit, table.clock);
@@ -49,6 +51,7 @@ export class LimitEntry {
     this.isEnforced = limit.mode === "Enforce";
     this.isInHeaders = this.isEnforced && sendsFamily(limit, "XRateLimit");
     this.isListed = this.isEnforced && listsLimits(limit);
+    this.name = isNamed(limit) ? nameOf(limit, list) : "";
     this.units = limit.units ?? 1;
     this.allowed = { limit, outcome: "allowed" };
     this.denied = { limit, outcome: this.isEnforced ? "denied" : "shadowDenied" };
@@ -129,10 +132,10 @@ function compileField(field: string, source: string | undefined, use: Use): Expr
 const entriesByTable = new WeakMap<CounterTable, WeakMap<LocalLimit, LimitEntry>>();
 
 /** Returns the entry of a limit, compiled once for each table. */
-export function entryOf(limit: LocalLimit, id: EntryId, table: CounterTable): LimitEntry {
+export function entryOf(limit: LocalLimit, id: EntryId, table: CounterTable, list: LimitList): LimitEntry {
   const ofTable = entriesByTable.get(table) ?? new WeakMap<LocalLimit, LimitEntry>();
   entriesByTable.set(table, ofTable);
-  const entry = ofTable.get(limit) ?? new LimitEntry(limit, id, table);
+  const entry = ofTable.get(limit) ?? new LimitEntry(limit, id, table, list);
   ofTable.set(limit, entry);
   return entry;
 }

@@ -29,7 +29,7 @@ import type { CounterTable } from "./counter-table.ts";
 import type { Allowed, Denied, Unavailable } from "./decision.ts";
 import type { LocalDenial, NamedLimits } from "./denial.ts";
 import { entryOf, LimitEntry } from "./limit-entry.ts";
-import { isNamed, type LimitList, namesOf, type ShownLimit } from "./shown-limit.ts";
+import { isNamed, type LimitList, renamed, type ShownLimit } from "./shown-limit.ts";
 import { type Budget, count, hasBudget, type LimitState, msToReset, settle, startOf } from "./window.ts";
 
 /** The decision of the local limits on one request. */
@@ -80,19 +80,22 @@ export function compileLimits(limits: readonly LocalLimit[], table: CounterTable
     const identity = limit.bucket === undefined ? id : `${limit.policy} ${limit.target} ${limit.entry} ${id}`;
     const existing = entries.get(identity);
     if (existing === undefined || (existing.limit.mode === "Shadow" && limit.mode === "Enforce")) {
-      entries.set(identity, entryOf(limit, id, table));
+      entries.set(identity, entryOf(limit, id, table, list));
     }
   }
-  return new LimitSet([...entries.values()], table, namesByEntry([...entries.values()], list));
+  return new LimitSet([...entries.values()], table);
 }
 
-/** Returns the names of entries; undefined if no response names one. */
-function namesByEntry(entries: readonly LimitEntry[], list: LimitList): EntryNames | undefined {
-  if (!entries.some(({ limit }) => isNamed(limit))) return undefined;
-  const limits = entries.map(({ limit }) => limit);
-  const names = namesOf(limits, list);
-  return new Map(entries.map((entry, at) => [entry, names[at] ?? ""]));
+/** Returns the names of entries that differ from their own; undefined if no response names an entry. */
+function entryNames(entries: readonly LimitEntry[]): EntryNames | undefined {
+  const named = entries.filter(({ limit }) => isNamed(limit));
+  if (named.length === 0) return undefined;
+  const names = renamed(named);
+  return names.size === 0 ? ownNames : names;
 }
+
+/** Thousands of rules share it. */
+const ownNames: EntryNames = new Map();
 
 /** The compiled limits of one rule. Owned by one thread. */
 export class LimitSet {
@@ -114,13 +117,13 @@ export class LimitSet {
   /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
 
-  constructor(entries: readonly LimitEntry[], table: CounterTable, names: EntryNames | undefined) {
+  constructor(entries: readonly LimitEntry[], table: CounterTable) {
     this.#entries = entries;
     this.#table = table;
     this.#allAllowed = entries.map((entry) => entry.allowed);
     this.#sharesCounters = new Set(entries.map(({ id }) => id)).size < entries.length;
-    this.#names = names;
-    this.#listedNames = entries.some(({ isListed }) => isListed) ? names : undefined;
+    this.#names = entryNames(entries);
+    this.#listedNames = entries.some(({ isListed }) => isListed) ? this.#names : undefined;
     this.#fixed = entries.every(({ isFixed }) => isFixed)
       ? fixedEntries(entries, this.#sharesCounters, this.#listedNames)
       : undefined;
@@ -376,11 +379,11 @@ function namedLimits(
   const exhausted = applied.entries.filter(
     ({ isEnforced, limit }, at) => isEnforced && limit.policy === denying.limit.policy && !states[at]?.isAllowed,
   );
-  const name = denying.isListed ? names.get(denying) : undefined;
+  const nameOf = (entry: LimitEntry): string => names.get(entry) ?? entry.name;
   return {
-    exhausted: exhausted.map((entry) => names.get(entry) ?? ""),
+    exhausted: exhausted.map(nameOf),
     listed,
-    denying: listed.find((shown) => shown.name === name),
+    denying: denying.isListed ? listed.find(({ name }) => name === nameOf(denying)) : undefined,
   };
 }
 

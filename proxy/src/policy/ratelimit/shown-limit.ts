@@ -42,16 +42,26 @@ export function isNamed(limit: LimitResponses): boolean {
   return listsLimits(limit) || (limit.denied !== undefined && limit.denied.format !== "Text");
 }
 
+/** The largest integer of a structured field (RFC 9651 §3.3.1). A service may report a longer window. */
+const maxInteger = 999_999_999_999_999;
+
 /** Maximum characters of a name, without the number that distinguishes equal ones. */
 const maxNameLength = 63;
 
-/**
- * Returns the name of each limit, in their order: its own, or the name of its policy and its index. A name that occurs again
- * gets a number.
- */
-export function namesOf(limits: readonly LocalLimit[], list: LimitList): readonly string[] {
+/** Returns the name of a limit: its own, or the name of its policy and its index. */
+export function nameOf({ name, policy, entry }: LocalLimit, list: LimitList): string {
+  return name ?? nameInList(policy, list, entry);
+}
+
+/** Returns the names that occur again, each with a number, by their limits. */
+export function renamed<Limit extends { readonly name: string }>(limits: readonly Limit[]): ReadonlyMap<Limit, string> {
   const taken = new Set<string>();
-  return limits.map(({ name, policy, entry }) => distinct(name ?? nameInList(policy, list, entry), taken));
+  const names = new Map<Limit, string>();
+  for (const limit of limits) {
+    const name = distinct(limit.name, taken);
+    if (name !== limit.name) names.set(limit, name);
+  }
+  return names;
 }
 
 /** @param policy `namespace/name`, of which the namespace is not shown. */
@@ -69,10 +79,10 @@ function distinct(name: string, taken: Set<string>): string {
 
 /** Returns the limits with names that differ, which limits of several lists may not have. */
 export function withDistinctNames(limits: readonly ShownLimit[]): readonly ShownLimit[] {
-  const taken = new Set<string>();
+  const names = renamed(limits);
   return limits.map((limit) => {
-    const name = distinct(limit.name, taken);
-    return name === limit.name ? limit : { ...limit, name };
+    const name = names.get(limit);
+    return name === undefined ? limit : { ...limit, name };
   });
 }
 
@@ -97,7 +107,7 @@ export function shownStatuses(
       counts: descriptors[at]?.compiled.descriptor.counts ?? "requests",
       limit: limit.requestsPerUnit,
       remaining,
-      windowSeconds: limit.windowSeconds,
+      windowSeconds: limit.windowSeconds && Math.min(limit.windowSeconds, maxInteger),
       resetSeconds: resetMs === undefined ? undefined : Math.ceil(Math.max(0, resetMs - passedMs) / 1_000),
     };
   });
