@@ -2,6 +2,8 @@
  * `denied: { format: Provider }` with the providers' own clients: a denial is the error of their own type, and they send the
  * request again when `retry-after` says.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic-ai/sdk";
 import { BedrockRuntimeClient, ConverseCommand, ThrottlingException } from "@aws-sdk/client-bedrock-runtime";
 import { ApiError, GoogleGenAI } from "@google/genai";
@@ -116,7 +118,7 @@ describe("openai", () => {
     expect(served.gateway.records.map(({ status }) => status)).toEqual([200, 429, 200]);
   });
 
-  test("does not try again in vain if the wait is longer than it would wait", async () => {
+  test("fails at once if the wait is longer than it would wait", async () => {
     const served = await serve(["{ openai: {} }"], "{ requests: 1, unit: Days }");
     await chat(served.url);
     expect(await rejection(chat(served.url, 5))).toMatchObject({
@@ -268,4 +270,30 @@ test("the Backend that is picked first decides, where the limit reads the model"
     types.push(((await response.json()) as { error: { type: unknown } }).error.type);
   }
   expect(types.toSorted()).toEqual(["rate_limit_error", "requests"]);
+});
+
+test("examples/denied-requests: an error of OpenAI at /v1, a problem at /api", async () => {
+  const mock = await startMockLlm({ port: 0, host: "127.0.0.1" });
+  onTestFinished(() => mock.close());
+  const files = ["gateway.yaml", "limits.yaml"].map((file) =>
+    readFileSync(join(import.meta.dirname, "../../examples/denied-requests", file), "utf8"),
+  );
+  const example = manifests(...files).replace("port: 8089", `port: ${mock.port}`);
+  const gateway = await startGateway(example.replace("port: 9000", `port: ${mock.port}`));
+  const client = new OpenAI({ baseURL: `${gateway.url(8080)}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders });
+  const ask = () => client.chat.completions.create({ model, messages });
+  for (let sent = 0; sent < 2; sent++) await ask();
+  const error = await rejection(ask());
+  expect(error).toBeInstanceOf(RateLimitError);
+  expect(Object.fromEntries((error as RateLimitError).headers)).toMatchObject({
+    ...{ "ratelimit-policy": '"chat";q=2;w=60', ratelimit: '"chat";r=0;t=60' },
+    ...{ "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0s" },
+  });
+  for (let sent = 0; sent < 2; sent++) await fetch(`${gateway.url(8080)}/api`);
+  const denied = await fetch(`${gateway.url(8080)}/api`);
+  expect(denied.headers.get("link")).toBe('<https://example.com/plans>; rel="help"');
+  expect(await denied.json()).toMatchObject({
+    detail: 'The plan "free" allows 2 requests a minute.',
+    "violated-policies": ["free-plan"],
+  });
 });

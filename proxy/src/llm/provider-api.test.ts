@@ -11,6 +11,9 @@ test.each([
   ["openaiCompatible", "/v1/messages/count_tokens", "anthropic"],
   ["anthropic", "/v1/messages", "anthropic"],
   ["anthropic", "/v1/models", "anthropic"],
+  ["openaiCompatible", "/v1/messages/batches/b/results", "anthropic"],
+  ["openai", "/v1/audio/speech", "openai"],
+  ["bedrock", "/model/a/predict", "bedrock"],
   ["anthropic", "/v1/chat/completions", "openai"],
   ["gemini", "/v1beta/models/a:streamGenerateContent?alt=sse", "gemini"],
   ["gemini", "/v1beta/models/a%3AgenerateContent", "gemini"],
@@ -41,6 +44,8 @@ test.each([
   ["/messages", "anthropic"],
   ["/messages/batches", "anthropic"],
   ["/threads/x/messages", "openai"],
+  ["a", "openai"],
+  ["%3a", "openai"],
 ] as const)("a path of many times %s takes little time", (part, api) => {
   expect(apiOf("openai", part.repeat(100_000), false)).toBe(api);
 });

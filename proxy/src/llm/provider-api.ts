@@ -18,22 +18,17 @@ const apis: Readonly<Record<AiBackend["provider"], ProviderApi>> = {
   bedrock: "bedrock",
 };
 
-/** Endpoints that no other API has. */
-const ownEndpoints: readonly (readonly [ProviderApi, RegExp])[] = [
-  ["openai", /\/chat\/completions\/?$/],
-  [
-    "gemini",
-    /(?::|%3A)(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents|generateAnswer|predict|serverStreamingPredict|rawPredict|streamRawPredict)$/i,
-  ],
-  ["bedrock", /\/model\/[^/]+\/(?:converse|converse-stream|invoke|invoke-with-response-stream)$/],
-];
-
-/** Endpoints of providers that serve the API of another one too. */
-const sharedEndpoints: readonly (readonly [ProviderApi, RegExp])[] = [
-  // Threads of OpenAI have messages, too.
-  ["anthropic", /(?<!\/threads\/[^/]*)\/messages(?:\/(?:count_tokens|batches.*))?\/?$/],
-  ["openai", /\/(?:completions|responses|embeddings|moderations|images\/\w+|audio\/\w+)\/?$/],
-];
+/** Methods of Gemini and Vertex, after the colon in the last segment of a path. */
+const geminiMethods: ReadonlySet<string> = new Set([
+  ...["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"],
+  ...["generateAnswer", "predict", "serverStreamingPredict", "rawPredict", "streamRawPredict"],
+]);
+/** Operations of Bedrock: `/model/NAME/converse`. */
+const bedrockOperations: ReadonlySet<string> = new Set([
+  ...["converse", "converse-stream", "invoke", "invoke-with-response-stream"],
+]);
+/** Endpoints of OpenAI that applications have, too. */
+const openAiEndpoints: ReadonlySet<string> = new Set(["completions", "responses", "embeddings", "moderations"]);
 
 /**
  * Returns the API of a request; undefined if it is unknown.
@@ -49,11 +44,24 @@ export function apiOf(
 ): ProviderApi | undefined {
   if (hasAnthropicVersion) return "anthropic";
   const pathname = pathnameOf(path);
-  const own = apiByPath(ownEndpoints, pathname);
-  if (own !== undefined || provider === undefined) return own;
-  return apiByPath(sharedEndpoints, pathname) ?? apis[provider];
+  const segments = (pathname.endsWith("/") ? pathname.slice(0, -1) : pathname).split("/").slice(-5);
+  const own = apiByOwnEndpoint(segments);
+  return own !== undefined || provider === undefined ? own : (apiBySharedEndpoint(segments) ?? apis[provider]);
 }
 
-function apiByPath(endpoints: typeof ownEndpoints, pathname: string): ProviderApi | undefined {
-  return endpoints.find(([, pattern]) => pattern.test(pathname))?.[0];
+/** Returns the API whose endpoints no other API and hardly an application has. @param segments the last ones of the path. */
+function apiByOwnEndpoint(segments: readonly string[]): ProviderApi | undefined {
+  const last = segments.at(-1) ?? "";
+  if (last === "completions" && segments.at(-2) === "chat") return "openai";
+  if (geminiMethods.has(last.split(/:|%3a/i).at(-1) ?? "") && /:|%3a/i.test(last)) return "gemini";
+  return segments.at(-3) === "model" && bedrockOperations.has(last) ? "bedrock" : undefined;
+}
+
+/** Returns the API of endpoints that providers of other APIs serve, too. */
+function apiBySharedEndpoint(segments: readonly string[]): ProviderApi | undefined {
+  const messages = segments.lastIndexOf("messages");
+  // Threads of OpenAI have messages, too.
+  if (messages > 0 && segments[messages - 2] !== "threads") return "anthropic";
+  const [parent, last] = [segments.at(-2) ?? "", segments.at(-1) ?? ""];
+  return openAiEndpoints.has(last) || parent === "images" || parent === "audio" ? "openai" : undefined;
 }

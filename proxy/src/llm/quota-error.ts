@@ -23,8 +23,8 @@ export interface ErrorResponse {
 }
 
 /**
- * The longest time for which the libraries of OpenAI wait, in seconds. They send a request that would have to wait longer
- * again after a few seconds, in vain.
+ * The longest time for which the libraries of OpenAI wait, in seconds. If it is longer, they send the request again after a
+ * few seconds, when the limit denies it again.
  */
 const longestWaitSeconds = 60;
 

@@ -25,7 +25,7 @@ export interface LocalDenial {
   readonly retryAfterSeconds: number;
   /** The limits of the same rule whose `when` is false for the request. */
   readonly notApplied: readonly LocalLimit[];
-  /** What is named in the response; undefined if it names no limit. */
+  /** The limits that the response names; undefined if it names no limit. */
   readonly named: NamedLimits | undefined;
 }
 
