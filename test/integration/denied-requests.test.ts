@@ -14,7 +14,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
-import { globalPolicy, serveUnder } from "../support/global-policy.ts";
+import { globalPolicy, manifestsUnder, serveUnder } from "../support/global-policy.ts";
 import { callGrpc, connectGrpc, startGrpcBackend } from "../support/grpc-backend.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
@@ -320,4 +320,53 @@ test("the limits that a service reported deny as their policy says while it is u
     ...['"chat-global-0";r=1;t=60', '"chat-global-0";r=0;t=60', '"chat-global-0";r=0;t=60'],
   ]);
   expect(JSON.parse(replies[3]?.body ?? "")).toMatchObject({ "violated-policies": ["chat-global-0"] });
+});
+
+test("a denial by one global limit lists the limits that allowed the request, with their refund", async () => {
+  const status = (code: "OK" | "OVER_LIMIT", limitRemaining: number) => ({
+    code,
+    currentLimit: { requestsPerUnit: 10, unit: "MINUTE" as const },
+    limitRemaining,
+    durationUntilReset: { seconds: 42 },
+  });
+  const service = await startScriptedService(({ request: { domain } }) =>
+    domain === "chat"
+      ? { overallCode: "OVER_LIMIT", statuses: [status("OVER_LIMIT", 0)] }
+      : { overallCode: "OK", statuses: [status("OK", 4)] },
+  );
+  const global = globalPolicy(
+    `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: a, expression: "'a'" }] }]`,
+    "[{ name: local, requests: 5, unit: Hours }]",
+  );
+  const other = global
+    .replace("name: chat, namespace", "name: other, namespace")
+    .replace("domain: chat", "domain: other");
+  const gateway = await serve(`${global}      headers: [Ietf]\n`, `${other}      headers: [Ietf]\n`);
+  const { status: code, headers } = await byHttp1(gateway);
+  expect(code).toBe(429);
+  expect(headers["ratelimit"]).toBe(
+    '"local";r=5;t=3600, "local-2";r=5;t=3600, "other-global-0";r=4;t=42, "chat-global-0";r=0;t=42',
+  );
+});
+
+test("an unavailable service stays a 503 in plain text, with the local limits in its headers", async () => {
+  const service = await startScriptedService(() => ({ code: grpcStatus.INTERNAL, details: "down" }));
+  const global = globalPolicy(
+    `address: '127.0.0.1:${service.port}', failureMode: Closed, descriptors: [{ entries: [{ name: a, expression: "'a'" }] }]`,
+    "[{ name: local, requests: 5, unit: Hours }]",
+  );
+  const { status, headers, body } = await byHttp1(
+    await serve(`${global}      headers: [Ietf]\n      denied: { format: Problem }\n`),
+  );
+  expect([status, body]).toEqual([503, "the rate limit service is unavailable"]);
+  expect(headers["ratelimit"]).toBe('"local";r=5;t=3600');
+});
+
+test("an edit of the response keeps the counters", async () => {
+  const backend = await startBackend(respondWith(200, "hello"));
+  const local = ["{ requests: 1, unit: Hours }"];
+  const gateway = await serveUnder(backend, policyManifest("limits", onRoute, local));
+  expect((await byHttp1(gateway)).status).toBe(200);
+  await gateway.apply(manifestsUnder(backend, policyManifest("limits", onRoute, local, ["denied: { status: 503 }"])));
+  expect((await byHttp1(gateway)).status).toBe(503);
 });
