@@ -139,6 +139,51 @@ test("the head of a stream shows the state before its tokens", async () => {
   expect([await remaining(), await remaining()]).toEqual([1_000, 600]);
 });
 
+test("a window of the calendar has its own length, which is another in the next month", async () => {
+  const local = ["{ requests: 10, unit: Months, window: Calendar, timeZone: Europe/Berlin }"];
+  const gateway = await serve(policyManifest("limits", onRoute, local, ["headers: [Ietf, OpenAI]"]));
+  // The clock starts on 2023-11-14 at 22:13:20 UTC.
+  const untilDecember = Date.UTC(2023, 10, 30, 23) / 1_000 - 1_700_000_000;
+  expect(await limitFields(gateway)).toMatchObject({
+    "ratelimit-policy": `"limits-0";q=10;w=${30 * 86_400}`,
+    ratelimit: `"limits-0";r=9;t=${untilDecember}`,
+    "x-ratelimit-reset-requests": "384h46m40s",
+  });
+  gateway.clock.advance(untilDecember * 1_000);
+  expect(await limitFields(gateway)).toMatchObject({
+    "ratelimit-policy": `"limits-0";q=10;w=${31 * 86_400}`,
+    ratelimit: `"limits-0";r=9;t=${31 * 86_400}`,
+  });
+});
+
+test("a denial has the time until all units that the request lacks are restored, the same in all families", async () => {
+  const local = [
+    `{ requests: 2, unit: Minutes, window: Sliding, cost: '"x-cost" in request.headers ? int(request.headers["x-cost"]) : 1' }`,
+  ];
+  const gateway = await serve(
+    policyManifest("limits", onRoute, local, ["headers: [XRateLimit, Ietf, OpenAI]", "denied: { format: Problem }"]),
+  );
+  await fetch(gateway.url());
+  gateway.clock.advance(30_000);
+  await fetch(gateway.url());
+  const resets = async (cost: string): Promise<readonly unknown[]> => {
+    const { status, headers } = await fetch(gateway.url(), { headers: { "x-cost": cost } });
+    const t = parseItems(headers.get("ratelimit") ?? "")[0]?.parameters.get("t");
+    const openAi = Number(
+      /^(?:(\d+)m)?(\d+)s$/.exec(headers.get("x-ratelimit-reset-requests") ?? "")?.[2] ?? Number.NaN,
+    );
+    const minutes = headers.get("x-ratelimit-reset-requests")?.startsWith("1m") === true ? 60 : 0;
+    return [
+      status,
+      t,
+      minutes + openAi,
+      ...["x-ratelimit-reset", "retry-after"].map((name) => Number(headers.get(name))),
+    ];
+  };
+  expect(await resets("1")).toEqual([429, 31, 31, 31, 31]);
+  expect(await resets("2")).toEqual([429, 61, 61, 61, 61]);
+});
+
 test("equal names of two policies get a number", async () => {
   const local = ["{ name: day, requests: 10, unit: Days }"];
   const gateway = await serve(

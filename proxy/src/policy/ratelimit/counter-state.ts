@@ -6,7 +6,16 @@ import type { CounterId } from "./counter-id.ts";
 import { defaultHeaderFamilies } from "../../ir/limit-response.ts";
 import type { LimitEntry } from "./limit-entry.ts";
 import type { ShownLimit } from "./shown-limit.ts";
-import { type Budget, type LimitState, msToReset, remaining, ringParts, wholeSeconds, type Window, windowSeconds } from "./window.ts";
+import {
+  type Budget,
+  type LimitState,
+  msToReset,
+  remaining,
+  ringParts,
+  wholeSeconds,
+  type Window,
+  windowSeconds,
+} from "./window.ts";
 
 /** The counter of one entry, as last loaded. */
 export interface CounterState extends Window {
@@ -104,24 +113,35 @@ export function nearestState(
   return state === undefined || budget === undefined ? undefined : stateOf(state, budget, nowMs);
 }
 
-/** Returns the entries that header families list, with their states; undefined if none of these families is sent. */
+/**
+ * Returns the entries that header families list, with their states; undefined if none of these families is sent.
+ *
+ * @param wanted The units of a denied request, for each entry.
+ */
 export function listedStates(
   { entries, budgets, names }: AppliedEntries,
   states: readonly CounterState[],
   nowMs: number,
+  wanted?: readonly number[],
 ): readonly ShownLimit[] | undefined {
   if (names === undefined) return undefined;
   return entries.flatMap((entry, at) => {
     const [state, budget] = [states[at], budgets[at]];
     if (!entry.isListed || state === undefined || budget === undefined) return [];
+    const missing = wanted === undefined ? 1 : Math.max(1, missingUnits(state, budget, wanted[at]));
     return {
       name: names.get(entry) ?? entry.name,
       families: entry.limit.headers ?? defaultHeaderFamilies,
       counts: entry.limit.counts,
       windowSeconds: windowSeconds(state, budget.windows, nowMs),
-      ...stateOf(state, budget, nowMs),
+      ...stateOf(state, budget, nowMs, missing),
     };
   });
+}
+
+/** Returns the units that a request lacks; 0 or less if it is allowed. */
+export function missingUnits({ used }: CounterState, { capacity }: Budget, units = 1): number {
+  return used + units - capacity;
 }
 
 /**

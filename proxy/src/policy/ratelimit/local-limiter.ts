@@ -21,6 +21,7 @@ import {
   type CounterState,
   type EntryNames,
   listedStates,
+  missingUnits,
   nearestState,
   previousOf,
   stateOf,
@@ -325,11 +326,6 @@ export class LimitSet {
   }
 }
 
-/** Returns the units that must be restored before a request of `units` is allowed. */
-function missingUnits({ used }: CounterState, { capacity }: Budget, units = 1): number {
-  return used + units - capacity;
-}
-
 /** Returns what applies to every request. */
 function fixedEntries(
   entries: readonly LimitEntry[],
@@ -375,7 +371,7 @@ function namedLimits(
   denying: LimitEntry,
   nowMs: number,
 ): NamedLimits {
-  const listed = listedStates(applied, states, nowMs) ?? [];
+  const listed = listedStates(applied, states, nowMs, applied.units) ?? [];
   const exhausted = applied.entries.filter(
     ({ isEnforced, limit }, at) => isEnforced && limit.policy === denying.limit.policy && !states[at]?.isAllowed,
   );
