@@ -82,6 +82,18 @@ test("OpenAI alone replaces the six fields of requests and tokens, by the neares
   });
 });
 
+test("requests in progress have their unit and no window in Ietf, and no figures in OpenAI", async () => {
+  const entry = "{ name: at-once, concurrent: 5 }";
+  const gateway = await serve(policyManifest("limits", onRoute, [entry], ["headers: [Ietf, OpenAI]"]));
+  const fields = await limitFields(gateway);
+  expect(fields).toMatchObject({
+    "ratelimit-policy": '"at-once";q=5;qu="concurrent-requests"',
+    ratelimit: '"at-once";r=4;t=1',
+    ...images,
+  });
+  expect(Object.keys(fields).filter((name) => /-(?:requests|tokens)$/.test(name))).toEqual([]);
+});
+
 test("OpenAI with requests alone removes the provider's figures of tokens, too", async () => {
   const gateway = await serve(
     policyManifest("limits", onRoute, ["{ requests: 10, unit: Minutes }"], ["headers: [OpenAI]"]),

@@ -56,10 +56,16 @@ function shareOf({ limit, remaining }: ShownLimit): number {
   return limit === 0 ? 0 : remaining / limit;
 }
 
+/** The default of the draft is "requests". */
+const quotaUnits: Readonly<Record<ShownLimit["counts"], string>> = {
+  requests: "",
+  tokens: ';qu="tokens"',
+  concurrent: ';qu="concurrent-requests"',
+};
+
 /** `"per-user";q=1000;qu="tokens";w=60` */
 function policyItem({ name, limit, counts, windowSeconds }: ShownLimit): string {
-  const unit = counts === "tokens" ? ';qu="tokens"' : "";
-  return `"${name}";q=${limit}${unit}${windowSeconds === undefined ? "" : `;w=${windowSeconds}`}`;
+  return `"${name}";q=${limit}${quotaUnits[counts]}${windowSeconds === undefined ? "" : `;w=${windowSeconds}`}`;
 }
 
 /** `"per-user";r=600;t=42` */

@@ -13,7 +13,7 @@ export interface DenialResponse {
   readonly rawHeaders: readonly string[];
   /** The text of the gateway, or the body of the service. */
   readonly body: Buffer | string;
-  /** What the denying limit counts. */
+  /** What the denying limit counts; "requests" for requests in progress. */
   readonly counts: "requests" | "tokens";
   /** Undefined if the response names no limit. */
   readonly named: NamedLimits | undefined;
@@ -37,7 +37,13 @@ export function denialResponse(denial: LocalDenial | GlobalDenial, nowMs: number
 function localResponse({ limit, state, retryAfterSeconds, named }: LocalDenial): DenialResponse {
   const rawHeaders = sendsFamily(limit, "XRateLimit") ? limitHeaders(state) : [];
   rawHeaders.push("retry-after", String(retryAfterSeconds), "content-type", "text/plain");
-  return { responses: limit, rawHeaders, body: defaultDenialText, counts: limit.counts, named };
+  return {
+    responses: limit,
+    rawHeaders,
+    body: defaultDenialText,
+    counts: limit.counts === "tokens" ? "tokens" : "requests",
+    named,
+  };
 }
 
 function serviceResponse({ limit }: GlobalDenial, cause: ServiceDenial, nowMs: number): DenialResponse {

@@ -14,11 +14,11 @@ export interface ShownLimit {
   readonly name: string;
   /** The families of its policy. */
   readonly families: readonly HeaderFamily[];
-  readonly counts: "requests" | "tokens";
+  readonly counts: LocalLimit["counts"];
   readonly limit: number;
   /** Never negative. */
   readonly remaining: number;
-  /** Length of the window; undefined if a service does not report it. */
+  /** Length of the window; undefined for requests in progress, and if a service does not report it. */
   readonly windowSeconds: number | undefined;
   /** Seconds to the end of the window, rounded up; undefined if a service does not report them. */
   readonly resetSeconds: number | undefined;

@@ -299,8 +299,9 @@ export function startOf(window: Window, windows: Windows, nowMs: number): number
   }
 }
 
-/** Returns the length of the window in whole seconds; of the one in which `nowMs` is, for Calendar. */
-export function windowSeconds(window: Window, windows: Windows, nowMs: number): number {
+/** Returns the length of the window in whole seconds: of that in which `nowMs` is for Calendar, undefined for Concurrent. */
+export function windowSeconds(window: Window, windows: Windows, nowMs: number): number | undefined {
+  if (windows.kind === "Concurrent") return undefined;
   if (windows.kind !== "Calendar") return windows.windowMs / 1_000;
   if (window.used > 0) return wholeSeconds(window.lengthMs);
   const { startMs, endMs } = windows.calendar.windowAt(windows.calendar.wallMs(nowMs));
