@@ -5,8 +5,8 @@
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, it tests everything that
  * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs and
- * features of the API's experimental channel; `--grpc` reports the profile GATEWAY-GRPC in place of GATEWAY-HTTP; `--keep` does not stop the cluster afterwards. Needs root and Linux. Logs
- * are kept in the folder that is printed at the start.
+ * features of the API's experimental channel; `--grpc` reports the profile GATEWAY-GRPC in place of GATEWAY-HTTP; `--keep`
+ * does not stop the cluster afterwards. Needs root and Linux. Logs are kept in the folder that is printed at the start.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,11 +14,7 @@ import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import {
-  experimentalFeatures,
-  grpcFeatures,
-  supportedFeatures,
-} from "../../proxy/src/controller/supported-features.ts";
+import { experimentalFeatures, supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
 import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
@@ -62,11 +58,7 @@ const ownFlags = ["--keep", "--experimental", "--grpc"];
 const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
 const profile = process.argv.includes("--grpc") ? "GATEWAY-GRPC" : "GATEWAY-HTTP";
-const features = [
-  ...supportedFeatures,
-  ...(channel === "standard" ? [] : experimentalFeatures),
-  ...(profile === "GATEWAY-GRPC" ? grpcFeatures : []),
-];
+const features = [...supportedFeatures, ...(channel === "standard" ? [] : experimentalFeatures)];
 const report = join(repository, "docs", "conformance", `${profile.toLowerCase()}-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 

@@ -5,6 +5,8 @@
 export const supportedFeatures: readonly string[] = [
   "BackendTLSPolicy",
   "BackendTLSPolicySANValidation",
+  "GRPCRoute",
+  "GRPCRouteNamedRouteRule",
   "Gateway",
   "GatewayAddressEmpty",
   "GatewayBackendClientCertificate",
@@ -53,9 +55,3 @@ export const experimentalFeatures: readonly string[] = [
   "HTTPRouteRetryBackendTimeout",
   "HTTPRouteRetryConnectionError",
 ];
-
-/**
- * Features of GRPCRoute, which `npm run test:conformance -- --grpc` tests. They are not in the status of a GatewayClass before
- * that run has passed.
- */
-export const grpcFeatures: readonly string[] = ["GRPCRoute", "GRPCRouteNamedRouteRule"];
