@@ -102,13 +102,15 @@ const proxyctl = {
   views: { layers: ["output", "replay", "command-error.ts"], packages: [], core: [] },
   // The limiter is imported from the proxy.
   replay: { layers: [], packages: ["zod"], core: [] },
+  // Limits of other gateways.
+  convert: { layers: [], packages: ["zod"], core: [] },
   terminal: { layers: ["output", "io.ts"], packages: [] },
   trace: { layers: ["admin", "output", "terminal", "command-error.ts", "io.ts"], packages: ["commander"] },
   // A shell loads the command tree at every TAB, so an action is loaded only when it runs.
   commands: { layers: ["actions", "options", "command-error.ts", "io.ts"], packages: ["commander"], core: [] },
   actions: {
     layers: [
-      ...["admin", "kube", "output", "views", "terminal", "trace", "replay"],
+      ...["admin", "kube", "output", "views", "terminal", "trace", "replay", "convert"],
       ...["options", "command-error.ts", "io.ts", "version.ts"],
     ],
     packages: [],

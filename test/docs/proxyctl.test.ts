@@ -38,10 +38,17 @@ const exitCodes: Readonly<Record<string, number>> = {
   "validate -f policy.yaml": 1,
 };
 
+const ingress = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: shop, annotations: { nginx.ingress.kubernetes.io/limit-rps: "5" } }
+spec: { rules: [{ host: shop.example.com }] }
+`;
+
 test("every command has the output of the page", async () => {
   const quickstart = await startQuickstart();
   const { proxy, directory } = quickstart;
   const limits = await readFile(join(repository, "examples/quickstart/limits.yaml"), "utf8");
+  await writeFile(join(directory, "ingress.yaml"), ingress);
   await writeFile(join(directory, "policy.yaml"), limits.replace("unit: Minutes", "unit: Minute"));
   const examples = await readExamples();
   expect(examples.length).toBeGreaterThan(15);

@@ -92,7 +92,7 @@ describe("a problem points", () => {
       "at the item that breaks a rule",
       "      - {unit: Hours}\n      - {unit: Hours}",
       "conf/p.yaml:13:9 ",
-      "local[1]: found neither",
+      "local[1]: found none",
     ],
     [
       "at the name of a field that holds more",

@@ -64,6 +64,14 @@ spec:
   targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: gone }]
   traffic: { rateLimit: { local: [{ requests: 1, unit: Minutes }] } }
 `,
+    "ingress.yaml": `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: shop, annotations: { nginx.ingress.kubernetes.io/limit-rps: "5" } }
+`,
+    "bandwidth.yaml": `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: shop, annotations: { nginx.ingress.kubernetes.io/limit-rate: "5" } }
+`,
     "README.md": "# Manifests\n\n- **are**: *here*\n- and: [there](x): no\n",
     "denied.jsonl": denied.map((event) => `${JSON.stringify(event)}\n`).join(""),
     "served.jsonl": chatTrace.map((event) => `${JSON.stringify(event)}\n`).join(""),
@@ -128,6 +136,13 @@ const cases: Readonly<Record<string, readonly (readonly [line: string, exitCode:
     ["limits test -f DIR/lone.yaml --rate fast", 64],
   ],
   doctor: asking("doctor"),
+  convert: [
+    ["convert -f DIR/ingress.yaml", 0],
+    ["convert -f DIR/bandwidth.yaml", 1],
+    ["convert -f DIR/good.yaml", 2],
+    ["convert -f DIR/nowhere", 2],
+    ["convert", 64],
+  ],
   validate: [
     ["validate -f DIR/good.yaml", 0],
     ["validate -f DIR/bad.yaml", 1],

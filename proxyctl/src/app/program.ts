@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { CommandError, type ExitCode, exitCodes, renderFailure, textOf } from "../command-error.ts";
 import { addCompletionCommand } from "../commands/completion.ts";
 import { addConfigCommand } from "../commands/config.ts";
+import { addConvertCommand } from "../commands/convert.ts";
 import { addDoctorCommand } from "../commands/doctor.ts";
 import { addLimitsCommand } from "../commands/limits.ts";
 import { addLoggingCommand } from "../commands/logging.ts";
@@ -52,6 +53,7 @@ export function createProgram(io: Io, requestArgs?: readonly string[]): Command 
   addLimitsCommand(program, io);
   addDoctorCommand(program, io);
   addValidateCommand(program, io);
+  addConvertCommand(program, io);
   addLoggingCommand(program, io);
   addProfileCommand(program, io);
   addVersionCommand(program, io);

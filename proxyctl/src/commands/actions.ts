@@ -4,6 +4,7 @@
  */
 export const actions = {
   config: () => import("../actions/config.ts"),
+  convert: () => import("../actions/convert.ts"),
   doctor: () => import("../actions/doctor.ts"),
   explain: () => import("../actions/limits-explain.ts"),
   limitsTest: () => import("../actions/limits-test.ts"),

@@ -13,6 +13,11 @@ export function renderData(format: "json" | "yaml", value: unknown): string {
   return renderYaml(value);
 }
 
+/** Renders YAML documents, one after the other. */
+export function renderDocuments(values: readonly unknown[]): string {
+  return values.map(renderYaml).join("---\n");
+}
+
 /** Renders YAML without control characters: strings that contain some are double-quoted, with JSON's escapes (YAML 1.2 §5.7). */
 export function renderYaml(value: unknown): string {
   const options = { aliasDuplicateObjects: false };
