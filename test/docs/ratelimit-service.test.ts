@@ -46,7 +46,12 @@ test("the page lists every debug endpoint", () => {
   const none = () => Promise.resolve("");
   const routes = debugRoutes({
     configStatus: () => ({ update: { parts: [], problems: [], warnings: [] } }),
-    counters: () => undefined,
+    counters: {
+      list: () => undefined,
+      change: () => Promise.resolve(0),
+      deleteAll: () => undefined,
+      onChange: () => undefined,
+    },
     stats: none,
     metrics: none,
     profiler: new Profiler(systemClock, () => []),

@@ -11,11 +11,13 @@ type Values = ServiceSettings["values"];
 
 /** Returns a source that has not started yet. `random` returns 0 ≤ x < 1. */
 export async function createConfigSource(
-  { values, runtime }: ServiceSettings,
+  { values, runtime, store }: ServiceSettings,
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
 ): Promise<ConfigSource> {
   const { mergeDomainConfigs: mergesDomains } = values;
-  const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
+  const abilities = store.kind === "memcache" ? { withoutGroups: store.kind } : {};
+  const pollIntervalMs = values.runtimePollInterval;
+  const files = new FileSource({ layout: runtime, mergesDomains, abilities, pollIntervalMs, clock });
   if (values.configType === "FILE") return files;
   // The gRPC client is half of the code, and most services read files: it is loaded only for an xDS server.
   const { XdsSource } = await import("../config/xds/xds-source.ts");

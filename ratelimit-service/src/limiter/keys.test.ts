@@ -1,9 +1,8 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ConfigSet } from "../config/config-set.ts";
 import type { Rule } from "../config/rule.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { caseStartSeconds } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
@@ -15,7 +14,7 @@ import type { DescriptorEntry } from "../model/rate-limit.ts";
 /** The counters that a call leaves behind, and the series it is counted in. */
 async function namesOf(domain: string, ...descriptors: readonly string[]) {
   let store: MemoryStore | undefined;
-  const core = createCore((clock) => (store = new MemoryStore(new CounterTable(createCounterMemory(64), 1), clock)));
+  const core = createCore((clock) => (store = new MemoryStore(new MemoryTables(createStoreMemory(64), 1), clock)));
   await core.service.shouldRateLimit(parseCall(domain, descriptors));
   return {
     keys: [...(store?.liveCounters() ?? [])].map(({ key }) => key),
