@@ -199,12 +199,23 @@ function planCounted(
   options: PlanOptions,
 ): CountedDescriptor {
   const { stats, quotaMode } = options;
+  const {
+    key,
+    windowSeconds,
+    windowEndSeconds,
+    keepSeconds,
+    headerPolicy: policy,
+  } = plainCounter(entries, rule, nowSeconds, options);
   return {
     kind: "counted",
-    ...plainCounter(entries, rule, nowSeconds, options),
+    key,
     hits,
+    windowSeconds,
+    windowEndSeconds,
+    keepSeconds,
     rule,
     limit,
+    headerPolicy: policy,
     isQuota: quotaMode || rule.quotaMode,
     series: seriesOf(rule, entries, stats),
     requestedHits: hits,
@@ -232,6 +243,7 @@ export function plainCounter(
     key: counterKey(options, rule, entries, windowStart),
     windowSeconds,
     windowEndSeconds: windowStart + windowSeconds,
+    keepSeconds: undefined,
     headerPolicy: rule.headerPolicy,
   };
 }

@@ -192,18 +192,18 @@ test("refunds never let a sliding window allow more than its limit, net of them"
   fc.assert(
     fc.property(fc.array(move, { minLength: 10, maxLength: 60 }), (moves) => {
       const { clock, send } = openService("rate_limit: {unit: minute, requests_per_unit: 7, window: sliding}", from);
-      const standing: { readonly at: number; readonly hits: number }[] = [];
+      const charged: { readonly at: number; readonly hits: number }[] = [];
       for (const { ms, hits, refunded } of moves) {
         clock.advance(ms);
         const nowMs = clock.nowMs();
-        const place = standing.findIndex(({ at }) => at > nowMs - 60_000) + (refunded ?? 0);
-        const call = refunded === null ? undefined : standing[place];
+        const place = charged.findIndex(({ at }) => at > nowMs - 60_000) + (refunded ?? 0);
+        const call = refunded === null ? undefined : charged[place];
         if (call !== undefined && call.at > nowMs - 60_000) {
-          standing.splice(place, 1);
+          charged.splice(place, 1);
           send(-call.hits);
         } else if (send(hits).code === "OK") {
-          standing.push({ at: nowMs, hits });
-          const within = standing.filter(({ at }) => at > nowMs - 60_000).reduce((sum, call) => sum + call.hits, 0);
+          charged.push({ at: nowMs, hits });
+          const within = charged.filter(({ at }) => at > nowMs - 60_000).reduce((sum, call) => sum + call.hits, 0);
           expect(within).toBeLessThanOrEqual(7);
         }
       }

@@ -24,7 +24,7 @@ export interface CounterStep {
    * Seconds for which a store keeps the counter at least, from its first step on: longer than the window, so that a clock
    * that is set back over its end finds it. Absent: `windowSeconds`.
    */
-  readonly keepSeconds?: number;
+  readonly keepSeconds?: number | undefined;
 }
 
 /** The counter of one limit of a group, with its limit. */

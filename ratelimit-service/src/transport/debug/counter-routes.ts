@@ -1,6 +1,7 @@
 /**
  * The route `/counters`: GET lists the counters of running windows, DELETE deletes counters, and POST sets those of a
- * descriptor. A change is refused for every web page, the server's own included, and is reported to the audit log.
+ * descriptor. Only a client on this machine may change counters, which includes `kubectl port-forward`: `/bin/ratelimit`
+ * listens on every address. No web page may, not even one of the server itself. Each change is reported to the audit log.
  */
 import { anySite } from "@gatewayproxy/runtime/web-guard";
 import type { CounterTarget } from "../../limiter/counter-changes.ts";
@@ -53,15 +54,24 @@ export interface CounterAccess {
 
 /** Responds to a request for `/counters`. */
 export function countersRoute(access: CounterAccess, request: HttpRequest): HttpResponse | Promise<HttpResponse> {
-  const { method, headers } = request;
+  const { method, headers, client } = request;
   if (method === "GET" || method === "HEAD") return listResponse(access, request);
   if (method !== "DELETE" && method !== "POST") {
     return { ...textResponse(405, `${method} is not supported; use GET, DELETE or POST\n`), headers: { allow } };
   }
   const site = anySite(headers);
   if (site !== undefined) return textResponse(403, `a request from a web page (${site}) is not allowed\n`);
+  if (!localAddresses.includes(client)) {
+    return textResponse(
+      403,
+      `counters can be changed from this machine only, not from ${client}; use a port-forward\n`,
+    );
+  }
   return method === "POST" ? setResponse(access, request) : deleteResponse(access, request);
 }
+
+/** Not all of 127.0.0.0/8: a sidecar of a service mesh forwards requests of others from 127.0.0.6. */
+const localAddresses = ["127.0.0.1", "::1", "::ffff:127.0.0.1"];
 
 const allow = "GET, HEAD, DELETE, POST";
 

@@ -10,7 +10,9 @@ import { LiveConfig } from "../../config/live-config.ts";
 import { StoreError } from "../../model/counter-store.ts";
 import { RateLimitStats } from "../../stats.ts";
 import { HttpServer } from "../http/http-server.ts";
+import { configDump, renderConfigText } from "./config-dump.ts";
 import { debugGuard } from "./debug-guard.ts";
+import { explainMatch } from "./explain-match.ts";
 import type { CounterAudit, ListedCounter } from "./counter-routes.ts";
 import { debugRoutes } from "./debug-routes.ts";
 
@@ -30,6 +32,19 @@ descriptors:
   - key: path
     value: /open
 `;
+const windows = `
+domain: c
+descriptors:
+  - key: month
+    rate_limit: {unit: month, unit_multiplier: 3, requests_per_unit: 9, calendar: true, timezone: europe/berlin}
+  - key: slide
+    rate_limit: {unit: hour, requests_per_unit: 5, window: sliding}
+  - key: both
+    count_denied: true
+    rate_limits:
+      - {unit: minute, requests_per_unit: 5, name: burst}
+      - {unit: day, requests_per_unit: 50, calendar: true}
+`;
 
 const set = new ConfigSet(false);
 const config = new LiveConfig(new RateLimitStats({ nearLimitRatio: 0.8 }), new FakeClock(1_700_000_000_000));
@@ -43,6 +58,7 @@ config.apply(
     },
   ]),
 );
+const windowConfig = new ConfigSet(false).update([{ key: "c", file: "c.yaml", text: windows }]).config;
 let counters: ListedCounter[] | undefined;
 let deletable: number | undefined = 3;
 let changes: string[] = [];
@@ -147,6 +163,43 @@ test("/config_status reports which files are served and what is wrong with the o
   });
   expect(String(status["problems"])).toContain("/config/b.yaml:4");
   expect(status["lastSuccessAt"]).toBeUndefined();
+});
+
+describe("limits of other windows", () => {
+  test("have a line each in /rlconfig, with what the reference does not have at the end of the limit", () => {
+    const modes = "shadow_mode: false, quota_mode: false";
+    expect(renderConfigText(windowConfig)).toBe(
+      [
+        `c.month: unit=MONTH requests_per_unit=9 calendar=true timezone=Europe/Berlin, ${modes}`,
+        `c.slide: unit=HOUR requests_per_unit=5 window=sliding, ${modes}`,
+        `c.both: unit=MINUTE requests_per_unit=5, ${modes}`,
+        `c.both: unit=DAY requests_per_unit=50 calendar=true timezone=UTC, ${modes}`,
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("have all details in its JSON", () => {
+    expect(configDump(windowConfig)).toMatchObject([
+      { requestsPerUnit: 9, unit: "MONTH", unitMultiplier: 3, calendar: true, timezone: "Europe/Berlin" },
+      { limits: [{ requestsPerUnit: 5, unit: "HOUR", window: "sliding" }] },
+      {
+        countDenied: true,
+        limits: [
+          { requestsPerUnit: 5, unit: "MINUTE", name: "burst" },
+          { requestsPerUnit: 50, unit: "DAY", calendar: true, timezone: "UTC" },
+        ],
+      },
+    ]);
+  });
+
+  test.each([
+    ["month", "limited to 9 per 3 calendar months in Europe/Berlin by c.month"],
+    ["slide", "limited to 5 per sliding hour by c.slide"],
+    ["both", "limited to 5 per minute and to 50 per calendar day in UTC by c.both"],
+  ])("are explained for %s=x: %s", (key, outcome) => {
+    expect(explainMatch(windowConfig, "c", [{ key, value: "x" }]).outcome).toBe(outcome);
+  });
 });
 
 describe("/match", () => {
@@ -288,7 +341,27 @@ describe("changes of /counters", () => {
     expect(text).toContain("by descriptor: /counters?domain=D");
   });
 
-  test.each(["DELETE", "POST"])("%s is refused for every page and every other host", async (method) => {
+  test.each([
+    ["DELETE", "127.0.0.2", 403],
+    ["POST", "127.0.0.6", 403],
+    ["GET", "127.0.0.6", 200],
+    ["DELETE", "127.0.0.1", 200],
+  ])("%s from %s is %i", async (method, localAddress, status) => {
+    counters = [];
+    const found = await new Promise((resolve, reject) => {
+      const options = { method, localAddress, agent: false, headers: { host: "localhost" } };
+      const request = httpRequest(`${url}/counters?domain=rl&path=/a`, options, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      request.once("error", reject).end(method === "POST" ? '{"count": 1}' : undefined);
+    });
+    counters = undefined;
+    expect(found).toBe(status);
+    expect(changes).toHaveLength(method === "DELETE" && status === 200 ? 1 : 0);
+  });
+
+  test.each(["DELETE", "POST"])("%s is denied for every page and every other host", async (method) => {
     const own = `http://${new URL(url).host}`;
     for (const headers of [
       { origin: own },
