@@ -3,6 +3,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { CombinedSource } from "../config/combined-source.ts";
 import type { ConfigSource } from "../config/config-source.ts";
+import type { StoreAbilities } from "../config/descriptor-tree.ts";
 import { FileSource } from "../config/file-source.ts";
 import type { XdsServer } from "../config/xds/ads-connection.ts";
 import type { ServiceSettings } from "../settings.ts";
@@ -15,7 +16,7 @@ export async function createConfigSource(
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
 ): Promise<ConfigSource> {
   const { mergeDomainConfigs: mergesDomains } = values;
-  const abilities = store.kind === "memcache" ? { withoutGroups: store.kind } : {};
+  const abilities = storeAbilities(store);
   const pollIntervalMs = values.runtimePollInterval;
   const files = new FileSource({ layout: runtime, mergesDomains, abilities, pollIntervalMs, clock });
   if (values.configType === "FILE") return files;
@@ -39,6 +40,11 @@ export async function createConfigSource(
   });
   if (values.configDir === undefined) return xds;
   return new CombinedSource({ files, xds, servesInPart: values.forceStartWithoutInitialConfig });
+}
+
+/** Returns what the store of the settings can count. */
+export function storeAbilities(store: ServiceSettings["store"]): StoreAbilities {
+  return store.kind === "memcache" ? { withoutGroups: store.kind } : {};
 }
 
 function xdsServerOf(values: Values): XdsServer {

@@ -1,7 +1,7 @@
 /** Changes to the counters of a descriptor by an operator: finds them as a call would, in the current windows. */
 import type { RateLimitConfig, Rule } from "../config/rule.ts";
 import { type CounterChange, maxCount } from "../model/counter-store.ts";
-import { subWindowLeavesMs } from "../model/limit-window.ts";
+import { keepSecondsOf } from "../model/limit-window.ts";
 import type { DescriptorEntry } from "../model/rate-limit.ts";
 import type { KeyOptions } from "./keys.ts";
 import { findRule } from "./match.ts";
@@ -60,7 +60,7 @@ function countersOf(
       return { kind, key, windowSeconds, windowEndSeconds, keepSeconds, subWindow: 0 };
     }
     const { subWindow } = counter;
-    const keepSeconds = Math.ceil(subWindowLeavesMs(windowSeconds, 0) / 1_000) + 1;
+    const keepSeconds = keepSecondsOf(windowSeconds);
     return { kind, key, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds, keepSeconds, subWindow };
   });
 }

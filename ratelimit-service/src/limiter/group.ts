@@ -3,8 +3,8 @@
  * (`CounterStore.applyGroups`). A descriptor has one status in the protocol, so that of one limit is shown: for a denied
  * call, of those that deny it the one that resets last; otherwise the one with the least remaining.
  */
-import { type GroupCount, isCounted, maxCount } from "../model/counter-store.ts";
-import { subWindowLeavesMs } from "../model/limit-window.ts";
+import { type GroupCount, type GroupCounter, isCounted, maxCount } from "../model/counter-store.ts";
+import { keepSecondsOf, subWindowLeavesMs } from "../model/limit-window.ts";
 import type { DescriptorStatus } from "../model/rate-limit.ts";
 import type { RateLimitStats } from "../stats.ts";
 import type { OverLimitCache } from "./over-limit-cache.ts";
@@ -65,12 +65,20 @@ export function cachedGroup(
   cache: OverLimitCache,
 ): GroupedDescriptor["cachedOver"] {
   if (countsDenied) return undefined;
-  for (const [index, { key, limit }] of counters.entries()) {
-    const untilSeconds = cache.overUntil(key, limit);
-    // The key of a sliding window does not name its time.
-    if (untilSeconds !== undefined && untilSeconds > nowSeconds) return { index, untilSeconds };
+  for (const [index, counter] of counters.entries()) {
+    const untilSeconds = cache.overUntil(counter.key, counter.limit);
+    if (untilSeconds !== undefined && mayLastUntil(counter, untilSeconds, nowSeconds)) return { index, untilSeconds };
   }
   return undefined;
+}
+
+/**
+ * Whether a cached limit can still be over. The key of a sliding window does not name its time, so its entry may be old,
+ * or from a clock that was ahead.
+ */
+function mayLastUntil(counter: GroupCounter, untilSeconds: number, nowSeconds: number): boolean {
+  if (untilSeconds <= nowSeconds) return false;
+  return counter.kind === "aligned" || untilSeconds - nowSeconds <= keepSecondsOf(counter.windowSeconds);
 }
 
 function outcomesOf(group: GroupedDescriptor, nowMs: number): readonly LimitOutcome[] {

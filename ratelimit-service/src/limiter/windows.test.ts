@@ -222,6 +222,16 @@ describe("the over-limit cache", () => {
     expect(cached()).toEqual([1]);
   });
 
+  test("denies no longer than the store when a clock that was far ahead is set right", () => {
+    const { text, advance } = openCore({ overLimitCache: true }, "2027-11-27T12:00:00Z");
+    text("slide=a #5");
+    expect(text("slide=a")).toBe("OVER_LIMIT(5,0) MINUTE");
+    advance(-365 * 86_400);
+    expect(text("slide=a")).toBe("OVER_LIMIT(5,0) MINUTE");
+    advance(61);
+    expect(text("slide=a")).toBe("OK(5,4) MINUTE");
+  });
+
   test("a call of more hits than remain leaves smaller ones alone", () => {
     const { text } = openCore({ overLimitCache: true });
     expect(text("both=a #4")).toBe("OVER_LIMIT(3,3) MINUTE");

@@ -92,3 +92,8 @@ export function subWindowAt(windowSeconds: number, nowMs: number): number {
 export function subWindowLeavesMs(windowSeconds: number, subWindow: number): number {
   return Math.ceil(((subWindow + countedSubWindows) * windowSeconds * 1_000) / subWindows);
 }
+
+/** Returns the seconds after which a sliding window certainly no longer counts a hit of now. */
+export function keepSecondsOf(windowSeconds: number): number {
+  return Math.ceil(subWindowLeavesMs(windowSeconds, 0) / 1_000) + 1;
+}

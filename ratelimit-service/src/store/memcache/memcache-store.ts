@@ -40,6 +40,8 @@ export interface MemcacheStoreOptions {
 const probeIntervalMs = 1_000;
 /** memcached reads a longer time to live as a date. */
 const maxRelativeSeconds = 30 * 86_400;
+/** Last date of memcached, which has signed 32-bit numbers for them, in seconds since the epoch. */
+const maxDate = 2 ** 31 - 1;
 /** Longest key that memcached accepts, in bytes. */
 const maxKeyBytes = 250;
 
@@ -279,11 +281,16 @@ export class MemcacheStore implements CounterStore {
     }
   }
 
-  /** Returns seconds, or a date where memcached would read that many seconds as one. */
+  /**
+   * Returns seconds, or a date where memcached would read that many seconds as one; 0, which is never, after the last
+   * date of memcached.
+   */
   #expiryOf(step: Pick<CounterStep, "windowSeconds" | "keepSeconds">): number {
     const { random, jitterMaxSeconds, clock } = this.#options;
     const seconds = keptSeconds(step) + Math.floor(random() * jitterMaxSeconds);
-    return seconds <= maxRelativeSeconds ? seconds : Math.floor(clock.nowMs() / 1_000) + seconds;
+    if (seconds <= maxRelativeSeconds) return seconds;
+    const date = Math.floor(clock.nowMs() / 1_000) + seconds;
+    return date <= maxDate ? date : 0;
   }
 
   /** Selects the server as envoyproxy/ratelimit's client does: the check sum modulo the number of servers. */

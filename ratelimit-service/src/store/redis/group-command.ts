@@ -5,14 +5,16 @@
  *
  * `sliding-table.ts` counts in the same way in memory, and says why hits move when a clock was set back.
  */
+import { createHash } from "node:crypto";
 import {
   type CounterChange,
   type GroupCount,
   type GroupCounter,
   type GroupStep,
   maxCount,
+  StoreError,
 } from "../../model/counter-store.ts";
-import { subWindowLeavesMs, subWindows } from "../../model/limit-window.ts";
+import { keepSecondsOf, subWindows } from "../../model/limit-window.ts";
 import type { RedisReply } from "./redis-link.ts";
 
 /**
@@ -107,6 +109,12 @@ if hits < 0 or (hits > 0 and (passes or always)) then
 end
 return table.concat(reply, ' ')`;
 
+/** The digest by which Redis knows the script once it has run it. */
+const groupScriptDigest = createHash("sha1").update(groupScript).digest("hex");
+
+/** Beginning of the reply of a server that has not run the script since its start, and has counted nothing. */
+export const noScriptReply = "NOSCRIPT";
+
 /** Replaces a sliding window. ARGV: sub-window, hits, seconds to keep it. */
 const setWindowScript = `
 redis.call('DEL', KEYS[1])
@@ -140,10 +148,14 @@ export class GroupCommand {
     this.#index = index;
   }
 
-  /** Returns the arguments of the command. */
-  args(): string[] {
+  /**
+   * Returns the arguments of the command.
+   * @param isKnown whether the server may know the script, which is longer than all the rest
+   */
+  args(isKnown: boolean): string[] {
     const { counters, hits, countsDenied } = this.#step;
-    const args = ["EVAL", groupScript, String(counters.length), ...counters.map(({ key }) => key)];
+    const args = isKnown ? ["EVALSHA", groupScriptDigest] : ["EVAL", groupScript];
+    args.push(String(counters.length), ...counters.map(({ key }) => key));
     args.push(String(hits), countsDenied ? "1" : "0");
     for (const counter of counters) {
       const keep = secondsToKeep(counter) + this.#jitterSeconds;
@@ -152,10 +164,15 @@ export class GroupCommand {
     return args;
   }
 
-  /** Gives the call the states of the counters. */
+  /** Gives the call the states of the counters. Rejects it if the reply is not one of the script. */
   settle(reply: RedisReply): void {
+    const counts = readCounts(String(reply));
+    if (counts?.length !== this.#step.counters.length) {
+      this.fail(new StoreError("redis: unexpected reply to a script"));
+      return;
+    }
     this.isSettled = true;
-    this.#call.counts[this.#index] = readCounts(String(reply));
+    this.#call.counts[this.#index] = counts;
     this.#call.missing--;
     if (this.#call.missing === 0) this.#call.resolve(this.#call.counts);
   }
@@ -176,13 +193,14 @@ export function changeArgs(change: CounterChange, jitterSeconds: number): string
   return ["SET", key, String(count), "EX", keep];
 }
 
-/** Hits of a sliding window that are recorded now are in no window after this time. */
 function secondsToKeep(counter: GroupCounter): number {
   if (counter.kind === "aligned") return counter.keepSeconds;
-  return Math.ceil(subWindowLeavesMs(counter.windowSeconds, 0) / 1_000) + 1;
+  return keepSecondsOf(counter.windowSeconds);
 }
 
-function readCounts(reply: string): readonly GroupCount[] {
+/** Returns `undefined` for a text that is not one of the script. */
+function readCounts(reply: string): readonly GroupCount[] | undefined {
+  if (!/^\d{1,16} (?:-|-?\d{1,16})(?: \d{1,16} (?:-|-?\d{1,16}))*$/.test(reply)) return undefined;
   const words = reply.split(" ");
   const counts: GroupCount[] = [];
   for (let i = 0; i + 1 < words.length; i += 2) {

@@ -112,6 +112,20 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 
+  test("sends the script of groups once, and again when Redis has forgotten it", async () => {
+    const store = await openStore();
+    await redis.command("SCRIPT", "FLUSH");
+    const counter = { kind: "sliding", key: `{${randomUUID()}}`, limit: 100, windowSeconds: 60, subWindow: 1 } as const;
+    const group = { counters: [counter], hits: 1, countsDenied: false };
+    const before = await callsOf("eval");
+    const counts = [];
+    for (let i = 0; i < 3; i++) counts.push(...(await store.applyGroups([group, group])).flat());
+    expect(counts.map(({ before: count }) => count)).toEqual([0, 1, 2, 3, 4, 5]);
+    expect((await callsOf("eval")) - before).toBe(2);
+    await redis.command("SCRIPT", "FLUSH");
+    expect((await store.applyGroups([group]))[0]?.[0]?.before).toBe(6);
+  });
+
   test("case 46: keys and their time to live are the reference's", async () => {
     const store = await openStore();
     const { service } = createCore(() => store);

@@ -17,7 +17,7 @@ import {
 } from "../../model/counter-store.ts";
 import { CounterCommand, overflowReply, type PendingCall } from "./counter-command.ts";
 import { ConnectionHealth } from "./connection-health.ts";
-import { changeArgs, GroupCommand, type PendingGroups } from "./group-command.ts";
+import { changeArgs, GroupCommand, noScriptReply, type PendingGroups } from "./group-command.ts";
 import { RecentKeys } from "../recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
 
@@ -176,17 +176,22 @@ export class RedisStore implements CounterStore {
 
   #sendGroup(command: GroupCommand, replied: () => void): void {
     const { key } = command;
-    this.#options.link.send(key, command.args()).then(
-      (reply) => {
-        replied();
-        this.#health.recordReply(key);
-        command.settle(reply);
-      },
-      (error: unknown) => {
-        replied();
-        command.fail(this.#errorOf(error));
-      },
-    );
+    const { link } = this.#options;
+    const send = (isKnown: boolean): Promise<void> =>
+      link.send(key, command.args(isKnown)).then(
+        (reply) => {
+          replied();
+          this.#health.recordReply(key);
+          command.settle(reply);
+        },
+        (error: unknown) => {
+          if (isKnown && error instanceof Error && error.message.startsWith(noScriptReply)) return send(false);
+          replied();
+          command.fail(this.#errorOf(error));
+          return undefined;
+        },
+      );
+    void send(true);
   }
 
   #sendCounter(command: CounterCommand, replied: () => void): void {

@@ -3,6 +3,7 @@
  * descriptor. Only a client on this machine may change counters, which includes `kubectl port-forward`: `/bin/ratelimit`
  * listens on every address. No web page may, not even one of the server itself. Each change is reported to the audit log.
  */
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import { anySite } from "@gatewayproxy/runtime/web-guard";
 import type { CounterTarget } from "../../limiter/counter-changes.ts";
 import { shownCounterKey, shownEntryValue } from "../../limiter/keys.ts";
@@ -142,7 +143,7 @@ async function changeResponse(
     onChange({
       operation,
       domain,
-      descriptor: entries.map((entry) => `${entry.key}=${shownEntryValue(entry)}`).join(", "),
+      descriptor: entries.map((entry) => `${redactText(entry.key)}=${redactText(shownEntryValue(entry))}`).join(", "),
       ...(limit === undefined ? {} : { limit }),
       ...(operation === "set" ? { count } : {}),
       counters: outcome,
