@@ -25,7 +25,7 @@ const base = "requests_per_unit: 5";
 describe("a limit is", () => {
   test.each([
     ["unit: day, calendar: true", { unit: "Days", every: 1, timeZone: "UTC" }],
-    ["unit: week, calendar: true, timezone: europe/berlin", { unit: "Weeks", every: 1, timeZone: "Europe/Berlin" }],
+    ["unit: week, calendar: true, timezone: Europe/Berlin", { unit: "Weeks", every: 1, timeZone: "Europe/Berlin" }],
     ["unit: month, unit_multiplier: 3, calendar: true", { unit: "Months", every: 3, timeZone: "UTC" }],
     ["unit: year, unit_multiplier: 2, calendar: true", { unit: "Months", every: 24, timeZone: "UTC" }],
   ])("of the calendar with {%s}", (keys, window) => {
@@ -76,6 +76,10 @@ describe("a file is rejected with the place, what was found and what is accepted
     [
       `rate_limit: {unit: day, calendar: true, timezone: '+01:00', ${base}}`,
       "d.yaml:4:55 d.yaml: invalid time zone '+01:00' (accepted: a name of the IANA time zone database, such as Europe/Berlin; absent: UTC)",
+    ],
+    [
+      `rate_limit: {unit: day, calendar: true, timezone: europe/berlin, ${base}}`,
+      "d.yaml:4:55 d.yaml: invalid time zone 'europe/berlin' (accepted: a name of the IANA time zone database, such as Europe/Berlin; absent: UTC)",
     ],
     [
       `rate_limit: {unit: day, timezone: UTC, ${base}}`,

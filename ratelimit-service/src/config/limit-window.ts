@@ -54,13 +54,8 @@ export function readWindow(spec: RateLimitSpec, unit: Unit): LimitWindow | Windo
     return { message: `invalid time zone '${timezone}'`, hint };
   }
   const [calendarUnit, unitsOfIt] = units;
-  const timeZone = canonicalName(timezone === "" ? "UTC" : timezone);
+  const timeZone = timezone === "" ? "UTC" : timezone;
   return { kind: "calendar", unit: calendarUnit, every: unitMultiplier * unitsOfIt, timeZone };
-}
-
-/** Names of time zones may be written in any case; the keys of counters have one spelling. */
-function canonicalName(timeZone: string): string {
-  return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(timeZone).timeZoneId;
 }
 
 /** Returns the index of the first window that an earlier one equals; -1 if all are different. */

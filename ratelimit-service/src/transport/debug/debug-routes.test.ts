@@ -36,7 +36,7 @@ const windows = `
 domain: c
 descriptors:
   - key: month
-    rate_limit: {unit: month, unit_multiplier: 3, requests_per_unit: 9, calendar: true, timezone: europe/berlin}
+    rate_limit: {unit: month, unit_multiplier: 3, requests_per_unit: 9, calendar: true, timezone: Europe/Berlin}
   - key: slide
     rate_limit: {unit: hour, requests_per_unit: 5, window: sliding}
   - key: both
