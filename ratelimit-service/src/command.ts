@@ -6,6 +6,7 @@ import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
+import { storeAbilities } from "./app/open-config-source.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
 import { type DefaultSet, settingsExitCode } from "./settings/defaults.ts";
@@ -32,12 +33,12 @@ export async function runCommand(defaults: DefaultSet): Promise<void> {
     fail("cannot read the settings", read.problems, settingsExitCode[defaults]);
     return;
   }
-  const { checkConfig: directory, mergeDomainConfigs } = read.value.values;
-  await (directory === undefined ? serve(read.value) : check(directory, mergeDomainConfigs));
+  const { checkConfig: directory } = read.value.values;
+  await (directory === undefined ? serve(read.value) : check(directory, read.value));
 }
 
-async function check(directory: string, mergesDomains: boolean): Promise<void> {
-  const { lines, exitCode } = await checkConfig(directory, mergesDomains);
+async function check(directory: string, { values, store }: ServiceSettings): Promise<void> {
+  const { lines, exitCode } = await checkConfig(directory, values.mergeDomainConfigs, storeAbilities(store));
   process.stdout.write(lines.map((line) => `${line}\n`).join(""));
   process.exitCode = exitCode;
 }

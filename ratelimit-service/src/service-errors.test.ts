@@ -1,15 +1,14 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Descriptor, RateLimitRequest } from "./model/rate-limit.ts";
 import { RateLimitError } from "./service.ts";
-import { CounterTable } from "./store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "./store/memory-tables.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
 import { parseCall } from "./testing/acceptance/notation.ts";
 
 function core() {
-  return createCore((clock) => new MemoryStore(new CounterTable(createCounterMemory(256), 1), clock));
+  return createCore((clock) => new MemoryStore(new MemoryTables(createStoreMemory(256), 1), clock));
 }
 
 /** `code: message` of a call's rejection. */

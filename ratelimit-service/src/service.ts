@@ -82,7 +82,7 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
         if (current.missing !== undefined && !current.domains.has(request.domain)) {
           throw new RateLimitError("NoConfig", `no rate limit configuration loaded from ${current.missing}`);
         }
-        const response = limiter.decide(current, request, Math.floor(clock.nowMs() / 1_000));
+        const response = limiter.decide(current, request, clock.nowMs());
         return response instanceof Promise
           ? response.catch((error: unknown) => recoverOrThrow(error, request))
           : response;

@@ -1,7 +1,6 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { describe, expect, test } from "vitest";
 import { RateLimitStats, type RuleCounts } from "./stats.ts";
-import { CounterTable } from "./store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "./store/memory-tables.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
 import { parseCall } from "./testing/acceptance/notation.ts";
@@ -31,7 +30,7 @@ describe("case 69: hits near the limit and over it are distinguished within a ca
 
 /** A core with the memory store, and a way to ask for one descriptor of the probe domain. */
 function probe(settings: CaseSettings = {}) {
-  const core = createCore((clock) => new MemoryStore(new CounterTable(createCounterMemory(256), 1), clock), settings);
+  const core = createCore((clock) => new MemoryStore(new MemoryTables(createStoreMemory(256), 1), clock), settings);
   return {
     ...core,
     ask: async (descriptor: string, domain = "probe") => core.service.shouldRateLimit(parseCall(domain, [descriptor])),
@@ -42,7 +41,12 @@ function probe(settings: CaseSettings = {}) {
 describe("the counters of a rule", () => {
   test("case 68: near, over, within and from memory, at counts of 11, 13 and 16 of 15", async () => {
     const counts = [11, 13, 16];
-    const store = { apply: () => [counts.shift() ?? 0], isHealthy: () => true, close: () => Promise.resolve() };
+    const store = {
+      apply: () => [counts.shift() ?? 0],
+      change: () => Promise.resolve(0),
+      isHealthy: () => true,
+      close: () => Promise.resolve(),
+    };
     const { service, stats } = createCore(() => store, { overLimitCache: true });
     const seen: (readonly number[])[] = [];
     for (let i = 0; i < 4; i++) {

@@ -42,6 +42,9 @@ export interface ServiceCounts {
   configLoadError: number;
   /** Calls over their limit that SHADOW_MODE allowed. */
   globalShadowMode: number;
+  /** Counters that operators deleted (`DELETE /counters`) and set (`POST /counters`). */
+  countersDeleted: number;
+  countersSet: number;
 }
 
 /** The outcome of one descriptor, as input of the counters. */
@@ -71,6 +74,8 @@ export class RateLimitStats {
     configLoadSuccess: 0,
     configLoadError: 0,
     globalShadowMode: 0,
+    countersDeleted: 0,
+    countersSet: 0,
   };
   readonly #nearLimitRatio: number;
   readonly #maxSeries: number;

@@ -1,6 +1,8 @@
 /** The metrics and debug endpoints of docs/ratelimit-service.md, against those of the service. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { checkConfig } from "../../ratelimit-service/src/config/check-config.ts";
+import { ConfigSet } from "../../ratelimit-service/src/config/config-set.ts";
 import { OverLimitCache } from "../../ratelimit-service/src/limiter/over-limit-cache.ts";
 import { CallTimes, callTimeBounds } from "../../ratelimit-service/src/metrics/call-times.ts";
 import { renderPrometheus } from "../../ratelimit-service/src/metrics/prometheus.ts";
@@ -46,7 +48,12 @@ test("the page lists every debug endpoint", () => {
   const none = () => Promise.resolve("");
   const routes = debugRoutes({
     configStatus: () => ({ update: { parts: [], problems: [], warnings: [] } }),
-    counters: () => undefined,
+    counters: {
+      list: () => undefined,
+      change: () => Promise.resolve(0),
+      deleteAll: () => undefined,
+      onChange: () => undefined,
+    },
     stats: none,
     metrics: none,
     profiler: new Profiler(systemClock, () => []),
@@ -54,4 +61,17 @@ test("the page lists every debug endpoint", () => {
   });
 
   expect(codeIn("Ports")).toEqual(expect.arrayContaining(routes.map(([path]) => path)));
+});
+
+test("the limits of the page and of the examples load without problems", async () => {
+  const blocks = [...page.matchAll(/```yaml\n(domain:[^`]*)```/g)].flatMap(([, text = ""]) => text);
+  expect(blocks.length).toBeGreaterThan(3);
+  for (const text of blocks) {
+    const { problems, warnings } = new ConfigSet(false).update([{ key: "page", file: "page", text }]);
+    expect([...problems, ...warnings], text).toEqual([]);
+  }
+  for (const folder of ["config", "budgets"]) {
+    const check = await checkConfig(join(repository, "examples/ratelimit", folder), false);
+    expect(check.exitCode, check.lines.join("\n")).toBe(0);
+  }
 });

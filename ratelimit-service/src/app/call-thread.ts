@@ -5,11 +5,14 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { runInSlices } from "../config/run-in-slices.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import { combineDomains } from "../config/combined-source.ts";
 import { readXdsConfig } from "../config/xds/xds-config.ts";
+import { type CounterTarget, counterChanges } from "../limiter/counter-changes.ts";
+import { domainKeyPrefixes, type KeyOptions } from "../limiter/keys.ts";
 import { Limiter } from "../limiter/limiter.ts";
 import { OverLimitCache } from "../limiter/over-limit-cache.ts";
 import { CallTimes } from "../metrics/call-times.ts";
@@ -17,8 +20,9 @@ import { type StatsSnapshot, takeStats } from "../metrics/stats-snapshot.ts";
 import { createRateLimitService, type RateLimitService } from "../service.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { RateLimitStats } from "../stats.ts";
-import type { LiveCounter } from "../model/counter-store.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { maxTextBytes } from "../store/counter-table.ts";
+import { MemoryTables, type StoreMemory } from "../store/memory-tables.ts";
+import type { CounterAccess, CounterAudit } from "../transport/debug/counter-routes.ts";
 import { GrpcServer, type ListenAddress } from "@gatewayproxy/grpc/server/grpc-server";
 import { healthMethods } from "@gatewayproxy/grpc/server/health-service";
 import { infoMethod } from "../transport/grpc/info-service.ts";
@@ -38,7 +42,7 @@ export interface CallThreadOptions {
   /** The settings, equal in all threads. */
   readonly settings: ServiceSettings;
   /** Memory of the counters, shared by all threads. */
-  readonly counterMemory: SharedArrayBuffer;
+  readonly counterMemory: StoreMemory;
   /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
   /** 0 for the main thread; workers count from 1. */
@@ -142,9 +146,47 @@ export class CallThread {
     return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools, commands });
   }
 
-  /** Returns the live counters; `undefined` when the store cannot list them. */
-  liveCounters(): Iterable<LiveCounter> | undefined {
-    return this.#store.liveCounters?.();
+  /** The counters, for operators. Each change has a line in the log, and counts. */
+  readonly counters: CounterAccess = {
+    list: () => this.#store.liveCounters?.(),
+    change: (target, count) => this.#changeCounters(target, count),
+    deleteAll: (domain) => this.#deleteCounters(domain),
+    onChange: (audit) => this.#recordChange(audit),
+  };
+
+  async #changeCounters(target: CounterTarget, count: number): Promise<number | string> {
+    const nowMs = this.#options.clock.nowMs();
+    const changes = counterChanges(this.#config.current, target, count, { ...this.#keyOptions(), nowMs });
+    if (typeof changes === "string") return changes;
+    // As for a refund: results of the store from before the change are not used after it.
+    this.#overLimitCache?.countRefund();
+    const changed = await this.#store.change(changes);
+    this.#overLimitCache?.countRefund();
+    return changed;
+  }
+
+  #deleteCounters(domain: string | undefined): number | string | undefined {
+    const prefixes = domain === undefined ? [""] : domainKeyPrefixes(this.#keyOptions(), domain);
+    if (prefixes.some((prefix) => Buffer.byteLength(prefix) > maxTextBytes)) {
+      return `the domain is too long to find its counters; with CACHE_KEY_PREFIX it may have ${maxTextBytes - 2} bytes`;
+    }
+    const deleted = this.#store.deleteByPrefix?.(prefixes);
+    this.#overLimitCache?.countRefund();
+    return deleted;
+  }
+
+  /** The level is that of problems, because `/bin/ratelimit` logs nothing less by default. */
+  #recordChange(audit: CounterAudit): void {
+    const { operation, counters, ...fields } = audit;
+    const log = this.#options.logs.logger("ratelimit::store");
+    const shown = { ...fields, ...(audit.domain === undefined ? {} : { domain: redactText(audit.domain) }) };
+    if (operation === "set") {
+      this.#stats.service.countersSet += counters;
+      log.warn({ ...shown, counters }, "counters set by an operator");
+    } else {
+      this.#stats.service.countersDeleted += counters;
+      log.warn({ ...shown, counters }, "counters deleted by an operator");
+    }
   }
 
   /**
@@ -196,7 +238,7 @@ export class CallThread {
     return openStore({
       settings: settings.store,
       // Owners of locks are numbered from 1.
-      counters: new CounterTable(counterMemory, thread + 1),
+      counters: new MemoryTables(counterMemory, thread + 1),
       clock,
       random,
       log,
@@ -208,6 +250,14 @@ export class CallThread {
     });
   }
 
+  #keyOptions(): KeyOptions {
+    const { store, values } = this.#options.settings;
+    return {
+      cacheKeyPrefix: values.cacheKeyPrefix ?? "",
+      keyForm: store.kind === "memory" ? "escaped" : values.redisKeyForm,
+    };
+  }
+
   #createLimiter(store: OpenedStore["store"]): Limiter {
     const { settings, refunds } = this.#options;
     const { values, headers } = settings;
@@ -216,8 +266,7 @@ export class CallThread {
     return new Limiter({
       store,
       stats: this.#stats,
-      cacheKeyPrefix: values.cacheKeyPrefix ?? "",
-      keyForm: settings.store.kind === "memory" ? "escaped" : values.redisKeyForm,
+      ...this.#keyOptions(),
       ...(this.#overLimitCache === undefined ? {} : { overLimitCache: this.#overLimitCache }),
       stopsAtOverLimit: values.stopAtOverLimit,
       strictZeroHit: values.strictZeroHit,

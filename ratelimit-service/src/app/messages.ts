@@ -2,12 +2,13 @@
 import type { ConfigUpdate } from "../config/config-source.ts";
 import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { ServiceSettings } from "../settings.ts";
+import type { StoreMemory } from "../store/memory-tables.ts";
 import type { ListenAddress } from "@gatewayproxy/grpc/server/grpc-server";
 
 /** The data that a worker starts with. */
 export interface WorkerStart {
   readonly settings: ServiceSettings;
-  readonly counterMemory: SharedArrayBuffer;
+  readonly counterMemory: StoreMemory;
   /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
   /** Starts at 1. */

@@ -4,13 +4,12 @@
  * its default).
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { ConfigSet, type ConfigText } from "../config/config-set.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import { Limiter } from "../limiter/limiter.ts";
 import { createRateLimitService } from "../service.ts";
 import { RateLimitStats } from "../stats.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
 import { GrpcError, StatusCode } from "@gatewayproxy/grpc/status";
@@ -30,7 +29,7 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
   const config = new LiveConfig(stats, clock);
   config.apply(new ConfigSet(false).update(texts));
   const limiter = new Limiter({
-    store: new MemoryStore(new CounterTable(createCounterMemory(maxCounters), 1), clock),
+    store: new MemoryStore(new MemoryTables(createStoreMemory(maxCounters), 1), clock),
     stats,
     cacheKeyPrefix: "",
     keyForm: "escaped",

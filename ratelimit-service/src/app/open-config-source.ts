@@ -3,6 +3,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { CombinedSource } from "../config/combined-source.ts";
 import type { ConfigSource } from "../config/config-source.ts";
+import type { StoreAbilities } from "../config/descriptor-tree.ts";
 import { FileSource } from "../config/file-source.ts";
 import type { XdsServer } from "../config/xds/ads-connection.ts";
 import type { ServiceSettings } from "../settings.ts";
@@ -11,11 +12,13 @@ type Values = ServiceSettings["values"];
 
 /** Returns a source that has not started yet. `random` returns 0 ≤ x < 1. */
 export async function createConfigSource(
-  { values, runtime }: ServiceSettings,
+  { values, runtime, store }: ServiceSettings,
   { clock, random, log }: { readonly clock: Clock; readonly random: () => number; readonly log: Logger },
 ): Promise<ConfigSource> {
   const { mergeDomainConfigs: mergesDomains } = values;
-  const files = new FileSource({ layout: runtime, mergesDomains, pollIntervalMs: values.runtimePollInterval, clock });
+  const abilities = storeAbilities(store);
+  const pollIntervalMs = values.runtimePollInterval;
+  const files = new FileSource({ layout: runtime, mergesDomains, abilities, pollIntervalMs, clock });
   if (values.configType === "FILE") return files;
   // The gRPC client is half of the code, and most services read files: it is loaded only for an xDS server.
   const { XdsSource } = await import("../config/xds/xds-source.ts");
@@ -37,6 +40,11 @@ export async function createConfigSource(
   });
   if (values.configDir === undefined) return xds;
   return new CombinedSource({ files, xds, servesInPart: values.forceStartWithoutInitialConfig });
+}
+
+/** Returns what the store of the settings can count. */
+export function storeAbilities(store: ServiceSettings["store"]): StoreAbilities {
+  return store.kind === "memcache" ? { withoutGroups: store.kind } : {};
 }
 
 function xdsServerOf(values: Values): XdsServer {

@@ -3,9 +3,9 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
 import type { CounterStore } from "../model/counter-store.ts";
-import type { CounterTable } from "../store/counter-table.ts";
 import { FallbackStore } from "../store/fallback-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
+import type { MemoryTables } from "../store/memory-tables.ts";
 import { PerSecondStore } from "../store/per-second-store.ts";
 import { openRedisStore } from "../store/redis/open-redis-store.ts";
 import { openMemcacheStore } from "../store/memcache/open-memcache-store.ts";
@@ -17,7 +17,7 @@ export interface OpenStoreOptions {
   /** Selects memory, Redis or memcached. */
   readonly settings: StoreSettings;
   /** Counters in memory. The fallback when the store is Redis or memcached. */
-  readonly counters: CounterTable;
+  readonly counters: MemoryTables;
   /** Times replies, probes and reconnects. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */

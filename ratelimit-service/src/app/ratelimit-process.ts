@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
@@ -22,7 +21,7 @@ import { metricMapper } from "../metrics/prometheus-mapping.ts";
 import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { debugRoutes, metricsResponse } from "../transport/debug/debug-routes.ts";
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
@@ -61,7 +60,7 @@ const closeGraceMs = 15_000;
 /** A running service. `start` creates it and `stop` ends it. */
 export class RateLimitProcess {
   readonly #options: RateLimitProcessOptions;
-  readonly #counters: CounterTable;
+  readonly #counters: MemoryTables;
   readonly #calls: CallThread;
   readonly #pool: WorkerPool | undefined;
   /** The steps that end what was started, in the order of the shutdown. */
@@ -70,10 +69,10 @@ export class RateLimitProcess {
 
   private constructor(options: RateLimitProcessOptions) {
     const { settings, logs, clock, random } = options;
-    const counterMemory = createCounterMemory(settings.store.maxCounters);
+    const counterMemory = createStoreMemory(settings.store.maxCounters);
     const refunds = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#options = options;
-    this.#counters = new CounterTable(counterMemory, mainOwner);
+    this.#counters = new MemoryTables(counterMemory, mainOwner);
     this.#calls = new CallThread({ settings, counterMemory, refunds, thread: 0, clock, logs, random });
     this.#calls.connected.catch(options.onFatal);
     if (settings.values.workers > 1) {
@@ -197,7 +196,7 @@ export class RateLimitProcess {
     const disabled = () => Promise.resolve("stats are disabled (DISABLE_STATS)\n");
     const routes = debugRoutes({
       configStatus: () => this.#calls.config.status,
-      counters: () => this.#calls.liveCounters(),
+      counters: this.#calls.counters,
       stats: values.disableStats ? disabled : throttle(() => text.plain(), clock),
       metrics: values.disableStats ? disabled : throttle(() => text.prometheus(), clock),
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),

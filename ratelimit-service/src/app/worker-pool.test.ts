@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { credentials } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -8,7 +7,7 @@ import { parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { afterEach, expect, test } from "vitest";
 import { ConfigSet } from "../config/config-set.ts";
 import { readServiceSettings } from "../settings.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { RateLimitClient } from "../transport/grpc/testing/grpc-clients.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
@@ -30,13 +29,13 @@ function createPool(workers: number, port = 0) {
     clock: systemClock,
     destination: { write: (line) => lines.push(line) },
   });
-  const counterMemory = createCounterMemory(1_024);
+  const counterMemory = createStoreMemory(1_024);
   const pool = new WorkerPool({
     workers,
     start: { settings: read.value, counterMemory, refunds: new Int32Array(new SharedArrayBuffer(4)) },
     host: "127.0.0.1",
     port,
-    counters: new CounterTable(counterMemory, 1),
+    counters: new MemoryTables(counterMemory, 1),
     clock: systemClock,
     log: logs.logger("test"),
   });

@@ -10,7 +10,7 @@ import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { mergeStatsOfEnded, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
-import type { CounterTable } from "../store/counter-table.ts";
+import type { MemoryTables } from "../store/memory-tables.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
 /** The number of workers, and the data that each starts with. */
@@ -24,7 +24,7 @@ export interface WorkerPoolOptions {
   /** 0 lets the system choose one port for all workers. */
   readonly port: number;
   /** The counters in memory; the locks of a dead worker are released in them. */
-  readonly counters: CounterTable;
+  readonly counters: MemoryTables;
   /** Times the start of a replacement, after 1 s. */
   readonly clock: Clock;
   /** Receives starts and ends of workers. */

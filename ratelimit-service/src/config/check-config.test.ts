@@ -39,6 +39,19 @@ describe("checking a configuration folder", () => {
     expect(exitCode).toBe(1);
   });
 
+  test("reports limits that the store cannot count", async () => {
+    const text = "domain: d\ndescriptors:\n  - key: a\n    rate_limits: [{unit: day, requests_per_unit: 5}]\n";
+    await writeFile(join(folder, "a.yaml"), text);
+    expect((await checkConfig(folder, false)).exitCode).toBe(0);
+    expect(await checkConfig(folder, false, { withoutGroups: "memcache" })).toEqual({
+      lines: [
+        `error: ${folder}/a.yaml:4:18 a.yaml: rate_limits cannot be counted with BACKEND_TYPE=memcache (accepted: memory, redis)`,
+        "error loading rate limit configs: 1 problems",
+      ],
+      exitCode: 1,
+    });
+  });
+
   const limit = (value: string) =>
     `domain: d\ndescriptors:\n  - key: k\n    value: ${value}\n    rate_limit: {unit: day, requests_per_unit: 5}\n`;
   const utf16be = (text: string) => Buffer.from(`\ufeff${text}`, "utf16le").swap16();

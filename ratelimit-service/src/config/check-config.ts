@@ -1,6 +1,7 @@
 /** `--check-config DIR`: reads a folder as the service does at its start, and reports all problems. */
 import { renderConfigProblem } from "./config-problem.ts";
 import { ConfigSet } from "./config-set.ts";
+import type { StoreAbilities } from "./descriptor-tree.ts";
 import { rulesOf } from "./rule.ts";
 import { listRuntimeFiles, readRuntimeFiles } from "./runtime-directory.ts";
 
@@ -13,11 +14,15 @@ export interface ConfigCheck {
 }
 
 /** Checks every file below `directory`; files and folders whose names begin with a dot are left out. Never rejects. */
-export async function checkConfig(directory: string, mergesDomains: boolean): Promise<ConfigCheck> {
+export async function checkConfig(
+  directory: string,
+  mergesDomains: boolean,
+  abilities: StoreAbilities = {},
+): Promise<ConfigCheck> {
   try {
     const layout = { directory, keyRoot: directory, ignoresDotFiles: true };
     const texts = await readRuntimeFiles(await listRuntimeFiles(layout));
-    const { config, problems, warnings } = new ConfigSet(mergesDomains).update(texts);
+    const { config, problems, warnings } = new ConfigSet(mergesDomains, abilities).update(texts);
     const lines = [
       ...warnings.map((warning) => `warning: ${renderConfigProblem(warning)}`),
       ...problems.map((problem) => `error: ${renderConfigProblem(problem)}`),

@@ -192,7 +192,7 @@ describe("case 63: a configuration file is rejected with the reference's words a
       "domain: d",
       "descriptors:",
       "  - key: a",
-      "    rate_limits: {unit: day}",
+      "    rate_limitz: {unit: day}",
       "  - key: b",
       "    rate_limit: {unit: days, requests_per_unit: -5}",
       "  - key: c",
@@ -202,7 +202,7 @@ describe("case 63: a configuration file is rejected with the reference's words a
       "",
     ].join("\n");
     expect(placesOf(text)).toEqual([
-      "4:5 config error, unknown key 'rate_limits'",
+      "4:5 config error, unknown key 'rate_limitz'",
       "6:24 invalid rate limit unit 'days'",
       "6:49 error loading config file: requests_per_unit must be a whole number from 0 to 4294967295, found '-5'",
       "8:17 error loading config file: rate_limit must be a mapping with unit and requests_per_unit, found '10'",
@@ -222,7 +222,8 @@ describe("case 63: a configuration file is rejected with the reference's words a
 
   test.each([
     ["descriptor", "descriptors"],
-    ["rate_limits", "rate_limit"],
+    ["rateLimits", "rate_limits"],
+    ["rate_limitss", "rate_limit"],
     ["requestsPerUnit", "requests_per_unit"],
     ["request_per_unit", "requests_per_unit"],
   ])("%s brings %s to mind", (key, meant) => {

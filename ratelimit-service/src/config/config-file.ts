@@ -6,7 +6,7 @@
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import type { JsonObject, JsonValue } from "../model/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
-import type { DescriptorSpec, DomainSpec, RateLimitSpec, ReplacesSpec } from "./descriptor-spec.ts";
+import type { DescriptorSpec, DomainSpec, RateLimitSpec, RateLimitsSpec, ReplacesSpec } from "./descriptor-spec.ts";
 import {
   isTrue,
   loadingProblem,
@@ -19,28 +19,43 @@ import {
 
 const maxUint32 = 4_294_967_295;
 
-/** The keys that are read in each kind of mapping. `unit_multiplier` is an extension of this service. */
+/** The keys that are read in each kind of mapping, with the extensions of this service. */
 const keysOf = {
   file: ["domain", "descriptors"],
   descriptor: [
     "key",
     "value",
     "rate_limit",
+    "rate_limits",
     "descriptors",
     "shadow_mode",
     "quota_mode",
     "detailed_metric",
     "value_to_metric",
     "share_threshold",
+    "count_denied",
     "metadata",
   ],
-  rate_limit: ["unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces"],
+  rate_limit: [
+    "unit",
+    "requests_per_unit",
+    "unit_multiplier",
+    "calendar",
+    "timezone",
+    "window",
+    "unlimited",
+    "name",
+    "replaces",
+  ],
   replaces: ["name"],
 } as const;
 
 type Section = keyof typeof keysOf;
 
 const knownKeys: readonly string[] = [...new Set(Object.values(keysOf).flat())];
+
+/** Keys that the reference rejects. No existing file has one in the wrong place, where it would change nothing. */
+const strictKeys: readonly string[] = ["calendar", "timezone", "window", "rate_limits", "count_denied"];
 
 /** A file that was parsed, with its warnings. */
 export interface ParsedConfigFile {
@@ -149,15 +164,25 @@ class FileReader {
       key: this.#text(fields, "key"),
       value: this.#text(fields, "value"),
       ...this.#rateLimit(rateLimit),
+      ...this.#rateLimits(fields),
       descriptors: this.#maps(fields, "descriptors").map((item) => this.#descriptor(item)),
       shadowMode: this.#flag(fields, "shadow_mode"),
       quotaMode: this.#flag(fields, "quota_mode"),
       detailedMetric: this.#flag(fields, "detailed_metric"),
       valueToMetric: this.#flag(fields, "value_to_metric"),
       shareThreshold: this.#flag(fields, "share_threshold"),
+      countDenied: this.#flag(fields, "count_denied"),
       ...(isPresent(metadata) ? { metadata: this.#metadata(metadata) } : {}),
       location: map.location,
     };
+  }
+
+  #rateLimits(fields: ReadonlyMap<string, YamlValue>): { readonly rateLimits?: RateLimitsSpec } {
+    const value = fields.get("rate_limits");
+    if (!isPresent(value)) return {};
+    const limits = this.#maps(fields, "rate_limits").map((item) => this.#limit(item));
+    // A value that is no list is reported already.
+    return value.kind === "list" ? { rateLimits: { limits, location: value.location } } : {};
   }
 
   #rateLimit(value: YamlValue | undefined): { readonly rateLimit?: RateLimitSpec } {
@@ -166,23 +191,32 @@ class FileReader {
       this.#reportType("rate_limit", value, "a mapping with unit and requests_per_unit");
       return {};
     }
+    return { rateLimit: this.#limit(value) };
+  }
+
+  #limit(value: YamlMap): RateLimitSpec {
     const fields = this.#fields(value, "rate_limit");
     const unlimited = this.#flag(fields, "unlimited");
     if (!unlimited && !isPresent(fields.get("requests_per_unit"))) {
       const message = "requests_per_unit is missing, so every call is denied";
       this.warnings.push({ message, resource: this.#key, location: value.location });
     }
-    const rateLimit = {
+    const windowKey = ["window", "timezone", "calendar"].find((key) => fields.has(key));
+    const windowLocation = windowKey === undefined ? undefined : fields.get(windowKey)?.location;
+    return {
       unit: this.#text(fields, "unit"),
       requestsPerUnit: this.#uint32(fields, "requests_per_unit") ?? 0,
       unitMultiplier: this.#uint32(fields, "unit_multiplier") ?? 1,
+      calendar: this.#flag(fields, "calendar"),
+      timezone: this.#text(fields, "timezone"),
+      window: this.#text(fields, "window"),
       unlimited,
       name: this.#text(fields, "name"),
       replaces: this.#maps(fields, "replaces").map((item) => this.#replaces(item)),
       location: value.location,
       unitLocation: fields.get("unit")?.location ?? value.location,
+      ...(windowLocation === undefined ? {} : { windowLocation }),
     };
-    return { rateLimit };
   }
 
   #replaces(map: YamlMap): ReplacesSpec {
@@ -231,7 +265,13 @@ class FileReader {
     const meaningful: readonly string[] = keysOf[section];
     for (const { key } of map.entries) {
       if (meaningful.includes(key.text) || !knownKeys.includes(key.text)) continue;
-      const message = `key '${key.text}' means nothing in a ${section.replace("_", " ")} and is ignored`;
+      const subject = `key '${key.text}' means nothing in a ${section.replace("_", " ")}`;
+      if (strictKeys.includes(key.text)) {
+        const hint = `accepted in ${sectionsOf(key.text)}`;
+        this.problem({ message: `config error, ${subject}`, location: key.location, hint });
+        continue;
+      }
+      const message = `${subject} and is ignored`;
       this.warnings.push({ message, resource: this.#key, location: key.location });
     }
     return new Map(map.entries.map(({ key, value }) => [key.text, value]));
@@ -278,6 +318,14 @@ class FileReader {
   }
 }
 
+/** Returns the kinds of mappings that have a key, for messages. */
+function sectionsOf(key: string): string {
+  return Object.entries(keysOf)
+    .filter(([, keys]) => (keys as readonly string[]).includes(key))
+    .map(([section]) => `a ${section.replace("_", " ")}`)
+    .join(" and ");
+}
+
 function isPresent(value: YamlValue | undefined): value is YamlValue {
   return value !== undefined && !(value.kind === "scalar" && value.type === "null");
 }
@@ -291,7 +339,10 @@ function formatScalar({ type, text }: YamlScalar): string {
 
 /** Returns `did you mean 'rate_limit'?` for a key that differs from a known one only in case, separators and an `s`. */
 function suggestionFor(key: string): { readonly hint?: string } {
-  const normalize = (text: string) => text.toLowerCase().replaceAll(/[-_\ss]/g, "");
-  const match = knownKeys.find((known) => normalize(known) === normalize(key));
+  const withoutSeparators = (text: string) => text.toLowerCase().replaceAll(/[-_\s]/g, "");
+  const normalize = (text: string) => withoutSeparators(text).replaceAll("s", "");
+  const match =
+    knownKeys.find((known) => withoutSeparators(known) === withoutSeparators(key)) ??
+    knownKeys.find((known) => normalize(known) === normalize(key));
   return match === undefined ? { hint: `accepted: ${knownKeys.join(", ")}` } : { hint: `did you mean '${match}'?` };
 }

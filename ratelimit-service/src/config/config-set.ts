@@ -6,7 +6,7 @@
 import { parseConfigFile } from "./config-file.ts";
 import { type ConfigProblem, sortProblems } from "./config-problem.ts";
 import type { ConfigPart, ConfigUpdate } from "./config-source.ts";
-import { assembleDomains, buildDomain } from "./descriptor-tree.ts";
+import { assembleDomains, buildDomain, type StoreAbilities } from "./descriptor-tree.ts";
 import { type Claim, ClaimRegistry, claimsOf } from "./domain-claims.ts";
 import type { DescriptorLevel } from "./rule.ts";
 
@@ -44,13 +44,18 @@ interface Candidate {
 /** A set of files and their last valid versions. */
 export class ConfigSet {
   readonly #mergesDomains: boolean;
+  readonly #abilities: StoreAbilities;
   /** The served versions, by file key. */
   #served: ReadonlyMap<string, Version> = new Map();
   #hasLoaded = false;
 
-  /** @param mergesDomains whether several files may describe one domain (MERGE_DOMAIN_CONFIG) */
-  constructor(mergesDomains: boolean) {
+  /**
+   * @param mergesDomains whether several files may describe one domain (MERGE_DOMAIN_CONFIG)
+   * @param abilities without them, the store can count every kind of limit
+   */
+  constructor(mergesDomains: boolean, abilities: StoreAbilities = {}) {
     this.#mergesDomains = mergesDomains;
+    this.#abilities = abilities;
   }
 
   /** Replaces the set of files by the current one. Never throws. */
@@ -93,7 +98,7 @@ export class ConfigSet {
     }
     if (old?.text === text) return { key, old, next: old, problems: [], warnings: [] };
     const { spec, problems, warnings } = parseConfigFile(key, file, text);
-    const built = spec === undefined ? undefined : buildDomain(spec);
+    const built = spec === undefined ? undefined : buildDomain(spec, this.#abilities);
     if (spec === undefined || built?.level === undefined || problems.length > 0) {
       return { key, ...known, problems: sortProblems([...problems, ...(built?.problems ?? [])]), warnings };
     }

@@ -23,13 +23,23 @@ export interface DescriptorSpec {
   /** Empty to match every value. */
   readonly value: string;
   readonly rateLimit?: RateLimitSpec;
+  /** Several limits in place of one; an extension of this service. */
+  readonly rateLimits?: RateLimitsSpec;
   readonly descriptors: readonly DescriptorSpec[];
   readonly shadowMode: boolean;
   readonly quotaMode: boolean;
   readonly detailedMetric: boolean;
   readonly valueToMetric: boolean;
   readonly shareThreshold: boolean;
+  /** An extension of this service; absent: false. */
+  readonly countDenied?: boolean;
   readonly metadata?: JsonObject;
+  readonly location?: SourceLocation;
+}
+
+/** The limits of `rate_limits`. */
+export interface RateLimitsSpec {
+  readonly limits: readonly RateLimitSpec[];
   readonly location?: SourceLocation;
 }
 
@@ -41,12 +51,20 @@ export interface RateLimitSpec {
   readonly requestsPerUnit: number;
   /** Length of the window in units; the default is 1. */
   readonly unitMultiplier: number;
+  /** Whether windows are those of the calendar; absent: false. */
+  readonly calendar?: boolean;
+  /** The time zone of the calendar, as written; absent or empty: UTC. */
+  readonly timezone?: string;
+  /** `fixed` or `sliding`, as written; absent or empty: fixed. */
+  readonly window?: string;
   readonly unlimited: boolean;
   readonly name: string;
   readonly replaces: readonly ReplacesSpec[];
   readonly location?: SourceLocation;
   /** Location of the unit. */
   readonly unitLocation?: SourceLocation;
+  /** Location of `calendar`, `timezone` or `window`, whichever is present, the last first. */
+  readonly windowLocation?: SourceLocation;
 }
 
 /** The name of a limit that this one replaces (`RateLimitReplace`). */

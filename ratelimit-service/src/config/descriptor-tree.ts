@@ -3,11 +3,20 @@
  * keys, split wildcards, window length, header text, metric path. Reports all problems of a spec, in its order.
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
-import type { CurrentLimit } from "../model/rate-limit.ts";
+import type { LimitWindow } from "../model/limit-window.ts";
+import type { CurrentLimit, Unit } from "../model/rate-limit.ts";
 import type { ConfigProblem } from "./config-problem.ts";
-import type { DescriptorSpec, DomainSpec, RateLimitSpec } from "./descriptor-spec.ts";
-import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, type Rule, shownComposite } from "./rule.ts";
+import type { DescriptorSpec, DomainSpec, RateLimitSpec, RateLimitsSpec } from "./descriptor-spec.ts";
+import {
+  type DescriptorLevel,
+  type DescriptorNode,
+  type GroupLimit,
+  type RateLimitConfig,
+  type Rule,
+  shownComposite,
+} from "./rule.ts";
 import { headerPolicy } from "./header-policy.ts";
+import { duplicateWindow, maxGroupLimits, readWindow } from "./limit-window.ts";
 import { runAtOnce } from "./run-in-slices.ts";
 import { maxWindowSeconds, parseUnit, unitNames, windowSeconds } from "../model/unit.ts";
 
@@ -17,14 +26,23 @@ export interface BuiltDomain {
   readonly problems: readonly ConfigProblem[];
 }
 
+/** What the store of the counters can do. */
+export interface StoreAbilities {
+  /** The store, as BACKEND_TYPE names it, if it has no groups of counters (`CounterStore.applyGroups`). */
+  readonly withoutGroups?: string;
+}
+
 /** Validates a spec and builds its tree. Never throws. */
-export function buildDomain(spec: DomainSpec): BuiltDomain {
-  return runAtOnce(buildDomainInPieces(spec));
+export function buildDomain(spec: DomainSpec, abilities: StoreAbilities = {}): BuiltDomain {
+  return runAtOnce(buildDomainInPieces(spec, abilities));
 }
 
 /** As `buildDomain`, but yields after each descriptor. */
-export function* buildDomainInPieces(spec: DomainSpec): Generator<undefined, BuiltDomain> {
-  const builder = new TreeBuilder(spec);
+export function* buildDomainInPieces(
+  spec: DomainSpec,
+  abilities: StoreAbilities = {},
+): Generator<undefined, BuiltDomain> {
+  const builder = new TreeBuilder(spec, abilities);
   if (spec.domain === "") builder.report("config file cannot have empty domain", spec.location);
   const level = yield* builder.level(spec.descriptors, { path: `${spec.domain}.`, segments: [], levels: [] });
   return builder.problems.length > 0 ? { problems: builder.problems } : { level, problems: [] };
@@ -82,10 +100,12 @@ interface Ancestors {
 class TreeBuilder {
   readonly problems: ConfigProblem[] = [];
   readonly #spec: DomainSpec;
+  readonly #abilities: StoreAbilities;
   #pathCharacters = 0;
 
-  constructor(spec: DomainSpec) {
+  constructor(spec: DomainSpec, abilities: StoreAbilities) {
     this.#spec = spec;
+    this.#abilities = abilities;
   }
 
   report(message: string, location: SourceLocation | undefined, hint?: string): void {
@@ -143,10 +163,8 @@ class TreeBuilder {
       segments: [...ancestors.segments, shown],
       levels: [...ancestors.levels, node],
     };
-    if (spec.rateLimit !== undefined) {
-      const rule = this.#rule(spec, spec.rateLimit, here);
-      if (rule !== undefined) node.rule = rule;
-    }
+    const rule = this.#ruleOf(spec, here);
+    if (rule !== undefined) node.rule = rule;
     node.children = yield* this.level(spec.descriptors, here);
     return node;
   }
@@ -163,17 +181,86 @@ class TreeBuilder {
     return false;
   }
 
+  #ruleOf(spec: DescriptorSpec, here: Ancestors): Rule | undefined {
+    const { rateLimit, rateLimits } = spec;
+    if (rateLimits !== undefined) return this.#ruleOfGroup(spec, rateLimits, here);
+    if (spec.countDenied === true && rateLimit?.window !== "sliding") {
+      const hint = "accepted with rate_limits and with window: sliding; other limits count every hit";
+      this.report("count_denied means nothing for this descriptor", spec.location, hint);
+    }
+    return rateLimit === undefined ? undefined : this.#rule(spec, rateLimit, here);
+  }
+
   #rule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Ancestors): Rule | undefined {
     this.#checkReplaces(rateLimit);
-    const limit = this.#limit(rateLimit);
-    if (limit === "invalid") return undefined;
+    const read = this.#limit(rateLimit);
+    if (read === "invalid") return undefined;
+    if (read === "unlimited") return this.#newRule(spec, rateLimit, here);
+    const { limit, window } = read;
+    if (window.kind === "sliding") {
+      if (!this.#canHaveGroup("a sliding window", rateLimit.windowLocation)) return undefined;
+      return this.#newRule(spec, rateLimit, here, [read]);
+    }
+    const calendar = window.kind === "calendar" ? { calendar: window } : {};
+    const seconds = windowSeconds(limit.unit, limit.unitMultiplier ?? 1);
+    const rule = this.#newRule(spec, rateLimit, here);
+    return { ...rule, limit, ...calendar, windowSeconds: seconds, headerPolicy: headerPolicy(limit) };
+  }
+
+  #ruleOfGroup(spec: DescriptorSpec, { limits, location }: RateLimitsSpec, here: Ancestors): Rule | undefined {
+    if (spec.rateLimit !== undefined) {
+      this.report("a descriptor has rate_limit and rate_limits", location, "accepted: one of them");
+    }
+    if (limits.length === 0 || limits.length > maxGroupLimits) {
+      const message = `rate_limits has ${limits.length} limits`;
+      this.report(message, location, `accepted: 1 to ${maxGroupLimits}`);
+    }
+    if (!this.#canHaveGroup("rate_limits", location)) return undefined;
+    const read = limits.map((limit) => this.#limitOfGroup(limit));
+    const valid = read.filter((limit) => limit !== undefined);
+    const duplicate = duplicateWindow(valid.map(({ window }) => window));
+    if (duplicate !== -1 && valid.length === limits.length) {
+      const at = limits[duplicate]?.unitLocation ?? location;
+      this.report("rate_limits has two limits with the same window", at, "accepted: one limit for each window");
+    }
+    const [first] = limits;
+    if (first === undefined || valid.length < limits.length) return undefined;
+    const replaces = limits.flatMap((limit) => limit.replaces);
+    const place = location === undefined ? {} : { location };
+    return this.#newRule(spec, { ...first, name: "", replaces, ...place }, here, valid);
+  }
+
+  #limitOfGroup(spec: RateLimitSpec): GroupLimit | undefined {
+    this.#checkReplaces(spec);
+    if (spec.unlimited) {
+      this.report("a limit of rate_limits cannot be unlimited", spec.location, "accepted: a limit, or none");
+      return undefined;
+    }
+    const read = this.#limit(spec);
+    return typeof read === "string" ? undefined : read;
+  }
+
+  /** Whether the store can count several counters as one. Reports that it cannot. */
+  #canHaveGroup(subject: string, location: SourceLocation | undefined): boolean {
+    const { withoutGroups } = this.#abilities;
+    if (withoutGroups === undefined) return true;
+    const message = `${subject} cannot be counted with BACKEND_TYPE=${withoutGroups}`;
+    this.report(message, location, "accepted: memory, redis");
+    return false;
+  }
+
+  /** Returns the rule of a group, or without one an unlimited rule. */
+  #newRule(spec: DescriptorSpec, rateLimit: RateLimitSpec, here: Ancestors, group: readonly GroupLimit[] = []): Rule {
+    const [first] = group;
     return {
       domain: this.#spec.domain,
       path: here.path.slice(0, -1),
       segments: here.segments,
-      ...(limit === "unlimited" ? {} : { limit }),
-      windowSeconds: limit === "unlimited" ? 0 : windowSeconds(limit.unit, limit.unitMultiplier ?? 1),
-      headerPolicy: limit === "unlimited" ? "" : headerPolicy(limit),
+      ...(first === undefined
+        ? {}
+        : { limit: first.limit, group: { limits: group, countsDenied: spec.countDenied ?? false } }),
+      windowSeconds: 0,
+      headerPolicy: "",
       name: rateLimit.name,
       replaces: rateLimit.replaces.map((replaced) => replaced.name),
       shadowMode: spec.shadowMode,
@@ -188,11 +275,14 @@ class TreeBuilder {
     };
   }
 
-  #limit(rateLimit: RateLimitSpec): CurrentLimit | "unlimited" | "invalid" {
+  #limit(rateLimit: RateLimitSpec): GroupLimit | "unlimited" | "invalid" {
     const unit = parseUnit(rateLimit.unit);
     const location = rateLimit.unitLocation ?? rateLimit.location;
     if (rateLimit.unlimited) {
       if (unit !== undefined) this.report("should not specify rate limit unit when unlimited", location);
+      if (rateLimit.windowLocation !== undefined) {
+        this.report("should not specify rate limit window when unlimited", rateLimit.windowLocation);
+      }
       return "unlimited";
     }
     if (unit === undefined) {
@@ -207,12 +297,22 @@ class TreeBuilder {
       );
       return "invalid";
     }
-    return {
+    const window = this.#window(rateLimit, unit);
+    if (window === undefined) return "invalid";
+    const limit: CurrentLimit = {
       requestsPerUnit: rateLimit.requestsPerUnit,
       unit,
       ...(rateLimit.name === "" ? {} : { name: rateLimit.name }),
       ...(rateLimit.unitMultiplier === 1 ? {} : { unitMultiplier: rateLimit.unitMultiplier }),
     };
+    return { limit, window };
+  }
+
+  #window(rateLimit: RateLimitSpec, unit: Unit): LimitWindow | undefined {
+    const window = readWindow(rateLimit, unit);
+    if ("kind" in window) return window;
+    this.report(window.message, rateLimit.windowLocation ?? rateLimit.location, window.hint);
+    return undefined;
   }
 
   #checkReplaces(rateLimit: RateLimitSpec): void {

@@ -7,6 +7,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ConfigSet } from "./config-set.ts";
 import type { ConfigSource, ConfigUpdate } from "./config-source.ts";
+import type { StoreAbilities } from "./descriptor-tree.ts";
 import { listRuntimeFiles, type RuntimeDirectory, type RuntimeFile, readRuntimeFiles } from "./runtime-directory.ts";
 
 /** The folder, and how it is read. */
@@ -15,6 +16,8 @@ export interface FileSourceOptions {
   readonly layout: RuntimeDirectory;
   /** Whether several files may describe one domain (MERGE_DOMAIN_CONFIG). */
   readonly mergesDomains: boolean;
+  /** What the store of the counters can do. */
+  readonly abilities?: StoreAbilities;
   /** Interval between two polls, in ms. A change is served after at most two polls if no other change follows. */
   readonly pollIntervalMs: number;
   /** Times the polls. */
@@ -41,7 +44,7 @@ export class FileSource implements ConfigSource {
 
   constructor(options: FileSourceOptions) {
     this.#options = options;
-    this.#set = new ConfigSet(options.mergesDomains);
+    this.#set = new ConfigSet(options.mergesDomains, options.abilities);
   }
 
   start(onUpdate: (update: ConfigUpdate) => void): void {

@@ -2,9 +2,14 @@
 import type { CurrentLimit } from "../model/rate-limit.ts";
 import { windowSeconds } from "../model/unit.ts";
 
-/** Renders a limit's part of an `x-ratelimit-limit` header in Envoy's form: `, 10;w=60;name="per-user"`. */
-export function headerPolicy(limit: CurrentLimit): string {
-  const window = windowSeconds(limit.unit, limit.unitMultiplier ?? 1);
+/**
+ * Renders a limit's part of an `x-ratelimit-limit` header in Envoy's form: `, 10;w=60;name="per-user"`.
+ * @param window length of the window in seconds; of the calendar, that of the current one
+ */
+export function headerPolicy(
+  limit: CurrentLimit,
+  window = windowSeconds(limit.unit, limit.unitMultiplier ?? 1),
+): string {
   const name = limit.name === undefined ? "" : `;name="${headerText(limit.name)}"`;
   return `, ${limit.requestsPerUnit};w=${window}${name}`;
 }

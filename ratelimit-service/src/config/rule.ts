@@ -5,6 +5,7 @@
  */
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import { isSecretValue, redactValue } from "@gatewayproxy/runtime/redaction";
+import type { CalendarWindow, LimitWindow } from "../model/limit-window.ts";
 import type { CurrentLimit, JsonObject } from "../model/rate-limit.ts";
 
 /** One node of the tree: an entry that a descriptor may have at this depth. */
@@ -41,6 +42,10 @@ export interface Rule {
   readonly segments: readonly string[];
   /** Absent for an unlimited rule. */
   readonly limit?: CurrentLimit;
+  /** Absent for fixed windows, and for a group. */
+  readonly calendar?: CalendarWindow;
+  /** Present for a sliding window and for several limits; `limit` is then the first of them. */
+  readonly group?: LimitGroup;
   /** 0 for an unlimited rule. */
   readonly windowSeconds: number;
   /** This limit's part of an `x-ratelimit-limit` header, such as `, 10;w=60;name="…"`; empty for an unlimited rule. */
@@ -60,6 +65,20 @@ export interface Rule {
   readonly hasRuntimeMetric: boolean;
   /** Location of the `rate_limit`; absent for xDS. */
   readonly location?: SourceLocation;
+}
+
+/** Limits that count a call all together, or not at all. */
+export interface LimitGroup {
+  /** At least one, with different windows. */
+  readonly limits: readonly GroupLimit[];
+  /** Whether hits beyond a limit are counted. */
+  readonly countsDenied: boolean;
+}
+
+/** One limit of a group. */
+export interface GroupLimit {
+  readonly limit: CurrentLimit;
+  readonly window: LimitWindow;
 }
 
 /** All domains by name. */

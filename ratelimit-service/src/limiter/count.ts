@@ -1,8 +1,9 @@
 /** Counts the planned descriptors of a call in the store, and computes their statuses. */
 import type { RateLimitStats } from "../stats.ts";
-import type { CounterStore } from "../model/counter-store.ts";
+import type { CounterStore, GroupCounts, GroupStep } from "../model/counter-store.ts";
+import { cachedGroup } from "./group.ts";
 import type { OverLimitCache } from "./over-limit-cache.ts";
-import type { CountedDescriptor } from "./plan.ts";
+import type { CountedDescriptor, GroupedDescriptor, StoredDescriptor } from "./plan.ts";
 import type { DescriptorStatus } from "../model/rate-limit.ts";
 
 /** The store, and the settings that change how calls are counted. */
@@ -20,31 +21,32 @@ export interface CountOptions {
 }
 
 /**
- * Counts the descriptors and sets `after`. Returns synchronously when the store does; a promise rejects with
- * `StoreError`.
+ * Counts the descriptors and sets `after`, or `before` of a group. Returns synchronously when the store does; a promise
+ * rejects with `StoreError`.
  */
 export function countDescriptors(
-  counted: readonly CountedDescriptor[],
+  counted: readonly StoredDescriptor[],
+  nowSeconds: number,
   options: CountOptions,
 ): undefined | Promise<undefined> {
   const { store, stopsAtOverLimit } = options;
   const { overLimitCache } = options;
-  const uncached = overLimitCache === undefined ? counted : excludeCachedOver(counted, overLimitCache);
+  const uncached = overLimitCache === undefined ? counted : excludeCachedOver(counted, nowSeconds, overLimitCache);
   if (uncached.length === 0) return undefined;
   if (!stopsAtOverLimit) return apply(store, uncached);
   if (uncached.length < counted.length) {
     for (const descriptor of uncached) if (descriptor.hits > 0) descriptor.hits = 0;
     return apply(store, uncached);
   }
-  const before = store.apply(uncached.map((descriptor) => ({ ...descriptor, hits: 0 })));
-  if (!(before instanceof Promise)) {
-    countOnlyExceeding(uncached, before);
+  const hits = uncached.map((descriptor) => descriptor.hits);
+  for (const descriptor of uncached) descriptor.hits = 0;
+  const reading = apply(store, uncached);
+  const countAll = () => {
+    uncached.forEach((descriptor, i) => (descriptor.hits = hits[i] ?? 0));
+    countOnlyExceeding(uncached);
     return apply(store, uncached);
-  }
-  return before.then((values) => {
-    countOnlyExceeding(uncached, values);
-    return apply(store, uncached);
-  });
+  };
+  return reading === undefined ? countAll() : reading.then(countAll);
 }
 
 /** Compares the counter with the limit, updates the metrics, and sets `status`. */
@@ -91,7 +93,42 @@ function statusOf(descriptor: CountedDescriptor, isOver: boolean, nowSeconds: nu
   };
 }
 
-function apply(store: CounterStore, counted: readonly CountedDescriptor[]): undefined | Promise<undefined> {
+function apply(store: CounterStore, stored: readonly StoredDescriptor[]): undefined | Promise<undefined> {
+  const groups = stored.filter((descriptor) => descriptor.kind === "grouped");
+  const counted = groups.length === 0 ? stored : stored.filter((descriptor) => descriptor.kind === "counted");
+  const applied = counted.length === 0 ? undefined : applyCounted(store, counted as readonly CountedDescriptor[]);
+  if (groups.length === 0) return applied;
+  const appliedGroups = applyGrouped(store, groups);
+  if (applied === undefined) return appliedGroups;
+  return Promise.all([applied, appliedGroups]).then(() => undefined);
+}
+
+function applyGrouped(store: CounterStore, groups: readonly GroupedDescriptor[]): undefined | Promise<undefined> {
+  const counts = applyGroups(store, groups);
+  if (!(counts instanceof Promise)) {
+    setBefore(groups, counts);
+    return undefined;
+  }
+  return counts.then((found) => {
+    setBefore(groups, found);
+    return undefined;
+  });
+}
+
+/** The configuration has no group where the store cannot count it. */
+function applyGroups(store: CounterStore, groups: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
+  if (store.applyGroups === undefined) throw new Error("the store has no groups of counters");
+  return store.applyGroups(groups);
+}
+
+function setBefore(groups: readonly GroupedDescriptor[], counts: GroupCounts): void {
+  for (let i = 0; i < groups.length; i++) {
+    const group = groups[i];
+    if (group !== undefined) group.before = counts[i] ?? [];
+  }
+}
+
+function applyCounted(store: CounterStore, counted: readonly CountedDescriptor[]): undefined | Promise<undefined> {
   const values = store.apply(counted);
   if (!(values instanceof Promise)) {
     setResults(counted, values);
@@ -114,21 +151,35 @@ function setResults(counted: readonly CountedDescriptor[], values: readonly numb
  * Marks the counters that the cache knows to be over their limit and returns the others. A refund invalidates the
  * cache.
  */
-function excludeCachedOver(counted: readonly CountedDescriptor[], cache: OverLimitCache): readonly CountedDescriptor[] {
-  for (const descriptor of counted) {
+function excludeCachedOver(
+  stored: readonly StoredDescriptor[],
+  nowSeconds: number,
+  cache: OverLimitCache,
+): readonly StoredDescriptor[] {
+  for (const descriptor of stored) {
     if (descriptor.requestedHits < 0) cache.countRefund();
+    else if (descriptor.kind === "grouped") descriptor.cachedOver = cachedGroup(descriptor, nowSeconds, cache);
     else descriptor.isCachedOver = cache.isOver(descriptor.key, descriptor.limit.requestsPerUnit);
     descriptor.refundsBefore = cache.refunds;
   }
-  return counted.filter((descriptor) => !descriptor.isCachedOver);
+  return stored.filter((descriptor) =>
+    descriptor.kind === "grouped" ? descriptor.cachedOver === undefined : !descriptor.isCachedOver,
+  );
 }
 
 /** If some counters would exceed their limits, sets the hits of the others to 0. Refunds keep their hits. */
-function countOnlyExceeding(counted: readonly CountedDescriptor[], before: readonly number[]): void {
-  const exceeds = counted.map(({ hits, limit }, i) => (before[i] ?? 0) + hits > limit.requestsPerUnit);
+function countOnlyExceeding(stored: readonly StoredDescriptor[]): void {
+  const exceeds = stored.map(wouldExceed);
   if (!exceeds.includes(true)) return;
-  for (let i = 0; i < counted.length; i++) {
-    const descriptor = counted[i];
+  for (let i = 0; i < stored.length; i++) {
+    const descriptor = stored[i];
     if (descriptor !== undefined && descriptor.hits > 0 && exceeds[i] !== true) descriptor.hits = 0;
   }
+}
+
+/** Whether a descriptor whose counters were read would exceed a limit. */
+function wouldExceed(descriptor: StoredDescriptor): boolean {
+  const { hits } = descriptor;
+  if (descriptor.kind === "counted") return descriptor.after + hits > descriptor.limit.requestsPerUnit;
+  return descriptor.counters.some(({ limit }, i) => (descriptor.before[i]?.before ?? 0) + hits > limit);
 }

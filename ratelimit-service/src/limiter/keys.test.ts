@@ -1,21 +1,22 @@
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
+import calculateSlot from "cluster-key-slot";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ConfigSet } from "../config/config-set.ts";
 import type { Rule } from "../config/rule.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import { caseStartSeconds } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
 import { parseCall } from "../testing/acceptance/notation.ts";
-import { counterKey, runtimeSegments, shownCounterKey } from "./keys.ts";
+import { counterKey, domainKeyPrefixes, runtimeSegments, shownCounterKey, taggedKey, windowKey } from "./keys.ts";
 import { findRule } from "./match.ts";
+import type { LimitWindow } from "../model/limit-window.ts";
 import type { DescriptorEntry } from "../model/rate-limit.ts";
 
 /** The counters that a call leaves behind, and the series it is counted in. */
 async function namesOf(domain: string, ...descriptors: readonly string[]) {
   let store: MemoryStore | undefined;
-  const core = createCore((clock) => (store = new MemoryStore(new CounterTable(createCounterMemory(64), 1), clock)));
+  const core = createCore((clock) => (store = new MemoryStore(new MemoryTables(createStoreMemory(64), 1), clock)));
   await core.service.shouldRateLimit(parseCall(domain, descriptors));
   return {
     keys: [...(store?.liveCounters() ?? [])].map(({ key }) => key),
@@ -87,6 +88,41 @@ test("escaped keys are the same for the same descriptors only", () => {
   );
 });
 
+const windows: readonly LimitWindow[] = [
+  { kind: "fixed", windowSeconds: 60 },
+  { kind: "calendar", unit: "Months", every: 3, timeZone: "America/New_York" },
+  { kind: "sliding", windowSeconds: 60 },
+];
+
+test("keys of other windows are those of one descriptor and window, have one slot, and are never keys of plain ones", () => {
+  const character = fc.constantFrom("a", "_", "%", "{", "}", "7", "-", "B", "");
+  const part = fc.oneof(fc.string({ unit: character, maxLength: 6 }), fc.constantFrom("}sliding-60", "_}fixed-60-60"));
+  const named = fc.tuple(part, fc.array(fc.record({ key: part, value: part }), { minLength: 1, maxLength: 3 }));
+  const options = { cacheKeyPrefix: "p{_", keyForm: "reference" } as const;
+  const keysOf = ([domain, entries]: readonly [string, readonly DescriptorEntry[]]) => {
+    const tagged = taggedKey(options, ruleOf(domain), entries);
+    return windows.map((window) => windowKey(tagged, window, window.kind === "sliding" ? undefined : 60));
+  };
+  fc.assert(
+    fc.property(named, named, (a, b) => {
+      const [ofA, ofB] = [keysOf(a), keysOf(b)];
+      const plain = [a, b].flatMap(([domain, entries]) =>
+        (["reference", "escaped"] as const).map((keyForm) =>
+          counterKey({ ...options, keyForm }, ruleOf(domain), entries, 60),
+        ),
+      );
+      expect(new Set(ofA.map((key) => calculateSlot(key))).size).toBe(1);
+      expect(new Set(ofA).size).toBe(windows.length);
+      expect(ofA.some((key) => plain.includes(key))).toBe(false);
+      expect(ofA.some((key) => ofB.includes(key))).toBe(JSON.stringify(a) === JSON.stringify(b));
+      const prefixes = domainKeyPrefixes(options, a[0]);
+      expect(ofA.every((key) => prefixes.some((prefix) => key.startsWith(prefix)))).toBe(true);
+      expect(ofB.every((key) => prefixes.some((prefix) => key.startsWith(prefix)))).toBe(a[0] === b[0]);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
 test("a value with underscores has no counter of another descriptor, unless the reference's keys are asked for", () => {
   const [one, other] = [
     [{ key: "user", value: "bob_plan_gold" }],
@@ -130,4 +166,11 @@ test("keys are shown without values that may be credentials", () => {
     ]),
   ).toBe("rl_api%5Fkey_sha256:ad81f266…-key_user_a%5Fb_60");
   expect(shown([{ key: "client", value: "sk-proj-abcdefghijklmnop" }])).not.toContain("abcdefgh");
+  const entries = [{ key: "api_key", value: "canary-client-api-key" }];
+  const tagged = taggedKey({ cacheKeyPrefix: "", keyForm: "escaped" }, ruleOf("rl"), entries);
+  expect(windows.map((window) => shownCounterKey(windowKey(tagged, window, 60)))).toEqual([
+    "{rl_api%5Fkey_sha256:ad81f266…-key_}fixed-60-60",
+    "{rl_api%5Fkey_sha256:ad81f266…-key_}calendar-3-Months-America/New%5FYork-60",
+    "{rl_api%5Fkey_sha256:ad81f266…-key_}sliding-60-60",
+  ]);
 });

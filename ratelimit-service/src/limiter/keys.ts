@@ -2,9 +2,15 @@
  * Names of counters and metrics. In Redis the default form of counter keys is exactly envoyproxy/ratelimit's, so that
  * both can share a store during a migration: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`. In that
  * form, different descriptors get the same name when a key or a value contains `_`; the escaped form keeps them apart.
+ *
+ * Counters of calendar and sliding windows and of `rate_limits` are unknown to envoyproxy/ratelimit. Their keys are always
+ * escaped, and end in the name of the window: `{<prefix><domain>_<key>_<value>_}calendar-1-Months-UTC-<window start>`. The
+ * braces are the hash tag of Redis Cluster, so that all counters of a descriptor have one slot. No key of the other form
+ * ends like that: after its last `_` it has digits only.
  */
 import { isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { type DescriptorNode, type Rule, shownComposite } from "../config/rule.ts";
+import { type LimitWindow, windowName } from "../model/limit-window.ts";
 import type { DescriptorEntry } from "../model/rate-limit.ts";
 
 /** `escaped` writes `_` within parts as `%5F`, and `%` as `%25`. */
@@ -28,6 +34,29 @@ export function counterKey(
   entries: readonly DescriptorEntry[],
   windowStart: number,
 ): string {
+  return descriptorKey(cacheKeyPrefix, keyForm, rule, entries) + String(windowStart);
+}
+
+/** Returns the common part of the keys of a descriptor's counters, up to the name of the window. */
+export function taggedKey({ cacheKeyPrefix }: KeyOptions, rule: Rule, entries: readonly DescriptorEntry[]): string {
+  return `{${descriptorKey(cacheKeyPrefix, "escaped", rule, entries).replaceAll("{", "%7B").replaceAll("}", "%7D")}}`;
+}
+
+/**
+ * Returns the key of the counter for a window, below the key of its descriptor (`taggedKey`).
+ * @param windowStart seconds since the epoch; absent for a sliding window
+ */
+export function windowKey(tagged: string, window: LimitWindow, windowStart?: number): string {
+  const name = tagged + escaped(windowName(window));
+  return windowStart === undefined ? name : `${name}-${windowStart}`;
+}
+
+function descriptorKey(
+  cacheKeyPrefix: string,
+  keyForm: KeyForm,
+  rule: Rule,
+  entries: readonly DescriptorEntry[],
+): string {
   const shared = rule.sharesThreshold ? rule.levels : undefined;
   const part = keyForm === "escaped" ? escaped : verbatim;
   let key = `${part(cacheKeyPrefix + rule.domain)}_`;
@@ -40,7 +69,13 @@ export function counterKey(
     else if (keyForm === "escaped") key += `${part(level.key)}_${part(level.value)}_`;
     else key += `${entry.key}_${patternValue(level, entry)}_`;
   }
-  return key + String(windowStart);
+  return key;
+}
+
+/** Returns the beginnings of the keys of all counters of a domain, in the escaped form. */
+export function domainKeyPrefixes({ cacheKeyPrefix }: KeyOptions, domain: string): readonly string[] {
+  const prefix = `${escaped(cacheKeyPrefix + domain)}_`;
+  return [prefix, `{${prefix.replaceAll("{", "%7B").replaceAll("}", "%7D")}`];
 }
 
 /** Formats an escaped counter key for operators: values that may be credentials become fingerprints. */
@@ -65,7 +100,7 @@ function escaped(text: string): string {
 }
 
 function unescaped(text: string): string {
-  return text.replaceAll("%5F", "_").replaceAll("%25", "%");
+  return text.replaceAll("%7D", "}").replaceAll("%7B", "{").replaceAll("%5F", "_").replaceAll("%25", "%");
 }
 
 /**

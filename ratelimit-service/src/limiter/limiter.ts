@@ -1,13 +1,15 @@
 /**
  * Decides calls: plans the descriptors, counts them in the store, compares, and builds the response. Counting follows
  * envoyproxy/ratelimit: windows are aligned to the epoch; hits are counted first and compared after, so a denied call
- * counts too; "over" means above the limit; every descriptor is counted even if another is over.
+ * counts too; "over" means above the limit; every descriptor is counted even if another is over. Sliding windows and several
+ * limits of one descriptor, which envoyproxy/ratelimit does not have, do not count a call that they deny (`group.ts`).
  */
 import type { RateLimitConfig } from "../config/rule.ts";
 import { type CountOptions, countDescriptors, settleDescriptor } from "./count.ts";
 import { dynamicMetadata } from "./dynamic-metadata.ts";
+import { settleGroup } from "./group.ts";
 import { type HeaderStyle, responseHeaders } from "./headers.ts";
-import { type CountedDescriptor, type PlannedDescriptor, type PlanOptions, planDescriptors } from "./plan.ts";
+import { type PlannedDescriptor, type PlanOptions, planDescriptors, type StoredDescriptor } from "./plan.ts";
 import type { JsonObject, RateLimitRequest, RateLimitResponse } from "../model/rate-limit.ts";
 
 /** The store, and all settings that change a decision or a response. */
@@ -30,29 +32,33 @@ export class Limiter {
 
   /**
    * Decides a call at a given time. Returns synchronously when the store does; a promise rejects with `StoreError`.
-   * @param nowSeconds whole seconds since the epoch
+   * @param nowMs milliseconds since the epoch, on the wall clock
    * @throws InvalidDescriptorError before anything is counted
    */
   decide(
     config: RateLimitConfig,
     request: RateLimitRequest,
-    nowSeconds: number,
+    nowMs: number,
   ): RateLimitResponse | Promise<RateLimitResponse> {
-    const planned = planDescriptors(config, request, nowSeconds, this.#options);
-    const counted = planned.filter((descriptor) => descriptor.kind === "counted");
-    const counting = counted.length === 0 ? undefined : countDescriptors(counted, this.#options);
-    if (counting === undefined) return this.#respond(request, planned, counted, nowSeconds);
-    return counting.then(() => this.#respond(request, planned, counted, nowSeconds));
+    const planned = planDescriptors(config, request, nowMs, this.#options);
+    const counted = planned.filter((descriptor) => descriptor.kind !== "uncounted");
+    const counting =
+      counted.length === 0 ? undefined : countDescriptors(counted, Math.floor(nowMs / 1_000), this.#options);
+    if (counting === undefined) return this.#respond(request, planned, counted, nowMs);
+    return counting.then(() => this.#respond(request, planned, counted, nowMs));
   }
 
   #respond(
     request: RateLimitRequest,
     planned: readonly PlannedDescriptor[],
-    counted: readonly CountedDescriptor[],
-    nowSeconds: number,
+    counted: readonly StoredDescriptor[],
+    nowMs: number,
   ): RateLimitResponse {
     const { stats, headers } = this.#options;
-    for (const descriptor of counted) settleDescriptor(descriptor, nowSeconds, this.#options);
+    for (const descriptor of counted) {
+      if (descriptor.kind === "grouped") settleGroup(descriptor, nowMs, this.#options);
+      else settleDescriptor(descriptor, Math.floor(nowMs / 1_000), this.#options);
+    }
     let isOver = this.#isOverLimit(planned);
     if (isOver && this.#options.shadowMode) {
       stats.service.globalShadowMode++;
@@ -77,7 +83,7 @@ export class Limiter {
     for (const descriptor of planned) {
       const isOver = descriptor.status.code === "OVER_LIMIT";
       const isQuota =
-        descriptor.kind === "counted" ? descriptor.isQuota : this.#options.quotaMode && !descriptor.isUnlimited;
+        descriptor.kind === "uncounted" ? this.#options.quotaMode && !descriptor.isUnlimited : descriptor.isQuota;
       if (isOver && !isQuota) return true;
       if (isQuota) {
         quotas++;
@@ -88,7 +94,7 @@ export class Limiter {
   }
 }
 
-function metadataOfAllowed(counted: readonly CountedDescriptor[]): readonly JsonObject[] {
+function metadataOfAllowed(counted: readonly StoredDescriptor[]): readonly JsonObject[] {
   const metadata: JsonObject[] = [];
   for (const { status, rule } of counted) {
     if (status.code === "OK" && rule.metadata !== undefined) metadata.push(rule.metadata);

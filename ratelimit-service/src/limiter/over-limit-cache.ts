@@ -64,11 +64,16 @@ export class OverLimitCache {
 
   /** Whether a counter is known to be over `requestsPerUnit`. */
   isOver(key: string, requestsPerUnit: number): boolean {
+    return this.overUntil(key, requestsPerUnit) !== undefined;
+  }
+
+  /** Returns the second until which a counter is known to be over `requestsPerUnit`; `undefined` if it is not. */
+  overUntil(key: string, requestsPerUnit: number): number | undefined {
     const entry = this.#entries.get(key);
     const isOver = entry !== undefined && entry.refunds === this.refunds && requestsPerUnit <= entry.requestsPerUnit;
     if (isOver) this.#hits++;
     else this.#misses++;
-    return isOver;
+    return isOver ? entry.windowEndSeconds : undefined;
   }
 
   set(key: string, over: OverLimitEntry, nowSeconds: number): void {

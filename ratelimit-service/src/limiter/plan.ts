@@ -2,12 +2,20 @@
  * Plans what a call will count: the rule or override, the counter and the hits of each descriptor. Nothing is counted
  * here, so a call with an invalid descriptor is rejected as a whole and has no effect.
  */
-import type { RateLimitConfig, Rule } from "../config/rule.ts";
+import { headerPolicy } from "../config/header-policy.ts";
+import type { GroupLimit, LimitGroup, RateLimitConfig, Rule } from "../config/rule.ts";
 import type { RateLimitStats, RuleSeries } from "../stats.ts";
-import { type CounterStep, maxCount } from "../model/counter-store.ts";
-import { counterKey, type KeyOptions, runtimeSegments } from "./keys.ts";
+import {
+  type CounterStep,
+  type GroupCount,
+  type GroupCounter,
+  type GroupStep,
+  maxCount,
+} from "../model/counter-store.ts";
+import { counterKey, type KeyOptions, runtimeSegments, taggedKey, windowKey } from "./keys.ts";
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
+import { type CalendarWindow, spanAt, subWindowAt } from "../model/limit-window.ts";
 import {
   type CurrentLimit,
   type Descriptor,
@@ -41,6 +49,35 @@ export interface CountedDescriptor extends CounterStep {
   status: DescriptorStatus;
 }
 
+/**
+ * A descriptor with a sliding window or with several limits, whose counters count a call all together or not at all. It
+ * is also the step that is passed to the store.
+ */
+export interface GroupedDescriptor extends GroupStep {
+  readonly kind: "grouped";
+  readonly rule: Rule;
+  /** The limits of the rule that no other limit of the call replaces, in its order; at least one. */
+  readonly limits: readonly GroupLimit[];
+  /** The counter of each limit. */
+  readonly counters: readonly GroupCounter[];
+  /** The parts of all limits. */
+  readonly headerPolicy: string;
+  readonly isQuota: boolean;
+  readonly series: RuleSeries;
+  /** As of a counted descriptor. */
+  readonly requestedHits: number;
+  hits: number;
+  /** The state of each counter before the step. */
+  before: readonly GroupCount[];
+  /** The limit that the over-limit cache knows to be over, and the second in which it ends. */
+  cachedOver: { readonly index: number; readonly untilSeconds: number } | undefined;
+  refundsBefore: number;
+  status: DescriptorStatus;
+}
+
+/** A descriptor with counters in the store. */
+export type StoredDescriptor = CountedDescriptor | GroupedDescriptor;
+
 /** A descriptor without a limit: it has no rule, an unlimited one, or one that another replaces. */
 export interface UncountedDescriptor {
   readonly kind: "uncounted";
@@ -49,8 +86,8 @@ export interface UncountedDescriptor {
   readonly isUnlimited: boolean;
 }
 
-/** A descriptor of a call, in the call's order. `counted` needs the store, `uncounted` has its status already. */
-export type PlannedDescriptor = CountedDescriptor | UncountedDescriptor;
+/** A descriptor of a call, in the call's order. `uncounted` has its status already, the others need the store. */
+export type PlannedDescriptor = StoredDescriptor | UncountedDescriptor;
 
 /** Thrown for an invalid descriptor. The message says which one and why. */
 export class InvalidDescriptorError extends Error {
@@ -82,13 +119,13 @@ const notCountedYet: DescriptorStatus = { code: "UNKNOWN", limitRemaining: 0 };
 
 /**
  * Plans every descriptor of a call, in order.
- * @param nowSeconds whole seconds since the epoch
+ * @param nowMs milliseconds since the epoch
  * @throws InvalidDescriptorError
  */
 export function planDescriptors(
   config: RateLimitConfig,
   request: RateLimitRequest,
-  nowSeconds: number,
+  nowMs: number,
   options: PlanOptions,
 ): readonly PlannedDescriptor[] {
   const { domain, descriptors } = request;
@@ -102,8 +139,9 @@ export function planDescriptors(
     const { rule } = descriptor;
     if (rule === undefined) return noLimit;
     if (rule.limit === undefined) return unlimited;
+    if (rule.group !== undefined) return planGrouped(descriptor, rule, rule.group, { replaced, nowMs, options });
     if (replaced?.has(rule.name) === true) return noLimit;
-    return planCounted(descriptor, rule, rule.limit, nowSeconds, options);
+    return planCounted(descriptor, rule, rule.limit, Math.floor(nowMs / 1_000), options);
   });
 }
 
@@ -161,17 +199,23 @@ function planCounted(
   options: PlanOptions,
 ): CountedDescriptor {
   const { stats, quotaMode } = options;
-  const { windowSeconds } = rule;
-  const windowStart = nowSeconds - (nowSeconds % windowSeconds);
+  const {
+    key,
+    windowSeconds,
+    windowEndSeconds,
+    keepSeconds,
+    headerPolicy: policy,
+  } = plainCounter(entries, rule, nowSeconds, options);
   return {
     kind: "counted",
-    key: counterKey(options, rule, entries, windowStart),
+    key,
     hits,
     windowSeconds,
-    windowEndSeconds: windowStart + windowSeconds,
+    windowEndSeconds,
+    keepSeconds,
     rule,
     limit,
-    headerPolicy: rule.headerPolicy,
+    headerPolicy: policy,
     isQuota: quotaMode || rule.quotaMode,
     series: seriesOf(rule, entries, stats),
     requestedHits: hits,
@@ -180,6 +224,105 @@ function planCounted(
     refundsBefore: 0,
     status: notCountedYet,
   };
+}
+
+/** A counter of `CounterStore.apply`, with the window's part of the header. */
+type PlainCounter = Omit<CounterStep, "hits"> & { readonly headerPolicy: string };
+
+/** Returns the counter of a rule without a group in the current window. */
+export function plainCounter(
+  entries: readonly DescriptorEntry[],
+  rule: Rule,
+  nowSeconds: number,
+  options: KeyOptions,
+): PlainCounter {
+  if (rule.calendar !== undefined) return calendarCounter(entries, rule, rule.calendar, nowSeconds, options);
+  const { windowSeconds } = rule;
+  const windowStart = nowSeconds - (nowSeconds % windowSeconds);
+  return {
+    key: counterKey(options, rule, entries, windowStart),
+    windowSeconds,
+    windowEndSeconds: windowStart + windowSeconds,
+    keepSeconds: undefined,
+    headerPolicy: rule.headerPolicy,
+  };
+}
+
+function calendarCounter(
+  entries: readonly DescriptorEntry[],
+  rule: Rule,
+  calendar: CalendarWindow,
+  nowSeconds: number,
+  options: KeyOptions,
+): PlainCounter {
+  const { startSeconds, endSeconds } = spanAt(calendar, nowSeconds);
+  const windowSeconds = endSeconds - startSeconds;
+  return {
+    key: windowKey(taggedKey(options, rule, entries), calendar, startSeconds),
+    windowSeconds,
+    windowEndSeconds: endSeconds,
+    keepSeconds: endSeconds - nowSeconds + windowSeconds,
+    headerPolicy: rule.limit === undefined ? "" : headerPolicy(rule.limit, windowSeconds),
+  };
+}
+
+/** The call of a group. */
+interface GroupCall {
+  readonly replaced: ReadonlySet<string> | undefined;
+  readonly nowMs: number;
+  readonly options: PlanOptions;
+}
+
+function planGrouped(
+  { entries, hits }: RequestedDescriptor,
+  rule: Rule,
+  { limits: all, countsDenied }: LimitGroup,
+  { replaced, nowMs, options }: GroupCall,
+): GroupedDescriptor | UncountedDescriptor {
+  const limits = replaced === undefined ? all : all.filter(({ limit }) => !replaced.has(limit.name ?? ""));
+  if (limits.length === 0) return noLimit;
+  const planned = groupCounters(entries, rule, limits, nowMs, options);
+  return {
+    kind: "grouped",
+    counters: planned.map(({ counter }) => counter),
+    hits,
+    countsDenied,
+    rule,
+    limits,
+    headerPolicy: limits.map(({ limit }, i) => headerPolicy(limit, planned[i]?.windowSeconds)).join(""),
+    isQuota: options.quotaMode || rule.quotaMode,
+    series: seriesOf(rule, entries, options.stats),
+    requestedHits: hits,
+    before: [],
+    cachedOver: undefined,
+    refundsBefore: 0,
+    status: notCountedYet,
+  };
+}
+
+/** Returns the counters of a group's limits in the current windows, with the lengths of these. */
+export function groupCounters(
+  entries: readonly DescriptorEntry[],
+  rule: Rule,
+  limits: readonly GroupLimit[],
+  nowMs: number,
+  options: KeyOptions,
+): readonly { readonly counter: GroupCounter; readonly windowSeconds: number }[] {
+  const tagged = taggedKey(options, rule, entries);
+  const nowSeconds = Math.floor(nowMs / 1_000);
+  return limits.map(({ limit: { requestsPerUnit: limit }, window }) => {
+    if (window.kind === "sliding") {
+      const { windowSeconds } = window;
+      const subWindow = subWindowAt(windowSeconds, nowMs);
+      const key = windowKey(tagged, window);
+      return { counter: { kind: "sliding", key, limit, windowSeconds, subWindow }, windowSeconds };
+    }
+    const { startSeconds, endSeconds } = spanAt(window, nowSeconds);
+    const windowSeconds = endSeconds - startSeconds;
+    const key = windowKey(tagged, window, startSeconds);
+    const keepSeconds = endSeconds - nowSeconds + windowSeconds;
+    return { counter: { kind: "aligned", key, limit, windowEndSeconds: endSeconds, keepSeconds }, windowSeconds };
+  });
 }
 
 function seriesOf(rule: Rule, entries: readonly DescriptorEntry[], stats: RateLimitStats): RuleSeries {

@@ -72,6 +72,16 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
     prometheus: "ratelimit_service_global_shadow_mode",
     help: "Calls over a limit that SHADOW_MODE allowed.",
   },
+  countersDeleted: {
+    statsd: "counters_deleted",
+    prometheus: "ratelimit_service_counters_deleted",
+    help: "Counters deleted by operators.",
+  },
+  countersSet: {
+    statsd: "counters_set",
+    prometheus: "ratelimit_service_counters_set",
+    help: "Counters set by operators.",
+  },
 };
 
 /**

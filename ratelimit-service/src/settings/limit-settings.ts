@@ -23,7 +23,9 @@ export const limitSettings = {
     kind: integer(16, 2 ** 24),
     env: "MEMORY_STORE_MAX_COUNTERS",
     default: "262144",
-    help: "Maximum number of counters in memory, 128 bytes each; beyond about half of it some may be evicted.",
+    help:
+      "Maximum number of counters in memory, 128 bytes each, with an eighth as many sliding windows, 640 bytes each; " +
+      "beyond about half of it some may be evicted.",
   },
   expirationJitterMaxSeconds: {
     kind: integer(0, 2 ** 31 - 1),

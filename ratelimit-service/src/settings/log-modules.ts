@@ -5,7 +5,7 @@
 export const serviceLogModules = {
   "ratelimit::lifecycle": "start, readiness, shutdown",
   "ratelimit::config": "limits that were loaded or rejected",
-  "ratelimit::store": "Redis, as it becomes unavailable and returns",
+  "ratelimit::store": "Redis, as it becomes unavailable and returns; counters that operators change",
   "ratelimit::grpc": "calls and connections that were rejected",
   "ratelimit::http": "the HTTP and debug ports",
   "ratelimit::statsd": "the export of statistics",

@@ -2,11 +2,12 @@
  * The counters of a process in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout), so that its
  * worker threads share them.
  *
- * slot   0  count             f64     16  fingerprint  4 × i32     36  text of the key, 92 bytes of UTF-8
- * 8  windowEndSeconds  f64     32  length of the text, i32
+ * slot   0  count             f64     16  fingerprint  4 × i32     40  keptUntilSeconds  f64
+ * 8  windowEndSeconds  f64     32  length of the text, i32     48  text of the key, 80 bytes of UTF-8
  *
- * A slot whose window has ended is free; until it is reused, its counter serves calls that arrived in the window and
- * are counted after its end. A slot of zeros is free, so new memory needs no initialization.
+ * A slot that is no longer kept, which is from the end of its window on unless the step says otherwise, is free. Until it
+ * is reused, its counter serves calls that arrived in the window and are counted after its end. A slot of zeros is free,
+ * so new memory needs no initialization.
  */
 import { hash } from "node:crypto";
 import {
@@ -22,12 +23,29 @@ import { type LiveCounter, maxCount } from "../model/counter-store.ts";
 
 /** Offsets in a slot, in elements of its array. */
 const offsets = {
-  number: { count: 0, windowEnd: 1 },
+  number: { count: 0, windowEnd: 1, keptUntil: 5 },
   word: { fingerprint: 4, textLength: 8 },
-  byte: { text: 36 },
+  byte: { text: 48 },
 } as const;
 
-const maxTextBytes = slotBytes - offsets.byte.text;
+/** Longest beginning of a key that is stored. */
+export const maxTextBytes = slotBytes - offsets.byte.text;
+
+/** The end of a counter, in seconds since the epoch. */
+export interface CounterEnd {
+  readonly windowEndSeconds: number;
+  /** At least the end of the window. */
+  readonly keptUntilSeconds: number;
+}
+
+/** A counter whose lock is held, for reads and changes of several counters at once. */
+export interface LockedCounter {
+  /** Index of the lock. */
+  readonly bucket: number;
+  read(): number;
+  /** Sets the value; one above 0 creates the counter. */
+  write(count: number, end: CounterEnd, nowSeconds: number): void;
+}
 
 /**
  * One thread's access to the counters. When a bucket is full, the counter whose window ends first is evicted, and
@@ -60,20 +78,87 @@ export class CounterTable {
     return this.#memory.evictions;
   }
 
-  /** Applies one step (see `CounterStep`) and returns the counter's value after it. Other threads wait for the lock. */
-  apply(key: string, hits: number, windowEndSeconds: number, nowSeconds: number): number {
+  /**
+   * Applies one step (see `CounterStep`) and returns the counter's value after it. Other threads wait for the lock.
+   * @param keptUntilSeconds seconds since the epoch; the default is the end of the window
+   */
+  apply(
+    key: string,
+    hits: number,
+    windowEndSeconds: number,
+    nowSeconds: number,
+    keptUntilSeconds = windowEndSeconds,
+  ): number {
+    const end = { windowEndSeconds, keptUntilSeconds };
     const digest = hash("sha256", this.#memory.seed + key, "latin1");
     const bucket = bucketOf(digest, this.#memory.buckets);
     this.#memory.locks.lock(bucket);
     try {
       const slot = this.#find(bucket * ways, digest);
-      if (slot !== -1) return this.#add(slot, hits, windowEndSeconds);
-      if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, windowEndSeconds }, nowSeconds);
+      if (slot !== -1) return this.#add(slot, hits, end);
+      if (hits > 0) this.#create(bucket * ways, { key, digest, count: hits, end }, nowSeconds);
       return Math.max(0, hits);
     } finally {
       // Other threads would wait for ever.
       this.#memory.locks.unlock(bucket);
     }
+  }
+
+  /**
+   * Returns a counter for `withLocks`, which holds the lock of its bucket meanwhile. Nothing is read before.
+   */
+  counter(key: string): LockedCounter {
+    const digest = hash("sha256", this.#memory.seed + key, "latin1");
+    const bucket = bucketOf(digest, this.#memory.buckets);
+    const find = () => this.#find(bucket * ways, digest);
+    return {
+      bucket,
+      read: () => {
+        const slot = find();
+        return slot === -1 ? 0 : (this.#numbers[slot * slotNumbers + offsets.number.count] ?? 0);
+      },
+      write: (count, end, nowSeconds) => {
+        const slot = find();
+        if (slot === -1 && count > 0) this.#create(bucket * ways, { key, digest, count, end }, nowSeconds);
+        else if (slot !== -1) this.#set(slot, count, end);
+      },
+    };
+  }
+
+  /** Runs `use` with the locks of these buckets. The thread holds no other lock of this table. */
+  withLocks<T>(buckets: readonly number[], use: () => T): T {
+    const ascending = [...new Set(buckets)].sort((a, b) => a - b);
+    const { locks } = this.#memory;
+    for (const bucket of ascending) locks.lock(bucket);
+    try {
+      return use();
+    } finally {
+      for (const bucket of ascending) locks.unlock(bucket);
+    }
+  }
+
+  /** Deletes a counter. Returns whether its window was running. */
+  delete(key: string, nowSeconds: number): boolean {
+    const digest = hash("sha256", this.#memory.seed + key, "latin1");
+    const bucket = bucketOf(digest, this.#memory.buckets);
+    return this.withLocks([bucket], () => {
+      const slot = this.#find(bucket * ways, digest);
+      return slot !== -1 && this.#free(slot, nowSeconds);
+    });
+  }
+
+  /** Deletes the counters whose text begins with one of the prefixes, at most `maxTextBytes` long. Returns their number. */
+  deleteByPrefix(prefixes: readonly string[], nowSeconds: number): number {
+    const beginnings = prefixes.map((prefix) => Buffer.from(prefix));
+    let deleted = 0;
+    for (let bucket = 0; bucket < this.#memory.buckets; bucket++) {
+      this.withLocks([bucket], () => {
+        for (let slot = bucket * ways; slot < (bucket + 1) * ways; slot++) {
+          if (this.#beginsWith(slot, beginnings) && this.#free(slot, nowSeconds)) deleted++;
+        }
+      });
+    }
+    return deleted;
   }
 
   /** Releases the locks of a thread that ended while it held some. The thread must not run any more. */
@@ -93,14 +178,40 @@ export class CounterTable {
     }
   }
 
-  #add(slot: number, hits: number, windowEndSeconds: number): number {
-    const count = slot * slotNumbers + offsets.number.count;
+  #add(slot: number, hits: number, end: CounterEnd): number {
+    const count = this.#numbers[slot * slotNumbers + offsets.number.count] ?? 0;
+    const after = Math.min(maxCount, Math.max(0, count + hits));
+    this.#set(slot, after, end);
+    return after;
+  }
+
+  #set(slot: number, count: number, { windowEndSeconds, keptUntilSeconds }: CounterEnd): void {
     const windowEnd = slot * slotNumbers + offsets.number.windowEnd;
-    const after = Math.min(maxCount, Math.max(0, (this.#numbers[count] ?? 0) + hits));
-    this.#numbers[count] = after;
+    const keptUntil = slot * slotNumbers + offsets.number.keptUntil;
+    this.#numbers[slot * slotNumbers + offsets.number.count] = count;
     // After a change of its unit, a limit may continue a counter that began with a shorter window.
     this.#numbers[windowEnd] = Math.max(this.#numbers[windowEnd] ?? 0, windowEndSeconds);
-    return after;
+    this.#numbers[keptUntil] = Math.max(this.#numbers[keptUntil] ?? 0, keptUntilSeconds);
+  }
+
+  /** Frees a slot. Returns whether its window was running. */
+  #free(slot: number, nowSeconds: number): boolean {
+    const windowEnd = slot * slotNumbers + offsets.number.windowEnd;
+    const wasRunning = (this.#numbers[windowEnd] ?? 0) > nowSeconds;
+    this.#numbers[windowEnd] = 0;
+    this.#numbers[slot * slotNumbers + offsets.number.keptUntil] = 0;
+    return wasRunning;
+  }
+
+  #beginsWith(slot: number, beginnings: readonly Buffer[]): boolean {
+    if (this.#numbers[slot * slotNumbers + offsets.number.windowEnd] === 0) return false;
+    const text = slot * slotBytes + offsets.byte.text;
+    const length = this.#words[slot * slotWords + offsets.word.textLength] ?? 0;
+    return beginnings.some(
+      (beginning) =>
+        beginning.length <= length &&
+        this.#text.compare(beginning, 0, beginning.length, text, text + beginning.length) === 0,
+    );
   }
 
   #find(first: number, digest: string): number {
@@ -127,7 +238,7 @@ export class CounterTable {
       readonly key: string;
       readonly digest: string;
       readonly count: number;
-      readonly windowEndSeconds: number;
+      readonly end: CounterEnd;
     },
     nowSeconds: number,
   ): void {
@@ -143,22 +254,24 @@ export class CounterTable {
       slot * slotBytes + offsets.byte.text,
       maxTextBytes,
     );
-    this.#numbers[number + offsets.number.windowEnd] = counter.windowEndSeconds;
+    this.#numbers[number + offsets.number.keptUntil] = counter.end.keptUntilSeconds;
+    this.#numbers[number + offsets.number.windowEnd] = counter.end.windowEndSeconds;
   }
 
-  /** Returns a free slot, else the one whose window ends first. */
+  /** Returns a free slot, else one whose window has ended, else the one whose window ends first. */
   #slotToReuse(first: number, nowSeconds: number): number {
     let soonest = first;
     let soonestEnd = Infinity;
     for (let slot = first; slot < first + ways; slot++) {
       const end = this.#numbers[slot * slotNumbers + offsets.number.windowEnd] ?? 0;
-      if (end <= nowSeconds) return slot;
+      const keptUntil = this.#numbers[slot * slotNumbers + offsets.number.keptUntil] ?? 0;
+      if (end === 0 || keptUntil <= nowSeconds) return slot;
       if (end < soonestEnd) {
         soonestEnd = end;
         soonest = slot;
       }
     }
-    this.#memory.countEviction();
+    if (soonestEnd > nowSeconds) this.#memory.countEviction();
     return soonest;
   }
 }

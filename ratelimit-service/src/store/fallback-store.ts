@@ -3,8 +3,11 @@
  * starting from the fallback's own counters. A call for which the shared store failed is counted here instead.
  */
 import {
+  type CounterChange,
   type CounterStep,
   type CounterStore,
+  type GroupCounts,
+  type GroupStep,
   type LiveCounter,
   type StoreCommands,
   type StoreConnections,
@@ -31,6 +34,22 @@ export class FallbackStore implements CounterStore {
       this.#onDegraded();
       return this.#local.apply(steps);
     });
+  }
+
+  applyGroups(steps: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
+    const counts = this.#shared.applyGroups?.(steps) ?? [];
+    if (!(counts instanceof Promise)) return counts;
+    return counts.catch((error: unknown) => {
+      if (!(error instanceof StoreError)) throw error;
+      this.#onDegraded();
+      return this.#local.applyGroups?.(steps) ?? [];
+    });
+  }
+
+  /** Changes the counters of both stores, and returns the number of the shared one. Rejects if that cannot. */
+  async change(changes: readonly CounterChange[]): Promise<number> {
+    const [shared] = await Promise.all([this.#shared.change(changes), this.#local.change(changes)]);
+    return shared;
   }
 
   /** Always healthy, because calls are decided either way. The log and the metrics report the fallback. */

@@ -1,24 +1,28 @@
 import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
+import type { GroupStep } from "../model/counter-store.ts";
 import { describeCounterStore } from "./testing/contract.ts";
-import { CounterTable } from "./counter-table.ts";
+import { describeCounterGroups } from "./testing/group-contract.ts";
 import { MemoryStore } from "./memory-store.ts";
+import { createStoreMemory, MemoryTables } from "./memory-tables.ts";
 
 function openStores(counters = 65_536, clock = new FakeClock()) {
-  const memory = createCounterMemory(counters);
-  const [table, siblingTable] = [new CounterTable(memory, 1), new CounterTable(memory, 2)];
+  const memory = createStoreMemory(counters);
+  const tables = new MemoryTables(memory, 1);
   return {
     clock,
-    table,
-    store: new MemoryStore(table, clock),
-    sibling: new MemoryStore(siblingTable, clock),
+    tables,
+    table: tables.counters,
+    store: new MemoryStore(tables, clock),
+    sibling: new MemoryStore(new MemoryTables(memory, 2), clock),
     nowSeconds: clock.nowMs() / 1_000,
     close: () => Promise.resolve(),
   };
 }
 
 describeCounterStore("memory", () => Promise.resolve(openStores()));
+describeCounterGroups("memory", () => Promise.resolve(openStores()));
 
 describe("the memory store", () => {
   test("shows a counter until its window has ended, to the second", () => {
@@ -51,7 +55,7 @@ describe("the memory store", () => {
     const counters = [...store.liveCounters()].sort((a, b) => b.count - a.count);
     expect(counters).toEqual([
       { key: "domain_user_alice_1700000040", count: 3, windowEndSeconds },
-      { key: "x".repeat(92), count: 1, windowEndSeconds },
+      { key: "x".repeat(80), count: 1, windowEndSeconds },
     ]);
   });
 
@@ -99,6 +103,75 @@ describe("the memory store", () => {
       clock.advance(1_000);
     }
     expect(table.evictions).toBe(0);
+  });
+
+  test("keeps a counter beyond its window while there is room, and takes its place before that of a running one", () => {
+    const { store, clock, table, nowSeconds } = openStores(16);
+    const kept = { key: "kept", hits: 5, windowSeconds: 60, windowEndSeconds: nowSeconds + 60, keepSeconds: 120 };
+    const others = (count: number) =>
+      Array.from({ length: count }, (_, i) => ({
+        ...{ key: `k${i}`, hits: 1, windowSeconds: 600, windowEndSeconds: nowSeconds + 600 },
+      }));
+    store.apply([kept]);
+    clock.advance(60_000);
+    expect([...store.liveCounters()]).toEqual([]);
+    store.apply(others(15));
+    expect(store.apply([{ ...kept, hits: 0 }])).toEqual([5]);
+    expect(store.apply(others(16)).at(-1)).toBe(1);
+    expect(store.apply([...others(16), { ...kept, hits: 0 }])).toEqual([...Array<number>(15).fill(3), 2, 0]);
+    expect(table.evictions).toBe(0);
+  });
+
+  test("holds no more sliding windows than it has room for, and forgets those that end first", () => {
+    const { store, tables, nowSeconds } = openStores(128);
+    const windowOf = (i: number): GroupStep => ({
+      counters: [{ kind: "sliding", key: `k${i}`, limit: 9, windowSeconds: 60, subWindow: nowSeconds + i }],
+      hits: 1,
+      countsDenied: false,
+    });
+    store.applyGroups(Array.from({ length: 100 }, (_, i) => windowOf(i)));
+    expect(tables.sliding.capacity).toBe(16);
+    expect([...store.liveCounters()].map(({ key }) => Number(key.slice(1))).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 16 }, (_, i) => 84 + i),
+    );
+    expect(tables.evictions).toBe(84);
+  });
+
+  test("lists sliding windows until their last hits have left", () => {
+    const { store, clock, nowSeconds } = openStores();
+    const counter = {
+      kind: "sliding",
+      key: "{k_}sliding-60",
+      limit: 9,
+      windowSeconds: 60,
+      subWindow: nowSeconds,
+    } as const;
+    store.applyGroups([{ counters: [counter], hits: 4, countsDenied: false }]);
+    const listed = { key: "{k_}sliding-60", count: 4, windowEndSeconds: nowSeconds + 61 };
+    expect([...store.liveCounters()]).toEqual([listed]);
+    clock.advance(60_999);
+    expect([...store.liveCounters()]).toEqual([listed]);
+    clock.advance(1);
+    expect([...store.liveCounters()]).toEqual([]);
+  });
+
+  test("deletes counters of every kind by the beginnings of their keys", () => {
+    const { store, nowSeconds } = openStores();
+    const end = { windowSeconds: 60, windowEndSeconds: nowSeconds + 60 };
+    store.apply(["shop_a_1", "shop_b_1", "shopping_a_1"].map((key) => ({ key, hits: 1, ...end })));
+    const counter = {
+      kind: "sliding",
+      key: "{shop_a_}sliding-60",
+      limit: 9,
+      windowSeconds: 60,
+      subWindow: nowSeconds,
+    } as const;
+    store.applyGroups([{ counters: [counter], hits: 4, countsDenied: false }]);
+    expect(store.deleteByPrefix(["shop_", "{shop_"])).toBe(3);
+    expect([...store.liveCounters()].map(({ key }) => key)).toEqual(["shopping_a_1"]);
+    expect(store.deleteByPrefix([""])).toBe(1);
+    expect(store.deleteByPrefix([""])).toBe(0);
+    expect(store.apply([{ key: "shop_a_1", hits: 1, ...end }])).toEqual([1]);
   });
 
   test("rejects a size that makes no sense", () => {

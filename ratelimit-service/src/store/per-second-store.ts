@@ -1,8 +1,15 @@
 /**
  * Combines two stores: counters of one-second windows in a store of their own (REDIS_PERSECOND), all others in the main
- * one.
+ * one. Groups of counters and sliding windows are in the main one, whatever their length.
  */
-import type { CounterStep, CounterStore, StoreConnections } from "../model/counter-store.ts";
+import type {
+  CounterChange,
+  CounterStep,
+  CounterStore,
+  GroupCounts,
+  GroupStep,
+  StoreConnections,
+} from "../model/counter-store.ts";
 
 export class PerSecondStore implements CounterStore {
   readonly #store: CounterStore;
@@ -24,6 +31,17 @@ export class PerSecondStore implements CounterStore {
     });
   }
 
+  applyGroups(steps: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
+    return this.#store.applyGroups?.(steps) ?? [];
+  }
+
+  async change(changes: readonly CounterChange[]): Promise<number> {
+    const perSecond = changes.filter((change) => change.kind === "plain" && isPerSecond(change));
+    const others = changes.filter((change) => change.kind !== "plain" || !isPerSecond(change));
+    const [fast, slow] = await Promise.all([this.#perSecond.change(perSecond), this.#store.change(others)]);
+    return fast + slow;
+  }
+
   isHealthy(): boolean {
     return this.#store.isHealthy() && this.#perSecond.isHealthy();
   }
@@ -39,6 +57,6 @@ export class PerSecondStore implements CounterStore {
   }
 }
 
-function isPerSecond(step: CounterStep): boolean {
-  return step.windowSeconds === 1;
+function isPerSecond({ windowSeconds }: Pick<CounterStep, "windowSeconds">): boolean {
+  return windowSeconds === 1;
 }

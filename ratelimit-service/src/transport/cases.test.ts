@@ -2,7 +2,6 @@
 import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import type { Struct__Output } from "@gatewayproxy/protos/gen/google/protobuf/Struct";
 import type { Value__Output } from "@gatewayproxy/protos/gen/google/protobuf/Value";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { credentials } from "@grpc/grpc-js";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import type {
@@ -13,7 +12,7 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from "../model/rate-limit.ts";
-import { CounterTable } from "../store/counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { CaseSettings } from "../testing/acceptance/case.ts";
 import { createCore } from "../testing/acceptance/core.ts";
@@ -26,7 +25,7 @@ import { serviceRoutes } from "./http/service-routes.ts";
 import { ServingStatus } from "./serving-status.ts";
 
 function memoryCore(settings: CaseSettings) {
-  return createCore((time) => new MemoryStore(new CounterTable(createCounterMemory(4_096), 1), time), settings);
+  return createCore((time) => new MemoryStore(new MemoryTables(createStoreMemory(4_096), 1), time), settings);
 }
 
 /** Neither client nor server is to fail in these cases. */

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { parseConfigFile } from "../../../ratelimit-service/src/config/config-file.ts";
+import { buildDomain } from "../../../ratelimit-service/src/config/descriptor-tree.ts";
 import { connectRateLimit, descriptor } from "../../support/rate-limit-client.ts";
 import { startRateLimitService } from "../../support/ratelimit-process.ts";
 import { mutated } from "../support/arbitraries.ts";
@@ -28,6 +29,11 @@ descriptors:
       - key: path
         value: /a*
         rate_limit: {unit: hour, unit_multiplier: 2, requests_per_unit: 7, name: n, replaces: [{name: m}]}
+  - key: both
+    count_denied: true
+    rate_limits:
+      - {unit: minute, requests_per_unit: 7, window: sliding}
+      - {unit: month, requests_per_unit: 7, calendar: true, timezone: Europe/Berlin}
 `;
 
 const world = perTest(async () => {
@@ -144,9 +150,13 @@ fuzz("ratelimit-service-yaml", {
       "null",
       "domain: d\n",
       "key: k\n",
+      "unit: year, unit_multiplier: 4294967295, calendar: true, ",
+      "timezone: Pacific/Apia, ",
+      "rate_limits: [{}, {}]\n",
     ],
   ),
   check(text) {
-    expect(parseConfigFile("fuzzed", "fuzzed.yaml", text)).toBeTypeOf("object");
+    const { spec } = parseConfigFile("fuzzed", "fuzzed.yaml", text);
+    if (spec !== undefined) expect(buildDomain(spec).problems).toBeInstanceOf(Array);
   },
 });

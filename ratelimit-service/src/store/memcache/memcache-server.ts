@@ -71,6 +71,11 @@ export class MemcacheServer {
     await this.#send(`set ${key} 0 ${expires} ${value.length}\r\n${value}`);
   }
 
+  /** Deletes a key, and returns whether it existed. */
+  async delete(key: string): Promise<boolean> {
+    return (await this.#send(`delete ${key}`)) === "DELETED";
+  }
+
   /**
    * Returns the seconds until a key expires; Infinity when it does not exist or never expires, or when the server does
    * not support the command.

@@ -86,6 +86,13 @@ describeWith(["memcached"], "counters in memcached", (program) => {
       expect(secondsLeft).toBeLessThanOrEqual(60 + 150);
     });
 
+    test("lives on if its window ends after the last date that memcached can represent", async () => {
+      const store = await openStore([memcached.address]);
+      const century = step(randomUUID(), 1, 100 * 365 * 86_400);
+      expect(await store.apply([century])).toEqual([1]);
+      expect(await store.apply([century])).toEqual([2]);
+    });
+
     test("lives as long as a window of more than 30 days, which memcached would read as a date", async () => {
       const server = await startServer();
       const store = await openStore([server.address]);

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import {
+  type CounterChange,
   type CounterStep,
   type CounterStore,
   maxCount,
@@ -39,6 +40,8 @@ export interface MemcacheStoreOptions {
 const probeIntervalMs = 1_000;
 /** memcached reads a longer time to live as a date. */
 const maxRelativeSeconds = 30 * 86_400;
+/** Last date of memcached, which has signed 32-bit numbers for them, in seconds since the epoch. */
+const maxDate = 2 ** 31 - 1;
 /** Longest key that memcached accepts, in bytes. */
 const maxKeyBytes = 250;
 
@@ -110,6 +113,12 @@ export class MemcacheStore implements CounterStore {
     );
   }
 
+  /** Rejects changes of sliding windows, which no configuration for memcached has. */
+  async change(changes: readonly CounterChange[]): Promise<number> {
+    const changed = await Promise.all(changes.map((change) => this.#change(change)));
+    return changed.filter(Boolean).length;
+  }
+
   isHealthy(): boolean {
     return this.#failed.size === 0 && this.#servers.length > 0;
   }
@@ -135,6 +144,19 @@ export class MemcacheStore implements CounterStore {
     this.#timer?.cancel();
     for (const server of this.#servers) server.close();
     return Promise.resolve();
+  }
+
+  async #change(change: CounterChange): Promise<boolean> {
+    const { key, count } = change;
+    const server = this.#serverOf(key);
+    if (server === undefined || change.kind !== "plain") throw new StoreError("memcached: there is no server");
+    try {
+      if (count === undefined) return await server.delete(nameOf(key));
+      await server.set(nameOf(key), String(count), this.#expiryOf(change));
+      return true;
+    } catch (cause) {
+      throw new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    }
   }
 
   #enqueue(step: CounterStep): Promise<number> {
@@ -209,14 +231,14 @@ export class MemcacheStore implements CounterStore {
     let value = await this.#increment(server, name, by);
     if (value === undefined) {
       if (await this.#add(server, name, by, this.#expiryOf(step))) {
-        this.#expiring.set(key, step.windowSeconds);
+        this.#expiring.set(key, keptSeconds(step));
         return 0;
       }
       // Another process created the counter first.
       value = (await this.#increment(server, name, by)) ?? by;
     }
     counts.keysFound++;
-    if ((this.#expiring.get(key) ?? 0) < step.windowSeconds) this.#extendExpiry(server, key, step);
+    if ((this.#expiring.get(key) ?? 0) < keptSeconds(step)) this.#extendExpiry(server, key, step);
     if (value > maxCount) await server.set(name, String(maxCount), this.#expiryOf(step));
     return value - by;
   }
@@ -224,10 +246,10 @@ export class MemcacheStore implements CounterStore {
   /** Extends the expiry of a counter to the end of its window, where a limit of a shorter unit set an earlier one. */
   #extendExpiry(server: MemcacheServer, key: string, step: CounterStep): void {
     const name = nameOf(key);
-    this.#expiring.set(key, step.windowSeconds);
+    this.#expiring.set(key, keptSeconds(step));
     server
       .secondsToExpiry(name)
-      .then((left) => (left < step.windowSeconds ? server.touch(name, this.#expiryOf(step)) : undefined))
+      .then((left) => (left < keptSeconds(step) ? server.touch(name, this.#expiryOf(step)) : undefined))
       .catch((error: unknown) => {
         this.#expiring.delete(key);
         const storeError = new StoreError(`memcached: ${error instanceof Error ? error.message : String(error)}`);
@@ -259,11 +281,16 @@ export class MemcacheStore implements CounterStore {
     }
   }
 
-  /** Returns seconds, or a date where memcached would read that many seconds as one. */
-  #expiryOf({ windowSeconds }: CounterStep): number {
+  /**
+   * Returns seconds, or a date where memcached would read that many seconds as one; 0, which is never, after the last
+   * date of memcached.
+   */
+  #expiryOf(step: Pick<CounterStep, "windowSeconds" | "keepSeconds">): number {
     const { random, jitterMaxSeconds, clock } = this.#options;
-    const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
-    return seconds <= maxRelativeSeconds ? seconds : Math.floor(clock.nowMs() / 1_000) + seconds;
+    const seconds = keptSeconds(step) + Math.floor(random() * jitterMaxSeconds);
+    if (seconds <= maxRelativeSeconds) return seconds;
+    const date = Math.floor(clock.nowMs() / 1_000) + seconds;
+    return date <= maxDate ? date : 0;
   }
 
   /** Selects the server as envoyproxy/ratelimit's client does: the check sum modulo the number of servers. */
@@ -307,7 +334,12 @@ function batchLength(waiting: readonly PendingStep[]): number {
 function stepWithLongestWindow(batch: readonly PendingStep[]): CounterStep {
   return batch
     .map(({ step }) => step)
-    .reduce((longest, step) => (step.windowSeconds > longest.windowSeconds ? step : longest));
+    .reduce((longest, step) => (keptSeconds(step) > keptSeconds(longest) ? step : longest));
+}
+
+/** Returns the seconds for which a step keeps its counter. */
+function keptSeconds({ windowSeconds, keepSeconds }: Pick<CounterStep, "windowSeconds" | "keepSeconds">): number {
+  return keepSeconds ?? windowSeconds;
 }
 
 /**

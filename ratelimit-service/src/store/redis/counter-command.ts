@@ -48,7 +48,7 @@ export const overflowReply = "ERR increment or decrement would overflow";
 /** A command for one counter. It takes steps until it is sent, and gives each its value with `settle` or `fail`. */
 export class CounterCommand {
   readonly key: string;
-  /** The longest window of the steps. Limits of different units share a counter when their windows start together. */
+  /** The longest time to keep of the steps, for fixed windows their length. Limits of different units share a counter when their windows start together. */
   windowSeconds = 0;
   /** Whether a longer window may start at the same time, so that another process may have set a later expiry. */
   mayHaveLaterEnd = false;
@@ -71,10 +71,11 @@ export class CounterCommand {
   }
 
   /** Adds a step for which `accepts` is true: the one at `index` in the call. */
-  add({ hits, windowSeconds, windowEndSeconds }: CounterStep, call: PendingCall, index: number): void {
+  add(step: CounterStep, call: PendingCall, index: number): void {
+    const { hits, windowSeconds, windowEndSeconds, keepSeconds = windowSeconds } = step;
     this.sum += hits;
-    if (windowSeconds > this.windowSeconds) {
-      this.windowSeconds = windowSeconds;
+    if (keepSeconds > this.windowSeconds) {
+      this.windowSeconds = keepSeconds;
       this.mayHaveLaterEnd = startsLongerWindow(windowSeconds, windowEndSeconds - windowSeconds);
     }
     this.#calls.push(call);

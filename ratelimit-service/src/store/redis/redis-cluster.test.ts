@@ -7,6 +7,7 @@ import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
 import type { CounterStep } from "../../model/counter-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
+import { describeCounterGroups } from "../testing/group-contract.ts";
 import type { RedisStore } from "./redis-store.ts";
 import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";
 
@@ -35,10 +36,13 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
   });
   afterAll(() => Promise.all(nodes.map((node) => node.close())));
 
-  describeCounterStore("a Redis Cluster", async () => {
+  async function openFixture() {
     const [store, sibling] = [await openStore(), await openStore()];
     return { store, sibling, nowSeconds, close: () => Promise.resolve() };
-  });
+  }
+
+  describeCounterStore("a Redis Cluster", openFixture);
+  describeCounterGroups("a Redis Cluster", openFixture);
 
   test("one call's counters lie on several nodes", async () => {
     const store = await openStore();

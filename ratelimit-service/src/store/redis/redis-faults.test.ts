@@ -4,15 +4,15 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { createCounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../../../test/support/describe-with.ts";
 import { type RedisServer, startRedis } from "../../../../test/support/redis-server.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
-import { CounterTable } from "../counter-table.ts";
+import { createStoreMemory, MemoryTables } from "../memory-tables.ts";
 import { FallbackStore } from "../fallback-store.ts";
 import { MemoryStore } from "../memory-store.ts";
+import type { GroupStep } from "../../model/counter-store.ts";
 import type { RedisStore } from "./redis-store.ts";
 import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";
 
@@ -33,6 +33,10 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
   });
 
   const step = (hits: number, key = "k") => ({ key, hits, windowSeconds: 60, windowEndSeconds: 2 ** 31 });
+  const group = (hits: number, key = "k"): GroupStep => ({
+    counters: [{ kind: "sliding", key: `{${key}}`, limit: 100, windowSeconds: 60, subWindow: 1 }],
+    ...{ hits, countsDenied: false },
+  });
 
   /** The text of a call's rejection, and how long it took in ms. */
   async function rejection(): Promise<{ readonly text: string; readonly ms: number }> {
@@ -185,9 +189,34 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(stats.service).toMatchObject({ storeError: 1, degraded: 1 });
   });
 
+  test("rejects groups of counters and changes at once, or after the timeout when it hangs", async () => {
+    await store.applyGroups([group(3)]);
+    redis.pause();
+    await expect(store.applyGroups([group(1)])).rejects.toThrow("redis did not respond within 200 ms");
+    const change = { ...step(0), kind: "plain" as const, keepSeconds: 60, subWindow: 0 };
+    await expect(store.change([change])).rejects.toThrow("redis did not respond within 200 ms");
+    redis.resume();
+    await until(() => store.isHealthy());
+    await redis.kill();
+    await until(() => !store.isHealthy());
+    await expect(store.applyGroups([group(1)])).rejects.toThrow(/^redis/);
+    await expect(store.change([change])).rejects.toThrow("redis is not connected");
+  });
+
+  test("that has become a replica rejects groups of counters, and is looked up again", async () => {
+    const next = await startRedis(program["redis-server"]);
+    onTestFinished(() => next.close());
+    await store.applyGroups([group(1)]);
+    await redis.command("REPLICAOF", next.host, String(next.port));
+    await expect(store.applyGroups([group(1)])).rejects.toThrow("READONLY");
+    await redis.command("REPLICAOF", "NO", "ONE");
+    await until(() => store.isHealthy());
+    expect(await store.applyGroups([group(0)])).toHaveLength(1);
+  });
+
   test("with FAILURE_MODE=local counts in this process, and in Redis again when it is back", async () => {
     let degraded = 0;
-    const local = new MemoryStore(new CounterTable(createCounterMemory(1_024), 1), systemClock);
+    const local = new MemoryStore(new MemoryTables(createStoreMemory(1_024), 1), systemClock);
     const fallback = new FallbackStore(store, local, () => degraded++);
     const key = randomUUID();
     expect(await fallback.apply([step(7, key)])).toEqual([7]);
@@ -196,10 +225,18 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
     expect(fallback.isHealthy()).toBe(true);
     expect(await fallback.apply([step(1, key)])).toEqual([1]);
     expect(await fallback.apply([step(1, key)])).toEqual([2]);
+    expect(await fallback.applyGroups([group(5, key)])).toEqual([[{ before: 0 }]]);
+    expect(await fallback.applyGroups([group(1, key)])).toEqual([[{ before: 5, freesWith: 1 }]]);
+    const deletion = { ...step(0, "other"), kind: "plain" as const, keepSeconds: 60, subWindow: 0 };
+    await expect(fallback.change([deletion])).rejects.toThrow("redis is not connected");
     expect([...fallback.liveCounters()].map(({ key: name, count }) => [name, count])).toEqual([[key, 2]]);
-    expect(degraded).toBe(2);
+    expect(degraded).toBe(4);
     await redis.start();
     await until(() => store.isHealthy());
     expect(await fallback.apply([step(1, key)])).toEqual([1]);
+    expect(await fallback.applyGroups([group(1, key)])).toEqual([[{ before: 0 }]]);
+    const change = { ...step(0, key), kind: "plain" as const, keepSeconds: 60, subWindow: 0, count: 9 };
+    expect(await fallback.change([change])).toBe(1);
+    expect(await fallback.apply([step(1, key)])).toEqual([10]);
   });
 });

@@ -8,9 +8,10 @@ import { caseStartSeconds } from "../../testing/acceptance/case.ts";
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
-import { type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
+import { type CounterChange, type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
 import { PerSecondStore } from "../per-second-store.ts";
 import { describeCounterStore } from "../testing/contract.ts";
+import { describeCounterGroups } from "../testing/group-contract.ts";
 import { openRedisStore } from "./open-redis-store.ts";
 import { openTestStore, testRedisOptions } from "./testing/open-test-store.ts";
 
@@ -38,10 +39,13 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
   });
   afterAll(() => redis.close());
 
-  describeCounterStore("Redis", async () => {
+  async function openFixture() {
     const [store, sibling] = [await openStore(), await openStore()];
     return { store, sibling, nowSeconds, close: () => Promise.resolve() };
-  });
+  }
+
+  describeCounterStore("Redis", openFixture);
+  describeCounterGroups("Redis", openFixture);
 
   describeCases("the core with Redis", async (settings) => {
     const store = await openStore();
@@ -53,11 +57,74 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     };
   });
 
+  test("keeps counters of groups and of calendar windows for as long as a clock may be set back", async () => {
+    const store = await openStore();
+    const key = `{${randomUUID()}_}`;
+    const windowEndSeconds = nowSeconds + 600;
+    const step = { hits: 1, countsDenied: false };
+    await store.apply([{ key: `${key}plain`, hits: 1, windowSeconds: 3_600, windowEndSeconds, keepSeconds: 4_200 }]);
+    await store.applyGroups([
+      { ...step, counters: [{ kind: "aligned", key: `${key}a`, limit: 9, windowEndSeconds, keepSeconds: 4_200 }] },
+      { ...step, counters: [{ kind: "sliding", key: `${key}s`, limit: 9, windowSeconds: 3_600, subWindow: 7 }] },
+    ]);
+    const keep = { windowSeconds: 3_600, windowEndSeconds, keepSeconds: 4_200, subWindow: 7, count: 5 };
+    await store.change([
+      { kind: "plain", key: `${key}set`, ...keep },
+      { kind: "sliding", key: `${key}window`, ...keep },
+    ]);
+    for (const [name, least] of [
+      ["plain", 4_200],
+      ["a", 4_200],
+      ["s", 3_660],
+      ["set", 4_200],
+      ["window", 4_200],
+    ] as const) {
+      // 300 is the jitter, and 5 the time of this test.
+      const seconds = Number(await redis.command("TTL", key + name));
+      expect(seconds, name).toBeGreaterThan(least - 5);
+      expect(seconds, name).toBeLessThanOrEqual(least + 301);
+    }
+  });
+
+  test("a counter that was deleted expires when it is created again, whichever replica deleted it", async () => {
+    const [store, sibling] = [await openStore(), await openStore()];
+    const counter = step(randomUUID(), 1);
+    await store.apply([counter]);
+    const deleted: CounterChange = { ...counter, kind: "plain", keepSeconds: 3_600, subWindow: 0 };
+    expect(await sibling.change([deleted])).toBe(1);
+    expect(await store.apply([counter])).toEqual([1]);
+    await expect.poll(() => redis.command("TTL", counter.key)).toBeGreaterThan(0);
+  });
+
+  test("forgets the sub-windows that have left a sliding window", async () => {
+    const store = await openStore();
+    const key = `{${randomUUID()}}`;
+    for (let subWindow = 0; subWindow < 500; subWindow++) {
+      const counter = { kind: "sliding", key, limit: 1e9, windowSeconds: 3_600, subWindow } as const;
+      await store.applyGroups([{ hits: 1, countsDenied: false, counters: [counter] }]);
+    }
+    expect(await redis.command("HLEN", key)).toBe(61);
+  });
+
   /** How often Redis was asked for a command so far. */
   async function callsOf(command: string): Promise<number> {
     const stats = String(await redis.command("INFO", "commandstats"));
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
+
+  test("sends the script of groups once, and again when Redis has forgotten it", async () => {
+    const store = await openStore();
+    await redis.command("SCRIPT", "FLUSH");
+    const counter = { kind: "sliding", key: `{${randomUUID()}}`, limit: 100, windowSeconds: 60, subWindow: 1 } as const;
+    const group = { counters: [counter], hits: 1, countsDenied: false };
+    const before = await callsOf("eval");
+    const counts = [];
+    for (let i = 0; i < 3; i++) counts.push(...(await store.applyGroups([group, group])).flat());
+    expect(counts.map(({ before: count }) => count)).toEqual([0, 1, 2, 3, 4, 5]);
+    expect((await callsOf("eval")) - before).toBe(2);
+    await redis.command("SCRIPT", "FLUSH");
+    expect((await store.applyGroups([group]))[0]?.[0]?.before).toBe(6);
+  });
 
   test("case 46: keys and their time to live are the reference's", async () => {
     const store = await openStore();
@@ -208,6 +275,16 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
       expect(await store.apply(steps)).toEqual([1, 2, 4, 6]);
       expect(await redis.command("EXISTS", slow, fast)).toBe(1);
       expect(await second.command("EXISTS", slow, fast)).toBe(1);
+      const changed = [slow, fast].map((key) => {
+        const end = { windowEndSeconds: nowSeconds + 60, keepSeconds: 60, subWindow: 0 };
+        return { kind: "plain" as const, key, windowSeconds: key === slow ? 60 : 1, ...end, count: 7 };
+      });
+      expect(await store.change(changed)).toBe(2);
+      expect(await store.apply([step(slow, 1), step(fast, 2, 1)])).toEqual([8, 9]);
+      const key = `{${randomUUID()}}`;
+      const counter = { kind: "sliding", key, limit: 9, windowSeconds: 1, subWindow: 1 } as const;
+      await store.applyGroups([{ counters: [counter], hits: 1, countsDenied: false }]);
+      expect(await redis.command("EXISTS", key)).toBe(1);
       expect(store.isHealthy()).toBe(true);
       await perSecond.close();
     } finally {

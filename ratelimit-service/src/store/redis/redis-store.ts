@@ -6,9 +6,18 @@
  * or when a reply shows that the counter was created again; so a busy counter costs one INCRBY a turn and no script.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type CounterStep, type CounterStore, type StoreConnections, StoreError } from "../../model/counter-store.ts";
+import {
+  type CounterChange,
+  type CounterStep,
+  type CounterStore,
+  type GroupCounts,
+  type GroupStep,
+  type StoreConnections,
+  StoreError,
+} from "../../model/counter-store.ts";
 import { CounterCommand, overflowReply, type PendingCall } from "./counter-command.ts";
 import { ConnectionHealth } from "./connection-health.ts";
+import { changeArgs, GroupCommand, noScriptReply, type PendingGroups } from "./group-command.ts";
 import { RecentKeys } from "../recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
 
@@ -45,7 +54,7 @@ export class RedisStore implements CounterStore {
   /** Keys for which EXPIRE was sent, with the longest window in seconds. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
   /** The commands of this turn in order, and the last one of each key, which may take further steps. */
-  #commands: CounterCommand[] = [];
+  #commands: (CounterCommand | GroupCommand)[] = [];
   #lastOfKey = new Map<string, CounterCommand>();
 
   constructor(options: RedisStoreOptions) {
@@ -63,6 +72,38 @@ export class RedisStore implements CounterStore {
         if (step !== undefined) this.#commandFor(step).add(step, call, index);
       }
     });
+  }
+
+  applyGroups(steps: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
+    if (steps.length === 0) return [];
+    return new Promise((resolve, reject) => {
+      const call: PendingGroups = { counts: [], missing: steps.length, resolve, reject };
+      for (const [index, step] of steps.entries()) {
+        this.#enqueue(new GroupCommand(step, this.#jitterSeconds(), call, index));
+      }
+    });
+  }
+
+  async change(changes: readonly CounterChange[]): Promise<number> {
+    const { link, clock, timeoutMs } = this.#options;
+    if (!link.isReady()) throw new StoreError("redis is not connected");
+    const timeout = Promise.withResolvers<never>();
+    const timer = clock.setTimer(timeoutMs, () => {
+      timeout.reject(new StoreError(`redis did not respond within ${timeoutMs} ms`));
+    });
+    const sent = changes.map((change) => {
+      this.#expiring.delete(change.key);
+      return link.send(change.key, changeArgs(change, this.#jitterSeconds()));
+    });
+    try {
+      const replies = await Promise.race([Promise.all(sent), timeout.promise]);
+      return replies.filter((reply) => reply !== 0).length;
+    } catch (error) {
+      if (error instanceof StoreError) throw error;
+      throw new StoreError(`redis: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    } finally {
+      timer.cancel();
+    }
   }
 
   isHealthy(): boolean {
@@ -88,10 +129,18 @@ export class RedisStore implements CounterStore {
     const last = this.#lastOfKey.get(key);
     if (last?.accepts(hits) === true) return last;
     const command = new CounterCommand(key);
-    if (this.#commands.length === 0) process.nextTick(() => this.#flush());
-    this.#commands.push(command);
+    this.#enqueue(command);
     this.#lastOfKey.set(key, command);
     return command;
+  }
+
+  #enqueue(command: CounterCommand | GroupCommand): void {
+    if (this.#commands.length === 0) process.nextTick(() => this.#flush());
+    this.#commands.push(command);
+  }
+
+  #jitterSeconds(): number {
+    return Math.floor(this.#options.random() * this.#options.jitterMaxSeconds);
   }
 
   #flush(): void {
@@ -114,13 +163,39 @@ export class RedisStore implements CounterStore {
     for (const command of commands) this.#send(command, replied);
   }
 
-  #send(command: CounterCommand, replied: () => void): void {
-    const { key } = command;
-    if (this.#health.isStalled(key)) {
+  #send(command: CounterCommand | GroupCommand, replied: () => void): void {
+    if (this.#health.isStalled(command.key)) {
       command.fail(new StoreError("redis does not respond"));
       replied();
-      return;
+    } else if (command instanceof GroupCommand) {
+      this.#sendGroup(command, replied);
+    } else {
+      this.#sendCounter(command, replied);
     }
+  }
+
+  #sendGroup(command: GroupCommand, replied: () => void): void {
+    const { key } = command;
+    const { link } = this.#options;
+    const send = (isKnown: boolean): Promise<void> =>
+      link.send(key, command.args(isKnown)).then(
+        (reply) => {
+          replied();
+          this.#health.recordReply(key);
+          command.settle(reply);
+        },
+        (error: unknown) => {
+          if (isKnown && error instanceof Error && error.message.startsWith(noScriptReply)) return send(false);
+          replied();
+          command.fail(this.#errorOf(error));
+          return undefined;
+        },
+      );
+    void send(true);
+  }
+
+  #sendCounter(command: CounterCommand, replied: () => void): void {
+    const { key } = command;
     const isCounting = command.sum > 0;
     const wasExpiring = isCounting && (this.#expiring.get(key) ?? 0) >= command.windowSeconds;
     this.#options.link.send(key, command.args()).then(
@@ -134,26 +209,32 @@ export class RedisStore implements CounterStore {
       },
       (error: unknown) => {
         replied();
-        const text = error instanceof Error ? error.message : String(error);
-        if (text === overflowReply) {
+        if (error instanceof Error && error.message === overflowReply) {
           this.#health.recordReply(key);
           command.settle(Infinity);
           return;
         }
         this.#expiring.delete(key);
-        if (text.startsWith("READONLY")) this.#health.recordReadOnly();
-        const storeError = new StoreError(`redis: ${text}`, { cause: error });
-        this.#options.onError(storeError);
-        command.fail(storeError);
+        command.fail(this.#errorOf(error));
       },
     );
     if (isCounting && !wasExpiring) this.#expire(command);
   }
 
+  /** Reports the error of a command, and returns it for the call. */
+  #errorOf(error: unknown): StoreError {
+    const text = error instanceof Error ? error.message : String(error);
+    // Before Redis 7, the error of a command in a script is at the end of the script's own.
+    if (text.startsWith("READONLY") || text.includes(": -READONLY")) this.#health.recordReadOnly();
+    const storeError = new StoreError(`redis: ${text}`, { cause: error });
+    this.#options.onError(storeError);
+    return storeError;
+  }
+
   #expire(command: CounterCommand): void {
     const { key, windowSeconds } = command;
-    const { link, jitterMaxSeconds, random, onError } = this.#options;
-    const seconds = windowSeconds + Math.floor(random() * jitterMaxSeconds);
+    const { link, onError } = this.#options;
+    const seconds = windowSeconds + this.#jitterSeconds();
     this.#expiring.set(key, windowSeconds);
     link.send(key, command.expireArgs(seconds)).catch((error: unknown) => {
       this.#expiring.delete(key);
@@ -164,7 +245,7 @@ export class RedisStore implements CounterStore {
     });
   }
 
-  #giveUp(commands: readonly CounterCommand[]): void {
+  #giveUp(commands: readonly (CounterCommand | GroupCommand)[]): void {
     const error = new StoreError(`redis did not respond within ${this.#options.timeoutMs} ms`);
     this.#options.onError(error);
     for (const command of commands) {

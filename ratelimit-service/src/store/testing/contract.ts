@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
+import { type CounterChange, type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
 
 /** The environment of one test: stores over the same counters, on a clock that is fixed at `nowSeconds`. */
 export interface StoreFixture {
@@ -169,6 +169,22 @@ export function describeCounterStore(name: string, open: () => Promise<StoreFixt
           ),
           { numRuns: 100 },
         );
+      }));
+
+    test("sets and deletes counters, and counts on from there", () =>
+      withStore(async ({ store, sibling }, step) => {
+        const change = (key: string, count?: number): CounterChange => ({
+          kind: "plain",
+          ...step(0, key),
+          ...{ keepSeconds: 3_600, subWindow: 0 },
+          ...(count !== undefined && { count }),
+        });
+        await store.apply([step(3), step(4, "b")]);
+        expect(await sibling.change([change("a"), change("never"), change("b", 40)])).toBe(2);
+        expect(await store.apply([step(1), step(2, "b")])).toEqual([1, 42]);
+        expect(await store.change([change("new", 7)])).toBe(1);
+        expect(await sibling.apply([step(0, "new"), step(-2, "new")])).toEqual([7, 5]);
+        expect(await store.change([])).toBe(0);
       }));
 
     test("says that it is well", () =>

@@ -30,18 +30,21 @@ interface CoreOptions {
   readonly cacheKeyPrefix?: string;
   readonly keyForm?: KeyForm;
   readonly failsOpen?: boolean;
+  /** A file of limits in place of those of the cases. */
+  readonly limits?: string;
 }
 
 /** Creates a core with the configuration of the cases. `store` is called once, with the core's clock. */
 export function createCore(
   store: (clock: FakeClock) => CounterStore,
   settings: CaseSettings = {},
-  { cacheKeyPrefix = "", keyForm = "reference", failsOpen = false }: CoreOptions = {},
+  { cacheKeyPrefix = "", keyForm = "reference", failsOpen = false, limits }: CoreOptions = {},
 ): Core {
   const clock = new FakeClock(caseStartSeconds * 1_000);
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const config = new LiveConfig(stats, clock);
-  config.apply(new ConfigSet(false).update(caseConfig()));
+  const texts = limits === undefined ? caseConfig() : [{ key: "limits.yaml", file: "limits.yaml", text: limits }];
+  config.apply(new ConfigSet(false).update(texts));
   const limiter = new Limiter({
     store: store(clock),
     stats,

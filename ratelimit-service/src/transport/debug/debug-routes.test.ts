@@ -4,13 +4,17 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { ConfigSet } from "../../config/config-set.ts";
 import { LiveConfig } from "../../config/live-config.ts";
+import { StoreError } from "../../model/counter-store.ts";
 import { RateLimitStats } from "../../stats.ts";
 import { HttpServer } from "../http/http-server.ts";
+import { configDump, renderConfigText } from "./config-dump.ts";
 import { debugGuard } from "./debug-guard.ts";
-import { debugRoutes, type ListedCounter } from "./debug-routes.ts";
+import { explainMatch } from "./explain-match.ts";
+import type { CounterAudit, ListedCounter } from "./counter-routes.ts";
+import { debugRoutes } from "./debug-routes.ts";
 
 const limits = `
 domain: rl
@@ -28,6 +32,19 @@ descriptors:
   - key: path
     value: /open
 `;
+const windows = `
+domain: c
+descriptors:
+  - key: month
+    rate_limit: {unit: month, unit_multiplier: 3, requests_per_unit: 9, calendar: true, timezone: Europe/Berlin}
+  - key: slide
+    rate_limit: {unit: hour, requests_per_unit: 5, window: sliding}
+  - key: both
+    count_denied: true
+    rate_limits:
+      - {unit: minute, requests_per_unit: 5, name: burst}
+      - {unit: day, requests_per_unit: 50, calendar: true}
+`;
 
 const set = new ConfigSet(false);
 const config = new LiveConfig(new RateLimitStats({ nearLimitRatio: 0.8 }), new FakeClock(1_700_000_000_000));
@@ -41,12 +58,25 @@ config.apply(
     },
   ]),
 );
+const windowConfig = new ConfigSet(false).update([{ key: "c", file: "c.yaml", text: windows }]).config;
 let counters: ListedCounter[] | undefined;
+let deletable: number | undefined = 3;
+let changes: string[] = [];
+let audits: CounterAudit[] = [];
 const server = new HttpServer({
   routes: new Map(
     debugRoutes({
       configStatus: () => config.status,
-      counters: () => counters,
+      counters: {
+        list: () => counters,
+        change: ({ domain, entries, limit }, count) => {
+          changes.push(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join()} ${limit} ${count}`);
+          if (domain === "away") return Promise.reject(new StoreError("redis is not connected"));
+          return Promise.resolve(domain === "rl" ? entries.length : "the domain has no limits");
+        },
+        deleteAll: (domain) => (domain === "long" ? "the domain is too long" : deletable),
+        onChange: (audit) => audits.push(audit),
+      },
       stats: () => Promise.resolve("a.b: 1\n"),
       metrics: () => Promise.resolve("# HELP a b\n"),
       profiler: new Profiler(systemClock, () => []),
@@ -135,6 +165,43 @@ test("/config_status reports which files are served and what is wrong with the o
   expect(status["lastSuccessAt"]).toBeUndefined();
 });
 
+describe("limits of other windows", () => {
+  test("have a line each in /rlconfig, with what the reference does not have at the end of the limit", () => {
+    const modes = "shadow_mode: false, quota_mode: false";
+    expect(renderConfigText(windowConfig)).toBe(
+      [
+        `c.month: unit=MONTH requests_per_unit=9 calendar=true timezone=Europe/Berlin, ${modes}`,
+        `c.slide: unit=HOUR requests_per_unit=5 window=sliding, ${modes}`,
+        `c.both: unit=MINUTE requests_per_unit=5, ${modes}`,
+        `c.both: unit=DAY requests_per_unit=50 calendar=true timezone=UTC, ${modes}`,
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("have all details in its JSON", () => {
+    expect(configDump(windowConfig)).toMatchObject([
+      { requestsPerUnit: 9, unit: "MONTH", unitMultiplier: 3, calendar: true, timezone: "Europe/Berlin" },
+      { limits: [{ requestsPerUnit: 5, unit: "HOUR", window: "sliding" }] },
+      {
+        countDenied: true,
+        limits: [
+          { requestsPerUnit: 5, unit: "MINUTE", name: "burst" },
+          { requestsPerUnit: 50, unit: "DAY", calendar: true, timezone: "UTC" },
+        ],
+      },
+    ]);
+  });
+
+  test.each([
+    ["month", "limited to 9 per 3 calendar months in Europe/Berlin by c.month"],
+    ["slide", "limited to 5 per sliding hour by c.slide"],
+    ["both", "limited to 5 per minute and to 50 per calendar day in UTC by c.both"],
+  ])("are explained for %s=x: %s", (key, outcome) => {
+    expect(explainMatch(windowConfig, "c", [{ key, value: "x" }]).outcome).toBe(outcome);
+  });
+});
+
 describe("/match", () => {
   test.each([
     ["domain=no&path=/", 'no limit: domain "no" is not configured; there are rl', undefined],
@@ -185,6 +252,136 @@ describe("/counters", () => {
     counters = undefined;
 
     expect((await get("/counters")).status).toBe(501);
+  });
+});
+
+describe("changes of /counters", () => {
+  beforeEach(() => {
+    [changes, audits] = [[], []];
+  });
+
+  const send = async (method: string, query: string, body?: unknown, headers: Record<string, string> = {}) => {
+    const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+    const response = await fetch(`${url}/counters${query}`, { method, body: text ?? null, headers });
+    return { status: response.status, text: await response.text() };
+  };
+
+  test("DELETE with a descriptor deletes its counters", async () => {
+    const { status, text } = await send("DELETE", "?domain=rl&path=/a&path=/b");
+    expect([status, JSON.parse(text)]).toEqual([200, { deleted: 2 }]);
+    expect(changes).toEqual(["rl path=/a,path=/b undefined 0"]);
+    expect(audits).toEqual([
+      { operation: "delete", domain: "rl", descriptor: "path=/a, path=/b", counters: 2, client: "127.0.0.1" },
+    ]);
+  });
+
+  test.each([
+    ["?domain=rl", { operation: "delete", domain: "rl", counters: 3, client: "127.0.0.1" }],
+    ["?all=true", { operation: "delete", counters: 3, client: "127.0.0.1" }],
+  ])("DELETE %s deletes all counters that it names", async (query, audit) => {
+    const { status, text } = await send("DELETE", query);
+    expect([status, JSON.parse(text)]).toEqual([200, { deleted: 3 }]);
+    expect(changes).toEqual([]);
+    expect(audits).toEqual([audit]);
+  });
+
+  test("POST sets the counters of a descriptor, or one of them", async () => {
+    expect(JSON.parse((await send("POST", "?domain=rl&path=/a", { count: 7 })).text)).toEqual({ set: 1, count: 7 });
+    expect((await send("POST", "?domain=rl&path=/a", { count: 0, limit: 1 })).status).toBe(200);
+    expect(changes).toEqual(["rl path=/a undefined 7", "rl path=/a 1 0"]);
+    expect(audits).toMatchObject([
+      { operation: "set", count: 7, counters: 1 },
+      { operation: "set", limit: 1, count: 0 },
+    ]);
+  });
+
+  test("a value that may be a credential is in no audit line", async () => {
+    await send("DELETE", "?domain=rl&api_key=MARK-of-a-client");
+    expect(changes).toHaveLength(1);
+    expect(JSON.stringify(audits)).not.toContain("MARK");
+  });
+
+  test.each<[string, string, unknown, number, string]>([
+    ["DELETE", "", undefined, 400, "the first parameter is domain"],
+    ["DELETE", "?all=yes", undefined, 400, "?all=true"],
+    ["DELETE", "?all=true&domain=rl", undefined, 400, "the first parameter is domain"],
+    ["DELETE", "?path=/a&domain=rl", undefined, 400, "the first parameter is domain"],
+    ["DELETE", "?domain=rl&=/a", undefined, 400, "the first parameter is domain"],
+    ["DELETE", "?domain=other&path=/a", undefined, 404, "the domain has no limits"],
+    ["DELETE", "?domain=long", undefined, 400, "the domain is too long"],
+    ["POST", "?domain=rl", { count: 1 }, 400, "the first parameter is domain"],
+    ["POST", "?domain=rl&path=/a", "", 400, "the body must be JSON"],
+    ["POST", "?domain=rl&path=/a", "[1]", 400, "the body must be JSON"],
+    ["POST", "?domain=rl&path=/a", { count: 1, window: "day" }, 400, 'found the member "window"'],
+    ["POST", "?domain=rl&path=/a", {}, 400, "count must be a whole number from 0"],
+    ["POST", "?domain=rl&path=/a", { count: -1 }, 400, "count must be a whole number from 0"],
+    ["POST", "?domain=rl&path=/a", { count: 1.5 }, 400, "count must be a whole number from 0"],
+    ["POST", "?domain=rl&path=/a", { count: "1" }, 400, "count must be a whole number from 0"],
+    ["POST", "?domain=rl&path=/a", { count: 2 ** 60 }, 400, "count must be a whole number from 0"],
+    ["POST", "?domain=rl&path=/a", { count: 1, limit: "month" }, 400, "limit must be a place in rate_limits"],
+    ["PUT", "?domain=rl&path=/a", { count: 1 }, 405, "PUT is not supported; use GET, DELETE or POST"],
+    ["PATCH", "?domain=rl", undefined, 405, "PATCH is not supported"],
+  ])("%s %s with %j is %i", async (method, query, body, status, text) => {
+    const response = await send(method, query, body);
+    expect(response.status).toBe(status);
+    expect(response.text).toContain(text);
+    expect(audits).toEqual([]);
+  });
+
+  test("the error of the store is the response, and no change", async () => {
+    expect(await send("DELETE", "?domain=away&path=/a")).toEqual({ status: 503, text: "redis is not connected\n" });
+    expect(audits).toEqual([]);
+  });
+
+  test("a store that cannot list its counters says how to delete them", async () => {
+    deletable = undefined;
+    const { status, text } = await send("DELETE", "?all=true");
+    deletable = 3;
+    expect(status).toBe(501);
+    expect(text).toContain("by descriptor: /counters?domain=D");
+  });
+
+  test.each([
+    ["DELETE", "127.0.0.2", 403],
+    ["POST", "127.0.0.6", 403],
+    ["GET", "127.0.0.6", 200],
+    ["DELETE", "127.0.0.1", 200],
+  ])("%s from %s is %i", async (method, localAddress, status) => {
+    counters = [];
+    const found = await new Promise((resolve, reject) => {
+      const options = { method, localAddress, agent: false, headers: { host: "localhost" } };
+      const request = httpRequest(`${url}/counters?domain=rl&path=/a`, options, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      request.once("error", reject).end(method === "POST" ? '{"count": 1}' : undefined);
+    });
+    counters = undefined;
+    expect(found).toBe(status);
+    expect(changes).toHaveLength(method === "DELETE" && status === 200 ? 1 : 0);
+  });
+
+  test.each(["DELETE", "POST"])("%s is denied for every page and every other host", async (method) => {
+    const own = `http://${new URL(url).host}`;
+    for (const headers of [
+      { origin: own },
+      { origin: "null" },
+      { origin: "https://evil.example" },
+      { "sec-fetch-site": "same-origin" },
+      { "sec-fetch-site": "cross-site" },
+      { host: "evil.example" },
+    ]) {
+      const status = await new Promise((resolve, reject) => {
+        const options = { method, headers, agent: false };
+        const request = httpRequest(`${url}/counters?domain=rl&path=/a`, options, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        });
+        request.once("error", reject).end(method === "POST" ? '{"count": 1}' : undefined);
+      });
+      expect(status, JSON.stringify(headers)).toBe(403);
+    }
+    expect([changes, audits]).toEqual([[], []]);
   });
 });
 

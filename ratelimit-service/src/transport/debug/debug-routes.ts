@@ -1,11 +1,11 @@
 /**
- * The routes of the debug port, for operators. All are read-only.
+ * The routes of the debug port, for operators. All are read-only, except DELETE and POST of /counters.
  *
  * /                     this list
  * /rlconfig             the limits in use
  * /config_status        the result of the last load, file by file
  * /match                the rule that a descriptor matches, and why
- * /counters             the counters of running windows
+ * /counters             the counters of running windows; DELETE deletes some, POST sets those of a descriptor
  * /stats, /metrics      the counts, as names with values and for Prometheus
  * /debug/pprof/profile  CPU profile
  * /debug/pprof/heap     heap profile
@@ -15,7 +15,6 @@ import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
 import type { ConfigStatus } from "../../config/live-config.ts";
-import { shownCounterKey } from "../../limiter/keys.ts";
 import {
   type HttpResponse,
   type HttpRequest,
@@ -24,21 +23,13 @@ import {
   textResponse,
 } from "../http/http-server.ts";
 import { configDump, renderConfigText } from "./config-dump.ts";
+import { type CounterAccess, countersRoute, readNumber } from "./counter-routes.ts";
 import { explainMatch } from "./explain-match.ts";
-
-/** A counter in the store's listing. */
-export interface ListedCounter {
-  readonly key: string;
-  readonly count: number;
-  /** Seconds since the epoch. */
-  readonly windowEndSeconds: number;
-}
 
 /** The data that the debug port can show. */
 export interface DebugView {
   readonly configStatus: () => ConfigStatus;
-  /** Returns the live counters; `undefined` when the store cannot list them. */
-  readonly counters: () => Iterable<ListedCounter> | undefined;
+  readonly counters: CounterAccess;
   /** Renders lines of `name: value`. */
   readonly stats: () => Promise<string>;
   /** Renders the Prometheus text. */
@@ -74,8 +65,10 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
     },
     {
       path: "/counters",
-      help: "counters of running windows: ?prefix=TEXT&limit=1000",
-      route: (request) => countersResponse(view, request),
+      help:
+        "counters of running windows: ?prefix=TEXT&limit=1000; " +
+        "DELETE: ?domain=D&key1=value1, ?domain=D or ?all=true; POST {count: 10}: ?domain=D&key1=value1",
+      route: (request) => countersRoute(view.counters, request),
     },
     { path: "/stats", help: "counters of the service", route: async () => textResponse(200, await view.stats()) },
     { path: "/metrics", help: "the same for Prometheus", route: async () => metricsResponse(await view.metrics()) },
@@ -129,29 +122,6 @@ function matchResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
   return jsonResponse(200, explainMatch(view.configStatus().update.config, first[1], entries));
 }
 
-function countersResponse(view: DebugView, { query }: HttpRequest): HttpResponse {
-  const counters = view.counters();
-  if (counters === undefined) {
-    return textResponse(
-      501,
-      "the counters of a remote store are not listed; list them with its own tools, such as SCAN in Redis\n",
-    );
-  }
-  const limit = readNumber(query, "limit", 1_000, 1, 100_000);
-  if (limit === undefined) return textResponse(400, "limit must be a whole number from 1 to 100000\n");
-  const prefix = query.get("prefix") ?? "";
-  const shown: ListedCounter[] = [];
-  let total = 0;
-  for (const counter of counters) {
-    // Redacted text must not be discoverable by prefix searches either.
-    const key = shownCounterKey(counter.key);
-    if (!key.startsWith(prefix)) continue;
-    total++;
-    if (shown.length < limit) shown.push({ ...counter, key });
-  }
-  return jsonResponse(200, { total, counters: shown });
-}
-
 async function cpuProfileResponse(view: DebugView, request: HttpRequest): Promise<HttpResponse> {
   const seconds = readNumber(request.query, "seconds", 10, 1, 300);
   if (seconds === undefined) return textResponse(400, "seconds must be a whole number from 1 to 300\n");
@@ -174,17 +144,4 @@ function profileResponse(kind: "cpu" | "heap", body: Buffer): HttpResponse {
     headers: { "content-disposition": `attachment; filename="${kind}.pb.gz"` },
     body,
   };
-}
-
-/** Parses a parameter as a whole number within bounds; returns `undefined` for anything else. */
-function readNumber(
-  query: URLSearchParams,
-  name: string,
-  defaultValue: number,
-  min: number,
-  max: number,
-): number | undefined {
-  const text = query.get(name) ?? String(defaultValue);
-  const number = Number(text);
-  return /^\d{1,9}$/.test(text) && number >= min && number <= max ? number : undefined;
 }

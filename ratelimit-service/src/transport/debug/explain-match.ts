@@ -2,7 +2,8 @@
 import { type DescriptorLevel, type DescriptorNode, type RateLimitConfig, shownComposite } from "../../config/rule.ts";
 import { shownEntryValue } from "../../limiter/keys.ts";
 import { findNode } from "../../limiter/match.ts";
-import type { DescriptorEntry } from "../../model/rate-limit.ts";
+import type { LimitWindow } from "../../model/limit-window.ts";
+import type { CurrentLimit, DescriptorEntry } from "../../model/rate-limit.ts";
 import { ruleDump } from "./config-dump.ts";
 
 /** The explanation for one descriptor, as the response of `/match`. */
@@ -74,10 +75,21 @@ function describeOutcome(node: DescriptorNode | undefined): Omit<MatchExplanatio
     return { outcome: `no limit: the last entry matches a node without rate_limit${hint}` };
   }
   if (rule.limit === undefined) return { outcome: `unlimited by ${rule.path}`, rule: ruleDump(rule) };
-  const { requestsPerUnit, unit, unitMultiplier = 1 } = rule.limit;
-  const unitText = unitMultiplier === 1 ? unit.toLowerCase() : `${unitMultiplier} ${unit.toLowerCase()}s`;
+  const limits =
+    rule.group === undefined
+      ? describeLimit(rule.limit, rule.calendar)
+      : rule.group.limits.map(({ limit, window }) => describeLimit(limit, window)).join(" and to ");
   const mode = rule.shadowMode ? ", in shadow mode, so never denied" : "";
-  return { outcome: `limited to ${requestsPerUnit} per ${unitText} by ${rule.path}${mode}`, rule: ruleDump(rule) };
+  return { outcome: `limited to ${limits} by ${rule.path}${mode}`, rule: ruleDump(rule) };
+}
+
+/** Describes a limit: `10 per hour`, `10 per 2 hours`, `10 per calendar month in Europe/Berlin`, `10 per sliding hour`. */
+function describeLimit({ requestsPerUnit, unit, unitMultiplier = 1 }: CurrentLimit, window?: LimitWindow): string {
+  const kind = window === undefined || window.kind === "fixed" ? "" : `${window.kind} `;
+  const units =
+    unitMultiplier === 1 ? `${kind}${unit.toLowerCase()}` : `${unitMultiplier} ${kind}${unit.toLowerCase()}s`;
+  const zone = window?.kind === "calendar" ? ` in ${window.timeZone}` : "";
+  return `${requestsPerUnit} per ${units}${zone}`;
 }
 
 function namesOf({ byComposite }: DescriptorLevel): Iterable<string> {

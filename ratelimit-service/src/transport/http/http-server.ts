@@ -13,6 +13,8 @@ export interface HttpRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+  /** The IP address of the client. */
+  readonly client: string;
   /** Aborts when the client disconnects before it has its response. */
   readonly signal: AbortSignal;
 }
@@ -141,6 +143,7 @@ export class HttpServer {
       query: url.searchParams,
       headers: req.headers,
       body,
+      client: req.socket.remoteAddress ?? "",
       signal: disconnected.signal,
     });
   }
