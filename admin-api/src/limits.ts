@@ -1,6 +1,7 @@
 /**
  * `GET /limits`: every counter whose window is open, the state of the rate limit services, and the limits learned from
- * them. The counters are those of this replica; a global limit's own counters are in the service.
+ * them. `POST /limits/reset`: the counters that an operator has reset. The counters are those of this replica; a global
+ * limit's own counters are in the service.
  */
 import * as z from "zod";
 import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
@@ -51,6 +52,30 @@ const counter = z.object({
     "Seconds until units are restored, rounded up: at the end of the window, or of the oldest part of a sliding one.",
   ),
 });
+
+const resetEntry = z.object({
+  entry: count.describe("Index of the entry in the policy's list, from 0."),
+  name: z.string().optional().describe("Name of the entry, if it has one."),
+  target: z.string(),
+  source: z.enum(["local", "fallback"]),
+  bucket: z.string().optional().describe("Bucket of its namespace, whose other entries have the same counters."),
+});
+
+/** The response of `POST /limits/reset`. */
+export const limitsResetSchema = z.object({
+  at: timestamp,
+  policy: z.string().describe("`namespace/name` of the ProxyPolicy."),
+  key: redactedText.optional().describe("Value of the key whose counters were reset; absent for all counters."),
+  counters: count.describe("Counters that had units, and have their full budget now."),
+  entries: z
+    .array(resetEntry.extend({ counters: count.describe("Those of them that belong to this entry.") }))
+    .describe("The selected entries; entries of one bucket have the same counters."),
+  leftOut: z
+    .array(resetEntry)
+    .describe("Entries that count requests in progress, which end by themselves and are not reset."),
+});
+/** The response of `POST /limits/reset`. */
+export type LimitsReset = Immutable<z.output<typeof limitsResetSchema>>;
 
 const service = z.object({
   service: z.string().describe("Key of its backend: `Service/default/ratelimit:8081`."),

@@ -24,6 +24,8 @@ export type AdminHandler = (request: AdminRequest) => AdminResponse | Promise<Ad
 export interface AdminRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
+  /** Address of the peer; undefined on a Unix socket. */
+  readonly source: string | undefined;
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }

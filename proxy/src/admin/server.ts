@@ -120,7 +120,7 @@ function logResponse(
 
 async function handle(
   { endpoints, hosts, files, tokenFile }: AdminServerOptions,
-  { url = "/", method = "", headers }: IncomingMessage,
+  { url = "/", method = "", headers, socket }: IncomingMessage,
   signal: AbortSignal,
 ): Promise<AdminResponse> {
   const originError = checkOrigin(headers, hosts, tokenFile !== undefined);
@@ -141,8 +141,9 @@ async function handle(
   if (hasBody(headers)) {
     return reject(400, `${path} does not accept a body`, `use query parameters: ${describeQuery(endpoint)}`);
   }
-  if (endpoint === undefined) return handler({ query, headers, signal });
-  return findUnknown(query, path, endpoint.query) ?? (await handler({ query, headers, signal }));
+  const parsed = { query, headers, source: socket.remoteAddress, signal };
+  if (endpoint === undefined) return handler(parsed);
+  return findUnknown(query, path, endpoint.query) ?? (await handler(parsed));
 }
 
 /** Whether a request has a body that is not empty (RFC 9112 §6.3). */

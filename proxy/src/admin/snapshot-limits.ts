@@ -15,7 +15,8 @@ export function globalLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly Glob
   return [...new Map(limits.map((limit) => [limit.id, limit])).values()];
 }
 
-function rulesOf({ binds }: Pick<Snapshot, "binds">): readonly RouteRule[] {
+/** Returns every rule of every listener. */
+export function rulesOf({ binds }: Pick<Snapshot, "binds">): readonly RouteRule[] {
   const listeners = binds.flatMap((bind) => bind.listeners);
   return listeners.flatMap(({ routes }) => routes.flatMap(({ rules }) => rules));
 }

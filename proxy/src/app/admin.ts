@@ -18,7 +18,7 @@ import type { ProcessFacts } from "../admin/dump/input.ts";
 import type { AdminEndpoint } from "../admin/endpoint.ts";
 import { configDumpEndpoint } from "../admin/endpoints/config-dump.ts";
 import { indexEndpoint } from "../admin/endpoints/index-page.ts";
-import { decisionsEndpoint, limitsEndpoint } from "../admin/endpoints/limits.ts";
+import { decisionsEndpoint, limitsEndpoint, limitsResetEndpoint } from "../admin/endpoints/limits.ts";
 import { loggingEndpoint } from "../admin/endpoints/logging.ts";
 import { memoryEndpoint, readProcessMemory, readThreadMemory } from "../admin/endpoints/memory.ts";
 import { cpuProfileEndpoint, heapProfileEndpoint } from "../admin/endpoints/profile.ts";
@@ -30,6 +30,7 @@ import { mergeLearned, mergeServices, nameCounters } from "../admin/live-limits.
 import { readTraffic } from "../admin/live-traffic.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
+import { resetLimits } from "./reset-limits.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
@@ -48,6 +49,8 @@ export interface AdminParts {
   readonly counterBytes: number;
   readonly configuration: Configuration;
   readonly watches: TraceWatches;
+  /** Called with the number of counters that an operator has reset. */
+  readonly onCountersReset: (counters: number) => void;
   /** Starts the shutdown. */
   readonly quit: () => void;
 }
@@ -64,6 +67,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     memoryEndpoint(() => collectMemory(parts)),
     traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
     limitsEndpoint((max) => collectLimits(parts, max)),
+    limitsResetEndpoint((request, source) => resetLimits(parts, request, source)),
     decisionsEndpoint((id) => findDecisions(pool, id)),
     cpuProfileEndpoint((durationMs, signal) => profiler.take(durationMs, signal)),
     heapProfileEndpoint((durationMs, signal) => profiler.takeHeap(() => collectHeap(pool), durationMs, signal)),

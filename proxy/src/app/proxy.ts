@@ -225,6 +225,7 @@ export class Proxy {
           counterBytes,
           configuration,
           watches,
+          onCountersReset: (count) => this.#metrics.countersReset(count),
           quit,
         }),
         log,

@@ -211,6 +211,12 @@ export const processMetrics = {
     help: "Counters of limits with a `key` that were evicted for a newer key because the table was full.",
     labels: [],
   },
+  resetCounters: {
+    name: "gateway_proxy_limit_counters_reset_total",
+    type: "counter",
+    help: "Counters of limits that an operator has reset by `POST /limits/reset`.",
+    labels: [],
+  },
   workers: {
     name: "gateway_proxy_workers",
     type: "gauge",

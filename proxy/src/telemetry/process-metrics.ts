@@ -32,6 +32,11 @@ export class ProcessMetrics {
     this.#families.evictedCounters.cell().value = total;
   }
 
+  /** Counters that an operator has reset. */
+  countersReset(count: number): void {
+    this.#families.resetCounters.cell().value += count;
+  }
+
   /** Memory of request bodies in all workers, in bytes. */
   bodyMemory(bytes: number): void {
     this.#families.heldBodyBytes.cell().value = bytes;

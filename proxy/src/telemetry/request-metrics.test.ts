@@ -194,7 +194,12 @@ test("the main thread counts configurations, counters and workers", async () => 
   metrics.workersServing(2);
   metrics.workerRestarted();
   metrics.countersEvicted(7);
-  expect(await samplesOf(metrics, "limit_counters")).toEqual(["limit_counters_evicted_total 7"]);
+  metrics.countersReset(2);
+  metrics.countersReset(3);
+  expect(await samplesOf(metrics, "limit_counters")).toEqual([
+    "limit_counters_evicted_total 7",
+    "limit_counters_reset_total 5",
+  ]);
   expect(await samplesOf(metrics, "config")).toEqual([
     "config_generation 3",
     "config_rejected_total 1",

@@ -6,7 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { type ConfigDump, configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
 import { type Decisions, decisionsSchema } from "@gatewayproxy/admin-api/decisions";
 import { adminErrorSchema } from "@gatewayproxy/admin-api/error";
-import { type Limits, limitsSchema } from "@gatewayproxy/admin-api/limits";
+import { type Limits, type LimitsReset, limitsResetSchema, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import type * as z from "zod";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import { boundedBody, exchange, mebibyte, readBody } from "./exchange.ts";
@@ -19,6 +19,15 @@ interface Call {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** The counters to reset; absent members select all. */
+export interface ResetQuery {
+  /** `NAME` or `NAMESPACE/NAME`. */
+  readonly policy: string;
+  /** Name or index. */
+  readonly entry?: string | undefined;
+  readonly key?: string | undefined;
 }
 
 /**
@@ -63,6 +72,13 @@ export class AdminClient {
 
   async limits(): Promise<Limits> {
     return this.#parse("/limits", await this.#text({ path: "/limits" }, maxBytes.limits), limitsSchema);
+  }
+
+  /** Resets the counters of a policy, of one of its entries, or of one value of its key. */
+  async resetLimits(query: ResetQuery): Promise<LimitsReset> {
+    const path = "/limits/reset";
+    const text = await this.#text({ method: "POST", path, query: { ...query } }, maxBytes.limits);
+    return this.#parse(path, text, limitsResetSchema);
   }
 
   /** Returns what is kept of the denial with this `x-request-id`. */

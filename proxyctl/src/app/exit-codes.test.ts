@@ -35,6 +35,14 @@ async function startProxy() {
       const decisions = request.url?.endsWith("=r-1") === true ? [decision] : [];
       response.end(JSON.stringify({ decisions, remembered: 1, capacity: 1024 }));
     },
+    "POST /limits/reset": (request, response) => {
+      if (request.url?.includes("policy=none") === true) {
+        response.writeHead(400).end(JSON.stringify({ error: "no such policy", hint: "accepted: default/p" }));
+      } else {
+        const at = "2026-11-21T10:00:00.000Z";
+        response.end(JSON.stringify({ at, policy: "default/p", counters: 0, entries: [], leftOut: [] }));
+      }
+    },
     "GET /logging": "current log level is info\n",
     "POST /logging": (request, response) => {
       if (/=(?:info|true)$/.test(request.url ?? "")) response.end("current log level is info\n");
@@ -126,6 +134,12 @@ const cases: Readonly<Record<string, readonly (readonly [line: string, exitCode:
   ],
   "limits top": [...asking("limits top"), ["limits top AT --interval 0", 64]],
   "limits explain": [...asking("limits explain r-1"), ["limits explain r-2 AT", 1], ["limits explain AT", 64]],
+  "limits reset": [
+    ...asking("limits reset p"),
+    ["limits reset none AT", 64],
+    ["limits reset AT", 64],
+    ["limits reset p --entry 0 --key ada -o json AT", 0],
+  ],
   "limits test": [
     ["limits test -f DIR/lone.yaml --rate 1/m", 0],
     ["limits test -f DIR/lone.yaml --rate 5/m", 0],

@@ -81,7 +81,7 @@ describe("the command line", () => {
     expect(await run).toBe(130);
   });
 
-  test.each(["config routes", "doctor", "limits top", "logging", "version", "limits explain id"])(
+  test.each(["config routes", "doctor", "limits top", "logging", "version", "limits explain id", "limits reset p"])(
     "ends with 130 when it is interrupted without a response: %s",
     async (words) => {
       const stop = new AbortController();

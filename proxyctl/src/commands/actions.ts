@@ -10,6 +10,7 @@ export const actions = {
   limitsTest: () => import("../actions/limits-test.ts"),
   logging: () => import("../actions/logging.ts"),
   profile: () => import("../actions/profile.ts"),
+  reset: () => import("../actions/limits-reset.ts"),
   top: () => import("../actions/limits-top.ts"),
   trace: () => import("../actions/trace.ts"),
   validate: () => import("../actions/validate.ts"),

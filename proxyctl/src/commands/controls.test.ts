@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDumpSchema } from "@gatewayproxy/admin-api/config-dump";
 import { decisionsSchema } from "@gatewayproxy/admin-api/decisions";
-import { limitsSchema } from "@gatewayproxy/admin-api/limits";
+import { limitsResetSchema, limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { traceEventSchema } from "@gatewayproxy/admin-api/trace-event";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
@@ -102,6 +102,15 @@ const limits = limitsSchema.parse({
   learned: [],
 });
 
+const reset = limitsResetSchema.parse({
+  at: "2026-11-21T10:00:00.000Z",
+  policy: "default/chat-limits",
+  key: { text: "ada", isSecret: false },
+  counters: 1,
+  entries: [{ entry: 0, name: "user", target: "HTTPRoute/default/chat", source: "local", bucket: "team", counters: 1 }],
+  leftOut: [{ entry: 1, target: "HTTPRoute/default/chat", source: "local" }],
+});
+
 /** A proxy with hostile text in every response, error responses included. */
 async function startHostile(text: string) {
   const dump = infest(configDumpSchema, sampleDump, text);
@@ -116,6 +125,7 @@ async function startHostile(text: string) {
     "GET /config_dump": dump,
     "GET /limits": live,
     "GET /limits/decisions": infest(decisionsSchema, decisions, text),
+    "POST /limits/reset": infest(limitsResetSchema, reset, text),
     "GET /logging": `current log level is info${text.replaceAll("\n", " ")}\nproxy::config info ${text}\n`,
     "POST /logging": (_, response: ServerResponse) => {
       response.writeHead(500).end(JSON.stringify({ error: `no${text}`, hint: `see${text}` }));
@@ -148,6 +158,8 @@ const commands = [
   "limits top --once -o yaml",
   "limits explain r-1",
   "limits explain r-1 -o json",
+  "limits reset p",
+  "limits reset p -o json",
   "logging",
   "logging --list",
   "logging debug",

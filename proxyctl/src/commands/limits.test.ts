@@ -139,3 +139,46 @@ describe("limits explain", () => {
     );
   });
 });
+
+describe("limits reset", () => {
+  const entry = { entry: 0, name: "per-user", target: "HTTPRoute/default/chat", source: "local", bucket: "team" };
+  const result = {
+    at: "2026-11-21T10:00:00.000Z",
+    policy: "default/chat-limits",
+    key: { text: "ada", isSecret: false },
+    counters: 1,
+    entries: [{ ...entry, counters: 1 }],
+    leftOut: [{ entry: 1, target: "HTTPRoute/default/chat", source: "local" }],
+  };
+
+  test("sends the names as they are typed, by POST, and prints what was reset", async () => {
+    const admin = await startAdmin({ "POST /limits/reset": result });
+    const argv = ["limits", "reset", "default/chat-limits", "--entry", "per-user", "--key", "a&b=ä ", "--address"];
+    const run = await proxyctl([...argv, admin.address]);
+    expect(run).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(admin.requests).toEqual([
+      "POST /limits/reset?policy=default%2Fchat-limits&entry=per-user&key=a%26b%3D%C3%A4+",
+    ]);
+    await expect(run.stdout).toMatchFileSnapshot("testdata/limits-reset.txt");
+  });
+
+  test("prints the response as JSON", async () => {
+    const admin = await startAdmin({ "POST /limits/reset": result });
+    const run = await proxyctl(["limits", "reset", "chat-limits", "-o", "json", "--address", admin.address]);
+    expect(JSON.parse(run.stdout)).toEqual(result);
+    expect(admin.requests).toEqual(["POST /limits/reset?policy=chat-limits"]);
+  });
+
+  test("shows the names that the proxy knows, and exits with 64 for others", async () => {
+    const body = { error: 'reset the counters of policy "p": no such policy limits a route', hint: "accepted: a/b" };
+    const admin = await startAdmin({
+      "POST /limits/reset": (_, response) => void response.writeHead(400).end(JSON.stringify(body)),
+    });
+    const run = await proxyctl(["limits", "reset", "p", "--address", admin.address]);
+    expect(run).toMatchObject({ exitCode: 64, stdout: "" });
+    expect(run.stderr).toBe(
+      `error: request /limits/reset from ${admin.address}: ${body.error}\n` +
+        "  accepted: a/b\n  see the policies and their entries: proxyctl config policies\n",
+    );
+  });
+});

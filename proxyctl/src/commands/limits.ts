@@ -1,6 +1,7 @@
-/** `proxyctl limits …`: live counters, the cause of a denial, and a dry run of limits. */
+/** `proxyctl limits …`: live counters, their reset, the cause of a denial, and a dry run of limits. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { ExplainOptions } from "../actions/limits-explain.ts";
+import type { ResetOptions } from "../actions/limits-reset.ts";
 import type { TopOptions } from "../actions/limits-top.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
@@ -12,12 +13,15 @@ import { addConnectOptions } from "../options/connect-options.ts";
 /** Adds `limits` and its subcommands. */
 export function addLimitsCommand(program: Command, io: Io): void {
   const limits = withExamples(
-    program.command("limits").description("Watch limits, explain a denial, try limits before you apply them"),
+    program
+      .command("limits")
+      .description("Watch limits, reset counters, explain a denial, try limits before you apply them"),
     "proxyctl limits top gateway/web",
     "proxyctl limits test -f limits.yaml --log access.jsonl",
   );
   addTopCommand(limits, io);
   addExplainCommand(limits, io);
+  addResetCommand(limits, io);
   addLimitsTestCommand(limits, io);
 }
 
@@ -49,6 +53,23 @@ function addExplainCommand(limits: Command, io: Io): void {
     .addOption(plainOutput())
     .action(async (id: string, resource: string | undefined, options: ExplainOptions) => {
       await (await actions.explain()).explain(id, resource, options, io);
+    });
+}
+
+function addResetCommand(limits: Command, io: Io): void {
+  const reset = limits
+    .command("reset <policy> [resource]")
+    .description("Restore the full budget of the counters of a ProxyPolicy, NAMESPACE/NAME or NAME");
+  withExamples(
+    addConnectOptions(reset, { allPods: true }),
+    "proxyctl limits reset default/chat-limits gateway/web --all-pods",
+    "proxyctl limits reset default/chat-limits gateway/web --entry per-user --key ada",
+  )
+    .option("--entry <name>", "reset only this entry, by its name or its index")
+    .option("--key <value>", "reset only the counters of this value of the key, or of a fingerprint of limits top")
+    .addOption(plainOutput())
+    .action(async (policy: string, resource: string | undefined, options: ResetOptions) => {
+      await (await actions.reset()).reset(policy, resource, options, io);
     });
 }
 

@@ -27,6 +27,7 @@ const seedBytes = 32;
 const evictionsWord = 0;
 const bucketsWord = 1;
 const rowWordsWord = 2;
+const resetsWord = 3;
 const seedWord = 8;
 
 /**
@@ -90,6 +91,16 @@ export class CounterMemory {
   /** The number of `countEviction` calls of all threads since the memory was created. */
   get evictions(): number {
     return Atomics.load(this.#header, evictionsWord);
+  }
+
+  /** The number of `countReset` calls of all threads since the memory was created. */
+  get resets(): number {
+    return Atomics.load(this.#header, resetsWord);
+  }
+
+  /** Counts a reset of counters by an operator, and returns the new number of resets. */
+  countReset(): number {
+    return Atomics.add(this.#header, resetsWord, 1) + 1;
   }
 
   /** Counts a counter that was evicted while its window was open. */

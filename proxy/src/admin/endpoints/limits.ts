@@ -1,8 +1,9 @@
-/** `/limits` and `/limits/decisions`: the state of the counters, and the causes of denials. */
+/** `/limits`, `/limits/reset` and `/limits/decisions`: the state of the counters, and the causes of denials. */
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
-import type { Limits } from "@gatewayproxy/admin-api/limits";
-import type { AdminEndpoint } from "../endpoint.ts";
+import type { Limits, LimitsReset } from "@gatewayproxy/admin-api/limits";
+import { type AdminEndpoint, type AdminError, reject } from "../endpoint.ts";
 import { readInteger } from "../parameters.ts";
+import type { ResetRequest } from "../reset-selection.ts";
 
 /** @param collect Called with the maximum number of counters. */
 export function limitsEndpoint(collect: (max: number) => Promise<Limits>): AdminEndpoint {
@@ -15,6 +16,29 @@ export function limitsEndpoint(collect: (max: number) => Promise<Limits>): Admin
       async GET({ query }) {
         const max = readInteger(query, "max", { min: 1, max: 10_000, fallback: 1_000 });
         return typeof max === "number" ? { kind: "json", value: await collect(max) } : max;
+      },
+    },
+  };
+}
+
+/** @param reset Called with the named counters and the address of the operator; undefined on a Unix socket. */
+export function limitsResetEndpoint(
+  reset: (request: ResetRequest, source: string | undefined) => Promise<LimitsReset | AdminError>,
+): AdminEndpoint {
+  return {
+    path: "/limits/reset",
+    query: ["policy=NAMESPACE/NAME", "entry=NAME_OR_INDEX", "key=VALUE"],
+    summary:
+      "Restores the full budget of a policy's counters in this replica: of all entries or one, and of all values of its key or one.",
+    methods: {
+      async POST({ query, source }) {
+        const policy = query.get("policy") ?? "";
+        if (policy === "") {
+          return reject(400, "POST /limits/reset without a policy", "policy=NAMESPACE/NAME is required");
+        }
+        const [entry, key] = [query.get("entry") ?? undefined, query.get("key") ?? undefined];
+        const result = await reset({ policy, entry, key }, source);
+        return "kind" in result ? result : { kind: "json", value: result };
       },
     },
   };

@@ -18,6 +18,8 @@ export class CounterReservation implements Reservation {
   readonly #applied: AppliedEntries;
   /** The start of the window that counted the request, by entry. */
   readonly #startsMs: readonly number[];
+  /** The epoch of the counter that counted the request, by entry. */
+  readonly #epochs: readonly number[];
   /** Present if a cost is computed from the response. */
   readonly #view: RequestView | undefined;
   #isRefunded = false;
@@ -28,11 +30,13 @@ export class CounterReservation implements Reservation {
     table: CounterTable,
     applied: AppliedEntries,
     startsMs: readonly number[],
+    epochs: readonly number[],
     view: RequestView | undefined,
   ) {
     this.#table = table;
     this.#applied = applied;
     this.#startsMs = startsMs;
+    this.#epochs = epochs;
     this.#view = view;
   }
 
@@ -93,6 +97,8 @@ export class CounterReservation implements Reservation {
     const startMs = this.#startsMs[at] ?? notCounted;
     if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
     if (windows.kind === "Concurrent") return;
+    // A reset has restored these units already.
+    if (state.epoch !== this.#epochs[at]) return;
     if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
     refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }

@@ -61,7 +61,7 @@ export function borrowStates(count: number): readonly CounterState[] {
 
 function newState(): CounterState {
   const parts = new Uint32Array(ringParts);
-  return { used: 0, startMs: 0, lengthMs: 0, parts, slot: -1, isAllowed: true, isCounted: true };
+  return { used: 0, startMs: 0, lengthMs: 0, epoch: 0, parts, slot: -1, isAllowed: true, isCounted: true };
 }
 
 /** Returns the buckets of counters in locking order. */

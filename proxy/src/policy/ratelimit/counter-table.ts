@@ -5,7 +5,8 @@
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
  *           16  refill        f64     56  window in s  i32
- *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, i32
+ *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, epoch from
+ *                                           bit 16, i32
  *     row    61 × u32: units by part of a sliding window; units by owner for requests in progress
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
@@ -74,6 +75,12 @@ const kinds: Readonly<Record<Windows["kind"], number>> = {
   Concurrent: concurrent,
 };
 const textShift = 8;
+const textMask = 0xff;
+const epochShift = 16;
+const epochMask = 0xffff;
+
+/** Slots that a reset examines between two pauses: a fraction of a millisecond. */
+const slotsOfStep = 65_536;
 
 /** A counter that is in use, as shown to operators. */
 export interface LiveCounter {
@@ -104,7 +111,7 @@ export class CounterTable {
   /** Relates the monotonic times of the counters to the calendar. */
   readonly clock: WallClock;
   /** Scratch space for reading slots outside of a decision. */
-  readonly #scratch: Window = { used: 0, startMs: 0, lengthMs: 0, parts: new Uint32Array(ringParts) };
+  readonly #scratch: Window = { used: 0, startMs: 0, lengthMs: 0, epoch: 0, parts: new Uint32Array(ringParts) };
 
   /**
    * @param memory Made by `createCounters`, the same for all threads.
@@ -236,14 +243,19 @@ export class CounterTable {
    * lock.
    */
   load(slot: number, { kind }: Windows, window: Window): void {
-    if (slot === -1) window.used = 0;
-    else this.#load(slot, kinds[kind], window);
+    if (slot === -1) {
+      window.used = 0;
+      window.epoch = this.#memory.resets & epochMask;
+    } else {
+      this.#load(slot, kinds[kind], window);
+    }
   }
 
   #load(slot: number, kind: number, window: Window): void {
     const base = slot * slotNumbers;
     window.used = this.#numbers[base + offsets.number.used] ?? 0;
     window.startMs = this.#numbers[base + offsets.number.startMs] ?? 0;
+    window.epoch = this.#epochOf(slot);
     if (kind === fixed) return;
     window.lengthMs = this.#windowMsOf(slot);
     if (kind !== sliding) return;
@@ -300,7 +312,94 @@ export class CounterTable {
     words[base + offsets.word.entry + 1] = wordOf(id.entry, 4);
     const length = id.key === undefined ? 0 : this.#text.write(id.key, slot * slotBytes + offsets.byte.text, textBytes);
     const state = id.key === undefined ? shared : keyed;
-    words[base + offsets.word.state] = state | (kinds[windows.kind] << kindShift) | (length << textShift);
+    words[base + offsets.word.state] =
+      state | (kinds[windows.kind] << kindShift) | (length << textShift) | (window.epoch << epochShift);
+  }
+
+  /**
+   * Restores all units of the counter, unless it counts requests in progress. Returns whether it had units at `nowMs`.
+   * Requests that are in progress refund nothing afterwards, and charge their tokens to the new window.
+   */
+  resetOne(id: CounterId, nowMs: number): boolean {
+    this.#memory.locks.lock(id.bucket);
+    try {
+      const slot = this.find(id);
+      return slot !== -1 && this.#reset(slot, nowMs);
+    } finally {
+      this.#memory.locks.unlock(id.bucket);
+    }
+  }
+
+  /**
+   * As `resetOne`, for all counters of entries in steps of a fraction of a millisecond. Yields the label of the entry for
+   * each counter that had units, and undefined after each step.
+   *
+   * @param labels As `labelOf` gives them.
+   * @param matches Selects counters by the first 64 bytes of their key's value; undefined for a shared counter.
+   */
+  *reset(
+    labels: ReadonlySet<string>,
+    nowMs: number,
+    matches: (text: string | undefined) => boolean = () => true,
+  ): Generator<string | undefined> {
+    for (let slot = 0; slot < this.capacity; slot++) {
+      if (slot % slotsOfStep === slotsOfStep - 1) yield undefined;
+      if (this.#stateOf(slot) === empty || !labels.has(this.#labelOfSlot(slot))) continue;
+      const label = this.#resetSelected(slot, labels, nowMs, matches);
+      if (label !== undefined) yield label;
+    }
+  }
+
+  /** Another counter may have taken the slot before it is locked. Returns the label of a counter that had units. */
+  #resetSelected(
+    slot: number,
+    labels: ReadonlySet<string>,
+    nowMs: number,
+    matches: (text: string | undefined) => boolean,
+  ): string | undefined {
+    const bucket = Math.floor(slot / ways);
+    this.#memory.locks.lock(bucket);
+    try {
+      const label = this.#labelOfSlot(slot);
+      const isSelected = this.#stateOf(slot) !== empty && labels.has(label) && matches(this.#textOf(slot));
+      return isSelected && this.#reset(slot, nowMs) ? label : undefined;
+    } finally {
+      this.#memory.locks.unlock(bucket);
+    }
+  }
+
+  /** The caller holds the bucket's lock. */
+  #reset(slot: number, nowMs: number): boolean {
+    if (this.#kindOf(slot) === concurrent) return false;
+    const hadUnits = this.#settledWindow(slot, nowMs).used > 0;
+    this.#numbers[slot * slotNumbers + offsets.number.used] = 0;
+    let epoch = this.#memory.countReset() & epochMask;
+    // One reset may pass all epochs.
+    if (epoch === this.#epochOf(slot)) epoch = this.#memory.countReset() & epochMask;
+    const state = slot * slotWords + offsets.word.state;
+    this.#words[state] = ((this.#words[state] ?? 0) & ~(epochMask << epochShift)) | (epoch << epochShift);
+    return hadUnits;
+  }
+
+  #stateOf(slot: number): number {
+    return (this.#words[slot * slotWords + offsets.word.state] ?? empty) & stateMask;
+  }
+
+  #epochOf(slot: number): number {
+    return (this.#words[slot * slotWords + offsets.word.state] ?? 0) >>> epochShift;
+  }
+
+  #labelOfSlot(slot: number): string {
+    const entry = slot * slotWords + offsets.word.entry;
+    return labelOfWords(this.#words[entry] ?? 0, this.#words[entry + 1] ?? 0);
+  }
+
+  /** Returns the text of the key; undefined for a shared counter. */
+  #textOf(slot: number): string | undefined {
+    if (this.#stateOf(slot) !== keyed) return undefined;
+    const length = ((this.#words[slot * slotWords + offsets.word.state] ?? 0) >> textShift) & textMask;
+    const text = slot * slotBytes + offsets.byte.text;
+    return this.#text.toString("utf8", text, text + length);
   }
 
   /**
@@ -319,10 +418,9 @@ export class CounterTable {
     const state = this.#words[word + offsets.word.state] ?? empty;
     const fingerprint = this.#words[word + offsets.word.fingerprint];
     if (state === empty || this.#settledWindow(slot, nowMs).used === 0) return undefined;
-    const text = slot * slotBytes + offsets.byte.text;
     const counter = {
-      entry: labelOfWords(this.#words[word + offsets.word.entry] ?? 0, this.#words[word + offsets.word.entry + 1] ?? 0),
-      key: (state & stateMask) === keyed ? this.#text.toString("utf8", text, text + (state >> textShift)) : undefined,
+      entry: this.#labelOfSlot(slot),
+      key: this.#textOf(slot),
       used: this.#scratch.used,
       resetSeconds: wholeSeconds(this.#msToReset(slot, nowMs)),
     };

@@ -256,10 +256,12 @@ export class LimitSet {
     withFigures: boolean,
   ): LocalDecision {
     const startsMs: number[] = [];
+    const epochs: number[] = [];
     let isAllAllowed = applied.entries.length === this.#entries.length;
     for (let at = 0; at < applied.entries.length; at++) {
       const state = states[at];
       startsMs.push(state?.isCounted === true ? state.startMs : notCounted);
+      epochs.push(state?.epoch ?? 0);
       isAllAllowed &&= state?.isAllowed === true;
     }
     const report = {
@@ -269,7 +271,11 @@ export class LimitSet {
       figures: withFigures ? this.#figures(applied, states) : undefined,
     };
     const kept = this.#keepsView ? view : undefined;
-    return { kind: "allowed", reservation: new CounterReservation(this.#table, applied, startsMs, kept), report };
+    return {
+      kind: "allowed",
+      reservation: new CounterReservation(this.#table, applied, startsMs, epochs, kept),
+      report,
+    };
   }
 
   #deny(
@@ -399,6 +405,7 @@ function copyCounted(previous: readonly number[], states: readonly CounterState[
     target.used = source.used;
     target.startMs = source.startMs;
     target.lengthMs = source.lengthMs;
+    target.epoch = source.epoch;
     target.parts.set(source.parts);
   };
   for (const [at, before] of previous.entries()) if (before !== -1 && states[at]?.isCounted === false) copy(before, at);

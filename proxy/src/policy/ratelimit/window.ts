@@ -52,6 +52,8 @@ export interface Window {
   startMs: number;
   /** The length of an open Calendar window. */
   lengthMs: number;
+  /** Changes when an operator resets the counter, so that no unit counted before is refunded after it. 0..65535. */
+  epoch: number;
   /** Units by part, for Sliding; part n is at n % `ringParts`. Otherwise of any content. */
   readonly parts: Uint32Array;
 }

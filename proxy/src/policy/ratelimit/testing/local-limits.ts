@@ -61,7 +61,7 @@ export function freshTable(counters = 1024): CounterTable {
 
 /** The variables of a counter with a window that is open since `startMs`. */
 export function openWindow(used: number, startMs = 0): Window {
-  return { used, startMs, lengthMs: 0, parts: new Uint32Array(ringParts) };
+  return { used, startMs, lengthMs: 0, epoch: 0, parts: new Uint32Array(ringParts) };
 }
 
 /** The wall clock of tests whose monotonic times are times since 1970. */
