@@ -281,8 +281,17 @@ const globalLimit = z.object({
       index: count,
       counts: z.enum(["requests", "tokens"]),
       entries: z.array(z.object({ key: z.string(), expression: z.string() })),
+      when: z.string().optional().describe("Condition; absent: the descriptor applies to every request."),
       cost: z.string().optional(),
-      limitOverride: z.object({ requestsPerUnit: count, unit: z.string() }).optional(),
+      limitOverride: z
+        .object({
+          requestsPerUnit: count
+            .optional()
+            .describe("Amount, or with requestsPerUnitFrom that of requests for which it has no value."),
+          requestsPerUnitFrom: z.string().optional().describe("Expression for the amount."),
+          unit: z.string(),
+        })
+        .optional(),
     }),
   ),
   fallback: z.array(localEntry),

@@ -24,6 +24,7 @@ const policy = (rateLimit: object, targetRefs: readonly object[] = [target]) => 
 });
 const local = (parts: object) => policy({ local: [parts] });
 const globally = (parts: object) => policy({ global: { ...global, ...parts } });
+const overriding = (limitOverride: object) => ({ descriptors: [{ ...descriptor, limitOverride }] });
 const backend = (spec: object) => ({
   apiVersion: "gatewayproxy.dev/v1alpha1",
   kind: "Backend",
@@ -69,6 +70,10 @@ const accepted: readonly (readonly [string, object])[] = [
     globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 0, unit: "Day" } }] }),
   ],
   ...acceptedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),
+  ["a condition", globally({ descriptors: [{ ...descriptor, when: 'jwt.tier != "internal"' }] })],
+  ["the largest override", globally(overriding({ requestsPerUnit: 4_294_967_295, unit: "Day" }))],
+  ["an override by expression", globally(overriding({ requestsPerUnit: "int(jwt.rpm)", unit: "Minute" }))],
+  ["an override with a default", globally(overriding({ requestsPerUnit: "int(jwt.rpm)", default: 0, unit: "Minute" }))],
   ["a static address", backend({ static: { host: "10.0.0.1", port: 80 } })],
   ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
   ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
@@ -147,6 +152,20 @@ const rejected: readonly (readonly [string, object])[] = [
     "an override by the week",
     globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 1, unit: "Week" } }] }),
   ],
+  ["an empty condition", globally({ descriptors: [{ ...descriptor, when: "" }] })],
+  ["a condition that is no text", globally({ descriptors: [{ ...descriptor, when: true }] })],
+  ["a condition too long", globally({ descriptors: [{ ...descriptor, when: `"${"a".repeat(1024)}" == ""` }] })],
+  ["an override without amount", globally(overriding({ unit: "Day" }))],
+  ["an override of more than a uint32", globally(overriding({ requestsPerUnit: 4_294_967_296, unit: "Day" }))],
+  ["a fractional override", globally(overriding({ requestsPerUnit: 1.5, unit: "Day" }))],
+  ["an override that is empty", globally(overriding({ requestsPerUnit: "", unit: "Day" }))],
+  ["an override too long", globally(overriding({ requestsPerUnit: `1${" ".repeat(1024)}`, unit: "Day" }))],
+  ["an override that is a truth value", globally(overriding({ requestsPerUnit: true, unit: "Day" }))],
+  ["an override that is a list", globally(overriding({ requestsPerUnit: [1], unit: "Day" }))],
+  ["a default beside a number", globally(overriding({ requestsPerUnit: 1, default: 1, unit: "Day" }))],
+  ["a negative default", globally(overriding({ requestsPerUnit: "1", default: -1, unit: "Day" }))],
+  ["a default that is text", globally(overriding({ requestsPerUnit: "1", default: "1", unit: "Day" }))],
+  ["a default too large", globally(overriding({ requestsPerUnit: "1", default: 4_294_967_296, unit: "Day" }))],
   ["a fallback without amount", globally({ fallback: [{ unit: "Hours" }] })],
   ["a fallback with a mode", globally({ fallback: [{ ...entry, mode: "Shadow" }] })],
   ...rejectedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),

@@ -24,6 +24,8 @@ export interface LocalLimit extends LimitResponses {
   readonly amount: number;
   /** Allowed in addition to `amount`; full at the start, and 0 for tokens. */
   readonly burst: number;
+  /** The end of a window restores the whole counter, since requests with other amounts may be counted in it. */
+  readonly restoresAll?: true;
   /** Absent for `concurrent`. */
   readonly unit?: LimitUnit;
   /** Length of the window in units; absent: 1. */

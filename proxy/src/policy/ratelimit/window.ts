@@ -116,7 +116,7 @@ function windowsOf(limit: LocalLimit, clock: WallClock): Windows {
   const windowMs = unitMs[unit] * unitCount;
   if (window?.kind === "Sliding") return { kind: "Sliding", windowMs };
   // Requests that saw another amount may have counted in the same counter, so no part of it is this amount's.
-  const sharesWindow = limit.amountFrom !== undefined || limit.bucket !== undefined;
+  const sharesWindow = limit.amountFrom !== undefined || limit.bucket !== undefined || limit.restoresAll === true;
   return { kind: "Fixed", windowMs, refill: limit.counts === "tokens" || sharesWindow ? Infinity : limit.amount };
 }
 
