@@ -53,7 +53,10 @@ export interface LocalLimit extends LimitResponses {
    * counter per value of the key. Absent: the counter is the entry's own. `burst` is 0 with it.
    */
   readonly bucket?: string;
-  /** The replicas that share the limit: `amount` is the share of one, and an amount by `amountFrom` is divided. */
+  /**
+   * The replicas that share the limit, at least 1: `amount` is the share of one, and an amount by `amountFrom` is divided.
+   * Absent: each replica has the whole limit.
+   */
   readonly replicas?: number;
   /** `Shadow` counts and reports, but denies nothing. */
   readonly mode: "Enforce" | "Shadow";

@@ -88,11 +88,12 @@ type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
   readonly unitCount?: number | undefined;
   readonly shareAcrossReplicas?: boolean;
   readonly windows: ReturnType<typeof describeWindow>;
+  readonly replicas?: number | undefined;
 };
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
-  const { shareAcrossReplicas = false, windows } = limit;
+  const { shareAcrossReplicas = limit.replicas !== undefined, windows } = limit;
   const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket }).filter(
     ([, value]) => value !== undefined,
   );
