@@ -1,6 +1,6 @@
 /** Every ProxyPolicy: its limits, its targets, and whether it is attached to them. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
-import { formatMs } from "../format.ts";
+import { counted, formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { describeDescriptorTerms, describeLimit, describeTerms, type LocalEntry } from "../parts/limit-words.ts";
@@ -30,6 +30,7 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
             {policy.namespace}/{policy.name}
           </h3>
           <ul>
+            {policy.authentication !== undefined && <Authentication authentication={policy.authentication} />}
             {policy.local.map((entry, index) => (
               <li key={index}>
                 <Entry entry={entry} />
@@ -51,6 +52,26 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
         </section>
       ))}
     </>
+  );
+}
+
+function Authentication({ authentication }: { authentication: NonNullable<DumpedPolicy["authentication"]> }) {
+  const { mode, jwt = [], apiKeys } = authentication;
+  return (
+    <li>
+      <strong>Authentication {mode === "Required" ? "is required" : "is optional"}</strong>
+      {jwt.map(({ issuer, keys: { count, lastError } }) => (
+        <div key={issuer}>
+          tokens of <code>{issuer}</code>, verified by {counted(count, "public key")}
+          {lastError !== undefined && <span class="note">, last error {lastError.message}</span>}
+        </div>
+      ))}
+      {apiKeys !== undefined && (
+        <div>
+          {counted(apiKeys.count, "API key")} in {counted(apiKeys.secrets.length, "Secret")}
+        </div>
+      )}
+    </li>
   );
 }
 
