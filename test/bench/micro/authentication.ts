@@ -151,7 +151,7 @@ const bytesOfUnknown = await bytesOf(() => {
 });
 show("100,000 distinct unknown API keys", bytesOfUnknown / 2 ** 20, "MiB");
 const bytesOfCounters = await bytesOf(() => {
-  const counters = new CounterTable(createCounters(defaultCounters), 1, systemClock);
+  const counters = new CounterTable(createCounters(defaultCounters, 1), 1, systemClock);
   const limit: LocalLimit = {
     ...{ counter: "c", policy: "default/chat", entry: 0, target: "HTTPRoute/default/chat", counts: "requests" },
     ...{ amount: 10, burst: 0, unit: "Hours", key: "jwt.sub", mode: "Enforce" },
