@@ -281,8 +281,17 @@ const globalLimit = z.object({
       index: count,
       counts: z.enum(["requests", "tokens"]),
       entries: z.array(z.object({ key: z.string(), expression: z.string() })),
+      when: z.string().optional().describe("Condition; absent: the descriptor applies to every request."),
       cost: z.string().optional(),
-      limitOverride: z.object({ requestsPerUnit: count, unit: z.string() }).optional(),
+      limitOverride: z
+        .object({
+          requestsPerUnit: count
+            .optional()
+            .describe("Amount, or with requestsPerUnitFrom that of requests for which it has no value."),
+          requestsPerUnitFrom: z.string().optional().describe("Expression for the amount."),
+          unit: z.string(),
+        })
+        .optional(),
     }),
   ),
   fallback: z.array(localEntry),
@@ -326,6 +335,40 @@ const denied = z.object({
   headers: z.array(z.object({ name: z.string(), value: z.string() })).describe("Further headers, in lower case."),
 });
 
+const authentication = z.object({
+  mode: z.enum(["Required", "Optional"]),
+  forward: z.enum(["Keep", "Remove"]).describe("Whether the backend gets the credentials."),
+  jwt: z
+    .array(
+      z.object({
+        issuer: z.string(),
+        audiences: z.array(z.string()).optional().describe("Absent: the audience is not compared."),
+        keys: z
+          .object({
+            source: z.enum(["uri", "configuration"]).describe("`configuration`: a ConfigMap or the policy itself."),
+            uri: z.string().optional().describe("Without secrets of its query."),
+            count: count.describe("Public keys in use, of the worker with fewest. With 0, no token can be verified."),
+            readAt: timestamp.optional().describe("When all workers had last read the URL; absent before."),
+            lastError: z
+              .object({ message: z.string(), at: timestamp })
+              .optional()
+              .describe("The last read that failed, also if a later one succeeded."),
+          })
+          .describe("Where the public keys are from, and their state. The keys are not part of the dump."),
+      }),
+    )
+    .optional()
+    .describe("Issuers of tokens; absent: tokens are not read."),
+  apiKeys: z
+    .object({
+      from: z.array(z.object({ header: z.string(), prefix: z.string().optional() })),
+      count: count.describe("Number of keys."),
+      secrets: z.array(z.string()).describe("`namespace/name` of the Secrets that hold them."),
+    })
+    .optional()
+    .describe("API keys, without the keys and their hashes; absent: they are not read."),
+});
+
 const policy = z.object({
   namespace: z.string(),
   name: z.string(),
@@ -336,6 +379,9 @@ const policy = z.object({
       conditions: z.array(conditionSchema),
     }),
   ),
+  authentication: authentication
+    .optional()
+    .describe("The authentication as enforced; absent if the policy has none, or is not attached to a rule."),
   local: z.array(localEntry).describe("Local limits as written, in order."),
   global: globalLimit.optional().describe("The global limit as enforced; absent if there is none."),
   headers: z

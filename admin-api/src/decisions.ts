@@ -4,7 +4,7 @@
  */
 import * as z from "zod";
 import { limitUnit, limitWindow, localCounts } from "./limits.ts";
-import { count, type Immutable, redactedText, timestamp } from "./shape.ts";
+import { count, descriptorNotApplied, type Immutable, redactedText, timestamp } from "./shape.ts";
 
 const denial = {
   requestId: z.string().describe("As in `x-request-id` of the response."),
@@ -70,6 +70,10 @@ export const globalDenialSchema = z.object({
     .array(
       z.object({
         entries: z.array(z.object({ key: z.string(), value: redactedText })),
+        override: z
+          .object({ requestsPerUnit: count, unit: z.string() })
+          .optional()
+          .describe("The limit that the request asked the service for; absent: that of its configuration."),
         code: z.enum(["OK", "OVER_LIMIT", "UNKNOWN"]).optional().describe("The code that the service returned for it."),
         limit: count.optional().describe("Units per window."),
         windowSeconds: count.optional(),
@@ -78,6 +82,10 @@ export const globalDenialSchema = z.object({
       }),
     )
     .describe("The descriptors of the request, and what the service returned for each."),
+  notApplied: z
+    .array(descriptorNotApplied)
+    .default([])
+    .describe("Descriptors of the policy that do not apply to the request."),
   counter: counted.optional().describe("Present if `by` is fallback or learned."),
 });
 

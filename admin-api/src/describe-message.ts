@@ -78,18 +78,32 @@ function policyWords({
   after,
   by,
   mode,
+  name = entry?.toString(),
+  when = "",
+  notApplied = [],
 }: Message<"policy">): string {
-  const who = `${policy}${entry === undefined ? "" : `#${entry}`}`;
+  const who = `${policy}${name === undefined ? "" : `#${name}`}`;
+  if (decision === "notApplied") return `${who} does not apply, since its condition is false: ${when}`;
   const counted =
     before === undefined || limit === undefined
       ? ""
       : `, ${counts ?? "units"} ${before} → ${after ?? before} of ${limit}`;
   const decider = by === undefined || by === "none" ? "" : `, by ${by}`;
+  const left = notApplied.map((descriptor) => `, without ${notAppliedWords(descriptor)}`).join("");
   // The key comes last: on a narrow screen it is the first text to be cut.
-  const rest = `${counted}${decider}${key === undefined ? "" : `, for ${key.text}`}`;
+  const rest = `${counted}${decider}${left}${key === undefined ? "" : `, for ${key.text}`}`;
   if (decision === "shadowDenied") return `would be denied by ${who}${rest}`;
   return `${decision}${mode === "Shadow" ? " (shadow)" : ""} by ${who}${rest}`;
 }
+
+/** Says why a descriptor of a global limit does not apply to a request. */
+export function notAppliedWords({ descriptor, because, when = "" }: DescriptorNotApplied): string {
+  return because === "when"
+    ? `descriptors[${descriptor}], since its condition is false: ${when}`
+    : `descriptors[${descriptor}], since the request lacks a value with ifAbsent: Skip`;
+}
+
+type DescriptorNotApplied = NonNullable<Message<"policy">["notApplied"]>[number];
 
 function usageWords({
   totalTokens,

@@ -39,7 +39,14 @@ const counter = z.object({
   unit: limitUnit.optional().describe("Absent for `concurrent`."),
   every: count.default(1).describe("Length of the window in units."),
   ...limitWindow,
-  bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),
+  bucket: z
+    .string()
+    .optional()
+    .describe("Bucket of its namespace that shares the counter, which is listed once for each of its entries."),
+  replicas: count
+    .optional()
+    .describe("Replicas that share the limit, so that `limit` is the share of this one; absent: it is not shared."),
+  when: z.string().optional().describe("Condition of the entry; absent: it applies to every request."),
   mode: z.enum(["Enforce", "Shadow"]),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
   limit: count.describe(

@@ -58,3 +58,12 @@ export const conditionSchema = z.object({
 });
 /** A condition of a status (Kubernetes API conventions). */
 export type Condition = Immutable<z.output<typeof conditionSchema>>;
+
+/** A descriptor of a global limit that does not apply to a request. */
+export const descriptorNotApplied = z.object({
+  descriptor: count.describe("Index of the descriptor in the policy's list, from 0."),
+  because: z
+    .enum(["when", "ifAbsent"])
+    .describe("`when`: its condition is false; `ifAbsent`: it skips requests that lack the value of an entry."),
+  when: z.string().optional().describe("The condition of the descriptor, if that is false."),
+});

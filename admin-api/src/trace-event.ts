@@ -5,7 +5,7 @@
  */
 import * as z from "zod";
 import { localCounts } from "./limits.ts";
-import { count, type Immutable, redactedText } from "./shape.ts";
+import { count, descriptorNotApplied, type Immutable, redactedText } from "./shape.ts";
 
 /** Severities of trace events. */
 export const severities = ["success", "info", "warn", "error"] as const;
@@ -98,6 +98,10 @@ const policy = z.object({
     .optional()
     .describe("What decided on a global limit."),
   service: z.string().optional(),
+  notApplied: z
+    .array(descriptorNotApplied)
+    .optional()
+    .describe("Descriptors of a global limit that do not apply to the request; absent if all apply."),
 });
 
 const backendCallStart = z.object({

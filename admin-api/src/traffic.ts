@@ -32,10 +32,14 @@ const denial = z.object({
     .describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section` if it names one."),
   entry: count
     .optional()
-    .describe("Index of a local limit in the policy's list, from 0. Absent for the policy's global limit."),
-  counts: localCounts.optional(),
+    .describe(
+      "Index of a local limit in the policy's list, from 0. Absent for one with a name, and for the global limit.",
+    ),
+  name: z.string().optional().describe("Name of a local limit; absent for one without."),
+  counts: localCounts.optional().describe("What a local limit counts."),
   denied: count.describe("Requests that this limit denied. Several limits can deny the same request."),
   shadowDenied: count.describe("Requests that it would have denied if its mode were not Shadow."),
+  notApplied: count.default(0).describe("Requests for which its condition was false."),
 });
 
 const tokens = z.object({
@@ -69,7 +73,9 @@ export const trafficSchema = z.object({
   statuses: z.array(statusCount).describe("By status, ascending."),
   reasons: z.array(reasonCount).describe("Most frequent first."),
   durations: durations.describe("From the complete head of a request to the last byte of its response."),
-  denials: z.array(denial).describe("Limits that denied a request, or would have in mode Enforce; most denials first."),
+  denials: z
+    .array(denial)
+    .describe("Limits that denied a request, would have in mode Enforce, or did not apply to one; most denials first."),
   tokens: tokens.describe(
     "Tokens of LLM responses. With more than 100 models in ten minutes, the least recently used ones are lost.",
   ),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { counted, formatMs, formatRate, formatSeconds } from "./format.ts";
-import { describeLimit, describeUnits } from "./parts/limit-words.ts";
+import { describeDescriptorTerms, describeLimit, describeTerms, describeUnits } from "./parts/limit-words.ts";
 import { describeResponses } from "./parts/response-words.ts";
 
 test("describes limits in requests or tokens, singular or plural, with their burst", () => {
@@ -11,6 +11,34 @@ test("describes limits in requests or tokens, singular or plural, with their bur
     "1,000 tokens per hour",
   );
   expect(describeUnits(1, "tokens")).toBe("1 token");
+});
+
+test("describes windows of several units, limits by expression, and what else decides", () => {
+  const limit = { counts: "requests", amount: 1_000, burst: 0, unit: "Weeks", every: 2 } as const;
+  expect(describeLimit(limit)).toBe("1,000 requests per 2 weeks");
+  expect(describeLimit({ ...limit, every: 1, amountFrom: "int(jwt.n)" })).toBe("1,000 requests per week or int(jwt.n)");
+  expect(describeTerms({})).toEqual([]);
+  expect(describeTerms({ bucket: "team-a", replicas: 3, when: "a", cost: "2" })).toEqual([
+    "in the bucket team-a",
+    "a share of 3 replicas",
+    "at a cost of 2",
+    "when a",
+  ]);
+  expect(describeTerms({ window: "Sliding" })).toEqual(["in a sliding window"]);
+  expect(describeTerms({ window: "Calendar", timeZone: "Europe/Berlin" })).toEqual([
+    "by the calendar of Europe/Berlin",
+  ]);
+  expect(describeTerms({ replicas: true })).toEqual(["for all replicas together"]);
+});
+
+test("describes the condition and the override of a descriptor", () => {
+  const descriptor = { index: 0, counts: "requests", entries: [] } as const;
+  expect(describeDescriptorTerms(descriptor)).toEqual([]);
+  const limitOverride = { requestsPerUnit: 60, requestsPerUnitFrom: "int(jwt.rpm)", unit: "Minute" };
+  expect(describeDescriptorTerms({ ...descriptor, limitOverride, when: 'jwt.tier != "a"' })).toEqual([
+    "limited to int(jwt.rpm) or 60 per minute",
+    'when jwt.tier != "a"',
+  ]);
 });
 
 test("formats figures", () => {

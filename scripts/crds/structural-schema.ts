@@ -49,13 +49,15 @@ const keywords = [
   "maxProperties",
   "properties",
   "additionalProperties",
+  "x-kubernetes-int-or-string",
   "x-kubernetes-validations",
 ];
 
 function convert(schema: JsonSchema, dialect: Dialect): JsonSchema {
   const strange = Object.keys(schema).filter((key) => schema[key] !== undefined && !keywords.includes(key));
   if (strange.length > 0) throw new Error(`no conversion for the schema keywords ${strange.join(", ")}`);
-  if (schema["type"] === undefined) throw new Error(`a field has no type: ${JSON.stringify(schema)}`);
+  const hasType = schema["type"] !== undefined || schema["x-kubernetes-int-or-string"] === true;
+  if (!hasType) throw new Error(`a field has no type: ${JSON.stringify(schema)}`);
   const entries = keywords.flatMap((key) => {
     const value = schema[key];
     return value === undefined ? [] : convertKeyword(key, value, dialect);
@@ -87,6 +89,13 @@ function convertKeyword(key: string, value: unknown, dialect: Dialect): readonly
       }
       // `strictObject` of the parser: nothing else is accepted.
       return dialect === "editor" ? [[key, false]] : [];
+    case "x-kubernetes-int-or-string":
+      return dialect === "editor"
+        ? [["type", ["integer", "string"]]]
+        : [
+            ["anyOf", [{ type: "integer" }, { type: "string" }]],
+            [key, value],
+          ];
     case "x-kubernetes-validations":
       return dialect === "editor" ? [] : [[key, value]];
     default:

@@ -41,7 +41,17 @@ const descriptor: fc.Arbitrary<Omit<GlobalDescriptor, "index">> = fc.record({
     size: "max",
   }),
   cost: amount,
-  limitOverride: fc.record({ requestsPerUnit: fc.nat(0x7fff_ffff), unit: fc.constantFrom("Second", "Year") }),
+  limitOverride: fc.record({
+    requestsPerUnit: fc.nat(0xffff_ffff),
+    requestsPerUnitFrom: fc.constantFrom(
+      'double(request.headers["a"])',
+      "1e300 - 1.0",
+      "-1",
+      "0.0 / 0.0",
+      "4294967295",
+    ),
+    unit: fc.constantFrom("Second", "Year"),
+  }),
 });
 
 const limit = fc.record({
@@ -60,9 +70,10 @@ test("a call that is made is within the bounds of the service, and its amounts w
         ...{ route: "default/chat", gateway: "default/web", rawHeaders: ["a", a, "b", b, "c", c] },
         llm: { requestModel: model },
       };
-      const descriptors: RequestDescriptor[] = policy.descriptors.flatMap(
-        (each, index) => describeRequest(compileDescriptor({ ...each, index }, "HTTPRoute/n/r"), view) ?? [],
-      );
+      const descriptors: RequestDescriptor[] = policy.descriptors.flatMap((each, index) => {
+        const described = describeRequest(compileDescriptor({ ...each, index }, "HTTPRoute/n/r"), view);
+        return typeof described === "string" ? [] : described;
+      });
       if (areValuesTooLong(descriptors)) {
         rejected++;
         return;
@@ -77,8 +88,10 @@ test("a call that is made is within the bounds of the service, and its amounts w
         expect(message.length).toBeLessThan(defaultMaxCallBytes);
         const read = decodeRateLimitRequest(message, defaultCallBounds);
         expect(read.descriptors).toHaveLength(call.descriptors.length);
-        for (const { entries, hitsAddend = 0 } of read.descriptors) {
+        for (const { entries, hitsAddend = 0, limit: override } of read.descriptors) {
           expect(hitsAddend).toBeLessThanOrEqual(0xffff_ffff);
+          expect(override?.requestsPerUnit).toBeGreaterThanOrEqual(0);
+          expect(override?.requestsPerUnit).toBeLessThanOrEqual(0xffff_ffff);
           for (const { value } of entries) expect(value).not.toBe("");
         }
       }

@@ -87,7 +87,7 @@ test.each([
   const response = await fetch(`${gateway.url()}${padded}`);
   expect([response.status, await response.text()]).toEqual([
     400,
-    "the cost of the request takes too much work to compute",
+    "the cost or the limit of the request takes too much work to compute",
   ]);
   expect(service.calls).toHaveLength(0);
   expect(backend.requests).toHaveLength(0);

@@ -24,6 +24,7 @@ const policy = (rateLimit: object, targetRefs: readonly object[] = [target]) => 
 });
 const local = (parts: object) => policy({ local: [parts] });
 const globally = (parts: object) => policy({ global: { ...global, ...parts } });
+const overriding = (limitOverride: object) => ({ descriptors: [{ ...descriptor, limitOverride }] });
 const backend = (spec: object) => ({
   apiVersion: "gatewayproxy.dev/v1alpha1",
   kind: "Backend",
@@ -32,7 +33,116 @@ const backend = (spec: object) => ({
 });
 const ai = (parts: object) => backend({ ai: { provider: { openai: {} }, ...parts } });
 
+const authenticating = (authentication: object) => ({
+  ...policy({}),
+  spec: { targetRefs: [target], traffic: { authentication } },
+});
+const issuer = { issuer: "https://login.example.com", jwks: { uri: "https://login.example.com/jwks" } };
+const byToken = (parts: object) => authenticating({ jwt: [{ ...issuer, ...parts }] });
+const byKeySet = (jwks: object) => byToken({ jwks });
+const byKey = (apiKeys: object) => authenticating({ apiKeys });
+const secretRefs = [{ name: "acme" }];
+const labels = (count: number): object =>
+  Object.fromEntries(Array.from({ length: count }, (_, at) => [`label-${at}`, "v"]));
+
+const acceptedAuthentication: readonly (readonly [string, object])[] = [
+  ["tokens by URL", byToken({ audiences: ["chat"] })],
+  ["keys of a ConfigMap", byKeySet({ configMapRef: { name: "keys" } })],
+  ["inline keys", byKeySet({ inline: '{"keys":[]}' })],
+  ["a key set on loopback without TLS", byKeySet({ uri: "http://127.0.0.1:8080/jwks" })],
+  ["API keys by name", byKey({ secretRefs })],
+  ["API keys by labels", byKey({ secretSelector: { matchLabels: { "example.com/keys": "customers" } } })],
+  [
+    "fields of API keys",
+    byKey({ secretRefs, from: [{ header: "X-Key" }, { header: "authorization", prefix: "Key " }] }),
+  ],
+  ["optional credentials that are removed", authenticating({ mode: "Optional", forward: "Remove", jwt: [issuer] })],
+  [
+    "authentication and limits",
+    {
+      ...policy({}),
+      spec: { targetRefs: [target], traffic: { authentication: { jwt: [issuer] }, rateLimit: { local: [entry] } } },
+    },
+  ],
+];
+
+const rejectedAuthentication: readonly (readonly [string, object])[] = [
+  ["authentication of nothing", authenticating({})],
+  ["another mode of authentication", authenticating({ mode: "None", jwt: [issuer] })],
+  ["another forward", authenticating({ forward: "Drop", jwt: [issuer] })],
+  ["an unknown field of authentication", authenticating({ jwt: [issuer], realm: "a" })],
+  ["no issuers", authenticating({ jwt: [] })],
+  ["17 issuers", authenticating({ jwt: many(17, issuer) })],
+  ["an empty issuer", byToken({ issuer: "" })],
+  ["an issuer too long", byToken({ issuer: "a".repeat(2_049) })],
+  ["no audiences", byToken({ audiences: [] })],
+  ["an empty audience", byToken({ audiences: [""] })],
+  ["17 audiences", byToken({ audiences: many(17, "a") })],
+  ["an audience that is no list", byToken({ audiences: "chat" })],
+  ["an issuer without keys", byToken({ jwks: undefined })],
+  ["keys from nowhere", byKeySet({})],
+  ["keys from two places", byKeySet({ uri: "https://a.example/jwks", inline: "{}" })],
+  ["keys by plain text", byKeySet({ uri: "http://login.example.com/jwks" })],
+  ["keys from a file", byKeySet({ uri: "file:///etc/passwd" })],
+  ["credentials in the URL", byKeySet({ uri: "https://user:secret@login.example.com/jwks" })],
+  ["a fragment in the URL", byKeySet({ uri: "https://login.example.com/jwks#a" })],
+  ["a URL without host", byKeySet({ uri: "https:///jwks" })],
+  ["empty inline keys", byKeySet({ inline: "" })],
+  ["a ConfigMap in another namespace", byKeySet({ configMapRef: { name: "keys", namespace: "other" } })],
+  ["a ConfigMap without name", byKeySet({ configMapRef: {} })],
+  ["API keys of nothing", byKey({})],
+  ["an empty list of Secrets", byKey({ secretRefs: [] })],
+  ["a Secret in another namespace", byKey({ secretRefs: [{ name: "acme", namespace: "other" }] })],
+  ["257 Secrets", byKey({ secretRefs: many(257, { name: "acme" }) })],
+  ["a selector of nothing", byKey({ secretSelector: { matchLabels: {} } })],
+  ["a selector of 9 labels", byKey({ secretSelector: { matchLabels: labels(9) } })],
+  ["a selector by expression", byKey({ secretSelector: { matchExpressions: [] } })],
+  ["a label value with spaces", byKey({ secretSelector: { matchLabels: { tier: "a b" } } })],
+  ["a label value that is no text", byKey({ secretSelector: { matchLabels: { tier: 1 } } })],
+  ["no fields of API keys", byKey({ secretRefs, from: [] })],
+  ["9 fields of API keys", byKey({ secretRefs, from: many(9, { header: "a" }) })],
+  ["a field that is no name", byKey({ secretRefs, from: [{ header: "x key" }] })],
+  ["a prefix with a line break", byKey({ secretRefs, from: [{ header: "a", prefix: "a\n" }] })],
+  ["an empty prefix", byKey({ secretRefs, from: [{ header: "a", prefix: "" }] })],
+];
+
+/** Fields of entries with expressions, buckets and shares, in `local` and in `fallback`. */
+const acceptedEntries: readonly (readonly [string, object])[] = [
+  ["a name", { ...entry, name: "per-user" }],
+  ["the longest name", { ...entry, name: "a".repeat(63) }],
+  ["a condition", { ...entry, when: 'route != "default/status"' }],
+  ["a limit by expression", { ...entry, limit: "int(jwt.limit)" }],
+  ["a cost", { ...entry, cost: "llm.stream ? 2 : 1" }],
+  ["a cost of tokens", { tokens: 5, unit: "Hours", cost: "llm.inputTokens + 4 * llm.outputTokens" }],
+  ["windows of several units", { ...entry, unit: "Weeks", every: 1_000 }],
+  ["a bucket", { ...entry, bucket: "team-a" }],
+  ["a share", { ...entry, shareAcrossReplicas: true }],
+];
+
+const rejectedEntries: readonly (readonly [string, object])[] = [
+  ...["", "Per-User", "1st", "a_b", "a-", "-a", "a".repeat(64)].flatMap((name) => [
+    [`the name ${JSON.stringify(name)}`, { ...entry, name }] as const,
+    [`the bucket ${JSON.stringify(name)}`, { ...entry, bucket: name }] as const,
+  ]),
+  ...(["when", "limit", "cost", "key"] as const).flatMap((field) => [
+    [`an empty ${field}`, { ...entry, [field]: "" }] as const,
+    [`a ${field} that is no text`, { ...entry, [field]: 1 }] as const,
+    [`a ${field} too long`, { ...entry, [field]: "a".repeat(1_025) }] as const,
+  ]),
+  ["windows of 0 units", { ...entry, every: 0 }],
+  ["windows of too many units", { ...entry, every: 1_001 }],
+  ["windows of half a unit", { ...entry, every: 1.5 }],
+  ["a burst beside limit", { ...entry, burst: 1, limit: "1" }],
+  ["a burst beside bucket", { ...entry, burst: 1, bucket: "a" }],
+  ["a share that is no truth value", { ...entry, shareAcrossReplicas: "yes" }],
+];
+
 const accepted: readonly (readonly [string, object])[] = [
+  ...acceptedAuthentication,
+  ...acceptedEntries.flatMap(([name, fields]) => [
+    [name, local(fields)] as const,
+    [`${name} in fallback`, globally({ fallback: [fields] })] as const,
+  ]),
   ["requests", local({ requests: 1, unit: "Seconds" })],
   ["requests with burst", local({ ...entry, burst: 0 })],
   ["tokens with key and mode", local({ tokens: 1, unit: "Hours", key: "source.address", mode: "Shadow" })],
@@ -69,6 +179,10 @@ const accepted: readonly (readonly [string, object])[] = [
     globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 0, unit: "Day" } }] }),
   ],
   ...acceptedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),
+  ["a condition", globally({ descriptors: [{ ...descriptor, when: 'jwt.tier != "internal"' }] })],
+  ["the largest override", globally(overriding({ requestsPerUnit: 4_294_967_295, unit: "Day" }))],
+  ["an override by expression", globally(overriding({ requestsPerUnit: "int(jwt.rpm)", unit: "Minute" }))],
+  ["an override with a default", globally(overriding({ requestsPerUnit: "int(jwt.rpm)", default: 0, unit: "Minute" }))],
   ["a static address", backend({ static: { host: "10.0.0.1", port: 80 } })],
   ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
   ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
@@ -76,6 +190,19 @@ const accepted: readonly (readonly [string, object])[] = [
 ];
 
 const rejected: readonly (readonly [string, object])[] = [
+  ...rejectedAuthentication,
+  ...rejectedEntries.flatMap(([name, fields]) => [
+    [name, local(fields)] as const,
+    [`${name} in fallback`, globally({ fallback: [fields] })] as const,
+  ]),
+  ["a name twice", policy({ local: many(2, { ...entry, name: "a" }) })],
+  ["a policy of nothing", { ...policy({}), spec: { targetRefs: [target], traffic: {} } }],
+  ["a descriptor of another unit", globally({ descriptors: [{ ...descriptor, unit: "Bytes" }] })],
+  ["an empty cost of a descriptor", globally({ descriptors: [{ ...descriptor, cost: "" }] })],
+  [
+    "another ifAbsent",
+    globally({ descriptors: [{ entries: [{ name: "a", expression: "source.address", ifAbsent: "Deny" }] }] }),
+  ],
   ["no amount", local({ unit: "Minutes" })],
   ["two amounts", local({ ...entry, tokens: 5 })],
   ["an amount of 0", local({ requests: 0, unit: "Hours" })],
@@ -147,6 +274,20 @@ const rejected: readonly (readonly [string, object])[] = [
     "an override by the week",
     globally({ descriptors: [{ ...descriptor, limitOverride: { requestsPerUnit: 1, unit: "Week" } }] }),
   ],
+  ["an empty condition", globally({ descriptors: [{ ...descriptor, when: "" }] })],
+  ["a condition that is no text", globally({ descriptors: [{ ...descriptor, when: true }] })],
+  ["a condition too long", globally({ descriptors: [{ ...descriptor, when: `"${"a".repeat(1024)}" == ""` }] })],
+  ["an override without amount", globally(overriding({ unit: "Day" }))],
+  ["an override of more than a uint32", globally(overriding({ requestsPerUnit: 4_294_967_296, unit: "Day" }))],
+  ["a fractional override", globally(overriding({ requestsPerUnit: 1.5, unit: "Day" }))],
+  ["an override that is empty", globally(overriding({ requestsPerUnit: "", unit: "Day" }))],
+  ["an override too long", globally(overriding({ requestsPerUnit: `1${" ".repeat(1024)}`, unit: "Day" }))],
+  ["an override that is a truth value", globally(overriding({ requestsPerUnit: true, unit: "Day" }))],
+  ["an override that is a list", globally(overriding({ requestsPerUnit: [1], unit: "Day" }))],
+  ["a default beside a number", globally(overriding({ requestsPerUnit: 1, default: 1, unit: "Day" }))],
+  ["a negative default", globally(overriding({ requestsPerUnit: "1", default: -1, unit: "Day" }))],
+  ["a default that is text", globally(overriding({ requestsPerUnit: "1", default: "1", unit: "Day" }))],
+  ["a default too large", globally(overriding({ requestsPerUnit: "1", default: 4_294_967_296, unit: "Day" }))],
   ["a fallback without amount", globally({ fallback: [{ unit: "Hours" }] })],
   ["a fallback with a mode", globally({ fallback: [{ ...entry, mode: "Shadow" }] })],
   ...rejectedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),

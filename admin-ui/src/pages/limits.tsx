@@ -7,7 +7,7 @@ import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Failure } from "../parts/failure.tsx";
 import { countedRows, LimitTable, untouchedRows } from "../parts/limit-table.tsx";
-import { describeUnits } from "../parts/limit-words.ts";
+import { describeDescriptorTerms, describeUnits } from "../parts/limit-words.ts";
 import { usePolled } from "../polled.ts";
 
 const limitsMs = 1000;
@@ -86,9 +86,10 @@ const globalColumns: readonly Column<GlobalRow>[] = [
   {
     head: "Counts",
     cell: ({ global }) =>
-      global.descriptors.map(({ index, counts, entries }) => (
-        <div key={index}>
-          {counts} for each <code>{entries.map(({ key }) => key).join(", ")}</code>
+      global.descriptors.map((descriptor) => (
+        <div key={descriptor.index}>
+          {descriptor.counts} for each <code>{descriptor.entries.map(({ key }) => key).join(", ")}</code>
+          {describeDescriptorTerms(descriptor).map((term) => `, ${term}`)}
         </div>
       )),
   },
@@ -109,7 +110,7 @@ function globalDenied(denials: readonly Denial[]): Column<GlobalRow> {
     isNumber: true,
     cell(row) {
       const found = denials.find(
-        ({ policy, target, entry }) => policy === row.policy && target === row.target && entry === undefined,
+        ({ policy, target, counts }) => policy === row.policy && target === row.target && counts === undefined,
       );
       return formatCount(found?.denied ?? 0);
     },

@@ -1,9 +1,9 @@
 /** Every ProxyPolicy: its limits, its targets, and whether it is attached to them. */
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
-import { formatMs } from "../format.ts";
+import { counted, formatMs } from "../format.ts";
 import { Conditions } from "../parts/conditions.tsx";
 import { Empty } from "../parts/empty.tsx";
-import { describeLimit, type LocalEntry } from "../parts/limit-words.ts";
+import { describeDescriptorTerms, describeLimit, describeTerms, type LocalEntry } from "../parts/limit-words.ts";
 import { describeResponses } from "../parts/response-words.ts";
 
 /** The page of ProxyPolicies. */
@@ -30,9 +30,10 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
             {policy.namespace}/{policy.name}
           </h3>
           <ul>
+            {policy.authentication !== undefined && <Authentication authentication={policy.authentication} />}
             {policy.local.map((entry, index) => (
               <li key={index}>
-                <Entry entry={entry} /> in this replica
+                <Entry entry={entry} />
               </li>
             ))}
             {policy.global !== undefined && <GlobalLimit limit={policy.global} />}
@@ -54,15 +55,38 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
   );
 }
 
+function Authentication({ authentication }: { authentication: NonNullable<DumpedPolicy["authentication"]> }) {
+  const { mode, jwt = [], apiKeys } = authentication;
+  return (
+    <li>
+      <strong>Authentication {mode === "Required" ? "is required" : "is optional"}</strong>
+      {jwt.map(({ issuer, keys: { count, lastError } }) => (
+        <div key={issuer}>
+          tokens of <code>{issuer}</code>, verified by {counted(count, "public key")}
+          {lastError !== undefined && <span class="note">, last error {lastError.message}</span>}
+        </div>
+      ))}
+      {apiKeys !== undefined && (
+        <div>
+          {counted(apiKeys.count, "API key")} in {counted(apiKeys.secrets.length, "Secret")}
+        </div>
+      )}
+    </li>
+  );
+}
+
 function Entry({ entry }: { entry: LocalEntry }) {
   return (
     <>
+      {entry.name !== undefined && `${entry.name}: `}
       <strong>{describeLimit(entry)}</strong>
       {entry.key !== undefined && (
         <>
           , for each <code>{entry.key}</code>,
         </>
       )}
+      {describeTerms({ ...entry, replicas: entry.shareAcrossReplicas ? true : undefined }).map((term) => ` ${term},`)}
+      {!entry.shareAcrossReplicas && " in this replica"}
       {entry.mode === "Shadow" && " (shadow mode: denies nothing)"}
     </>
   );
@@ -74,15 +98,16 @@ function GlobalLimit({ limit }: { limit: NonNullable<DumpedPolicy["global"]> }) 
       In all replicas together, counted by <code>{limit.service}</code> in the domain <code>{limit.domain}</code>, which
       has {formatMs(limit.timeoutMs)} to respond{limit.mode === "Shadow" && " (shadow mode: denies nothing)"}:
       <ul>
-        {limit.descriptors.map(({ index, counts, entries }) => (
-          <li key={index}>
-            {counts} for each{" "}
-            {entries.map(({ key, expression }, at) => (
+        {limit.descriptors.map((descriptor) => (
+          <li key={descriptor.index}>
+            {descriptor.counts} for each{" "}
+            {descriptor.entries.map(({ key, expression }, at) => (
               <span key={key}>
                 {at > 0 && " and "}
                 <code title={expression}>{key}</code>
               </span>
             ))}
+            {describeDescriptorTerms(descriptor).map((term) => `, ${term}`)}
           </li>
         ))}
         <li>
@@ -91,7 +116,7 @@ function GlobalLimit({ limit }: { limit: NonNullable<DumpedPolicy["global"]> }) 
             <ul>
               {limit.fallback.map((entry, index) => (
                 <li key={index}>
-                  <Entry entry={entry} /> in this replica
+                  <Entry entry={entry} />
                 </li>
               ))}
             </ul>

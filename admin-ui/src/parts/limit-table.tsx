@@ -5,11 +5,12 @@ import type { Denial } from "@gatewayproxy/admin-api/traffic";
 import { formatCount, formatSeconds } from "../format.ts";
 import { type Column, DataTable } from "./data-table.tsx";
 import { Gauge } from "./gauge.tsx";
-import { describeLimit, describeUnits, type LocalEntry } from "./limit-words.ts";
+import { type Amount, describeLimit, describeTerms, describeUnits, type Terms } from "./limit-words.ts";
 
 /** A limit at one target, for one value of its key. */
 export interface LimitRow extends Pick<LimitCounter, "policy" | "target" | "entry" | "source"> {
-  readonly limit: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit" | "mode">;
+  readonly name?: string | undefined;
+  readonly limit: Amount & Terms & Pick<LimitCounter, "mode">;
   /** The CEL expression of the key; absent if all requests share one counter. */
   readonly keyExpression?: string | undefined;
   /** Absent if no counter is open. */
@@ -19,8 +20,11 @@ export interface LimitRow extends Pick<LimitCounter, "policy" | "target" | "entr
 /** Returns rows in the order of the counters: least remaining first. */
 export function countedRows(counters: readonly LimitCounter[]): readonly LimitRow[] {
   return counters.map((counter) => {
-    const { policy, target, entry, source, counts, limit, burst, unit, mode } = counter;
-    return { policy, target, entry, source, limit: { counts, amount: limit - burst, burst, unit, mode }, counter };
+    const { policy, target, entry, name, source, counts, limit, burst, unit, every, mode } = counter;
+    const { window, timeZone, bucket, replicas, when } = counter;
+    const amount = { counts, amount: limit - burst, burst, unit, every };
+    const described = { ...amount, mode, window, timeZone, bucket, replicas, when };
+    return { policy, target, entry, name, source, limit: described, counter };
   });
 }
 
@@ -29,23 +33,30 @@ export function untouchedRows(
   policies: readonly DumpedPolicy[],
   counters: readonly LimitCounter[],
 ): readonly LimitRow[] {
-  const open = new Set(counters.map(({ policy, target, entry, source }) => idOf(policy, target, entry, source)));
+  const open = new Set(counters.map(idOf));
   return policies.flatMap(({ namespace, name, targets, local }) => {
     const policy = `${namespace}/${name}`;
     return targets
       .filter(({ isAttached }) => isAttached)
       .flatMap(({ target }) =>
         local.map((limit, entry): LimitRow => {
-          return { policy, target, entry, source: "local", limit, keyExpression: limit.key };
+          const replicas = limit.shareAcrossReplicas ? true : undefined;
+          const { name, key: keyExpression } = limit;
+          return { policy, target, entry, name, source: "local", limit: { ...limit, replicas }, keyExpression };
         }),
       )
-      .filter(({ target, entry, source }) => !open.has(idOf(policy, target, entry, source)));
+      .filter(({ limit, ...row }) => !open.has(idOf({ ...row, bucket: limit.bucket })));
   });
 }
 
-function idOf(policy: string, target: string, entry: number, source: LimitRow["source"]): string {
-  return JSON.stringify([policy, target, entry, source]);
+/** A counter of a bucket is listed once for an entry, whatever the target. */
+function idOf({ policy, target, entry, source, bucket }: OpenLimit): string {
+  return JSON.stringify([policy, bucket === undefined ? target : "", entry, source]);
 }
+
+type OpenLimit = Pick<LimitCounter, "policy" | "target" | "entry" | "source"> & {
+  readonly bucket?: string | undefined;
+};
 
 /** A table of limits. */
 export function LimitTable(props: {
@@ -85,12 +96,17 @@ const columns: readonly Column<LimitRow>[] = [
   },
 ];
 
-function Limit({ row: { policy, target, source, limit } }: { row: LimitRow }) {
+function Limit({ row: { policy, target, entry, name = String(entry), source, limit } }: { row: LimitRow }) {
   return (
     <>
       {describeLimit(limit)}
+      {describeTerms(limit).map((term) => (
+        <div key={term} class="note">
+          {term}
+        </div>
+      ))}
       <div class="note">
-        {policy} on {target}
+        {policy}#{name} on {target}
         {source === "fallback" && ", while the rate limit service is unavailable"}
         {limit.mode === "Shadow" && ", shadow mode: denies nothing"}
       </div>
@@ -126,7 +142,9 @@ function Used({ row: { counter, limit } }: { row: LimitRow }) {
 function describeDenied({ limit: { mode }, counter, keyExpression }: LimitRow, denial: Denial | undefined): string {
   const count = formatCount((mode === "Shadow" ? denial?.shadowDenied : denial?.denied) ?? 0);
   const isKeyed = counter?.key !== undefined || keyExpression !== undefined;
-  return `${count}${isKeyed ? " for all keys" : ""}${mode === "Shadow" ? " in shadow mode" : ""}`;
+  const left =
+    denial === undefined || denial.notApplied === 0 ? "" : `, not applied to ${formatCount(denial.notApplied)}`;
+  return `${count}${isKeyed ? " for all keys" : ""}${mode === "Shadow" ? " in shadow mode" : ""}${left}`;
 }
 
 /** The share of a limit from which a counter is highlighted. */
@@ -142,8 +160,10 @@ function deniedColumn(denials: readonly Denial[]): Column<LimitRow> {
     head: "Denied since start",
     isNumber: true,
     cell(row) {
-      const isOf = ({ policy, target, entry }: Denial): boolean =>
-        policy === row.policy && target === row.target && entry === row.entry;
+      const isOf = ({ policy, target, entry, name }: Denial): boolean =>
+        policy === row.policy &&
+        target === row.target &&
+        (row.name === undefined ? entry === row.entry : name === row.name);
       return row.source === "fallback" ? "–" : describeDenied(row, denials.find(isOf));
     },
   };

@@ -5,16 +5,61 @@ import { counted, formatCount } from "../format.ts";
 /** A local limit of a policy. */
 export type LocalEntry = DumpedPolicy["local"][number];
 
-/** Describes a limit: `10 requests per minute, burst 5`, `1 token per second`. */
-export function describeLimit({
-  counts,
-  amount,
-  burst,
-  unit,
-}: Pick<LocalEntry, "counts" | "amount" | "burst" | "unit">): string {
-  if (unit === undefined) return describeUnits(amount, counts);
-  const words = `${describeUnits(amount, counts)} per ${unit.toLowerCase().slice(0, -1)}`;
-  return burst > 0 ? `${words}, burst ${formatCount(burst)}` : words;
+/** A descriptor of a global limit. */
+export type Descriptor = NonNullable<DumpedPolicy["global"]>["descriptors"][number];
+
+/** What `describeLimit` reads. */
+export type Amount = Pick<LocalEntry, "counts" | "amount" | "burst" | "unit"> &
+  Partial<Pick<LocalEntry, "every" | "amountFrom">>;
+
+/** Describes a limit: `10 requests per minute, burst 5`, `1 token per 2 weeks`, `1 request per second or int(jwt.rps)`. */
+export function describeLimit({ counts, amount, burst, unit, every = 1, amountFrom }: Amount): string {
+  const words = `${describeUnits(amount, counts)}${unit === undefined ? "" : ` per ${windowOf(unit, every)}`}`;
+  const own = amountFrom === undefined ? words : `${words} or ${amountFrom}`;
+  return burst > 0 ? `${own}, burst ${formatCount(burst)}` : own;
+}
+
+/** Of several units `2 weeks`, of one `week`. */
+function windowOf(unit: string, every: number): string {
+  return every === 1 ? unit.toLowerCase().slice(0, -1) : `${every} ${unit.toLowerCase()}`;
+}
+
+/** What else decides about the requests of a limit. */
+export interface Terms {
+  readonly window?: LocalEntry["window"] | undefined;
+  /** Of windows of the calendar. */
+  readonly timeZone?: string | undefined;
+  readonly bucket?: string | undefined;
+  /** Replicas that share the limit; `true` if their number is not known. */
+  readonly replicas?: number | true | undefined;
+  readonly when?: string | undefined;
+  readonly cost?: string | undefined;
+}
+
+/** Describes what else decides: `in the bucket team-a`, `a share of 3 replicas`, `when jwt.tier != "gold"`. */
+export function describeTerms({ window, timeZone = "UTC", bucket, replicas, when, cost }: Terms): readonly string[] {
+  const shared = replicas === true ? "for all replicas together" : `a share of ${counted(replicas ?? 1, "replica")}`;
+  return [
+    ...(window === "Sliding" ? ["in a sliding window"] : []),
+    ...(window === "Calendar" ? [`by the calendar of ${timeZone}`] : []),
+    ...(bucket === undefined ? [] : [`in the bucket ${bucket}`]),
+    ...(replicas === undefined ? [] : [shared]),
+    ...(cost === undefined ? [] : [`at a cost of ${cost}`]),
+    ...(when === undefined ? [] : [`when ${when}`]),
+  ];
+}
+
+/** Describes the condition and the override of a descriptor: `limited to int(jwt.rpm) or 60 per minute`, `when …`. */
+export function describeDescriptorTerms({ limitOverride, when }: Descriptor): readonly string[] {
+  const amounts = [limitOverride?.requestsPerUnitFrom, limitOverride?.requestsPerUnit].filter(
+    (amount) => amount !== undefined,
+  );
+  return [
+    ...(limitOverride === undefined
+      ? []
+      : [`limited to ${amounts.join(" or ")} per ${limitOverride.unit.toLowerCase()}`]),
+    ...(when === undefined ? [] : [`when ${when}`]),
+  ];
 }
 
 const nouns: Readonly<Record<LocalEntry["counts"], string>> = {

@@ -6,6 +6,7 @@ import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
+import { describeNotApplied } from "../policy/ratelimit/global/not-applied.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -130,7 +131,9 @@ function describeGlobal(denial: Exclude<Denial, LocalDenial>, stored: StoredDeni
   );
   const by = deciderOf(denial.by);
   const remedies = globalRemedies(limit, by, counter);
-  return { policy, target, by, service, domain, descriptors, ...(counter !== undefined && { counter }), remedies };
+  const notApplied = denial.notApplied.map(describeNotApplied);
+  const rest = { ...(counter !== undefined && { counter }), remedies };
+  return { policy, target, by, service, domain, descriptors, notApplied, ...rest };
 }
 
 /** Returns the decider of a denial. `none` allows every request, so it does not occur. */
@@ -138,7 +141,7 @@ function deciderOf(by: GlobalDecider): GlobalDenial["by"] {
   return by === "none" ? "failureMode" : by;
 }
 
-function describeDescriptor({ compiled, entries }: RequestDescriptor, status: DescriptorStatus | undefined) {
+function describeDescriptor({ compiled, entries, override }: RequestDescriptor, status: DescriptorStatus | undefined) {
   const shown = entries.map(({ key, value }, at) => {
     const source = compiled.descriptor.entries[at]?.expression ?? "";
     return { key, value: redactValue(value, isSecretName(key) || isSecretExpression(source)) };
@@ -146,6 +149,7 @@ function describeDescriptor({ compiled, entries }: RequestDescriptor, status: De
   const { limit, code, remaining, resetMs } = status ?? {};
   return {
     entries: shown,
+    ...(override !== undefined && { override }),
     ...(code !== undefined && { code }),
     ...(limit !== undefined && { limit: limit.requestsPerUnit }),
     ...(limit?.windowSeconds !== undefined && { windowSeconds: limit.windowSeconds }),

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
-import { mergeServices } from "./live-limits.ts";
+import type { LocalLimit } from "../ir/limit.ts";
+import type { Snapshot } from "../ir/snapshot.ts";
+import { mergeServices, nameCounters } from "./live-limits.ts";
 
 const healthy: ServiceState = {
   service: "address/rl:8081",
@@ -58,5 +60,33 @@ test("a service has recovered since its last worker reported it, and its last er
       since: "2026-11-21T10:09:00.000Z",
       lastError: { message: "error 9", at: "2026-11-21T10:09:00.000Z" },
     },
+  ]);
+});
+
+/** A snapshot with one rule under these limits. */
+function underLimits(...limits: readonly LocalLimit[]): Snapshot {
+  const binds = [{ listeners: [{ routes: [{ rules: [{ limits }] }] }] }];
+  // Counters are named by the limits only.
+  return { binds } as unknown as Snapshot;
+}
+
+test("a counter of a bucket is listed once for each entry that shares it, with the entry's own limit", () => {
+  const entry = (policy: string, target: string, amount: number, more: Partial<LocalLimit> = {}): LocalLimit => ({
+    ...{ counter: "bucket default/team", policy, entry: 0, target, counts: "requests", amount, burst: 0 },
+    ...{ unit: "Hours", mode: "Enforce", bucket: "team", ...more },
+  });
+  const snapshot = underLimits(
+    entry("default/a", "HTTPRoute/default/a", 10, { name: "small" }),
+    entry("default/b", "HTTPRoute/default/b", 100, { when: "false", replicas: 3 }),
+    entry("default/b", "HTTPRoute/default/c", 100),
+  );
+  const counters = nameCounters(
+    snapshot,
+    [{ entry: "bucket default/team", key: undefined, used: 10, resetSeconds: 5 }],
+    ({ counter }) => counter,
+  );
+  expect(counters).toMatchObject([
+    { policy: "default/a", name: "small", bucket: "team", used: 10, limit: 10, remaining: 0 },
+    { policy: "default/b", entry: 0, bucket: "team", used: 10, limit: 100, remaining: 90 },
   ]);
 });

@@ -22,17 +22,31 @@ export function nameCounters(
   counters: Iterable<LiveCounter>,
   labelOf: (limit: LocalLimit) => string,
 ): readonly LimitCounter[] {
-  const limits = new Map<string, NamedLimit>();
-  for (const { fallback } of globalLimitsOf(snapshot)) {
-    for (const limit of fallback) limits.set(labelOf(limit), { limit, source: "fallback" });
-  }
-  for (const limit of localLimitsOf(snapshot)) limits.set(labelOf(limit), { limit, source: "local" });
+  const limits = new Map<string, Map<string, NamedLimit>>();
+  const add = (named: NamedLimit): void => {
+    const { limit, source } = named;
+    const label = labelOf(limit);
+    const sharing = limits.get(label) ?? new Map<string, NamedLimit>();
+    limits.set(label, sharing);
+    // Only entries of a bucket share a counter. The targets of a policy are not listed one by one.
+    const entry = limit.bucket === undefined ? "" : `${limit.policy} ${source} ${limit.entry}`;
+    if (sharing.size < maxSharing || sharing.has(entry)) sharing.set(entry, named);
+  };
+  for (const { fallback } of globalLimitsOf(snapshot)) for (const limit of fallback) add({ limit, source: "fallback" });
+  for (const limit of localLimitsOf(snapshot)) add({ limit, source: "local" });
   const named: LimitCounter[] = [];
   for (const counter of counters) {
-    const limit = limits.get(counter.entry);
-    if (limit !== undefined) named.push(nameCounter(limit, counter));
+    for (const limit of limits.get(counter.entry)?.values() ?? []) named.push(nameCounter(limit, counter));
   }
-  return named.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit || b.used - a.used);
+  return named.sort((a, b) => shareOf(a) - shareOf(b) || b.used - a.used);
+}
+
+/** Entries of a bucket that are listed for one counter. */
+const maxSharing = 16;
+
+/** A limit of 0 has nothing left. */
+function shareOf({ remaining, limit }: LimitCounter): number {
+  return remaining / Math.max(1, limit);
 }
 
 interface NamedLimit {
@@ -41,7 +55,7 @@ interface NamedLimit {
 }
 
 function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
-  const { policy, entry, name, target, counts, unit, unitCount = 1, bucket, mode, burst } = limit;
+  const { policy, entry, name, target, counts, unit, unitCount = 1, bucket, replicas, when, mode, burst } = limit;
   const capacity = limit.amount + limit.burst;
   return {
     policy,
@@ -54,6 +68,8 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     every: unitCount,
     ...describeWindow(limit.window),
     ...(bucket !== undefined && { bucket }),
+    ...(replicas !== undefined && { replicas }),
+    ...(when !== undefined && { when }),
     mode,
     ...(key !== undefined && { key: redactValue(key, isSecretExpression(limit.key ?? "")) }),
     limit: capacity,

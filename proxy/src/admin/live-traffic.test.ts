@@ -78,8 +78,30 @@ test("denials are listed for limits that deny, or would, those with the most fir
     }),
   );
   expect(denials).toEqual([
-    { policy: "g", target: "t", denied: 7, shadowDenied: 0 },
-    { policy: "p", target: "t", entry: 0, counts: "requests", denied: 2, shadowDenied: 0 },
-    { policy: "p", target: "t", entry: 1, counts: "tokens", denied: 0, shadowDenied: 7 },
+    { policy: "g", target: "t", denied: 7, shadowDenied: 0, notApplied: 0 },
+    { policy: "p", target: "t", entry: 0, counts: "requests", denied: 2, shadowDenied: 0, notApplied: 0 },
+    { policy: "p", target: "t", entry: 1, counts: "tokens", denied: 0, shadowDenied: 7, notApplied: 0 },
+  ]);
+});
+
+test("limits are identified by name or index, also those that did not apply", () => {
+  const { denials } = readTraffic(
+    snapshot({
+      limitDecisions: [
+        ["-default/p -0 -HTTPRoute/default/r -requests -denied", 1],
+        ["-default/p -daily -HTTPRoute/default/r -requests -denied", 2],
+        ["-default/p -daily -HTTPRoute/default/r -requests -allowed", 9],
+        ["-default/p -ceiling -HTTPRoute/default/r -requests -not_applied", 4],
+        ["-default/p -idle -HTTPRoute/default/r -requests -allowed", 4],
+      ],
+      globalLimitDecisions: [["-default/p -HTTPRoute/default/r -denied -service", 3]],
+    }),
+  );
+  const limit = { policy: "default/p", target: "HTTPRoute/default/r" };
+  expect(denials).toEqual([
+    { ...limit, denied: 3, shadowDenied: 0, notApplied: 0 },
+    { ...limit, name: "daily", counts: "requests", denied: 2, shadowDenied: 0, notApplied: 0 },
+    { ...limit, entry: 0, counts: "requests", denied: 1, shadowDenied: 0, notApplied: 0 },
+    { ...limit, name: "ceiling", counts: "requests", denied: 0, shadowDenied: 0, notApplied: 4 },
   ]);
 });

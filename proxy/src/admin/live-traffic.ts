@@ -86,7 +86,7 @@ function readDenials(snapshot: MetricsSnapshot): readonly Denial[] {
   );
   return [...groups.values()]
     .map(readDenial)
-    .filter(({ denied, shadowDenied }) => denied + shadowDenied > 0)
+    .filter(({ denied, shadowDenied, notApplied }) => denied + shadowDenied + notApplied > 0)
     .sort((a, b) => b.denied - a.denied || b.shadowDenied - a.shadowDenied);
 }
 
@@ -97,11 +97,17 @@ function readDenial(rows: readonly Row[]): Denial {
   return {
     policy,
     target,
-    ...(entry !== undefined && { entry: readNumber(entry) }),
+    ...(entry !== undefined && entryOf(entry)),
     ...(counts !== undefined && { counts: counts === "tokens" || counts === "concurrent" ? counts : "requests" }),
     denied: byDecision.get("denied") ?? 0,
     shadowDenied: byDecision.get("shadow_denied") ?? 0,
+    notApplied: byDecision.get("not_applied") ?? 0,
   };
+}
+
+/** The label of an entry is its name, or its index if it has none. A name begins with a letter. */
+function entryOf(label: string): Pick<Denial, "entry" | "name"> {
+  return /^\d+$/.test(label) ? { entry: Number(label) } : { name: label };
 }
 
 function readRoutes(snapshot: MetricsSnapshot): readonly TrafficRoute[] {

@@ -3,10 +3,15 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { RouteRule, Snapshot } from "../ir/snapshot.ts";
 
-/** Returns each local limit once, by its counter and key expression. */
+/** Returns each local limit once: by its counter and key expression, and in a bucket by its policy, entry and target. */
 export function localLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly LocalLimit[] {
   const limits = rulesOf(snapshot).flatMap((rule) => rule.limits);
-  return [...new Map(limits.map((limit) => [`${limit.counter}\n${limit.key ?? ""}`, limit])).values()];
+  return [...new Map(limits.map((limit) => [identityOf(limit), limit])).values()];
+}
+
+/** Entries of a bucket have their counter in common. */
+function identityOf({ counter, key = "", bucket, policy, entry, target }: LocalLimit): string {
+  return bucket === undefined ? `${counter}\n${key}` : `${counter}\n${policy} ${entry} ${target}`;
 }
 
 /** Returns each global limit once, by its id. */

@@ -13,7 +13,7 @@ import {
   kindName,
   leaf,
   list,
-  maxInt32,
+  maxUint32,
   namespaceName,
   objectName,
   portNumber,
@@ -21,6 +21,19 @@ import {
   strictObject,
   text,
 } from "./schema.ts";
+
+/** A number of a `uint32`, or an expression. */
+const amountOrExpression = leaf<number | string>(
+  `an integer from 0 to ${maxUint32}, or a CEL expression of 1 to ${maxExpressionLength} characters`,
+  (value) => amount.safeParse(value).success || expressionText.safeParse(value).success,
+  {
+    ...{ "x-kubernetes-int-or-string": true, minimum: 0, maximum: maxUint32 },
+    ...{ minLength: 1, maxLength: maxExpressionLength },
+  },
+);
+
+const amount = integer(0, maxUint32);
+const expressionText = text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength });
 
 const descriptor = strictObject({
   unit: z
@@ -46,23 +59,63 @@ const descriptor = strictObject({
   ).describe(
     "Entries of the descriptor, in the order in which the configuration of the rate limit service nests them.",
   ),
+  when: checkedExpression({ phase: "body", result: "condition" })
+    .optional()
+    .describe(
+      "CEL condition over the request. The descriptor is left out of a request for which the value is false, so it also applies to a request for which the expression has no value. Without it, the descriptor applies to every request.",
+    ),
   // For Tokens the expression may use the response; for Requests it is evaluated before there is one.
-  cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength })
+  cost: expressionText
     .optional()
     .describe(
       "CEL expression for the cost of a request. Defaults to 1 for Requests, and to the tokens of the response for Tokens.",
     ),
   limitOverride: strictObject({
-    requestsPerUnit: integer(0, maxInt32).describe("Amount that is allowed in each unit."),
+    requestsPerUnit: amountOrExpression.describe(
+      "Amount that is allowed in each unit: a number, or a CEL expression over the request. Fractions are rounded down. A value below 0 or above 4294967295 counts as none.",
+    ),
+    default: amount
+      .optional()
+      .describe(
+        "Amount for a request for which the expression in requestsPerUnit has no value. Without it, the limit in the configuration of the rate limit service applies to such a request. Not accepted if requestsPerUnit is a number.",
+      ),
     // The protocol has no week (envoy.type.v3.RateLimitUnit).
     unit: z.enum(["Second", "Minute", "Hour", "Day", "Month", "Year"]).describe("Length of the window."),
   })
+    .refine((override) => override.default === undefined || typeof override.requestsPerUnit === "string", {
+      path: ["default"],
+      error: "default is accepted together with an expression in requestsPerUnit only",
+    })
+    .meta(
+      publishRules({
+        rule: "!has(self.default) || type(self.requestsPerUnit) == string",
+        message: "default is accepted together with an expression in requestsPerUnit only",
+      }),
+    )
+    .transform(readOverride)
     .optional()
     .describe("Limit that replaces the one in the configuration of the rate limit service."),
 }).transform(({ cost, ...rest }) => {
   const phase = rest.unit === "Tokens" ? "response" : "body";
   return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, result: "number" }) };
 });
+
+/** Separates the forms of an override: a number, or an expression with the number for requests without a value. */
+function readOverride({ requestsPerUnit, default: otherwise, unit }: OverrideFields) {
+  return typeof requestsPerUnit === "number"
+    ? { unit, requestsPerUnit, expression: undefined }
+    : {
+        unit,
+        requestsPerUnit: otherwise,
+        expression: checkExpression(requestsPerUnit, { phase: "body", result: "number" }),
+      };
+}
+
+interface OverrideFields {
+  readonly requestsPerUnit: number | string;
+  readonly default?: number | undefined;
+  readonly unit: "Second" | "Minute" | "Hour" | "Day" | "Month" | "Year";
+}
 
 /** A reference to the rate limit service: a port of a Service, or a Backend, which may configure TLS. */
 const serviceRef = strictObject({
@@ -210,13 +263,15 @@ interface Descriptors {
  */
 function rejectInvalidExpressions({ mode, descriptors }: Descriptors, context: z.core.$RefinementCtx): void {
   if (mode === "Shadow") return;
-  descriptors.forEach(({ entries, cost }, index) => {
+  descriptors.forEach(({ entries, when, cost, limitOverride }, index) => {
     const report = (errors: readonly string[], ...path: readonly (string | number)[]): void => {
       for (const message of errors) {
         context.addIssue({ code: "custom", path: ["descriptors", index, ...path], message });
       }
     };
     entries.forEach(({ expression }, entry) => report(expression.errors, "entries", entry, "expression"));
+    report(when?.errors ?? [], "when");
     report(cost?.errors ?? [], "cost");
+    report(limitOverride?.expression?.errors ?? [], "limitOverride", "requestsPerUnit");
   });
 }

@@ -296,6 +296,18 @@ describe("a global limit", () => {
         ],
       },
     ],
+    [
+      "a condition and an override by expression",
+      {
+        descriptors: [
+          {
+            ...global.descriptors[0],
+            when: 'jwt.tier != "internal"',
+            limitOverride: { requestsPerUnit: "int(jwt.rpm)", default: 4_294_967_295, unit: "Minute" },
+          },
+        ],
+      },
+    ],
   ])("may have %s", (_, parts) => {
     expect(errorsOf(policy({ global: { ...global, ...parts } }))).toEqual([]);
   });
@@ -329,5 +341,30 @@ describe("a global limit", () => {
     const errors = errorsOf(policy({ global: { ...global, ...parts } }));
     expect(errors).toHaveLength(1);
     expect(errors[0]).toContain(`spec.traffic.rateLimit.global${fault}`);
+  });
+
+  test.each([
+    ["a condition that is none", { when: "request.path" }, "when: expression has the type string"],
+    ["a condition on the response", { when: "llm.totalTokens > 1" }, "when: expression at column 1"],
+    [
+      "an override that is no number",
+      { limitOverride: { requestsPerUnit: "request.path", unit: "Day" } },
+      "limitOverride.requestsPerUnit: expression has the type string",
+    ],
+    [
+      "an override of more than a uint32",
+      { limitOverride: { requestsPerUnit: 4_294_967_296, unit: "Day" } },
+      "limitOverride.requestsPerUnit: found 4294967296, accepted is an integer from 0 to 4294967295, or a CEL expression",
+    ],
+    [
+      "a default beside a number",
+      { limitOverride: { requestsPerUnit: 5, default: 1, unit: "Day" } },
+      "limitOverride.default: default is accepted together with an expression",
+    ],
+  ])("must not have a descriptor with %s", (_, parts, fault) => {
+    const descriptors = [{ ...global.descriptors[0], ...parts }];
+    const errors = errorsOf(policy({ global: { ...global, descriptors } }));
+    expect(errors).toHaveLength(1);
+    expect(errors[0]).toContain(`spec.traffic.rateLimit.global.descriptors[0].${fault}`);
   });
 });

@@ -31,6 +31,8 @@ export interface Published {
   readonly pattern?: string;
   readonly minimum?: number;
   readonly maximum?: number;
+  /** A number or text; the other keywords apply to values of their type. Replaces `type`. */
+  readonly "x-kubernetes-int-or-string"?: true;
   readonly "x-kubernetes-validations"?: readonly PublishedRule[];
 }
 
@@ -69,6 +71,9 @@ export function integer(min: number, max: number): z.ZodCustom<number, number> {
 
 /** The largest value of the API's `int32`. */
 export const maxInt32 = 2_147_483_647;
+
+/** The largest value of a `uint32` of protobuf. */
+export const maxUint32 = 4_294_967_295;
 
 /**
  * Returns a schema for text of `min` to `max` characters that matches `pattern`. The length is checked first, which

@@ -87,8 +87,9 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
   };
   return configDumpEndpoint(async () => {
     const state = configuration.state();
-    const [generations, endpoints] = await Promise.all([
+    const [generations, keySets, endpoints] = await Promise.all([
       pool.query("generation", undefined),
+      pool.query("keySets", undefined),
       collectEndpoints(pool, state.snapshot.backends),
     ]);
     return {
@@ -97,6 +98,7 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
       workerDeaths: pool.deaths,
       workers: generations.map(({ worker, result }) => ({ worker, generation: result })),
       endpoints,
+      keySets: keySets.flatMap(({ result }) => result),
     };
   });
 }

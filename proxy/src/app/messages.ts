@@ -12,6 +12,7 @@ import type { ClientMemory } from "../listen/client-connections.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
+import type { KeySetState } from "../ir/key-set-state.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import type { BackendKey } from "../ir/snapshot.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
@@ -64,6 +65,7 @@ export interface WorkerQueries {
   /** The argument is the maximum number. */
   readonly learnedLimits: Query<number, readonly LearnedLimit[]>;
   readonly rateLimitServices: Query<undefined, readonly ServiceState[]>;
+  readonly keySets: Query<undefined, readonly KeySetState[]>;
   /** The argument has the keys of backends. */
   readonly endpoints: Query<readonly BackendKey[], readonly EndpointState[]>;
 }

@@ -177,6 +177,7 @@ const handlers: QueryHandlers = {
   decisions: (query) => decisions.find(query),
   learnedLimits: (max) => dataPlane.learnedLimits(max).map(nameLearned),
   rateLimitServices: () => dataPlane.rateLimitServices(),
+  keySets: () => dataPlane.keySets(),
   endpoints: (backends) => dataPlane.endpoints(backends),
 };
 

@@ -4,6 +4,7 @@
  */
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { ApiKey } from "../ir/authentication.ts";
+import { sha256Of } from "./credential-digest.ts";
 
 const pepper = randomBytes(32).toString("base64");
 
@@ -38,10 +39,14 @@ export class ApiKeyTable {
     }
   }
 
-  /** Undefined if the key is not known. */
-  find(key: string): KnownApiKey | undefined {
+  /**
+   * Undefined if the key is not known.
+   *
+   * @param digest computes the SHA-256 of a text in base64.
+   */
+  find(key: string, digest: (text: string) => string = sha256Of): KnownApiKey | undefined {
     if (key === "" || key.length > maxKeyLength) return undefined;
-    const sha256 = hash("sha256", key, "base64");
+    const sha256 = digest(key);
     const row = this.#rows.get(digestOf(sha256));
     return row !== undefined && timingSafeEqual(row.sha256, Buffer.from(sha256)) ? row : undefined;
   }

@@ -6,6 +6,7 @@ import type { CelInput } from "@bufbuild/cel";
 import type { Identities, Identity, PolicyOwner } from "../cel/identity.ts";
 import type { ApiKeySource, Authentication } from "../ir/authentication.ts";
 import type { ApiKeyTable, KnownApiKey } from "./api-key-table.ts";
+import { digestOnce } from "./credential-digest.ts";
 import { bearerField, credentialIn } from "./credentials.ts";
 import { hasTokenForm, type TokenFault } from "./token.ts";
 import type { TokenResult } from "./token-cache.ts";
@@ -36,6 +37,13 @@ export interface CompiledAuthentication {
   readonly authentication: Authentication;
   readonly tokens: TokenVerifier | undefined;
   readonly keys: ApiKeyTable | undefined;
+}
+
+/** What the policies read of a request. */
+interface CheckedRequest {
+  readonly rawHeaders: readonly string[];
+  readonly client: string;
+  readonly digest: ReturnType<typeof digestOnce>;
 }
 
 /** What one policy found. */
@@ -69,21 +77,22 @@ export class Authenticator {
    * @param client the network of the client.
    */
   check(rawHeaders: readonly string[], client: string): AuthenticationResult | Promise<AuthenticationResult> {
-    return this.#checkFrom(0, new FoundIdentities(), rawHeaders, client);
+    return this.#checkFrom(0, new FoundIdentities(), { rawHeaders, client, digest: digestOnce() });
   }
 
   #checkFrom(
     start: number,
     identities: FoundIdentities,
-    rawHeaders: readonly string[],
-    client: string,
+    request: CheckedRequest,
   ): AuthenticationResult | Promise<AuthenticationResult> {
-    for (const [offset, policy] of this.#policies.slice(start).entries()) {
-      const found = find(policy, rawHeaders, client);
+    for (let at = start; at < this.#policies.length; at++) {
+      const policy = this.#policies[at];
+      if (policy === undefined) continue;
+      const found = find(policy, request);
       if (found instanceof Promise) {
         return found.then((later) => {
           const rejection = conclude(policy, later, identities);
-          return rejection ?? this.#checkFrom(start + offset + 1, identities, rawHeaders, client);
+          return rejection ?? this.#checkFrom(at + 1, identities, request);
         });
       }
       const rejection = conclude(policy, found, identities);
@@ -126,8 +135,7 @@ type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 function find(
   { authentication, tokens, keys }: CompiledAuthentication,
-  rawHeaders: readonly string[],
-  client: string,
+  { rawHeaders, client, digest }: CheckedRequest,
 ): Found | Promise<Found> {
   let fault: AuthenticationFault = "missing";
   let apiKey: KnownApiKey | undefined;
@@ -135,7 +143,7 @@ function find(
   for (const field of authentication.apiKeys?.from ?? []) {
     const candidate = credentialIn(rawHeaders, field);
     if (candidate === undefined) continue;
-    apiKey = keys?.find(candidate);
+    apiKey = keys?.find(candidate, digest);
     isBearerKnown = apiKey !== undefined && field.header === bearerField.header;
     if (apiKey !== undefined) break;
     fault = "unknownApiKey";
@@ -152,7 +160,7 @@ function find(
     }
     return apiKey === undefined ? { kind: "fault", fault: result.fault } : withoutToken();
   };
-  const result = tokens.verify(bearer, client);
+  const result = tokens.verify(bearer, client, digest);
   return result instanceof Promise ? result.then(concluded) : concluded(result);
 }
 

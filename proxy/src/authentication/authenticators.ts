@@ -6,6 +6,7 @@ import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { addSecretNames } from "@gatewayproxy/runtime/redaction";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
+import type { KeySetState } from "../ir/key-set-state.ts";
 import { ApiKeyTable } from "./api-key-table.ts";
 import { Authenticator, type CompiledAuthentication, fieldsOf } from "./authenticator.ts";
 import { fetchKeySet } from "./fetch-key-set.ts";
@@ -64,6 +65,11 @@ export class Authenticators {
     const authenticator = new Authenticator(policies.map((policy) => this.#compile(policy)));
     this.#compiled.set(policies, authenticator);
     return authenticator;
+  }
+
+  /** The state of every key set that is read from a URL, for operators. */
+  keySets(): readonly KeySetState[] {
+    return Array.from(this.#remote.values(), (set) => set.state());
   }
 
   close(): void {

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { PublicJwk } from "../ir/authentication.ts";
+import type { KeySetState } from "../ir/key-set-state.ts";
 import { readKeySet } from "./json-web-keys.ts";
 import { KeyIndex, type KeySet } from "./key-set.ts";
 
@@ -42,6 +43,8 @@ export class RemoteKeySet implements KeySet {
   #keys: KeyIndex | undefined;
   #fetching: Promise<void> | undefined;
   #lastStartMs = 0;
+  #readMs: number | undefined;
+  #lastError: KeySetState["lastError"];
   #timer: Timer | undefined;
   #isClosed = false;
 
@@ -58,6 +61,16 @@ export class RemoteKeySet implements KeySet {
 
   get keys(): KeyIndex | undefined {
     return this.#keys;
+  }
+
+  /** The state for operators. */
+  state(): KeySetState {
+    return {
+      uri: this.#options.uri,
+      ...(this.#jwks !== undefined && { keys: this.#jwks.length }),
+      ...(this.#readMs !== undefined && { readMs: this.#readMs }),
+      ...(this.#lastError !== undefined && { lastError: this.#lastError }),
+    };
   }
 
   refresh(): Promise<void> | undefined {
@@ -82,15 +95,20 @@ export class RemoteKeySet implements KeySet {
 
   /** Never rejects. */
   async #read(): Promise<void> {
-    const { uri, fetch, onFetched, random } = this.#options;
+    const { uri, fetch, onFetched, random, clock } = this.#options;
     const outcome = await fetch(uri).then(
       (text) => this.#accept(text),
       (error: unknown): FetchOutcome => ({ kind: "failed", error: error instanceof Error ? error.message : "failed" }),
     );
     if (this.#isClosed) return;
-    if (outcome.kind === "read") this.#backoff.reset();
+    if (outcome.kind === "read") {
+      this.#backoff.reset();
+      this.#readMs = clock.nowMs();
+    } else {
+      this.#lastError = { message: outcome.error, atMs: clock.nowMs() };
+    }
     const waitMs = outcome.kind === "read" ? refreshMs * (1 - random() / 10) : this.#backoff.next();
-    this.#timer = this.#options.clock.setTimer(waitMs, () => void this.#start());
+    this.#timer = clock.setTimer(waitMs, () => void this.#start());
     onFetched(uri, outcome);
   }
 

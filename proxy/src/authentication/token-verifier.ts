@@ -2,11 +2,12 @@
  * Verifies the JSON Web Tokens of one policy (RFC 7519 §7.2, RFC 8725). `jose` checks signatures and claims; this class
  * chooses the keys, and keeps results. Requests with the same token share one check.
  */
-import { hash, type KeyObject } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { errors, type JWTPayload, jwtVerify } from "jose";
 import { claimsOf } from "../cel/identity.ts";
 import type { TokenIssuer } from "../ir/authentication.ts";
+import { sha256Of } from "./credential-digest.ts";
 import type { KeySet } from "./key-set.ts";
 import { clockSkewMs, maxTokenLength, readToken, timeFault, type TokenFault, type UnverifiedToken } from "./token.ts";
 import type { TokenCache, TokenResult } from "./token-cache.ts";
@@ -43,10 +44,19 @@ export class TokenVerifier {
     this.#issuers = issuers;
   }
 
-  /** The result at once if it is known. @param client the network of the client. */
-  verify(token: string, client: string): TokenResult | Promise<TokenResult> {
+  /**
+   * The result at once if it is known.
+   *
+   * @param client the network of the client.
+   * @param digest computes the SHA-256 of a text in base64.
+   */
+  verify(
+    token: string,
+    client: string,
+    digest: (text: string) => string = sha256Of,
+  ): TokenResult | Promise<TokenResult> {
     if (token.length > maxTokenLength) return rejected("malformed");
-    const key = this.#id + hash("sha256", token, "base64");
+    const key = this.#id + digest(token);
     const known = this.#services.cache.get(key);
     if (known !== undefined && known.version === this.#version && known.untilMs > this.#services.clock.nowMs()) {
       return known.result;

@@ -35,6 +35,31 @@ function problemsOf(source: string, use?: Use): readonly string[] {
   return result.ok ? [] : result.problems.map((problem) => problem.message);
 }
 
+describe("a text as a number", () => {
+  test.each([
+    ["int", "12", "12"],
+    ["int", "-7", "-7"],
+    ["int", "9223372036854775807", "9223372036854775807"],
+    ["int", "9223372036854775808", undefined],
+    ["int", "0x10", undefined],
+    ["int", "1e3", undefined],
+    ["int", " 1", undefined],
+    ["int", "1".repeat(5_000), undefined],
+    ["uint", "18446744073709551615", "18446744073709551615"],
+    ["uint", "-1", undefined],
+    ["double", "1.5e3", "1500"],
+    ["double", ".5", "0.5"],
+    ["double", "Infinity", "Infinity"],
+    ["double", " ", undefined],
+    ["double", "0x10", undefined],
+    ["double", "toString", undefined],
+    ["double", "1".repeat(5_000), undefined],
+  ])("by %s(%j) is %s", (conversion, text, value) => {
+    const rawHeaders = ["x-text", text];
+    expect(parsed(`${conversion}(request.headers["x-text"])`).evaluate({ ...view, rawHeaders })).toBe(value);
+  });
+});
+
 describe("the value of an expression", () => {
   test.each([
     ['request.headers["x-api-key"]', "k1"],
@@ -244,6 +269,9 @@ describe("a missing value and a failed evaluation are distinguished", () => {
     ["request.query.none", undefined],
     ["unverifiedJwt.sub", undefined],
     ["int(request.path)", failed],
+    ['int(request.headers["x-empty"])', failed],
+    ['double(request.headers["x-empty"])', failed],
+    ['uint(request.headers["x-empty"])', failed],
     ['int(request.headers["x-api-key"])', failed],
     ['request.path.split("/")[9]', failed],
     ['[["a"]][0]', failed],

@@ -1,7 +1,8 @@
 /**
- * CEL functions that replace functions of the library and give the same results. Those of the library are too slow for
- * texts that a client chooses: `replace` copies the text at each occurrence, `size` makes a list of the characters, and
- * a macro builds its list as a chain of lists with one element each.
+ * CEL functions that replace functions of the library. Most give the same results: those of the library are too slow for
+ * texts that a client chooses, where `replace` copies the text at each occurrence, `size` makes a list of the characters, and
+ * a macro builds its list as a chain of lists with one element each. Conversions of texts to numbers accept what CEL does:
+ * those of the library read an empty text as 0, so that an empty header would be a cost or a limit of 0.
  */
 import {
   type CelFunc,
@@ -10,13 +11,15 @@ import {
   celList,
   celMethod,
   CelScalar,
+  type CelUint,
+  celUint,
   type CelValue,
   listType,
 } from "@bufbuild/cel";
 import { patternError, patternFor, patternSize } from "../regex/pattern.ts";
 import { evaluationBudget } from "./cost.ts";
 
-const { BOOL, INT, STRING, DYN } = CelScalar;
+const { BOOL, DOUBLE, INT, UINT, STRING, DYN } = CelScalar;
 const list = listType(DYN);
 
 /** The elements of the lists that `concat` created. */
@@ -98,12 +101,48 @@ function matchesConstant(this: string, source: string): boolean {
   return patternFor(source, "part").test(this, evaluationBudget);
 }
 
+/** A 64-bit integer has at most 20 characters. */
+const integerPattern = /^[+-]?\d{1,20}$/;
+const decimalPattern = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+const specialNumbers: Readonly<Record<string, number>> = {
+  NaN: Number.NaN,
+  Infinity: Number.POSITIVE_INFINITY,
+  "+Infinity": Number.POSITIVE_INFINITY,
+  "-Infinity": Number.NEGATIVE_INFINITY,
+};
+const maxNumberLength = 400;
+
+function integerOf(text: string, min: bigint, max: bigint): bigint {
+  if (!integerPattern.test(text)) throw new Error("no integer");
+  const value = BigInt(text.replace("+", ""));
+  if (value < min || value > max) throw new Error("integer out of range");
+  return value;
+}
+
+function intOfText(text: string): bigint {
+  return integerOf(text, -(2n ** 63n), 2n ** 63n - 1n);
+}
+
+function uintOfText(text: string): CelUint {
+  return celUint(integerOf(text, 0n, 2n ** 64n - 1n));
+}
+
+function doubleOfText(text: string): number {
+  const special = Object.hasOwn(specialNumbers, text) ? specialNumbers[text] : undefined;
+  if (special !== undefined) return special;
+  if (text.length > maxNumberLength || !decimalPattern.test(text)) throw new Error("no number");
+  return Number(text);
+}
+
 /** Names of functions that only `instrument.ts` inserts. */
 export const internal = { matches: "@matches", iterate: "@iterate", step: "@step", indexed: "@indexed" } as const;
 
 /** The replacements, and the functions in `internal`, which only `instrument.ts` inserts. */
 export const functions: readonly CelFunc[] = [
   celFunc("_+_", [list, list], list, concat),
+  celFunc("int", [STRING], INT, intOfText),
+  celFunc("uint", [STRING], UINT, uintOfText),
+  celFunc("double", [STRING], DOUBLE, doubleOfText),
   celFunc("size", [STRING], INT, sizeOfText),
   celMethod("size", STRING, [], INT, function () {
     return sizeOfText(this);

@@ -11,6 +11,7 @@ import { Authenticators } from "../authentication/authenticators.ts";
 import type { FetchOutcome } from "../authentication/remote-key-set.ts";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { Authentication } from "../ir/authentication.ts";
+import type { KeySetState } from "../ir/key-set-state.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { BackendKey, Bind, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
@@ -302,6 +303,11 @@ export class DataPlane {
   /** Another worker has found that a rate limit service is back: this one asks it again, too. */
   rateLimitServiceIsBack(service: string): void {
     this.#globalLimiter.serviceRecovered(service);
+  }
+
+  /** The key sets that this worker reads from URLs, for operators. */
+  keySets(): readonly KeySetState[] {
+    return this.#authenticators.keySets();
   }
 
   /** The rate limit services of this worker, for operators. */

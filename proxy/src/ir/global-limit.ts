@@ -50,9 +50,11 @@ export interface GlobalDescriptor {
   readonly counts: "requests" | "tokens";
   /** At least one, in the order in which the service matches them. */
   readonly entries: readonly DescriptorExpression[];
+  /** CEL source of a condition; the descriptor applies to a request unless its value is false. Absent: to every request. */
+  readonly when?: string;
   /** CEL source of the units to count. Absent: 1 for a request, all tokens of a response. */
   readonly cost?: string;
-  readonly limitOverride?: LimitOverride;
+  readonly limitOverride?: OverrideRule;
 }
 
 /** An entry of a descriptor. */
@@ -64,8 +66,18 @@ export interface DescriptorExpression {
   readonly skipsAbsent?: true;
 }
 
-/** Replaces the limit in the configuration of the service. */
+/** How the limit of a request is found that replaces the one in the configuration of the service. */
+export interface OverrideRule {
+  /** From 0 to 2^32 - 1. Beside an expression for where it has no value; absent: no override then. */
+  readonly requestsPerUnit?: number;
+  /** CEL source of the amount. Absent: `requestsPerUnit` for every request. */
+  readonly requestsPerUnitFrom?: string;
+  readonly unit: OverrideUnit;
+}
+
+/** Replaces the limit in the configuration of the service, for one request. */
 export interface LimitOverride {
+  /** From 0 to 2^32 - 1. */
   readonly requestsPerUnit: number;
   readonly unit: OverrideUnit;
 }
@@ -93,4 +105,13 @@ export interface GlobalDecision {
   readonly limit: GlobalLimit;
   readonly outcome: "allowed" | "denied" | "shadowDenied";
   readonly by: GlobalDecider;
+  /** The descriptors that do not apply to the request. */
+  readonly notApplied: readonly DescriptorNotApplied[];
+}
+
+/** A descriptor that does not apply to a request. */
+export interface DescriptorNotApplied {
+  readonly descriptor: GlobalDescriptor;
+  /** Its condition is false, or the request lacks the value of an entry with `ifAbsent: Skip`. */
+  readonly because: "when" | "ifAbsent";
 }

@@ -24,6 +24,8 @@ export interface LocalLimit extends LimitResponses {
   readonly amount: number;
   /** Allowed in addition to `amount`; full at the start, and 0 for tokens. */
   readonly burst: number;
+  /** The end of a window restores the whole counter, since requests with other amounts may be counted in it. */
+  readonly restoresAll?: true;
   /** Absent for `concurrent`. */
   readonly unit?: LimitUnit;
   /** Length of the window in units; absent: 1. */
@@ -51,7 +53,10 @@ export interface LocalLimit extends LimitResponses {
    * counter per value of the key. Absent: the counter is the entry's own. `burst` is 0 with it.
    */
   readonly bucket?: string;
-  /** The replicas that share the limit: `amount` is the share of one, and an amount by `amountFrom` is divided. */
+  /**
+   * The replicas that share the limit, at least 1: `amount` is the share of one, and an amount by `amountFrom` is divided.
+   * Absent: each replica has the whole limit.
+   */
   readonly replicas?: number;
   /** `Shadow` counts and reports, but denies nothing. */
   readonly mode: "Enforce" | "Shadow";

@@ -10,8 +10,11 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { type ManifestFile, parseManifests, type ParsedManifests } from "../api/parse-manifests.ts";
 import { locateProblems } from "../api/resource-problem.ts";
+import type { Secret } from "../api/secret.ts";
 import { globalLimitsOf } from "../admin/snapshot-limits.ts";
+import type { Identities } from "../cel/identity.ts";
 import type { RequestView } from "../cel/request-view.ts";
+import { RequestWork } from "../cel/request-work.ts";
 import type { GlobalDecision, GlobalLimit } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { RouteRule } from "../ir/snapshot.ts";
@@ -30,10 +33,15 @@ import { compileRoutes, type RequestHead, type RouteIndex, type RouteMatch } fro
 import { normalizePath } from "../routing/normalize-path.ts";
 import { translate } from "../translate/translate.ts";
 import { type ServedBy, placeholders } from "./placeholders.ts";
+import { identitiesOf, type LoggedIdentity } from "./replay-identity.ts";
+
+export type { LoggedIdentity } from "./replay-identity.ts";
 
 /** A request, and what served it as far as known. */
 export interface ReplayRequest extends ServedBy {
-  readonly view: Omit<RequestView, "route" | "gateway">;
+  readonly view: Omit<RequestView, "route" | "gateway" | "identities" | "work">;
+  /** Absent without an identity. */
+  readonly identity?: LoggedIdentity | undefined;
 }
 
 /** The decision on a replayed request. */
@@ -96,6 +104,7 @@ export class LimitReplay {
   readonly problems: readonly Problem[];
   readonly #byKey: ReadonlyMap<string, CompiledLimits>;
   readonly #indexes: readonly RouteIndex<CompiledLimits>[];
+  readonly #secrets: ReadonlyMap<string, Secret>;
   readonly #clock = new ReplayClock();
 
   /** Fails only if a manifest cannot be parsed. */
@@ -113,6 +122,7 @@ export class LimitReplay {
 
   private constructor(parsed: ParsedManifests, placeholderPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
+    this.#secrets = new Map(parsed.resources.Secret.map((secret) => [objectKey(secret.metadata), secret]));
     const counters = new CounterTable(createCounters(defaultCounters, 1), 1, this.#clock);
     const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
     this.globalLimits = every.filter(services.knows);
@@ -154,7 +164,8 @@ export class LimitReplay {
     const found = this.#find(request);
     if (found === undefined) return undefined;
     const { route, gateway, limits, globalLimits } = found;
-    const view = { ...request.view, route, gateway };
+    const identities = this.#identitiesAt(found, request);
+    const view = { ...request.view, route, gateway, identities, work: new RequestWork() };
     this.#clock.timeMs = nowMs;
     const local = limits.decide(view, nowMs);
     const { decisions } = local.report;
@@ -172,6 +183,19 @@ export class LimitReplay {
         if (global?.kind === "allowed") global.reservation.charge(usage, endMs);
       },
     };
+  }
+
+  /** Returns the identities of a request by their owner; undefined if no rule matches. */
+  identitiesOf(request: ReplayRequest): Identities | undefined {
+    const found = this.#find(request);
+    return found === undefined ? undefined : this.#identitiesAt(found, request);
+  }
+
+  #identitiesAt({ rule }: CompiledLimits, { identity }: ReplayRequest): Identities | undefined {
+    if (identity === undefined) return undefined;
+    return identitiesOf(identity, rule.authentication ?? [], (namespace, name) =>
+      this.#secrets.get(objectKey({ namespace, name })),
+    );
   }
 
   #openLimiter(counters: CounterTable, { open }: ReplayServices): GlobalLimiter {

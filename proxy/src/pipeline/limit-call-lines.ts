@@ -1,6 +1,6 @@
 /** The lines of a request's log about calls to rate limit services. */
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
-import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
+import { overrideKeyOf, type RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { RateLimitResponse } from "../policy/ratelimit/global/messages.ts";
 import type { CallWatcher } from "../policy/ratelimit/global/call-watcher.ts";
 import type { RequestLogger } from "../telemetry/request-log.ts";
@@ -26,14 +26,15 @@ export function callLines(log: RequestLogger): CallWatcher {
   };
 }
 
-/** `plan=free, user=sha256:1f3870be… ×2`. */
-function shownDescriptor({ compiled, entries, hits }: RequestDescriptor): string {
+/** `plan=free, user=sha256:1f3870be… ×2 of 10/Minute`. */
+function shownDescriptor(descriptor: RequestDescriptor): string {
+  const { compiled, entries, hits } = descriptor;
   const sources = compiled.descriptor.entries;
   const shown = entries.map(({ key, value }, at) => {
     const isSecret = isSecretName(key) || isSecretExpression(sources[at]?.expression ?? "");
     return `${key}=${redactValue(value, isSecret).text}`;
   });
-  return `${shown.join(", ")}${hits === 1 ? "" : ` ×${hits}`}`;
+  return `${shown.join(", ")}${hits === 1 ? "" : ` ×${hits}`}${overrideKeyOf(descriptor)}`;
 }
 
 /** `OVER_LIMIT, 0 of 10 in 3600 s left, resets in 1200 ms`. */

@@ -141,11 +141,11 @@ const unreadableBodies = {
   ),
   twoModels: badBody("request body names two models"),
 };
-/** The `cost` expression of a policy exceeds the work budget for this request. */
+/** An expression of a policy for the cost or the limit exceeds the work budget for this request. */
 export const costTooCostly: LocalReply = {
   status: 400,
   reason: "BadRequest",
-  body: "the cost of the request takes too much work to compute",
+  body: "the cost or the limit of the request takes too much work to compute",
 };
 /** Descriptors of a global limit have values of the request that exceed the size of a call. */
 export const limitValueTooLong: LocalReply = {

@@ -2,6 +2,7 @@
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { Authenticator, AuthenticationResult } from "../authentication/authenticator.ts";
 import type { GlobalDecision } from "../ir/global-limit.ts";
+import { describeNotApplied } from "../policy/ratelimit/global/not-applied.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
@@ -126,9 +127,12 @@ export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMes
 }
 
 /** The decision of a rate limit service, or of the fallback, about one policy. */
-export function globalPolicy({ limit, outcome, by }: GlobalDecision): TraceMessage {
+export function globalPolicy({ limit, outcome, by, notApplied }: GlobalDecision): TraceMessage {
   const { policy, target, mode, service } = limit;
-  return { type: "policy", kind: "globalRateLimit", policy, target, mode, decision: outcome, by, service };
+  return {
+    ...{ type: "policy", kind: "globalRateLimit", policy, target, mode, decision: outcome, by, service },
+    ...(notApplied.length > 0 && { notApplied: notApplied.map(describeNotApplied) }),
+  };
 }
 
 /** Success unless the limit denies the request, or would deny it. */

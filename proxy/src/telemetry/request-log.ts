@@ -162,13 +162,13 @@ function logLimit(lines: RequestLines, message: Extract<TraceMessage, { type: "p
   const { kind, policy, target, mode, decision, entry, name, counts, by, service, limit, before, cost, after } =
     message;
   const key = message.key?.text;
-  const { when } = message;
+  const { when, notApplied } = message;
   const figures = {
     ...(after !== undefined && limit !== undefined && { limit, used: after, remaining: Math.max(0, limit - after) }),
     ...(kind === "globalRateLimit" && { durationMs }),
   };
   lines.ratelimit.debug(
-    { kind, policy, target, mode, entry, name, counts, key, when, by, service, ...figures },
+    { kind, policy, target, mode, entry, name, counts, key, when, by, service, notApplied, ...figures },
     limitPhrases[decision],
   );
   if (before !== undefined) {

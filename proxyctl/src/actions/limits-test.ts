@@ -1,7 +1,7 @@
 /** Runs `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests, on its own clock. */
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
-import { LimitReplay } from "@gatewayproxy/proxy/limit-replay";
+import { LimitReplay, type LoggedIdentity } from "@gatewayproxy/proxy/limit-replay";
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
@@ -11,6 +11,7 @@ import { withoutControls } from "../output/controls.ts";
 import { renderData } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { parseAccessLog } from "../replay/access-log.ts";
+import { claimsIn, identityOf, missingAttributes } from "../replay/identity.ts";
 import { replayServices } from "../replay/replay-services.ts";
 import { type ReplayedLimit, type ReplayedRequest, type ReplayOutcome, replayRequests } from "../replay/replay.ts";
 import { syntheticRequests } from "../replay/synthetic.ts";
@@ -38,6 +39,10 @@ export interface TestOptions {
   readonly method: string;
   /** `--header` of each synthetic request, as `name: value`. */
   readonly header: readonly string[];
+  /** `--identity` of each synthetic request, as in the access log. */
+  readonly identity?: string;
+  /** `--claims` of the token of each synthetic request, as a JSON object. */
+  readonly claims?: string;
   /** `-o`: the format of the result. */
   readonly output: PlainFormat;
   /** `--fail-on-deny`: exit with `exitCodes.no` if a request would have been denied. */
@@ -58,7 +63,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
   for (const problem of replay.value.problems) io.stderr.write(`note: ${withoutControls(renderProblem(problem))}\n`);
   for (const limit of replay.value.globalLimitsLeftOut) io.stderr.write(`note: ${leftOutReason(limit)}\n`);
   const outcome = replayRequests(replay.value, requests);
-  for (const note of notesOn(outcome, requests)) io.stderr.write(`note: ${note}\n`);
+  for (const note of notesOn(outcome, requests, replay.value)) io.stderr.write(`note: ${note}\n`);
   if (options.output === "table") {
     io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
   } else {
@@ -68,10 +73,19 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
 }
 
 async function requestsOf(options: TestOptions, io: Io): Promise<readonly ReplayedRequest[]> {
-  const { log, rate, url, method, header, tokens } = options;
+  const { log, rate, url, method, header, tokens, claims } = options;
   if (rate !== undefined) {
     const rawHeaders = header.flatMap(parseHeader);
-    return syntheticRequests({ perSecond: rate, durationMs: options.duration, tokens, url, method, rawHeaders });
+    const identity = syntheticIdentity(options.identity, claims);
+    return syntheticRequests({
+      perSecond: rate,
+      durationMs: options.duration,
+      tokens,
+      url,
+      method,
+      rawHeaders,
+      identity,
+    });
   }
   if (log === undefined) {
     throw new CommandError({
@@ -80,8 +94,13 @@ async function requestsOf(options: TestOptions, io: Io): Promise<readonly Replay
       exitCode: exitCodes.usage,
     });
   }
-  const { requests, skipped } = parseAccessLog(await readLog(log, io));
+  const { requests, skipped, unauthenticated } = parseAccessLog(await readLog(log, io));
   if (skipped > 0) io.stderr.write(`note: ${skipped} lines of ${log} are not requests and were skipped\n`);
+  if (unauthenticated > 0) {
+    io.stderr.write(
+      `note: ${unauthenticated} requests had no valid credential, so no limit counted them; they were skipped\n`,
+    );
+  }
   return requests;
 }
 
@@ -99,8 +118,10 @@ async function readLog(log: string, io: Io): Promise<string> {
 }
 
 /** Returns the notes that qualify the figures. */
-function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): readonly string[] {
-  const needsHeaders = outcome.entries.some(({ entry }) => expressionsOf(entry).includes("request.headers"));
+function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[], replay: LimitReplay): readonly string[] {
+  const expressions = outcome.entries.flatMap(({ entry }) => expressionsOf(entry));
+  const needsHeaders = expressions.some((source) => source.includes("request.headers"));
+  const missing = missingAttributes(replay, requests, expressions);
   const hasHeaders = requests.some(({ view }) =>
     view.rawHeaders.some((name, at) => at % 2 === 0 && name !== "user-agent" && name !== "host"),
   );
@@ -109,21 +130,50 @@ function notesOn(outcome: ReplayOutcome, requests: readonly ReplayedRequest[]): 
       ? `${outcome.estimated} requests were denied when they were logged; their usage is the average of the others`
       : undefined,
     needsHeaders && !hasHeaders
-      ? "an expression reads request.headers, which these requests do not have: all share one counter of such a key, and such a descriptor is left out"
+      ? "an expression reads request.headers, which these requests do not have: it has no value for them"
+      : undefined,
+    missing.length > 0
+      ? `expressions read ${missing.join(", ")}, which these requests do not have: they have no value for them`
       : undefined,
     outcome.entries.length === 0 ? "no limit applies to any rule" : undefined,
   ].filter((note) => note !== undefined);
 }
 
-function expressionsOf({ kind, limit }: ReplayedLimit): string {
-  if (kind === "local") return limit.key ?? "";
-  return limit.descriptors.flatMap(({ entries }) => entries.map(({ expression }) => expression)).join(" ");
+function expressionsOf({ kind, limit }: ReplayedLimit): readonly string[] {
+  const sources =
+    kind === "local"
+      ? [limit.key, limit.when, limit.amountFrom, limit.cost]
+      : limit.descriptors.flatMap(({ entries, when, cost, limitOverride }) => [
+          ...entries.map(({ expression }) => expression),
+          ...[when, cost, limitOverride?.requestsPerUnitFrom],
+        ]);
+  return sources.filter((source) => source !== undefined);
 }
 
 function leftOutReason({ policy, domain, hitsMode }: GlobalLimit): string {
   const prefix = `the global limit of ${policy} is left out`;
   if (hitsMode === "Kuadrant") return `${prefix}: with hitsMode Kuadrant its limits are Limitador's`;
   return `${prefix}: name the limits of domain ${JSON.stringify(domain)} with --ratelimit-config`;
+}
+
+function syntheticIdentity(text: string | undefined, claims: string | undefined): LoggedIdentity | undefined {
+  const identity = identityOf(text, { jwt: claims === undefined ? undefined : parseClaims(claims) });
+  if (text === undefined || identityOf(text, {}) !== undefined) return identity;
+  throw new CommandError({
+    message: `the identity ${JSON.stringify(text)} is neither jwt SUBJECT nor apiKey NAMESPACE/SECRET`,
+    advice: ["write it as in the access log: --identity 'jwt ada', or --identity 'apiKey default/acme'"],
+    exitCode: exitCodes.usage,
+  });
+}
+
+function parseClaims(text: string): Readonly<Record<string, unknown>> {
+  const claims = claimsIn(text);
+  if (claims !== undefined) return claims;
+  throw new CommandError({
+    message: `the claims ${JSON.stringify(text)} are no JSON object`,
+    advice: [`write them as in a token: --claims '{"tier": "gold"}'`],
+    exitCode: exitCodes.usage,
+  });
 }
 
 function parseHeader(text: string): readonly [string, string] {

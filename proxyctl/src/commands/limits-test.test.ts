@@ -265,3 +265,82 @@ describe("limits test of global limits", () => {
     expect(run.stderr).toMatch(/chat\.yaml:4:\d+ .*minuet/);
   });
 });
+
+describe("limits test with identities", () => {
+  const secrets = `---
+apiVersion: v1
+kind: Secret
+metadata: { name: acme, labels: { keys: customers, tier: gold } }
+stringData: { apiKey: a-key-of-the-customer-acme }
+---
+apiVersion: v1
+kind: Secret
+metadata: { name: initech, labels: { keys: customers, tier: free } }
+stringData: { apiKey: a-key-of-the-customer-initech }
+`;
+  const limited = (entry: string, authentication = "", target = "kind: HTTPRoute, name: chat") => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: customers }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, ${target} }]
+  traffic:
+    ${authentication}
+    rateLimit: { local: [${entry}] }
+`;
+  const times = (count: number, fields: Readonly<Record<string, unknown>>): readonly string[] =>
+    Array.from({ length: count }, () => logLine(0, fields));
+
+  test("gives each subject its own counter", async () => {
+    const log = [...times(4, { identity: "jwt ada" }), ...times(2, { identity: "jwt bob, apiKey default/acme" })];
+    expect(await replayed(limited("{ requests: 3, unit: Minutes, key: jwt.sub }"), log)).toMatchObject({
+      allowed: 5,
+      denied: 1,
+    });
+  });
+
+  test("takes the labels of an API key from the Secrets of the manifests", async () => {
+    const byTier = limited(`{ requests: 2, unit: Minutes, key: apiKey.name, limit: 'apiKey.tier == "gold" ? 4 : 1' }`);
+    const log = ["acme", "initech", "other"].flatMap((name) => times(5, { identity: `apiKey default/${name}` }));
+    expect(await replayed(byTier + secrets, log)).toMatchObject({ allowed: 4 + 1 + 2, denied: 1 + 4 + 3 });
+  });
+
+  test("takes claims that a log does not have from its lines, and names the missing ones", async () => {
+    const byClaim = limited("{ requests: 1, unit: Minutes, key: jwt.sub, limit: 'int(jwt.rpm)' }");
+    const log = times(5, { identity: "jwt ada", jwt: { rpm: 3 } });
+    expect(await replayed(byClaim, log)).toMatchObject({ allowed: 3, denied: 2 });
+    const run = await limitsTest(byClaim, times(2, { identity: "jwt ada" }));
+    expect(run.stderr).toContain(
+      "note: expressions read jwt.rpm, which these requests do not have: they have no value for them\n",
+    );
+    expect(run.stdout).toContain("1 allowed, 1 denied");
+  });
+
+  test("shows a policy of the Gateway only identities that the Gateway verifies, as the proxy does", async () => {
+    const issuer = "authentication: { jwt: [{ issuer: 'https://a.example', jwks: { inline: '{\"keys\":[]}' } }] }";
+    const entry = "{ requests: 1, unit: Minutes, key: jwt.sub }";
+    const gateway = "kind: Gateway, name: web";
+    const log = [...times(1, { identity: "jwt ada" }), ...times(1, { identity: "jwt bob" })];
+    const ofRoute = `${limited(entry, issuer)}---${limited(entry, "", gateway).replace("name: customers", "name: ceiling")}`;
+    // The entry of the Gateway sees no identity, so that all clients share its counter.
+    expect(await replayed(ofRoute, log)).toMatchObject({ allowed: 1, denied: 1 });
+    expect(await replayed(limited(entry, issuer, gateway), log)).toMatchObject({ allowed: 2, denied: 0 });
+    // The policy that verifies may be in another file.
+    expect(await replayed(limited(entry, "", gateway), log)).toMatchObject({ allowed: 2, denied: 0 });
+  });
+
+  test("leaves out requests that authentication rejected, since no limit counted them", async () => {
+    const log = [...times(1, {}), ...times(3, { status: 401, reason: "Unauthenticated" })];
+    const run = await limitsTest(limited("{ requests: 1, unit: Minutes }"), log);
+    expect(run.stdout).toContain("1 requests in 0.0s: 1 allowed, 0 denied");
+    expect(run.stderr).toBe("note: 3 requests had no valid credential, so no limit counted them; they were skipped\n");
+  });
+
+  test("gives synthetic requests an identity", async () => {
+    const byClaim = limited("{ requests: 1, unit: Minutes, key: jwt.sub, limit: 'int(jwt.rpm)' }");
+    const load = ["--rate", "10/m", "--identity", "jwt ada", "--claims", '{"rpm": 7}'];
+    expect((await limitsTest(byClaim, [], ...load)).stdout).toContain("7 allowed, 3 denied");
+    expect((await limitsTest(byClaim, [], "--rate", "1/m", "--identity", "ada")).exitCode).toBe(64);
+    expect((await limitsTest(byClaim, [], "--rate", "1/m", "--claims", "[1]")).exitCode).toBe(64);
+  });
+});

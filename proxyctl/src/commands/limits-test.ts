@@ -39,6 +39,8 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
     )
     .option("-X, --method <method>", "method of each synthetic request", "POST")
     .option("-H, --header <field>", "header of each synthetic request (may be repeated)", collect, [])
+    .option("--identity <identity>", "client of each synthetic request: 'jwt SUBJECT' or 'apiKey NAMESPACE/SECRET'")
+    .option("--claims <json>", "claims of the token of each synthetic request")
     .addOption(plainOutput())
     .option("--fail-on-deny", `exit with ${exitCodes.no} if any request would have been denied`)
     .action(async (options: TestOptions) => {

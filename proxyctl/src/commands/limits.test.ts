@@ -109,12 +109,17 @@ describe("limits explain", () => {
         descriptors: [
           {
             entries: [{ key: "user", value: { text: "ada", isSecret: false } }],
+            override: { requestsPerUnit: 10, unit: "Minute" },
             code: "OVER_LIMIT",
             limit: 10,
             windowSeconds: 60,
             remaining: 0,
             resetSeconds: 12,
           },
+        ],
+        notApplied: [
+          { descriptor: 1, because: "when", when: 'request.headers["x-tier"] == "free"' },
+          { descriptor: 2, because: "ifAbsent" },
         ],
       },
     ],

@@ -1,9 +1,13 @@
 /** Parses the proxy's access log into requests to replay: one JSON object per line. Other lines are skipped. */
 import type { TokenUsage } from "@gatewayproxy/proxy/usage";
 import * as z from "zod";
+import { identityOf, jsonOf } from "./identity.ts";
 import type { ReplayedRequest } from "./replay.ts";
 
-/** The fields of a line on which a limit can depend; `headers` is for logs of other programs. */
+/**
+ * The fields of a line on which a limit can depend. `headers`, `jwt` and `apiKey` are not in the log of the proxy, and may be
+ * added.
+ */
 const lineSchema = z.object({
   time: z.iso.datetime({ offset: true }),
   durationMs: z.number().min(0).default(0),
@@ -23,8 +27,15 @@ const lineSchema = z.object({
   cacheCreationTokens: z.int().min(0).optional(),
   reasoningTokens: z.int().min(0).optional(),
   model: z.string().optional(),
+  reason: z.string().optional(),
+  identity: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
+  jwt: z.record(z.string(), z.unknown()).optional(),
+  apiKey: z.record(z.string(), z.string()).optional(),
 });
+
+/** Reasons of requests that were rejected before the limits. */
+const unauthenticated: ReadonlySet<string | undefined> = new Set(["Unauthenticated", "AuthenticationUnavailable"]);
 
 /** The requests of an access log. */
 export interface AccessLog {
@@ -32,25 +43,29 @@ export interface AccessLog {
   readonly requests: readonly ReplayedRequest[];
   /** The number of lines that are not JSON or not a request. */
   readonly skipped: number;
+  /** The number of requests that authentication rejected, so that no limit counted them. */
+  readonly unauthenticated: number;
 }
 
 /** Parses a log. Never throws: other lines are counted and left out. */
 export function parseAccessLog(text: string): AccessLog {
   const requests: ReplayedRequest[] = [];
-  let skipped = 0;
+  const sums = { skipped: 0, unauthenticated: 0 };
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue;
     const request = parseLine(line);
-    if (request === undefined) skipped += 1;
+    if (typeof request === "string") sums[request] += 1;
     else requests.push(request);
   }
-  return { requests: requests.sort((a, b) => a.startMs - b.startMs), skipped };
+  return { requests: requests.sort((a, b) => a.startMs - b.startMs), ...sums };
 }
 
-function parseLine(line: string): ReplayedRequest | undefined {
+function parseLine(line: string): ReplayedRequest | "skipped" | "unauthenticated" {
   const parsed = lineSchema.safeParse(jsonOf(line));
-  if (!parsed.success) return undefined;
-  const { time, durationMs, userAgent, headers, listener, rule, status, source, model, ...rest } = parsed.data;
+  if (!parsed.success) return "skipped";
+  const { time, durationMs, userAgent, headers, listener, rule, status, source, model, ...others } = parsed.data;
+  const { reason, identity, jwt, apiKey, ...rest } = others;
+  if (unauthenticated.has(reason)) return "unauthenticated";
   const {
     totalTokens,
     inputTokens,
@@ -71,6 +86,7 @@ function parseLine(line: string): ReplayedRequest | undefined {
     listener,
     rule,
     wasDenied: status === 429,
+    identity: identityOf(identity, { jwt, apiKey }),
     usage: usageOf(
       { total: totalTokens, input: inputTokens, output: outputTokens },
       { cachedInputTokens, cacheCreationTokens, reasoningTokens, model },
@@ -105,12 +121,3 @@ function usageOf(
 }
 
 type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
-
-function jsonOf(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    // Not a line of an access log; the caller counts it.
-    return undefined;
-  }
-}

@@ -16,7 +16,7 @@ export interface ServiceFiles {
   readonly domains: ReadonlySet<string>;
 }
 
-/** Creates the services. Without files, only limits with all values in their descriptors are known. */
+/** Creates the services. Without files, only limits whose descriptors give every request a limit are known. */
 export function replayServices(files: ServiceFiles | undefined): ReplayServices {
   const { texts, domains } = files ?? { texts: [], domains: new Set<string>() };
   return {
@@ -26,7 +26,7 @@ export function replayServices(files: ServiceFiles | undefined): ReplayServices 
 }
 
 function overridesAll({ descriptors }: GlobalLimit): boolean {
-  return descriptors.every(({ limitOverride }) => limitOverride !== undefined);
+  return descriptors.every(({ limitOverride }) => limitOverride?.requestsPerUnit !== undefined);
 }
 
 /** A service applies overrides only in a domain that it has. */

@@ -1,4 +1,5 @@
 /** Makes requests at an even rate, to try a limit without a log. */
+import type { LoggedIdentity } from "@gatewayproxy/proxy/limit-replay";
 import type { ReplayedRequest } from "./replay.ts";
 
 /** Describes synthetic requests. */
@@ -11,11 +12,12 @@ export interface SyntheticLoad {
   readonly method: string;
   /** Names and values in turn. */
   readonly rawHeaders: readonly string[];
+  readonly identity: LoggedIdentity | undefined;
 }
 
 /** Returns requests of which the first starts at time 0; each ends at once. */
 export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest[] {
-  const { perSecond, durationMs, tokens, url, method, rawHeaders } = load;
+  const { perSecond, durationMs, tokens, url, method, rawHeaders, identity } = load;
   const total = Math.ceil((perSecond * durationMs) / 1_000);
   const view = {
     method,
@@ -28,6 +30,6 @@ export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest
   return Array.from({ length: total }, (_, at) => {
     const startMs = (at * 1_000) / perSecond;
     const usage = tokens === undefined ? undefined : { total: tokens, estimated: false };
-    return { startMs, endMs: startMs, usage, wasDenied: false, view };
+    return { startMs, endMs: startMs, usage, wasDenied: false, view, identity };
   });
 }

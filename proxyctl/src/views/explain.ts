@@ -1,5 +1,6 @@
 /** Explains a denial for `proxyctl limits explain`. */
 import type { Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
+import { notAppliedWords } from "@gatewayproxy/admin-api/describe-message";
 import { withoutControls } from "../output/controls.ts";
 import { describeWindow } from "./limit-words.ts";
 import { describeKey } from "./live-limits.ts";
@@ -51,11 +52,12 @@ function counterFacts(counter: Counter): readonly (readonly [string, string | un
   ];
 }
 
-function globalFacts({ by, service, domain, descriptors, counter }: GlobalDenial) {
+function globalFacts({ by, service, domain, descriptors, notApplied, counter }: GlobalDenial) {
   return [
     ["decided by", decidedByText[by]],
     ["service", `${service}, domain ${domain}`],
     ...descriptors.map((descriptor) => ["descriptor", describeDescriptor(descriptor)] as const),
+    ...notApplied.map((descriptor) => ["not applied", notAppliedWords(descriptor)] as const),
     ...(counter === undefined ? [] : counterFacts(counter)),
   ] as const;
 }
@@ -69,8 +71,10 @@ const decidedByText: Readonly<Record<GlobalDenial["by"], string>> = {
 };
 
 function describeDescriptor(descriptor: GlobalDenial["descriptors"][number]): string {
-  const { entries, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
-  const names = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
+  const { entries, override, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
+  const values = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
+  const asked = override === undefined ? "" : ` (limitOverride ${override.requestsPerUnit} per ${override.unit})`;
+  const names = `${values}${asked}`;
   const window = limit === undefined ? "" : `, ${limit} a window of ${windowSeconds ?? "?"} s`;
   const remainingText = remaining === undefined ? "" : `, ${remaining} left, reset in ${resetSeconds ?? "?"} s`;
   return `${names}${code === undefined ? "" : ` ${code}`}${window}${remainingText}`;

@@ -3,6 +3,7 @@ import type { DumpedPolicy, DumpedRule } from "@gatewayproxy/admin-api/config-du
 
 type LocalEntry = DumpedPolicy["local"][number];
 type GlobalLimit = NonNullable<DumpedPolicy["global"]>;
+type Authentication = NonNullable<DumpedPolicy["authentication"]>;
 
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal(entry: LocalEntry): string {
@@ -45,9 +46,22 @@ export function describeGlobal({ domain, service, mode, failureMode, fallback }:
   return `global ${JSON.stringify(domain)} at ${service}${shadow} (on failure ${failureMode}${local})`;
 }
 
-/** Describes all limits of a policy, in order. */
-export function describePolicy({ local, global }: DumpedPolicy): readonly string[] {
-  return [...local.map(describeLocal), ...(global === undefined ? [] : [describeGlobal(global)])];
+/** Describes `authentication Optional by tokens of https://a.example, 3 API keys`. */
+export function describeAuthentication({ mode, jwt = [], apiKeys }: Authentication): string {
+  const ways = [
+    ...jwt.map(({ issuer, keys }) => `tokens of ${issuer} (${keys.count} ${keys.count === 1 ? "key" : "keys"})`),
+    ...(apiKeys === undefined ? [] : [`${apiKeys.count} API ${apiKeys.count === 1 ? "key" : "keys"}`]),
+  ];
+  return `authentication ${mode} by ${ways.join(", ")}`;
+}
+
+/** Describes the authentication and all limits of a policy, in order. */
+export function describePolicy({ authentication, local, global }: DumpedPolicy): readonly string[] {
+  return [
+    ...(authentication === undefined ? [] : [describeAuthentication(authentication)]),
+    ...local.map(describeLocal),
+    ...(global === undefined ? [] : [describeGlobal(global)]),
+  ];
 }
 
 /** Renders `default/chat#0`, or `default/chat#global (shadow)`. */

@@ -114,9 +114,14 @@ export function describeKey(key: RedactedText | undefined): string {
 }
 
 function describeCounted(counter: LimitCounter): string {
-  const { counts, bucket, mode, source } = counter;
-  const ofBucket = bucket === undefined ? undefined : `bucket ${bucket}`;
-  const notes = [ofBucket, mode === "Shadow" ? "shadow" : undefined, source === "fallback" ? "fallback" : undefined];
+  const { counts, bucket, replicas, when, mode, source } = counter;
+  const notes = [
+    bucket === undefined ? undefined : `bucket ${bucket}`,
+    replicas === undefined ? undefined : `share of ${replicas} ${replicas === 1 ? "replica" : "replicas"}`,
+    mode === "Shadow" ? "shadow" : undefined,
+    source === "fallback" ? "fallback" : undefined,
+    when === undefined ? undefined : `when ${withoutControls(when)}`,
+  ];
   const shown = notes.filter((note) => note !== undefined).join(", ");
   return `${counts}${perWindow(counter)}${shown === "" ? "" : ` (${shown})`}`;
 }

@@ -1,6 +1,7 @@
 /**
  * `/config_dump` and `/limits` report what is served and why a request was denied, and no response contains a secret.
  */
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import { gatewayManifest, policyManifest } from "../../support/gateway.ts";
 import { freePort } from "../../support/free-port.ts";
 import { startProxy } from "../../support/proxy-process.ts";
 import { tlsSecretManifest } from "../../support/tls.ts";
+import { keySet, respondWithKeys, signingKey, startKeyServer } from "../../support/tokens.ts";
 import { openTrace } from "../../support/trace-stream.ts";
 
 // Processes start slowly on a busy machine.
@@ -198,5 +200,82 @@ test("reports what is served and what is not, explains each denial, and contains
     for (const secret of ["canary", keyLine, "PRIVATE KEY"]) {
       expect(response.replace(/expression at column.*/, "")).not.toContain(secret);
     }
+  }
+});
+
+test("shows how clients are authenticated, and neither keys nor their hashes, tokens or secrets of URLs", async () => {
+  const key = await signingKey("ES256");
+  const server = await startKeyServer(respondWithKeys(key));
+  const apiKey = "canary-of-a-customer-0123456789abcdef";
+  const policy = `
+apiVersion: v1
+kind: Secret
+metadata: { name: acme, namespace: default, labels: { keys: customers, tier: gold } }
+stringData: { apiKey: ${apiKey}, apiKey-2: canary-second }
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: login, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r }]
+  traffic:
+    authentication:
+      forward: Remove
+      jwt:
+        - { issuer: https://a.example, audiences: [chat], jwks: { uri: '${server.uri}?access_token=canary-url' } }
+        - { issuer: https://b.example, jwks: { inline: '${keySet(key)}' } }
+        - { issuer: https://c.example, jwks: { uri: 'http://127.0.0.1:1/jwks' } }
+      apiKeys: { from: [{ header: x-customer }], secretSelector: { matchLabels: { keys: customers } } }
+    rateLimit: { local: [{ requests: 3, unit: Hours, key: apiKey.name, limit: 'apiKey.tier == "gold" ? 3 : 1' }] }
+`;
+  const { proxy, url } = await startAdminProxy((await startBackend()).port, [policy], ["--log-level", "trace"]);
+  const read = async () => configDumpSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/config_dump`)).text));
+  await expect.poll(async () => (await read()).policies[0]?.authentication?.jwt?.[0]?.keys.count).toBe(1);
+
+  const exp = Math.floor(Date.now() / 1_000) + 600;
+  const token = await key.sign({ iss: "https://b.example", sub: "alice", exp });
+  const traced = await openTrace(proxy.admin);
+  expect((await fetch(url, { headers: { authorization: `Bearer ${token}`, "x-customer": apiKey } })).status).toBe(200);
+  const responses = [JSON.stringify(await traced.ended)];
+  expect(responses[0]).toContain("jwt alice, apiKey default/acme");
+  for (const headers of [{ "x-customer": apiKey }, { "x-customer": "canary-guess" }, { "x-customer": apiKey }]) {
+    await (await fetch(url, { headers })).text();
+  }
+  expect((await fetch(url, { headers: { "x-customer": apiKey } })).status).toBe(429);
+  for (const path of ["/config_dump", "/limits", "/limits/decisions", "/debug/tasks", "/traffic"]) {
+    responses.push((await sendToAdmin(`${proxy.admin}${path}`)).text);
+  }
+
+  documented.parse(JSON.parse(responses[1] ?? ""));
+  const dump = await read();
+  expect(dump.policies[0]?.authentication).toEqual({
+    mode: "Required",
+    forward: "Remove",
+    jwt: [
+      {
+        issuer: "https://a.example",
+        audiences: ["chat"],
+        keys: {
+          ...{ source: "uri", uri: `${server.uri}?access_token=<redacted>`, count: 1 },
+          readAt: expect.stringMatching(/Z$/) as string,
+        },
+      },
+      { issuer: "https://b.example", keys: { source: "configuration", count: 1 } },
+      {
+        issuer: "https://c.example",
+        keys: {
+          ...{ source: "uri", uri: "http://127.0.0.1:1/jwks", count: 0 },
+          lastError: { message: expect.stringContaining("ECONNREFUSED") as string, at: expect.anything() as string },
+        },
+      },
+    ],
+    apiKeys: { from: [{ header: "x-customer" }], count: 2, secrets: ["default/acme"] },
+  });
+  const digest = createHash("sha256").update(apiKey).digest();
+  const [, payload = "", signature = ""] = token.split(".");
+  const forbidden = ["canary", digest.toString("base64"), digest.toString("hex"), payload, signature];
+  const all = [...responses, JSON.stringify(proxy.log), proxy.stderr()];
+  for (const text of all) {
+    for (const secret of [...forbidden, String(key.jwk["x"])]) expect(text).not.toContain(secret);
   }
 });

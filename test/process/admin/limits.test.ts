@@ -127,3 +127,43 @@ test("global denials are explained by the source of the decision; services and l
     expect(stdout).toMatch(/^descriptor +user=ada/m);
   }
 });
+
+test("a descriptor that does not apply is named with its reason in the trace, the log and the explanation", async () => {
+  const backend = await startBackend(respondWith(200));
+  const service = await startScriptedService(() => limited("OVER_LIMIT"));
+  const port = await freePort();
+  const condition = 'request.headers["x-tier"] == "free"';
+  const [route = "", policy = ""] = limitedRoute("tiers", service.port);
+  const descriptors = `
+        - entries: [{ name: user, expression: 'request.headers["x-user"]' }]
+          limitOverride: { requestsPerUnit: 'int(request.headers["x-rpm"])', unit: Minute }
+        - { entries: [{ name: tier, expression: '"free"' }], when: '${condition}' }
+        - { entries: [{ name: team, expression: 'request.headers["x-team"]', ifAbsent: Skip }] }`;
+  const all = manifests(
+    gatewayManifest(port),
+    backendManifest("app", backend.port),
+    route,
+    policy.replace(/descriptors: .*/, `descriptors:${descriptors}`),
+  );
+  const proxy = await startProxy({ "all.yaml": all }, ["--workers", "1", "--log-level", "info,proxy::ratelimit=debug"]);
+  const address = proxy.admin.slice("http://".length);
+  const headers = ["-H", "x-user: ada", "-H", "x-tier: gold", "-H", "x-rpm: 12"];
+  const request = ["--port", String(port), "--", ...headers, "http://127.0.0.1/tiers"];
+  const traced = await proxyctl(["trace", "--address", address, ...request]);
+  const why = `descriptors[1], since its condition is false: ${condition}`;
+  expect(traced.stdout).toContain(`by service, without ${why}`);
+  expect(traced.stdout).toContain("without descriptors[2], since the request lacks a value with ifAbsent: Skip");
+
+  const { decisions } = decisionsSchema.parse(JSON.parse((await sendToAdmin(`${proxy.admin}/limits/decisions`)).text));
+  const notApplied = [
+    { descriptor: 1, because: "when", when: condition },
+    { descriptor: 2, because: "ifAbsent" },
+  ];
+  expect(decisions).toMatchObject([
+    { kind: "global", descriptors: [{ override: { requestsPerUnit: 12, unit: "Minute" } }], notApplied },
+  ]);
+  const { stdout } = await proxyctl(["limits", "explain", decisions[0]?.requestId ?? "", "--address", address]);
+  expect(stdout).toMatch(/^descriptor +user=ada \(limitOverride 12 per Minute\) OVER_LIMIT/m);
+  expect(stdout).toMatch(/^not applied +descriptors\[1\], since its condition is false: /m);
+  expect(await proxy.logged(({ msg }) => msg === "limit denied")).toMatchObject({ notApplied });
+});

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type AdminProxy, sendToAdmin, startAdminProxy } from "../../support/admin-proxy.ts";
+import { proxyctl } from "../../../proxyctl/src/testing/run.ts";
 import { startMockLlm } from "../../../examples/mock-llm/src/mock-llm.ts";
 import { startBackend } from "../../support/backend.ts";
 import { describeWith } from "../../support/describe-with.ts";
@@ -155,6 +156,52 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await there.getByText("3 requests per hour").waitFor();
     expect(await there.innerText()).toContain("Attached");
     expect(await page.getByRole("region", { name: "default/misplaced" }).innerText()).toContain("Does not limit");
+  });
+
+  test("shows names, buckets, shares and conditions of limits, and the requests to which they do not apply", async () => {
+    const entries = [
+      `{ name: daily, requests: 9, unit: Days, every: 2, bucket: team-a, when: 'request.path != "/free"' }`,
+      `{ name: half, requests: 8, unit: Hours, shareAcrossReplicas: true, limit: 'request.path == "/small" ? 2 : 6' }`,
+    ];
+    const service = await startScriptedService(() => ({ overallCode: "OK" }));
+    const override = "limitOverride: { requestsPerUnit: '5', default: 4, unit: Minute }";
+    const global = globalManifest(service.port).replace(
+      "descriptors: [{",
+      `descriptors: [{ when: 'request.path != "/free"', ${override},`,
+    );
+    const backend = await startBackend();
+    const started = await startAdminProxy(
+      backend.port,
+      [policyManifest("team", "kind: HTTPRoute, name: r", entries), global],
+      ["--replicas", "2"],
+    );
+    for (const path of ["/", "/free", "/free"]) await (await fetch(`${started.url}${path}`)).text();
+    const page = await open(started, "#limits");
+    const row = page.getByRole("row", { name: /default\/team#daily on/ });
+    await row.getByText("9 requests per 2 days").waitFor();
+    expect(await row.innerText()).toMatch(/in the bucket team-a\s+when request\.path != "\/free"\s/);
+    await row.getByText("1 of 9 requests").waitFor();
+    await row.getByText("0, not applied to 2").waitFor();
+    const shared = page.getByRole("row", { name: /default\/team#half on/ });
+    expect(await shared.innerText()).toMatch(/4 requests per hour\s+a share of 2 replicas/);
+    const services = page.getByRole("table", { name: /^Global limits/ });
+    expect(await services.innerText()).toContain('limited to 5 or 4 per minute, when request.path != "/free"');
+
+    await page.getByRole("link", { name: "Policies" }).click();
+    const policy = page.getByRole("region", { name: "default/team" });
+    await policy.getByText("9 requests per 2 days").waitFor();
+    const text = await policy.innerText();
+    expect(text).toContain(
+      'daily: 9 requests per 2 days in the bucket team-a, when request.path != "/free", in this replica',
+    );
+    expect(text).toContain("half: 8 requests per hour or ");
+    expect(text).toContain("for all replicas together");
+
+    const { stdout } = await proxyctl(["limits", "top", "--address", started.proxy.admin.slice("http://".length)]);
+    expect(stdout).toMatch(
+      /^default\/team#daily .* requests\/2 days \(bucket team-a, when request\.path != "\/free"\) /m,
+    );
+    expect(stdout).toMatch(/^default\/team#half .* requests\/hour \(share of 2 replicas\) /m);
   });
 
   test("shows the state of rate limit services, learned limits, and how a service fails and recovers", async () => {

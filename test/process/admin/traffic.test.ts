@@ -30,7 +30,7 @@ test("/traffic adds up the counts of all workers since the start", async () => {
       { status: 429, requests: 2 },
     ],
     reasons: [{ reason: "RateLimited", requests: 2 }],
-    denials: [{ policy: "default/three", entry: 0, counts: "requests", denied: 2, shadowDenied: 0 }],
+    denials: [{ policy: "default/three", entry: 0, counts: "requests", denied: 2, shadowDenied: 0, notApplied: 0 }],
     routes: [{ route: "default/r", requests: 5, clientErrors: 2, serverErrors: 0, denied: 2, tokens: 0 }],
   });
   expect(after.uptimeSeconds).toBeGreaterThan(before.uptimeSeconds);

@@ -9,7 +9,7 @@ import { dumpPolicies } from "./policies.ts";
 import { dumpRoutes } from "./routes.ts";
 
 export function* renderConfigDump(input: DumpInput): Steps<ConfigDump> {
-  const { configuration, endpoints } = input;
+  const { configuration, endpoints, keySets } = input;
   const backends = yield* dumpBackends(configuration.snapshot, endpoints);
   return {
     version: {
@@ -32,7 +32,7 @@ export function* renderConfigDump(input: DumpInput): Steps<ConfigDump> {
     backends,
     workloads: yield* dumpWorkloads(backends),
     services: yield* dumpServices(configuration),
-    policies: yield* dumpPolicies(configuration),
+    policies: yield* dumpPolicies(configuration, keySets),
   };
 }
 

@@ -4,6 +4,7 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
 import type { Snapshot } from "../../ir/snapshot.ts";
+import type { KeySetState } from "../../ir/key-set-state.ts";
 import type { EndpointState } from "../../ir/endpoint-state.ts";
 
 /** The state of all threads at one time. */
@@ -23,6 +24,8 @@ export interface DumpInput {
   }[];
   /** The endpoints of every worker; an endpoint occurs once per worker. */
   readonly endpoints: readonly EndpointState[];
+  /** The key sets of every worker; a URL occurs once per worker. */
+  readonly keySets: readonly KeySetState[];
 }
 
 /** Facts that do not change while the process runs. */

@@ -10,19 +10,28 @@ import type { LocalLimit } from "../../ir/limit.ts";
 import { describeWindow } from "../limit-window.ts";
 import { defaultHeaderFamilies } from "../../ir/limit-response.ts";
 import { globalLimitsOf } from "../snapshot-limits.ts";
+import type { KeySetState } from "../../ir/key-set-state.ts";
+import { authenticationByPolicy, dumpAuthentication } from "./authentication.ts";
 import type { ConfigurationState } from "./input.ts";
 
-export function* dumpPolicies(configuration: ConfigurationState): Steps<readonly DumpedPolicy[]> {
+/** @param keySets of all workers. */
+export function* dumpPolicies(
+  configuration: ConfigurationState,
+  keySets: readonly KeySetState[],
+): Steps<readonly DumpedPolicy[]> {
+  const authentications = authenticationByPolicy(configuration.snapshot);
   const globals = new Map(globalLimitsOf(configuration.snapshot).map((limit) => [limit.policy, limit]));
   const declared = new Map(configuration.resources.ProxyPolicy.map((policy) => [objectKey(policy.metadata), policy]));
   return yield* mapInSteps(configuration.statuses.proxyPolicies, (status) => {
     const key = objectKey(status);
     const global = globals.get(key);
     const policy = declared.get(key);
+    const authentication = authentications.get(key);
     return {
       namespace: status.namespace,
       name: status.name,
       targets: status.ancestors.map(dumpTarget),
+      ...(authentication !== undefined && { authentication: dumpAuthentication(authentication, keySets) }),
       local: localEntries(policy),
       ...(global !== undefined && { global: dumpGlobal(global) }),
       headers: policy?.spec.traffic.rateLimit.headers ?? defaultHeaderFamilies,
@@ -88,11 +97,12 @@ type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
   readonly unitCount?: number | undefined;
   readonly shareAcrossReplicas?: boolean;
   readonly windows: ReturnType<typeof describeWindow>;
+  readonly replicas?: number | undefined;
 };
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
-  const { shareAcrossReplicas = false, windows } = limit;
+  const { shareAcrossReplicas = limit.replicas !== undefined, windows } = limit;
   const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket }).filter(
     ([, value]) => value !== undefined,
   );

@@ -44,7 +44,7 @@ export type UnavailableCause =
   | ServiceUnavailable
   /** The request has longer values than a call of the service may have. */
   | "valueTooLong"
-  /** The cost of the request takes too much work to compute. */
+  /** The cost or the limit of the request takes too much work to compute. */
   | "costTooCostly";
 
 /** The units that an allowed request holds. It stays valid after the limits are replaced. */

@@ -1,7 +1,7 @@
 /** The denial of a request by a limit: the facts for its response, and for the endpoint that explains denials. */
 import type { GlobalDecider, GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
-import type { RequestDescriptor } from "./global/descriptors.ts";
+import type { DescribedRequest } from "./global/descriptors.ts";
 import type { ServiceDenial } from "./global/service-headers.ts";
 import type { ShownLimit } from "./shown-limit.ts";
 import type { LimitState } from "./window.ts";
@@ -39,22 +39,21 @@ export interface NamedLimits {
   readonly denying: ShownLimit | undefined;
 }
 
-/** A denial by a global limit. */
-export interface GlobalDenial {
+/** A denial by a global limit; the descriptors are those that were sent to the service. */
+export interface GlobalDenial extends DescribedRequest {
   readonly kind: "global";
   readonly limit: GlobalLimit;
   readonly by: GlobalDecider;
-  /** The descriptors that were sent to the service. */
-  readonly descriptors: readonly RequestDescriptor[];
   /** What denied: a response of the service, or a counter of this process in its place. */
   readonly cause: ServiceDenial | LocalDenial;
 }
 
-/** The service of a global limit is unavailable, and the failure mode is `Closed`. */
-export interface ServiceUnavailable {
+/**
+ * The service of a global limit is unavailable, and the failure mode is `Closed`; the descriptors are those that would have
+ * been sent.
+ */
+export interface ServiceUnavailable extends DescribedRequest {
   readonly kind: "unavailable";
   readonly limit: GlobalLimit;
   readonly by: "failureMode";
-  /** The descriptors that would have been sent to the service. */
-  readonly descriptors: readonly RequestDescriptor[];
 }

@@ -148,9 +148,9 @@ export class LimitSet {
     return this.#entries.flatMap(({ expressions }) => expressions);
   }
 
-  /** Whether an entry must deny a request, since its cost takes too much work to compute. */
+  /** Whether an entry that applies must deny a request, since its cost takes too much work to compute. */
   costsTooMuch(view: RequestView): boolean {
-    return this.#entries.some((entry) => entry.costsTooMuch(view));
+    return this.#entries.some((entry) => entry.appliesTo(view) && entry.costsTooMuch(view));
   }
 
   /**

@@ -118,8 +118,14 @@ function windowsOf(limit: LocalLimit, clock: WallClock): Windows {
   const windowMs = unitMs[unit] * unitCount;
   if (window?.kind === "Sliding") return { kind: "Sliding", windowMs };
   // Requests that saw another amount may have counted in the same counter, so no part of it is this amount's.
-  const sharesWindow = limit.amountFrom !== undefined || limit.bucket !== undefined;
-  return { kind: "Fixed", windowMs, refill: limit.counts === "tokens" || sharesWindow ? Infinity : limit.amount };
+  const sharesWindow = limit.amountFrom !== undefined || limit.bucket !== undefined || limit.restoresAll === true;
+  // Fewer replicas had larger shares, which one share would not restore. A burst is restored in part anyway.
+  const hadOtherShares = limit.replicas !== undefined && limit.burst === 0;
+  return {
+    kind: "Fixed",
+    windowMs,
+    refill: limit.counts === "tokens" || sharesWindow || hadOtherShares ? Infinity : limit.amount,
+  };
 }
 
 /** Restores what is to be restored by `nowMs`. A time before the window's start ends no window. */

@@ -175,8 +175,8 @@ const keysIn = memoised((secret: Secret): { readonly keys: readonly ApiKey[]; re
   return { keys, errors };
 });
 
-/** Labels have precedence over annotations, and the name of the Secret over both. */
-function attributesOf({ metadata }: Secret): Readonly<Record<string, string>> {
+/** Returns what expressions see of a Secret: labels have precedence over annotations, and its name over both. */
+export function attributesOf({ metadata }: Secret): Readonly<Record<string, string>> {
   const { namespace, name, labels, annotations } = metadata;
   const short = Object.entries(annotations)
     // `kubectl apply` keeps the whole Secret in an annotation.

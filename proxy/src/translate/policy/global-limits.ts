@@ -6,7 +6,7 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../../api/issue.ts";
 import type { FallbackEntry, GlobalRateLimit, ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { GlobalDescriptor, GlobalLimit } from "../../ir/global-limit.ts";
+import type { GlobalDescriptor, GlobalLimit, OverrideRule } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { Backend } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
@@ -105,12 +105,15 @@ function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescrip
     for (const message of errors) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
   };
   const descriptors = global.descriptors.flatMap(
-    ({ unit, entries, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
+    ({ unit, entries, when, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
       const before = findings.length;
       entries.forEach(({ expression }, place) => {
         addFindings(expression.errors, "descriptors", index, "entries", place, "expression");
       });
+      addFindings(when?.errors ?? [], "descriptors", index, "when");
       addFindings(cost?.errors ?? [], "descriptors", index, "cost");
+      const overrideErrors = limitOverride?.expression?.errors ?? [];
+      addFindings(overrideErrors, "descriptors", index, "limitOverride", "requestsPerUnit");
       if (findings.length > before) return [];
       return [
         {
@@ -121,14 +124,25 @@ function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescrip
             expression: expression.source,
             ...(ifAbsent === "Skip" && { skipsAbsent: true as const }),
           })),
+          ...(when !== undefined && { when: when.source }),
           ...(cost !== undefined && { cost: cost.source }),
-          ...(limitOverride !== undefined && { limitOverride }),
+          ...(limitOverride !== undefined && { limitOverride: overrideOf(limitOverride) }),
         },
       ];
     },
   );
   return { value: descriptors, findings };
 }
+
+function overrideOf({ unit, requestsPerUnit, expression }: ParsedOverride): OverrideRule {
+  return {
+    ...(requestsPerUnit !== undefined && { requestsPerUnit }),
+    ...(expression !== undefined && { requestsPerUnitFrom: expression.source }),
+    unit,
+  };
+}
+
+type ParsedOverride = NonNullable<GlobalRateLimit["descriptors"][number]["limitOverride"]>;
 
 /** `127.0.0.1:8081` or `[::1]:8081`. */
 function serviceAt({ metadata: { namespace } }: ProxyPolicy, address: string): Backend {

@@ -159,9 +159,10 @@ export const expressionsOf = memoised(({ spec }: ProxyPolicy): readonly string[]
   const ofEntries = [...local, ...(global?.fallback ?? [])].flatMap(({ key, when, limit, cost }) =>
     [key, when, limit, cost].filter((source) => source !== undefined),
   );
-  const ofDescriptors = (global?.descriptors ?? []).flatMap(({ entries, cost }) => [
-    ...entries.map(({ expression }) => expression.source),
-    ...(cost === undefined ? [] : [cost.source]),
-  ]);
+  const ofDescriptors = (global?.descriptors ?? []).flatMap(({ entries, when, cost, limitOverride }) =>
+    [...entries.map(({ expression }) => expression), when, cost, limitOverride?.expression].flatMap(
+      (expression) => expression?.source ?? [],
+    ),
+  );
   return [...new Set([...ofEntries, ...ofDescriptors])];
 });

@@ -61,19 +61,19 @@ export interface Sharing {
 export function sharedBy(
   policy: ProxyPolicy,
   entry: LocalEntry | FallbackEntry,
-  { amount, burst, amountFrom }: Amounts,
+  { amount, burst }: Amounts,
   { readyReplicas, inBucket }: Sharing,
 ): Partial<LocalLimit> {
   const { bucket } = entry;
   const ofBucket =
     bucket === undefined || !inBucket.has(entry) ? {} : { counter: bucketCounter(policy, entry, bucket), bucket };
   const replicas = Math.max(1, readyReplicas);
-  if (!entry.shareAcrossReplicas || replicas === 1) return ofBucket;
+  if (!entry.shareAcrossReplicas) return ofBucket;
   return {
     ...ofBucket,
     amount: Math.max(1, Math.floor(amount / replicas)),
     burst: Math.floor(burst / replicas),
-    ...(amountFrom === undefined ? {} : { replicas }),
+    replicas,
   };
 }
 

@@ -95,8 +95,8 @@ function byRequest(
   };
 }
 
-function callDescriptor({ compiled, entries }: RequestDescriptor, hits?: number): CallDescriptor {
-  return { entries, limitOverride: compiled.descriptor.limitOverride, hits };
+function callDescriptor({ entries, override }: RequestDescriptor, hits?: number): CallDescriptor {
+  return { entries, limitOverride: override, hits };
 }
 
 function groupByHits(descriptors: readonly RequestDescriptor[]): ReadonlyMap<number, readonly RequestDescriptor[]> {

@@ -7,7 +7,7 @@ const compiled = compileDescriptor(
 );
 
 function of(...entries: readonly (readonly [string, string])[]): RequestDescriptor {
-  return { compiled, entries: entries.map(([key, value]) => ({ key, value })), hits: 1 };
+  return { compiled, entries: entries.map(([key, value]) => ({ key, value })), hits: 1, override: undefined };
 }
 
 describe("the key of a descriptor", () => {

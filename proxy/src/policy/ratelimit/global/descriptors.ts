@@ -2,15 +2,16 @@
  * Evaluates the expressions of a limit's descriptors for one request: the values for the decision, and the charge.
  *
  * Rule: a client does not escape a limit by leaving something out, or by sending a form that an expression cannot read.
- * A value that the request does not have is `noValue`, and a cost that cannot be computed is 1. A request whose cost
- * takes too much work to compute is denied (`costsTooMuch`), since its cost could be any number. The failure mode is
- * not used for it, because a client must not be able to select the failure mode.
+ * A value that the request does not have is `noValue`, and a cost that cannot be computed is 1. A condition exempts a
+ * request only if it is false. An override without a value is the number beside it, or the limit of the service. A request
+ * whose cost or override takes too much work to compute is denied (`costsTooMuch`), since either could be any number. The
+ * failure mode is not used for it, because a client must not be able to select the failure mode.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
 import { isCostTooCostly, maxUnits, unitsOf } from "../cost.ts";
-import type { GlobalDescriptor } from "../../../ir/global-limit.ts";
+import type { DescriptorNotApplied, GlobalDescriptor, LimitOverride, OverrideRule } from "../../../ir/global-limit.ts";
 import type { DescriptorEntry } from "./messages.ts";
 
 /** A descriptor with its compiled expressions. */
@@ -23,9 +24,17 @@ export interface CompiledDescriptor {
     readonly expression: Expression;
     readonly skipsAbsent: boolean;
   }[];
+  /** The descriptor applies unless its value is false; undefined: to every request. */
+  readonly when: Expression | undefined;
   /** The hits; undefined: 1 for a request, and all tokens for a response. */
   readonly cost: Expression | undefined;
-  /** Its entries, or its cost if that is needed before the response, read the request's body. */
+  /** The amount of the override; undefined: the constant one, if any. */
+  readonly amount: Expression | undefined;
+  /** The override of a request for which `amount` has no value; undefined: none. */
+  readonly override: LimitOverride | undefined;
+  /** All expressions. */
+  readonly expressions: readonly Expression[];
+  /** An expression that is needed before the response, or the cost, reads the request's body. */
   readonly needsBody: boolean;
 }
 
@@ -35,20 +44,43 @@ export interface RequestDescriptor {
   readonly entries: readonly DescriptorEntry[];
   /** Units that the request costs; 0 for tokens, which are counted after the response. */
   readonly hits: number;
+  /** The limit in place of that of the service; undefined: none. The charge of the response has it too. */
+  readonly override: LimitOverride | undefined;
+}
+
+/** What a limit sends for a request. */
+export interface DescribedRequest {
+  readonly descriptors: readonly RequestDescriptor[];
+  /** The descriptors that do not apply. */
+  readonly notApplied: readonly DescriptorNotApplied[];
 }
 
 /** Compiles a descriptor. Throws if an expression does not parse, which the configuration's validation excludes. */
 export function compileDescriptor(descriptor: GlobalDescriptor, target: string): CompiledDescriptor {
+  const { when: condition, limitOverride } = descriptor;
   const entries = descriptor.entries.map(({ key, expression, skipsAbsent = false }) => {
     return { key, expression: compile(expression, { phase: "body", result: "text" }), skipsAbsent };
   });
   const countsRequests = descriptor.counts === "requests";
   const phase = countsRequests ? "body" : "response";
-  const cost = descriptor.cost === undefined ? undefined : compile(descriptor.cost, { phase, result: "number" });
-  const needsBody = [...entries.map(({ expression }) => expression), cost].some(
-    (expression) => expression !== undefined && expression.phase !== "head",
-  );
-  return { descriptor, target, entries, cost, needsBody };
+  const cost = compileField(descriptor.cost, { phase, result: "number" });
+  const when = compileField(condition, { phase: "body", result: "condition" });
+  const amount = compileField(limitOverride?.requestsPerUnitFrom, { phase: "body", result: "number" });
+  const override = constantOverride(limitOverride);
+  const optional = [when, cost, amount].filter((expression) => expression !== undefined);
+  const expressions = [...entries.map(({ expression }) => expression), ...optional];
+  const needsBody = expressions.some((expression) => expression.phase !== "head");
+  return { descriptor, target, entries, when, cost, amount, override, expressions, needsBody };
+}
+
+/** Returns the override without its expression; undefined without a number. */
+function constantOverride(rule: OverrideRule | undefined): LimitOverride | undefined {
+  if (rule?.requestsPerUnit === undefined) return undefined;
+  return { requestsPerUnit: rule.requestsPerUnit, unit: rule.unit };
+}
+
+function compileField(source: string | undefined, use: Use): Expression | undefined {
+  return source === undefined ? undefined : compile(source, use);
 }
 
 function compile(source: string, use: Use): Expression {
@@ -63,24 +95,55 @@ function compile(source: string, use: Use): Expression {
  */
 export const noValue = "-";
 
-/** Returns the descriptor of a request; undefined if the descriptor skips requests without the values that it reads. */
-export function describeRequest(compiled: CompiledDescriptor, view: RequestView): RequestDescriptor | undefined {
+/** Returns the descriptor of a request, or why it does not apply. */
+export function describeRequest(
+  compiled: CompiledDescriptor,
+  view: RequestView,
+): RequestDescriptor | DescriptorNotApplied["because"] {
+  if (!appliesTo(compiled, view)) return "when";
   const allowance = view.work?.allowanceOf(compiled.target);
   const entries: DescriptorEntry[] = [];
   for (const { key, expression, skipsAbsent } of compiled.entries) {
     const value = expression.tryEvaluate(view, allowance);
-    if (value === undefined && skipsAbsent) return undefined;
+    if (value === undefined && skipsAbsent) return "ifAbsent";
     entries.push({ key, value: value === undefined || value === failed || value === "" ? noValue : value });
   }
   const hits = compiled.descriptor.counts === "tokens" ? 0 : (unitsOf(compiled.cost, view, compiled.target) ?? 1);
-  return { compiled, entries, hits };
+  return { compiled, entries, hits, override: overrideOf(compiled, view) };
+}
+
+/** A condition without a value does not exempt a request. */
+function appliesTo({ when, target }: CompiledDescriptor, view: RequestView): boolean {
+  return when?.evaluate(view, view.work?.allowanceOf(target)) !== "false";
+}
+
+function overrideOf({ amount, override, descriptor, target }: CompiledDescriptor, view: RequestView) {
+  const unit = descriptor.limitOverride?.unit;
+  if (amount === undefined || unit === undefined) return override;
+  const requestsPerUnit = uint32Of(amount.evaluate(view, view.work?.allowanceOf(target)));
+  return requestsPerUnit === undefined ? override : { requestsPerUnit, unit };
 }
 
 /**
- * Returns whether the cost takes too much work to compute, of the request, or of its response as far as the request
- * determines it.
+ * Returns a whole number from 0 to 2^32 - 1, fractions rounded down. Undefined for any other value: a larger one is not
+ * reduced to the bound, since no such limit was meant.
  */
-export function costsTooMuch({ cost, descriptor, target }: CompiledDescriptor, view: RequestView): boolean {
+function uint32Of(value: string | undefined): number | undefined {
+  if (value === undefined || value.trim() === "") return undefined;
+  const amount = Math.floor(Number(value));
+  // Not -0, which is no number of a message.
+  return amount >= 0 && amount <= maxUnits ? Math.abs(amount) : undefined;
+}
+
+/**
+ * Returns whether the descriptor applies, and its cost takes too much work to compute, of the request, or of its response
+ * as far as the request determines it; or the amount of its override does.
+ */
+export function costsTooMuch(compiled: CompiledDescriptor, view: RequestView): boolean {
+  const { amount, cost, descriptor, target } = compiled;
+  if (amount === undefined && cost === undefined) return false;
+  if (!appliesTo(compiled, view)) return false;
+  if (amount?.exceedsBudget(view, view.work?.allowanceOf(target)) === true) return true;
   return isCostTooCostly(cost, descriptor.counts, view, target);
 }
 
@@ -92,6 +155,11 @@ export function costsTooMuch({ cost, descriptor, target }: CompiledDescriptor, v
  */
 export function chargeOf({ cost, target }: CompiledDescriptor, view: RequestView, totalTokens: number): number {
   return unitsOf(cost, view, target) ?? Math.min(totalTokens, maxUnits);
+}
+
+/** Returns a text that differs for overrides that the service enforces differently; empty without one. */
+export function overrideKeyOf({ override }: RequestDescriptor): string {
+  return override === undefined ? "" : ` of ${override.requestsPerUnit}/${override.unit}`;
 }
 
 /** A longer key is replaced by its digest, which bounds the memory of caches by key. */

@@ -16,7 +16,7 @@ import type { ShownLimit } from "../shown-limit.ts";
 import type { LimitView } from "./service-headers.ts";
 import { type GateServices, LimitGate, nearest, type GateAllowed, type GateResult, viewOfState } from "./limit-gate.ts";
 import type { LearnedEntry } from "./learned-limits.ts";
-import type { RequestDescriptor } from "./descriptors.ts";
+import type { DescribedRequest } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { ServiceClient, type ServiceState } from "./service-client.ts";
@@ -185,6 +185,7 @@ export interface GlobalReport {
 }
 
 const nothingDecided: GlobalReport = { decisions: [] };
+const nothingDescribed: DescribedRequest = { descriptors: [], notApplied: [] };
 
 /** The compiled global limits of one rule. */
 export class GlobalLimitSet {
@@ -223,15 +224,15 @@ export class GlobalLimitSet {
       done({ kind: "unavailable", policy: costly.limit.policy, cause: "costTooCostly", report: nothingDecided });
       return;
     }
-    const described: (readonly RequestDescriptor[])[] = [];
+    const described: DescribedRequest[] = [];
     // Describes the request for all limits first, so that no service counts a request that is rejected here.
     for (const gate of this.#gates) {
-      const descriptors = gate.describe(view);
-      if (descriptors === "tooLong") {
+      const ofGate = gate.describe(view);
+      if (ofGate === "tooLong") {
         done({ kind: "unavailable", policy: gate.limit.policy, cause: "valueTooLong", report: nothingDecided });
         return;
       }
-      described.push(descriptors);
+      described.push(ofGate);
     }
     const results: GateResult[] = [];
     let pending = this.#gates.length;
@@ -241,7 +242,7 @@ export class GlobalLimitSet {
         pending--;
         if (pending === 0) done(this.#combine(view, results, this.#clock.monotonicMs()));
       };
-      this.#gates[at]?.decide(view, described[at] ?? [], onResult, watcher);
+      this.#gates[at]?.decide(view, described[at] ?? nothingDescribed, onResult, watcher);
     }
   }
 
@@ -256,7 +257,7 @@ export class GlobalLimitSet {
       const isEnforced = gate.limit.mode === "Enforce";
       const isAllowed = result.kind === "allowed";
       const outcome = isAllowed ? "allowed" : isEnforced ? "denied" : "shadowDenied";
-      decisions.push({ limit: gate.limit, outcome, by: result.by });
+      decisions.push({ limit: gate.limit, outcome, by: result.by, notApplied: result.notApplied });
       if (isAllowed) reservations.push({ gate, result });
       // A denial takes precedence over an unavailable service.
       else if (isEnforced && denied?.kind !== "global") denied = result;

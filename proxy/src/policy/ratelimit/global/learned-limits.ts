@@ -5,7 +5,7 @@
 import type { GlobalDescriptor, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { LimitUnit, LocalLimit } from "../../../ir/limit.ts";
 import { BoundedCache } from "./bounded-cache.ts";
-import { keyOf, type RequestDescriptor } from "./descriptors.ts";
+import { keyOf, overrideKeyOf, type RequestDescriptor } from "./descriptors.ts";
 import type { RateLimitResponse } from "./messages.ts";
 
 const maxLearned = 10_000;
@@ -56,7 +56,7 @@ export class LearnedLimits {
       const status = statuses[at];
       if (descriptor === undefined || status?.limit?.windowSeconds === undefined) continue;
       const { requestsPerUnit, windowSeconds } = status.limit;
-      const key = keyOf(global.domain, descriptor);
+      const key = learnedKeyOf(global, descriptor);
       if (status.code === "OVER_LIMIT" && overallCode === "OK") {
         // A limit that is over and denies nothing is in the service's shadow mode. It must not begin to deny without
         // the service.
@@ -74,11 +74,15 @@ export class LearnedLimits {
   /** Returns the known limits for the descriptors of a request. */
   limitsOf(global: GlobalLimit, descriptors: readonly RequestDescriptor[], nowMs: number): readonly LocalLimit[] {
     return descriptors.flatMap((descriptor) => {
-      const key = keyOf(global.domain, descriptor);
-      const learned = this.#limits.get(key, nowMs);
-      return learned === undefined ? [] : localLimit(global, descriptor, key, learned);
+      const learned = this.#limits.get(learnedKeyOf(global, descriptor), nowMs);
+      return learned === undefined ? [] : localLimit(global, descriptor, keyOf(global.domain, descriptor), learned);
     });
   }
+}
+
+/** Requests with the same values may have different overrides, and none may get the limit of another. */
+function learnedKeyOf({ domain }: GlobalLimit, descriptor: RequestDescriptor): string {
+  return keyOf(domain, descriptor) + overrideKeyOf(descriptor);
 }
 
 /** Returns a copy: a substring would keep the whole string in memory. */
@@ -87,8 +91,8 @@ function truncate(value: string): string {
 }
 
 /**
- * The counter's identity is what the service counts by, so that all policies with the same descriptors share it as they
- * do in the service.
+ * The counter's identity is what the service counts by, so that all policies with the same descriptors, and requests with
+ * different overrides, share it as they do in the service.
  */
 function localLimit(
   { policy, target, mode, service, refundOn, headers, denied }: GlobalLimit,
@@ -104,6 +108,7 @@ function localLimit(
     counts: descriptor.counts,
     amount: requestsPerUnit,
     burst: 0,
+    restoresAll: true,
     ...windowOf(Math.min(windowSeconds, maxWindowSeconds)),
     ...(descriptor.counts === "requests" && { units: hits }),
     mode,

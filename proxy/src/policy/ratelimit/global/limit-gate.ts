@@ -5,7 +5,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Expression } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
-import type { GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
+import type { DescriptorNotApplied, GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { CounterReservation } from "../counter-reservation.ts";
@@ -21,8 +21,10 @@ import {
   chargeOf,
   compileDescriptor,
   costsTooMuch,
+  type DescribedRequest,
   describeRequest,
   keyOf,
+  overrideKeyOf,
   type RequestDescriptor,
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
@@ -41,8 +43,8 @@ export interface GateServices {
 /** The result of one request at one limit. */
 export type GateResult = GateAllowed | GlobalDenial | ServiceUnavailable;
 
-/** The limit allows the request; `by` says who decided. */
-export interface GateAllowed {
+/** The limit allows the request; `by` says who decided. The descriptors include the token budgets to charge. */
+export interface GateAllowed extends DescribedRequest {
   readonly kind: "allowed";
   readonly by: GlobalDecider;
   /** For response headers; undefined if nothing is known. */
@@ -51,8 +53,6 @@ export interface GateAllowed {
   readonly backendHeaders: readonly string[];
   /** The reservation in the in-process counters that decided instead of the service. */
   readonly reservation: CounterReservation | undefined;
-  /** Token budgets that the response is charged to. */
-  readonly descriptors: readonly RequestDescriptor[];
 }
 
 /** A denial is cached until its reset, but no longer than this: the limit may be raised in the meantime. */
@@ -83,14 +83,10 @@ export class LimitGate {
 
   /** The expressions of its descriptors and of its fallback. */
   get expressions(): readonly Expression[] {
-    const ofDescriptors = this.#descriptors.flatMap(({ entries, cost }) => [
-      ...entries.map(({ expression }) => expression),
-      ...(cost === undefined ? [] : [cost]),
-    ]);
-    return [...ofDescriptors, ...this.#fallback.expressions];
+    return [...this.#descriptors.flatMap(({ expressions }) => expressions), ...this.#fallback.expressions];
   }
 
-  /** Returns whether the limit is enforced and the cost of the request takes too much work to compute. */
+  /** Returns whether the limit is enforced and the cost or override of the request takes too much work to compute. */
   costsTooMuch(view: RequestView): boolean {
     if (this.limit.mode === "Shadow") return false;
     return this.#descriptors.some((descriptor) => costsTooMuch(descriptor, view)) || this.#fallback.costsTooMuch(view);
@@ -100,36 +96,38 @@ export class LimitGate {
    * Returns the descriptors of a request; `tooLong` if its values are longer than a call may have. A limit in shadow
    * mode does not apply to such a request, since it denies none.
    */
-  describe(view: RequestView): readonly RequestDescriptor[] | "tooLong" {
+  describe(view: RequestView): DescribedRequest | "tooLong" {
     const descriptors: RequestDescriptor[] = [];
+    let notApplied: readonly DescriptorNotApplied[] = none;
     for (const compiled of this.#descriptors) {
       const described = describeRequest(compiled, view);
-      if (described !== undefined) descriptors.push(described);
+      if (typeof described !== "string") descriptors.push(described);
+      else notApplied = [...notApplied, { descriptor: compiled.descriptor, because: described }];
     }
-    if (!areValuesTooLong(descriptors)) return descriptors;
-    return this.limit.mode === "Enforce" ? "tooLong" : none;
+    if (!areValuesTooLong(descriptors)) return { descriptors, notApplied };
+    return this.limit.mode === "Enforce" ? "tooLong" : { descriptors: none, notApplied };
   }
 
   /**
    * Decides one request. `done` is called once, possibly within this call, at the latest when the limit's timeout is
    * over.
    *
-   * @param descriptors Of `describe`.
+   * @param described Of `describe`.
    * @param watcher Of a request that is traced.
    */
   decide(
     view: RequestView,
-    descriptors: readonly RequestDescriptor[],
+    described: DescribedRequest,
     done: (result: GateResult) => void,
     watcher?: CallWatcher,
   ): void {
-    if (descriptors.length === 0) {
-      done(allowed("none", descriptors));
+    if (described.descriptors.length === 0) {
+      done(allowed("none", described));
       return;
     }
-    const cached = this.#cachedDenial(descriptors);
+    const cached = this.#cachedDenial(described);
     if (cached !== undefined) done(cached);
-    else this.#callService(view, descriptors, done, watcher);
+    else this.#callService(view, described, done, watcher);
   }
 
   /** Charges the usage of a response to the token budgets of an allowed request. */
@@ -152,26 +150,26 @@ export class LimitGate {
 
   #callService(
     view: RequestView,
-    descriptors: readonly RequestDescriptor[],
+    described: DescribedRequest,
     done: (result: GateResult) => void,
     watcher: CallWatcher | undefined,
   ): void {
-    const plans = decisionCallsOf(this.limit, descriptors);
+    const plans = decisionCallsOf(this.limit, described.descriptors);
     const [plan] = plans;
     if (plan === undefined) {
-      done(allowed("none", descriptors));
+      done(allowed("none", described));
     } else if (plans.length === 1 && watcher === undefined) {
       this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, (response) => {
-        done(this.#evaluate(view, descriptors, plans, [response]));
+        done(this.#evaluate(view, described, plans, [response]));
       });
     } else {
-      this.#callAll(view, descriptors, plans, done, watcher);
+      this.#callAll(view, described, plans, done, watcher);
     }
   }
 
   #callAll(
     view: RequestView,
-    descriptors: readonly RequestDescriptor[],
+    described: DescribedRequest,
     plans: readonly PlannedCall[],
     done: (result: GateResult) => void,
     watcher: CallWatcher | undefined,
@@ -186,7 +184,7 @@ export class LimitGate {
         watcher?.callEnded(this.limit, plan, response, clock.monotonicMs() - startMs);
         responses[at] = response;
         pending--;
-        if (pending === 0) done(this.#evaluate(view, descriptors, plans, responses));
+        if (pending === 0) done(this.#evaluate(view, described, plans, responses));
       });
     });
   }
@@ -197,7 +195,7 @@ export class LimitGate {
    */
   #evaluate(
     view: RequestView,
-    descriptors: readonly RequestDescriptor[],
+    described: DescribedRequest,
     plans: readonly PlannedCall[],
     responses: readonly ServiceOutcome[],
   ): GateResult {
@@ -208,19 +206,17 @@ export class LimitGate {
       if (response?.kind !== "responded") continue;
       this.#learn(plans[at], response.response, nowMs);
       if (response.response.overallCode === "OVER_LIMIT") {
-        return this.#deny(descriptors, plans[at]?.descriptors ?? descriptors, response.response, nowMs);
+        return this.#deny(described, plans[at]?.descriptors ?? described.descriptors, response.response, nowMs);
       }
       responded.push(response.response);
     }
     const [first] = responded;
-    if (first === undefined || responded.length < responses.length) return this.#applyFailureMode(view, descriptors);
+    if (first === undefined || responded.length < responses.length) return this.#applyFailureMode(view, described);
     return {
-      kind: "allowed",
-      by: "service",
+      ...{ kind: "allowed", by: "service", ...described },
       view: this.#shown(nearest(responded.map(viewOfAllowed)), plans, responded),
       backendHeaders: responded.length === 1 ? backendHeaders(first) : responded.flatMap(backendHeaders),
       reservation: undefined,
-      descriptors,
     };
   }
 
@@ -249,23 +245,23 @@ export class LimitGate {
 
   /** @param called the descriptors of the call that was denied. */
   #deny(
-    descriptors: readonly RequestDescriptor[],
+    described: DescribedRequest,
     called: readonly RequestDescriptor[],
     response: RateLimitResponse,
     nowMs: number,
   ): GlobalDenial {
     const denial: ServiceDenial = { response, atMs: nowMs, descriptors: called };
     const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
-    if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(descriptors), denial, nowMs + cacheMs);
-    return { kind: "global", limit: this.limit, by: "service", descriptors, cause: denial };
+    if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(described), denial, nowMs + cacheMs);
+    return { kind: "global", limit: this.limit, by: "service", ...described, cause: denial };
   }
 
-  #cachedDenial(descriptors: readonly RequestDescriptor[]): GlobalDenial | undefined {
+  #cachedDenial(described: DescribedRequest): GlobalDenial | undefined {
     const { denials } = this.#client;
     if (denials.isEmpty) return undefined;
-    const denial = denials.get(this.#cacheKey(descriptors), this.#services.clock.monotonicMs());
+    const denial = denials.get(this.#cacheKey(described), this.#services.clock.monotonicMs());
     if (denial === undefined) return undefined;
-    return { kind: "global", limit: this.limit, by: "cache", descriptors, cause: denial };
+    return { kind: "global", limit: this.limit, by: "cache", ...described, cause: denial };
   }
 
   /**
@@ -273,43 +269,41 @@ export class LimitGate {
    * covers all descriptors together: a descriptor that is over its limit is not necessarily the one that caused the
    * denial.
    */
-  #cacheKey(descriptors: readonly RequestDescriptor[]): string {
+  #cacheKey({ descriptors }: DescribedRequest): string {
     let key = "";
     for (const descriptor of descriptors) {
-      const { limitOverride } = descriptor.compiled.descriptor;
-      key += `${keyOf(this.limit.domain, descriptor)} ×${descriptor.hits}`;
-      key += limitOverride === undefined ? "\n" : ` of ${limitOverride.requestsPerUnit}/${limitOverride.unit}\n`;
+      key += `${keyOf(this.limit.domain, descriptor)} ×${descriptor.hits}${overrideKeyOf(descriptor)}\n`;
     }
     return key;
   }
 
   /** Decides while the service is unavailable. */
-  #applyFailureMode(view: RequestView, descriptors: readonly RequestDescriptor[]): GateResult {
+  #applyFailureMode(view: RequestView, described: DescribedRequest): GateResult {
     const { failureMode } = this.limit;
-    if (failureMode === "Closed") return { kind: "unavailable", limit: this.limit, by: "failureMode", descriptors };
-    if (failureMode === "Open") return allowed("failureMode", descriptors);
+    if (failureMode === "Closed") return { kind: "unavailable", limit: this.limit, by: "failureMode", ...described };
+    if (failureMode === "Open") return allowed("failureMode", described);
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
-    if (!this.#fallback.isEmpty) return this.#resultOf("fallback", this.#fallback.decide(view, nowMs), descriptors);
-    const limits = this.#client.learned.limitsOf(this.limit, descriptors, nowMs);
-    if (limits.length === 0) return allowed("failureMode", descriptors);
-    return this.#resultOf("learned", compileLimits(limits, counters, "global").decide(view, nowMs), descriptors);
+    if (!this.#fallback.isEmpty) return this.#resultOf("fallback", this.#fallback.decide(view, nowMs), described);
+    const limits = this.#client.learned.limitsOf(this.limit, described.descriptors, nowMs);
+    if (limits.length === 0) return allowed("failureMode", described);
+    return this.#resultOf("learned", compileLimits(limits, counters, "global").decide(view, nowMs), described);
   }
 
   /** Returns the result of in-process counters; for the client it looks like a local limit. */
-  #resultOf(by: GlobalDecider, decision: LocalDecision, descriptors: readonly RequestDescriptor[]): GateResult {
-    if (decision.kind === "denied") return { kind: "global", limit: this.limit, by, descriptors, cause: decision.by };
+  #resultOf(by: GlobalDecider, decision: LocalDecision, described: DescribedRequest): GateResult {
+    if (decision.kind === "denied") return { kind: "global", limit: this.limit, by, ...described, cause: decision.by };
     if (decision.kind === "unavailable") {
-      return { kind: "unavailable", limit: this.limit, by: "failureMode", descriptors };
+      return { kind: "unavailable", limit: this.limit, by: "failureMode", ...described };
     }
     const { report, reservation } = decision;
     const shown = viewOfState(report.state, report.listed);
-    return { kind: "allowed", by, view: shown, backendHeaders: none, reservation, descriptors };
+    return { kind: "allowed", by, view: shown, backendHeaders: none, reservation, ...described };
   }
 }
 
-function allowed(by: GlobalDecider, descriptors: readonly RequestDescriptor[]): GateAllowed {
-  return { kind: "allowed", by, view: undefined, backendHeaders: none, reservation: undefined, descriptors };
+function allowed(by: GlobalDecider, described: DescribedRequest): GateAllowed {
+  return { kind: "allowed", by, view: undefined, backendHeaders: none, reservation: undefined, ...described };
 }
 
 /** Returns the headers for the state of in-process counters. */
