@@ -80,7 +80,7 @@ export async function runProxyctl(
   const [line = "", redirected] = command.split(" > ");
   const words = wordsOf(line).map((word) => inFolder(word.replaceAll("8080", String(port))));
   const end = words.includes("--") ? words.indexOf("--") : words.length;
-  const usesProxy = !/^(limits test|validate|completion)|--file/.test(line);
+  const usesProxy = !/^(limits test|validate|convert|completion)|--file/.test(line);
   const reach = usesProxy ? ["--address", proxy.admin.slice("http://".length)] : [];
   // A terminal shows both streams together.
   const terminal = new Captured();
