@@ -23,6 +23,8 @@ const lineSchema = z.object({
   cacheCreationTokens: z.int().min(0).optional(),
   reasoningTokens: z.int().min(0).optional(),
   model: z.string().optional(),
+  clientModel: z.string().optional(),
+  requestModel: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
 });
 
@@ -58,6 +60,9 @@ function parseLine(line: string): ReplayedRequest | undefined {
     cachedInputTokens,
     cacheCreationTokens,
     reasoningTokens,
+    // Without these the log has the model of the response, which nearly always is the requested one.
+    requestModel = model,
+    clientModel = requestModel,
     ...request
   } = rest;
   // A line is written when its request has ended.
@@ -77,8 +82,7 @@ function parseLine(line: string): ReplayedRequest | undefined {
     ),
     view: {
       ...request,
-      // The log has the model of the response, which nearly always is the requested one.
-      llm: { requestModel: model },
+      llm: { requestModel, clientModel },
       sourceAddress: source,
       rawHeaders: [...agent, ...Object.entries(headers).flat()],
     },
