@@ -250,7 +250,7 @@ describe("rules by x-gateway-model", () => {
     });
   });
 
-  test("answer the preflight of a request whose model is not known", async () => {
+  test("respond to the preflight of a request whose model is not known", async () => {
     const [small] = await Promise.all([startMock()]);
     const cors = "filters: [{ type: CORS, cors: { allowOrigins: ['https://a.example'], allowMethods: [POST] } }]";
     const gateway = await startGateway(

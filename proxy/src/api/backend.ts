@@ -196,7 +196,7 @@ const aiFields = strictObject({
     .enum(["Refuse", "Allow"])
     .optional()
     .describe(
-      "Whether clients may switch protocols, for example to WebSocket. The gateway neither counts nor edits the data after the switch, so token limits and `model` do not apply to it. Refuse rejects such requests with 403. Defaults to Refuse.",
+      "Whether clients may switch protocols, for example to WebSocket. The gateway does not edit the data after the switch, so `model` and `models` apply to the query of the request only. Under a token limit it counts the responses of realtime sessions over WebSocket, and nothing else. Refuse rejects such requests with 403. Defaults to Refuse.",
     ),
   deferredWork: z
     .enum(["Refuse", "Allow"])

@@ -8,7 +8,7 @@ import { decodedPath } from "./provider-path.ts";
 /** An API with its own form of errors and lists. */
 export type ClientApi = "openai" | "anthropic" | "azure" | "gemini" | "bedrock";
 
-/** What is wrong with the model of a request: it names none, or one that is not offered. */
+/** The error in the model of a request: it names none, or one that is not offered. */
 export type ModelError = "missing" | "unknown";
 
 /** A model of a list. */

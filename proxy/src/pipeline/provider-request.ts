@@ -144,7 +144,7 @@ function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: 
     done({ kind: "rejected", reply: rejection });
     return;
   }
-  const addressed = ai === undefined ? request : addressedTo(ai, request);
+  const addressed = ai === undefined ? request : withCountableFrames(backend, addressedTo(ai, request));
   const rules =
     ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens, addressed.path);
   const { body } = addressed;
@@ -158,6 +158,19 @@ function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: 
     prepareBody(backend, rules, { ...addressed, body }, done);
   }
 }
+
+/** Whether a request is for a switch to WebSocket (RFC 6455 §4.1). */
+export function isWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === "websocket";
+}
+
+/** Under a token limit no extension is offered to the backend, since the gateway could not read compressed frames. */
+function withCountableFrames({ countsTokens }: ModelBackend, request: OutgoingRequest): OutgoingRequest {
+  if (!countsTokens || !isWebSocket(request.upgrade)) return request;
+  return { ...request, headers: without(request.headers, webSocketExtensions) };
+}
+
+const webSocketExtensions: ReadonlySet<string> = new Set(["sec-websocket-extensions"]);
 
 type RequestWithBody = OutgoingRequest & { readonly body: RequestBody };
 type Done = (prepared: ProviderRequest) => void;
