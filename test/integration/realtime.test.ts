@@ -3,11 +3,12 @@
  * left. With OpenAI's own client, and with frames in unusual forms.
  */
 import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import {
   backendRef,
@@ -183,6 +184,46 @@ describe("a session", () => {
   });
 });
 
+test("a session over HTTP/2 is charged and closed", async () => {
+  const gateway = await start(await startWebSocketBackend(realtime));
+  const session = connectHttp2(gateway.url());
+  onTestFinished(() => session.destroy());
+  await once(session, "remoteSettings");
+  const stream = session.request({
+    ...{ ":method": "CONNECT", ":protocol": "websocket", ":path": "/v1/realtime?model=gpt-realtime" },
+    "sec-websocket-version": "13",
+  });
+  const chunks: Buffer[] = [];
+  stream.on("data", (chunk: Buffer) => void chunks.push(chunk));
+  await once(stream, "response");
+  // A frame with a mask of zeros.
+  const event = Buffer.from('{"type":"response.create","response":{"metadata":{"tokens":"200"}}}');
+  stream.write(Buffer.concat([Buffer.from([0x81, 0x80 | event.length, 0, 0, 0, 0]), event]));
+  await once(stream, "end");
+  expect(Buffer.concat(chunks).subarray(-19).toString()).toBe("rate limit exceeded");
+  stream.close();
+  await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+  expect(gateway.records[0]).toMatchObject({ httpVersion: "2", reason: "RateLimited", usage: { total: 200 } });
+});
+
+test("a place of a limit of requests in progress is free again behind the end of the session", async () => {
+  const gateway = await start(
+    await startWebSocketBackend(realtime),
+    "{ concurrent: 1 }\n        - { tokens: 100, unit: Hours }",
+  );
+  const first = await open(gateway);
+  const statusOf = async (client: WebSocket): Promise<unknown> => {
+    client.on("error", () => undefined);
+    const [, response] = (await once(client, "unexpected-response")) as [unknown, { statusCode: number }];
+    return response.statusCode;
+  };
+  expect(await statusOf(new WebSocket(urlOf(gateway)))).toBe(429);
+  const record = gateway.nextRecord();
+  first.close();
+  await record;
+  (await open(gateway)).terminate();
+});
+
 describe("a client that leaves during a response", () => {
   /** A provider that ends its response when the test says so. */
   async function startSlow(local?: string) {
@@ -302,7 +343,7 @@ describe("frames", () => {
     await vi.waitFor(() => expect(gateway.records[0]?.reason).toBe("RateLimited"));
   });
 
-  test("that are compressed although nobody has offered it close the session", async () => {
+  test("that are compressed although this was not offered close the session", async () => {
     const { gateway, client, passed } = await startRaw([text(done(30), 0xc1)]);
     await once(client, "close");
     expect(isClose(passed(), 1002)).toBe(true);

@@ -25,7 +25,7 @@ const events = [
 const session = [...events, done].map((event) => frame(event)).join("");
 const inParts = [frame(done.slice(0, 40), 0x01), frame("ping", 0x89), frame(done.slice(40), 0x80)].join("");
 
-/** What was charged, the ends of frames, and where the reading has ended. */
+/** The charges, the ends of frames, and the state at the end. */
 function read(chunks: readonly Buffer[], from: "client" | "server") {
   const charged: TokenUsage[] = [];
   const input = new RealtimeInput();
