@@ -51,12 +51,19 @@ function isRegular(rawHeaders: readonly string[]): boolean {
     const name = rawHeaders[at] ?? "";
     if (!isRegularName(name)) return false;
     if (name.length === 13 && isName(name, "authorization") && !hasPlainScheme(rawHeaders[at + 1] ?? "")) return false;
-    if (name.length === modelHeader.length && isName(name, modelHeader)) return false;
+    if (name.length === modelHeaderLength && isModelHeader(name)) return false;
     const length = 1 << (name.length & 31);
     if ((lengths & length) !== 0 && comesBefore(rawHeaders, at, name)) return false;
     lengths |= length;
   }
   return connectionOptions(rawHeaders) === undefined;
+}
+
+const modelHeaderLength = modelHeader.length;
+
+/** Compares the third character first: `accept-encoding` and `accept-language` have the same length. */
+function isModelHeader(name: string): boolean {
+  return (name.charCodeAt(2) | 0x20) === modelHeader.charCodeAt(2) && isName(name, modelHeader);
 }
 
 function comesBefore(rawHeaders: readonly string[], end: number, name: string): boolean {
