@@ -10,7 +10,7 @@ test.each<readonly [string, ClientApi, Provider | undefined, string]>([
   ["/openai/deployments/a/chat/completions?api-version=1", "azure", undefined, "accept"],
   ["/openai/v1/responses", "azure", "azure", "accept"],
   ["/v1/messages", "anthropic", "openaiCompatible", "accept"],
-  ["/anthropic/v1/messages/count_tokens", "anthropic", undefined, "accept"],
+  ["/anthropic/v1/messages/count_tokens", "anthropic", "anthropic", "accept"],
   ["/v1/models", "anthropic", undefined, "Anthropic-Version"],
   ["/v1/models", "anthropic", "anthropic", "accept"],
   ["/v1/models", "gemini", undefined, "x-goog-api-key"],

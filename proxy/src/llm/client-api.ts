@@ -3,10 +3,11 @@
  * by the SDK of the provider.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
+import { apiOf, type ProviderApi } from "./provider-api.ts";
 import { decodedPath } from "./provider-path.ts";
 
-/** An API with its own form of errors and lists. */
-export type ClientApi = "openai" | "anthropic" | "azure" | "gemini" | "bedrock";
+/** An API with its own form of errors and lists. Azure has the requests of OpenAI, and errors of its own. */
+export type ClientApi = ProviderApi | "azure";
 
 /** The error in the model of a request: it names none, or one that is not offered. */
 export type ModelError = "missing" | "unknown";
@@ -27,34 +28,23 @@ export interface JsonResponse {
 }
 
 /**
- * Returns the API of a request: by its path, else by a header that the clients of Anthropic or Gemini send, else by the provider of
- * its backends.
+ * Returns the API of a request, as `apiOf` does; OpenAI's if it is unknown.
  *
  * @param path as the client sent it; the query is ignored.
  * @param provider of all backends that could serve the request; absent: they differ, or are unknown.
  */
 export function clientApi(path: string, rawHeaders: readonly string[], provider?: AiBackend["provider"]): ClientApi {
-  const { text } = decodedPath(path);
-  const [, byPath] = apiPaths.find(([pattern]) => pattern.test(text)) ?? [];
-  const isAzure = provider === "azure" || /\/deployments\//i.test(text);
-  if (byPath !== undefined) return byPath === "openai" && isAzure ? "azure" : byPath;
   const names = new Set(rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase()));
-  if (names.has("anthropic-version")) return "anthropic";
-  if (names.has("x-goog-api-key")) return "gemini";
-  if (provider === undefined || provider === "openaiCompatible") return "openai";
-  // Gemini serves the API of OpenAI, too, at paths of its own.
-  return provider === "gemini" && /\/openai\//i.test(text) ? "openai" : provider;
+  const { text } = decodedPath(path);
+  const isOpenAiPath = /\/openai\//i.test(text);
+  // Clients of Gemini send its key, or use a path of its beta versions.
+  const isGemini = !isOpenAiPath && (names.has("x-goog-api-key") || geminiModels.test(text));
+  const assumed = isGemini ? "gemini" : provider === "gemini" && isOpenAiPath ? "openai" : provider;
+  const api = apiOf(assumed, path, names.has("anthropic-version")) ?? "openai";
+  return api === "openai" && (provider === "azure" || /\/deployments\//i.test(text)) ? "azure" : api;
 }
 
-/** The first that matches decides. OpenAI's threads have messages too. Each is linear in the length of the path. */
-const apiPaths: readonly (readonly [RegExp, ClientApi])[] = [
-  [/\/(?:chat\/completions|responses|embeddings|realtime)\/?$/i, "openai"],
-  [/\/threads\//i, "openai"],
-  [/\/(?:messages(?:\/count_tokens|\/batches)?|complete)\/?$/i, "anthropic"],
-  [/\/(?:models|tunedModels)\/[^/]+:\w+$/i, "gemini"],
-  [/\/v\d+(?:alpha|beta)\d*\/models(?:\/[^/]+)?\/?$/i, "gemini"],
-  [/\/(?:invoke|invoke-with-response-stream|converse|converse-stream)$/i, "bedrock"],
-];
+const geminiModels = /\/v\d+(?:alpha|beta)\d*\/models(?:\/[^/]+)?\/?$/i;
 
 /**
  * Returns the error for the model of a request. It repeats nothing of the request.
