@@ -10,6 +10,7 @@ import { GoogleGenAI } from "@google/genai";
 import OpenAI, { NotFoundError } from "openai";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type MockLlm, startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
+import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { startBackend } from "../support/backend.ts";
 import {
   backendRef,
@@ -247,6 +248,39 @@ describe("rules by x-gateway-model", () => {
     expect(traces.find(({ type }) => type === "routeSelection")).toMatchObject({
       model: "large",
       passedOver: expect.arrayContaining(["default/chat/0: header x-gateway-model is not small"]) as string[],
+    });
+  });
+
+  describe("bound what clients can hold before a rule is known", () => {
+    const smallOnly = (mock: MockLlm) =>
+      manifests(gatewayManifest(), aiBackend("small", mock), routeManifest("chat", [modelRule("small", "small")]));
+
+    test("by the memory for bodies", async () => {
+      const small = await startMock();
+      const bodies = new BodyBudget(createBodyMemory(1), 1, 64 * 1024);
+      const gateway = await startGateway(smallOnly(small), { bodies });
+      const body = JSON.stringify({ model: "small", padding: "x".repeat(200_000) });
+      const response = await post(gateway, body);
+      expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+      expect(gateway.records[0]).toMatchObject({ reason: "BodyMemoryFull", route: undefined });
+      expect([small.requests.length, bodies.heldBytes]).toEqual([0, 0]);
+    });
+
+    test("by the idle timeout of streams", async () => {
+      const gateway = await startGateway(smallOnly(await startMock()), { streamIdleTimeoutMs: 10_000 });
+      const socket = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
+      socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{"model":');
+      const received = once(socket, "data") as Promise<[Buffer]>;
+      await vi.waitFor(
+        () => {
+          gateway.clock.advance(5_000);
+          expect(gateway.records).toHaveLength(1);
+        },
+        { timeout: 10_000, interval: 2 },
+      );
+      expect(String((await received)[0])).toMatch(/^HTTP\/1\.1 408 /);
+      expect(gateway.records[0]).toMatchObject({ reason: "StreamIdleTimeout", route: undefined });
+      socket.destroy();
     });
   });
 
