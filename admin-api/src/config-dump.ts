@@ -228,7 +228,11 @@ const backend = z.object({
   ai: z
     .object({
       provider: z.string(),
-      model: z.string().optional(),
+      model: z.string().optional().describe("The model that replaces the one of each request."),
+      models: z
+        .array(z.object({ name: z.string(), as: z.string().describe("The name that the provider gets.") }))
+        .optional()
+        .describe("The models that clients may request; absent: any."),
       pathPrefix: z.string().optional(),
       credentials: z
         .enum(["secret", "passthrough"])

@@ -43,14 +43,24 @@ export function describeMessage(message: TraceMessage): EventText {
 
 type Message<Type extends TraceMessage["type"]> = Extract<TraceMessage, { type: Type }>;
 
-function routeWords({ listener, route, rule, match, evaluatedRoutes, passedOver }: Message<"routeSelection">): string {
+function routeWords({
+  listener,
+  route,
+  rule,
+  match,
+  model,
+  evaluatedRoutes,
+  passedOver,
+}: Message<"routeSelection">): string {
   if (listener === undefined) return "no listener has this host";
   if (route === undefined) {
     const [nearest] = passedOver ?? [];
     const why = nearest === undefined ? "" : `; the nearest is ${nearest}`;
-    return `no route of ${listener} matches; evaluated ${shortened(evaluatedRoutes)}${why}`;
+    const request = model === undefined ? "" : ` the model ${model}`;
+    return `no route of ${listener} matches${request}; evaluated ${shortened(evaluatedRoutes)}${why}`;
   }
-  return `${rule ?? route}${match === undefined ? "" : ` by ${match}`}`;
+  const chosen = `${rule ?? route}${match === undefined ? "" : ` by ${match}`}`;
+  return model === undefined ? chosen : `${chosen}, for the model ${model}`;
 }
 
 /** The maximum number of names in a line. */

@@ -34,6 +34,10 @@ const routeSelection = z.object({
     .describe("Key of the route: `namespace/name`, of a GRPCRoute `GRPCRoute/namespace/name`; absent if none matches."),
   rule: z.string().optional().describe("Key of the rule: `namespace/name/0`."),
   match: z.string().optional().describe("The match that selected the rule, as text: `path prefix /v1, method POST`."),
+  model: z
+    .string()
+    .optional()
+    .describe("Model that the request names; absent if the choice did not depend on it, and if it names none."),
   evaluatedRoutes: z.array(z.string()).describe("Routes of the listener, as `namespace/name`, in order."),
   passedOver: z
     .array(z.string())

@@ -187,6 +187,7 @@ const accepted: readonly (readonly [string, object])[] = [
   ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
   ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
   ["the client's credentials", ai({ auth: { passthrough: {} } })],
+  ["128 models", ai({ models: Array.from({ length: 128 }, (_, at) => ({ name: `m${at}`, as: "same" })) })],
 ];
 
 const rejected: readonly (readonly [string, object])[] = [
@@ -296,6 +297,12 @@ const rejected: readonly (readonly [string, object])[] = [
   ["no provider", ai({ provider: {} })],
   ["two providers", ai({ provider: { openai: {}, anthropic: {} } })],
   ["an unknown provider", ai({ provider: { opnai: {} } })],
+  ["an empty list of models", ai({ models: [] })],
+  ["129 models", ai({ models: Array.from({ length: 129 }, (_, at) => ({ name: `m${at}` })) })],
+  ["a model twice", ai({ models: [{ name: "a" }, { name: "a", as: "b" }] })],
+  ["a model without a name", ai({ models: [{ as: "b" }] })],
+  ["a model whose name for the provider is too long", ai({ models: [{ name: "a", as: "b".repeat(257) }] })],
+  ["models beside the model of the provider", ai({ provider: { openai: { model: "a" } }, models: [{ name: "b" }] })],
   ["no credentials", ai({ auth: {} })],
   ["a key outside of a Secret", ai({ auth: { apiKey: "sk-1" } })],
   ["a query in the path", ai({ path: "/v1?a=b" })],

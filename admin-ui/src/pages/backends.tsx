@@ -63,11 +63,16 @@ function isIll({ endpoints }: DumpedBackend): boolean {
   return endpoints.length === 0 || endpoints.some(isFailing);
 }
 
+function describeModel({ name, as }: { readonly name: string; readonly as: string }): string {
+  return name === as ? name : `${name} as ${as}`;
+}
+
 function describeBackend({ protocol, serverName, ai }: DumpedBackend): string {
   const parts = [protocol === "https" ? "HTTPS" : "HTTP without TLS"];
   if (serverName !== undefined) parts.push(`certificate verified for ${serverName}`);
   if (ai !== undefined) {
     parts.push(`LLM provider ${ai.provider}${ai.model === undefined ? "" : `, model ${ai.model}`}`);
+    if (ai.models !== undefined) parts.push(`models ${ai.models.map(describeModel).join("; ")}`);
     parts.push(ai.credentials === "secret" ? "key from a Secret" : "the client's own key");
   }
   return parts.join(", ");

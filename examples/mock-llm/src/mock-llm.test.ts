@@ -3,6 +3,7 @@ import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { WebSocket } from "ws";
 import { pieces } from "./conversation.ts";
 import { type MockLlm, startMockLlm } from "./mock-llm.ts";
 
@@ -216,5 +217,46 @@ test("the received requests can be read", async () => {
     path: "/any/prefix/chat/completions?x=1",
     headers: { "x-test": "seen" },
     body: JSON.stringify({ messages: question }),
+  });
+});
+
+describe("a realtime session", () => {
+  async function converse(headers: Readonly<Record<string, string>> = {}) {
+    const client = new WebSocket(`${mock.url.replace("http", "ws")}/v1/realtime?model=gpt-realtime`, {
+      headers: { ...fast, ...headers },
+    });
+    const events: { type: string; delta?: string; response?: { usage?: Record<string, unknown> } }[] = [];
+    client.on("message", (data: Buffer) => {
+      events.push(JSON.parse(data.toString()) as (typeof events)[number]);
+      if (events.at(-1)?.type === "response.done") client.close();
+    });
+    client.on("error", () => undefined);
+    client.on("open", () => {
+      const content = [{ type: "input_text", text: "What is a rate limit?" }];
+      client.send(JSON.stringify({ type: "conversation.item.create", item: { role: "user", content } }));
+      client.send(JSON.stringify({ type: "response.create" }));
+    });
+    const code = await new Promise<number>((resolve) => void client.on("close", resolve));
+    return { events, code };
+  }
+
+  test("responds to the conversation by events, and reports its usage", async () => {
+    const { events, code } = await converse();
+    expect([...new Set(events.map(({ type }) => type))]).toEqual([
+      ...["session.created", "conversation.item.added", "response.created", "response.output_text.delta"],
+      "response.done",
+    ]);
+    const deltas = events.flatMap(({ delta }) => delta ?? []);
+    expect(deltas.join("")).toMatch(/rate limit/);
+    expect(events.at(-1)?.response?.usage).toMatchObject({ output_tokens: deltas.length });
+    expect(code).toBe(1005);
+  });
+
+  test("has the usage and the failures of its headers", async () => {
+    const { events } = await converse({ "x-mock-total-tokens": "7", "x-mock-words": "1" });
+    expect(events.at(-1)?.response?.usage).toMatchObject({ total_tokens: 7 });
+    expect((await converse({ "x-mock-abort-after": "3" })).events).toHaveLength(3);
+    expect(await converse({ "x-mock-status": "429" })).toEqual({ events: [], code: 1006 });
+    expect(await converse({ "x-mock-words": "no" })).toEqual({ events: [], code: 1006 });
   });
 });

@@ -1,11 +1,18 @@
 /**
  * A server with the APIs of LLM providers, without a model: OpenAI chat completions, responses, embeddings and models,
- * Anthropic messages, Gemini, Amazon Bedrock, and reranking of Cohere and Jina. Azure OpenAI has the paths of OpenAI with a
+ * Anthropic messages, Gemini, Amazon Bedrock, reranking of Cohere and Jina, and OpenAI's realtime API. Azure OpenAI has the paths of OpenAI with a
  * prefix. Headers of the request set the usage and the failures (`reply-options.ts`). For
  * demonstrations and tests; it checks no credentials.
  */
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
 import { once } from "node:events";
+import type { Duplex } from "node:stream";
 import { messages } from "./anthropic-messages.ts";
 import { converse, converseStream, invoke, invokeStream } from "./bedrock.ts";
 import type { Dialect } from "./dialect.ts";
@@ -13,6 +20,7 @@ import { generateContent, streamGenerateContent } from "./gemini.ts";
 import { asObject, type JsonObject } from "./json.ts";
 import { chatCompletions } from "./openai-chat.ts";
 import { embeddings } from "./openai-embeddings.ts";
+import { serveRealtime } from "./openai-realtime.ts";
 import { responses } from "./openai-responses.ts";
 import { rerank } from "./rerank.ts";
 import { type Reply, send } from "./reply.ts";
@@ -53,6 +61,13 @@ export async function startMockLlm({ port, host }: MockLlmOptions): Promise<Mock
   const server = createServer((request, response) => {
     void respond(request, response, requests, ++count);
   });
+  // Switched connections are no longer the server's.
+  const sockets = new Set<Duplex>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  server.on("upgrade", (request, socket, head) => upgrade(request, socket, head, requests));
   server.listen(port, host);
   await once(server, "listening");
   const address = server.address();
@@ -66,6 +81,7 @@ export async function startMockLlm({ port, host }: MockLlmOptions): Promise<Mock
       const closed = once(server, "close");
       server.close();
       server.closeAllConnections();
+      for (const socket of sockets) socket.destroy();
       await closed;
     },
   };
@@ -111,6 +127,25 @@ async function respond(request: IncomingMessage, response: ServerResponse, seen:
 }
 
 const defaultOptions = readReplyOptions({});
+
+/** Switches to WebSocket at the path of realtime sessions. An invalid header, or an error that one requests, denies it. */
+function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, seen: SeenRequest[]): void {
+  const { method = "", url: path = "", headers } = request;
+  seen.push({ method, path, headers, body: "" });
+  try {
+    const { status } = readReplyOptions(headers);
+    const isRealtime = path.split("?")[0]?.endsWith("/realtime") === true;
+    if (isRealtime && status === undefined) serveRealtime(request, socket, head);
+    else deny(socket, status ?? 404);
+  } catch (error) {
+    if (!(error instanceof InvalidReplyOption)) throw error;
+    deny(socket, 400);
+  }
+}
+
+function deny(socket: Duplex, status: number): void {
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Error"}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
+}
 
 /** @returns undefined when the client disconnected */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {

@@ -35,7 +35,7 @@ export function typedEvent(data: TypedData): string {
 }
 
 /** Default pause between the events of a stream, in ms: about reading speed. */
-const defaultDelayMs = 12;
+export const defaultDelayMs = 12;
 
 /** Sends the response. Resolves when it is sent, cut off on request, or the client has disconnected. */
 export async function send(request: IncomingMessage, response: ServerResponse, reply: Reply, options: ReplyOptions) {

@@ -10,6 +10,7 @@ import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 import {
   type Immutable,
   leaf,
+  list,
   objectName,
   portNumber,
   preciseHostname,
@@ -128,6 +129,33 @@ const auth = exactlyOneOf(
   ["secretRef", "passthrough"],
 );
 
+/** The most models of one Backend, which bounds the list of models that a client gets. */
+const maxModels = 128;
+
+const offeredModel = strictObject({
+  name: modelName.describe("Name by which clients request the model."),
+  as: modelName
+    .optional()
+    .describe("Name that the provider gets in place of `name`, such as a version or a deployment. Defaults to `name`."),
+});
+
+const models = list(offeredModel, { min: 1, max: maxModels })
+  .superRefine((offered, context) => {
+    const seen = new Set<string>();
+    offered.forEach(({ name }, index) => {
+      if (seen.has(name)) {
+        context.addIssue({ code: "custom", path: [index, "name"], message: `name ${name} is used twice` });
+      }
+      seen.add(name);
+    });
+  })
+  .meta(
+    publishRules({
+      rule: "self.all(a, self.exists_one(b, a.name == b.name))",
+      message: "a name is used twice",
+    }),
+  );
+
 const aiFields = strictObject({
   provider: exactlyOneOf(
     strictObject({
@@ -146,6 +174,11 @@ const aiFields = strictObject({
     }),
     providerNames,
   ).describe("API dialect of the provider. Exactly one must be set."),
+  models: models
+    .optional()
+    .describe(
+      "Models that clients may request, with distinct names. A rule sends a request to a backend that lists its model, or else to one without a list. A model that no backend of the rule offers gets 404 in the form of the provider, and `GET /v1/models` lists the models of the rule. Must not be set beside `model` of the provider. Defaults to any model.",
+    ),
   host: host
     .optional()
     .describe(
@@ -163,7 +196,7 @@ const aiFields = strictObject({
     .enum(["Refuse", "Allow"])
     .optional()
     .describe(
-      "Whether clients may switch protocols, for example to WebSocket. The gateway neither counts nor edits the data after the switch, so token limits and `model` do not apply to it. Refuse rejects such requests with 403. Defaults to Refuse.",
+      "Whether clients may switch protocols, for example to WebSocket. The gateway does not edit the data after the switch, so `model` and `models` apply to the query of the request only. Under a token limit it counts the responses of realtime sessions over WebSocket, and nothing else. Refuse rejects such requests with 403. Defaults to Refuse.",
     ),
   deferredWork: z
     .enum(["Refuse", "Allow"])
@@ -189,19 +222,32 @@ const aiFields = strictObject({
     ),
 });
 
+const modelsAccepted = "accepted is either models, or the model of the provider, which replaces any other";
 const hostAccepted = `accepted is a host for ${providersWithHost.join(" and ")}, which have no public one`;
 
 const aiBackend = aiFields
-  .superRefine(({ provider: providers, host: found }, context) => {
+  .superRefine(({ provider: providers, host: found, models: offered }, context) => {
     const provider = providersWithHost.find((name) => providers[name] !== undefined);
-    if (provider === undefined || found !== undefined) return;
-    context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
+    if (provider !== undefined && found === undefined) {
+      context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
+    }
+    const prescribing = providerNames.find((name) => providers[name]?.model !== undefined);
+    if (prescribing !== undefined && offered !== undefined) {
+      const found = `found provider.${prescribing}.model too`;
+      context.addIssue({ code: "custom", path: ["models"], message: `${found}, ${modelsAccepted}` });
+    }
   })
   .meta(
-    publishRules({
-      rule: `has(self.host) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
-      message: hostAccepted,
-    }),
+    publishRules(
+      {
+        rule: `has(self.host) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
+        message: hostAccepted,
+      },
+      {
+        rule: `!has(self.models) || !(${providerNames.map((name) => `(has(self.provider.${name}) && has(self.provider.${name}.model))`).join(" || ")})`,
+        message: modelsAccepted,
+      },
+    ),
   );
 
 /** Schema of a Backend. */

@@ -27,6 +27,16 @@ describe("a Backend", () => {
         },
       },
     ],
+    [
+      "models",
+      {
+        ai: {
+          provider: { azure: { apiVersion: "preview" } },
+          host: "a.com",
+          models: [{ name: "a", as: "b" }, { name: "b" }],
+        },
+      },
+    ],
     ["the client's credentials", { ai: { provider: { openai: {} }, auth: { passthrough: {} } } }],
   ])("may have %s", (_, spec) => {
     expect(errorsOf(backend(spec))).toEqual([]);
@@ -63,6 +73,21 @@ describe("a Backend", () => {
       "a region that is none",
       { ai: { provider: { bedrock: { region: "eu-west-1.evil.example" } } } },
       'spec.ai.provider.bedrock.region: found "eu-west-1.evil.example", accepted is an AWS region such as eu-west-1',
+    ],
+    [
+      "models beside the model of the provider",
+      { ai: { provider: { openai: { model: "a" } }, models: [{ name: "b" }] } },
+      "spec.ai.models: found provider.openai.model too, accepted is either models, or the model of the provider, which replaces any other",
+    ],
+    [
+      "a model twice",
+      { ai: { provider: { openai: {} }, models: [{ name: "a" }, { name: "b" }, { name: "a", as: "c" }] } },
+      "spec.ai.models[2].name: name a is used twice",
+    ],
+    [
+      "a model without a name",
+      { ai: { provider: { openai: {} }, models: [{ name: "" }] } },
+      'spec.ai.models[0].name: found "", accepted is a model\'s name of at most 256 characters',
     ],
     [
       "no credentials",

@@ -2,8 +2,10 @@
 
 /** Each field is undefined until it is known, and if the request or its response does not contain it. */
 export interface LlmView {
-  /** The `model` member of the request. */
+  /** The model that the backend gets. */
   readonly requestModel?: string | undefined;
+  /** The model as the client has named it. */
+  readonly clientModel?: string | undefined;
   /** The `stream` member of the request. */
   readonly streaming?: boolean | undefined;
   /** The `model` member of the response. */

@@ -54,6 +54,7 @@ export const variables: readonly Variable[] = [
   text("route", (view) => view.route),
   text("gateway", (view) => view.gateway),
   llm("requestModel", CelScalar.STRING, "body", ({ requestModel }) => requestModel),
+  llm("clientModel", CelScalar.STRING, "body", ({ clientModel }) => clientModel),
   llm("stream", CelScalar.BOOL, "body", ({ streaming }) => streaming),
   llm("streaming", CelScalar.BOOL, "body", ({ streaming }) => streaming),
   llm("model", CelScalar.STRING, "response", ({ responseModel }) => responseModel),

@@ -55,10 +55,11 @@ import { type FaultSink, guardedClock } from "./faults.ts";
 import { LinkedSet } from "../pipeline/linked-set.ts";
 import type { MirrorOutcome } from "../pipeline/mirror.ts";
 import { defaultRequestRules, type RequestRules } from "../listen/request-head.ts";
+import { routedModel } from "../pipeline/requested-model.ts";
 import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
 import { recordRejected } from "./rejected-request.ts";
-import { selectRoute } from "./select-route.ts";
+import { type RouteSelection, selectRoute } from "./select-route.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
 
@@ -422,13 +423,28 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
 function serve({ routes, rules, services }: OpenBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(services, downstream);
   try {
-    const selection = selectRoute(routes, downstream.head, downstream.connection, rules.path);
-    if (selection.kind === "selected") exchange.serve(selection.match, selection.listener);
-    else exchange.reject(selection.reply, selection.listener);
+    const { head, connection } = downstream;
+    const selection = selectRoute(routes, head, connection, rules.path);
+    if (selection.kind !== "needsModel") {
+      begin(exchange, selection);
+    } else {
+      exchange.readModel(selection.listener, (read) => {
+        begin(
+          exchange,
+          selectRoute(routes, head, connection, rules.path, (path) => routedModel(read, path)),
+        );
+      });
+    }
   } catch (error) {
     exchange.fault(error);
   }
   return exchange;
+}
+
+function begin(exchange: Exchange, selection: RouteSelection): void {
+  if (selection.kind === "selected") exchange.serve(selection.match, selection.listener);
+  else if (selection.kind === "rejected") exchange.reject(selection.reply, selection.listener);
+  else throw new Error("a rule depends on the model of the request, which has been read");
 }
 
 /** Every authentication of a snapshot; one that several rules share comes several times. */

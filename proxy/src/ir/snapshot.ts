@@ -229,6 +229,8 @@ export interface AiBackend {
   readonly provider: "openai" | "anthropic" | "azure" | "gemini" | "bedrock" | "openaiCompatible";
   /** Replaces the model of the request, in its body, and for `azure`, `gemini` and `bedrock` in its path. */
   readonly model?: string;
+  /** The models that are offered to clients, with distinct names; absent: any. Never present beside `model`. */
+  readonly models?: readonly OfferedModel[];
   /** Azure: the value of `api-version` in requests that have none. */
   readonly apiVersion?: string;
   /** Azure: whether `apiKey` is sent as a bearer token; absent: as `api-key`. */
@@ -249,6 +251,14 @@ export interface AiBackend {
   readonly allowsOtherEndpoints?: true;
   /** `usageChunk` where no policy has one; absent: `defaultUsageChunk`. */
   readonly usageChunk?: UsageChunk;
+}
+
+/** A model that clients may request of an `ai` Backend. */
+export interface OfferedModel {
+  /** The name by which clients request it. */
+  readonly name: string;
+  /** The name that the provider gets. */
+  readonly as: string;
 }
 
 /** Signs requests to a service of AWS (Signature Version 4). */

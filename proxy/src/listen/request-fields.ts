@@ -7,10 +7,12 @@
  *   definition and comes twice is an error (RFC 9110 §5.3).
  * - Fields that `Connection` names belong to the client's connection and are not forwarded, so nothing sees them.
  * - Names that a CGI-style server could read as another field (`X_User` as `X-User`) are dropped or rejected.
+ * - `x-gateway-model` is dropped: in matches it stands for the model that the body names, and a client must not choose another.
  * - `Bearer` and `Basic` are spelled so, with one space (RFC 9110 §11.1: the scheme is case-insensitive).
  */
 import { joinedValue } from "../filters/header-edits.ts";
 import { connectionOptions, isName } from "../filters/hop-by-hop.ts";
+import { modelHeader } from "../routing/request-reading.ts";
 
 /** What happens to a field whose name has other characters than letters, digits and hyphens, an underscore above all. */
 export const irregularNameActions = ["drop", "reject", "keep"] as const;
@@ -49,11 +51,19 @@ function isRegular(rawHeaders: readonly string[]): boolean {
     const name = rawHeaders[at] ?? "";
     if (!isRegularName(name)) return false;
     if (name.length === 13 && isName(name, "authorization") && !hasPlainScheme(rawHeaders[at + 1] ?? "")) return false;
+    if (name.length === modelHeaderLength && isModelHeader(name)) return false;
     const length = 1 << (name.length & 31);
     if ((lengths & length) !== 0 && comesBefore(rawHeaders, at, name)) return false;
     lengths |= length;
   }
   return connectionOptions(rawHeaders) === undefined;
+}
+
+const modelHeaderLength = modelHeader.length;
+
+/** Compares the third character first: `accept-encoding` and `accept-language` have the same length. */
+function isModelHeader(name: string): boolean {
+  return (name.charCodeAt(2) | 0x20) === modelHeader.charCodeAt(2) && isName(name, modelHeader);
 }
 
 function comesBefore(rawHeaders: readonly string[], end: number, name: string): boolean {
@@ -75,7 +85,7 @@ function regularized(
   rawHeaders: readonly string[],
   irregularNames: IrregularNameAction,
 ): readonly string[] | FieldFault {
-  const dropped = connectionOptions(rawHeaders);
+  const dropped = new Set(connectionOptions(rawHeaders)).add(modelHeader);
   const places = new Map<string, number>();
   const fields: string[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -86,7 +96,7 @@ function regularized(
       if (irregularNames === "reject") return irregularName;
       continue;
     }
-    if (dropped?.has(lowerCase) === true) continue;
+    if (dropped.has(lowerCase)) continue;
     const place = places.get(lowerCase);
     if (place === undefined) {
       places.set(lowerCase, fields.length);

@@ -3,8 +3,10 @@ import type { JsonMember, JsonReading, MemberNames } from "./request-json.ts";
 
 /** The members of an LLM request that limits and usage depend on. */
 export interface LlmRequest {
-  /** The model; undefined if the body names none. */
+  /** The model that the backend gets; undefined if the request names none. */
   readonly requestModel?: string | undefined;
+  /** The model as the client has named it; absent before a backend is picked. */
+  readonly clientModel?: string | undefined;
   /** Whether the request is for a stream; undefined without a JSON body. */
   readonly streaming?: boolean | undefined;
 }

@@ -358,6 +358,22 @@ export function withEscapedModel(path: string): string {
 /** The deployment or engine that precedes an endpoint. */
 const deploymentName = /^((?:\/[\w-]+)?\/(?:deployments|engines)\/)[^/]+(?=\/)/;
 
+/**
+ * Returns the model or deployment that the path of a listed endpoint names; undefined if it names none, or if servers could find
+ * different names in it.
+ */
+export function modelOfPath(path: string): string | undefined {
+  const plain = plainPath(path);
+  if (plain === undefined) return undefined;
+  const found = matchingEndpoints(plain);
+  if (found.length === 0) return undefined;
+  const names = new Set(found.flatMap(({ name }) => name ?? []));
+  const deployment = deploymentName.exec(plain);
+  if (deployment !== null) names.add(deployment[0].slice(deployment[1]?.length));
+  const [name] = names;
+  return names.size === 1 ? name : undefined;
+}
+
 /** Whether `path`, as the provider receives it, is of listed endpoints that name their model in the path alone. */
 export function namesModelInPath(path: string): boolean {
   const plain = plainPath(path);

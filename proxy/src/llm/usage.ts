@@ -56,12 +56,14 @@ const partNames = {
   reasoning: ["reasoning_tokens"],
 } as const;
 
-/** The members with the parts of OpenAI's figures: of chat completions, and of the responses API. */
+/** The members with the parts of OpenAI's figures: of chat completions, of the responses API, and of realtime sessions. */
 const detailNames = [
   "prompt_tokens_details",
   "input_tokens_details",
   "completion_tokens_details",
   "output_tokens_details",
+  "input_token_details",
+  "output_token_details",
 ] as const;
 
 /** The figures of one or more usage objects; undefined if none contains the figure. */

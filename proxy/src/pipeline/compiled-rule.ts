@@ -26,6 +26,7 @@ import type { ParameterNames } from "../routing/query-parameters.ts";
 import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { MirrorTarget } from "./mirror.ts";
+import { compileModels, type RuleModels } from "./rule-models.ts";
 
 /** A rule that is ready to serve requests. It refers to the counters, pools and rotations that outlive its snapshot. */
 export interface CompiledRule {
@@ -67,6 +68,8 @@ export interface CompiledRule {
   readonly provider: AiBackend["provider"] | undefined;
   /** The target of the next request; nothing when the rule names none that may be chosen. */
   readonly pick: Picker<CompiledTarget>;
+  /** The targets by model; undefined where no target lists its models. */
+  readonly models: RuleModels<CompiledTarget> | undefined;
 }
 
 /**
@@ -148,6 +151,7 @@ export function compileRule(
     redirect: redirectOf(filters),
     provider: providerOf(targets),
     pick: compileWeighted(targets, context.rotations.of(rule.key, weights)),
+    models: compileModels(targets, (places) => context.rotations.of(`${rule.key} models ${places.join(",")}`, weights)),
   };
 }
 

@@ -17,8 +17,9 @@ import type { HeldRequest } from "../listen/client-connections.ts";
 import type { Connection } from "../listen/connection.ts";
 import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import { memoryInProgress } from "../listen/request-memory.ts";
+import { clientApi } from "../llm/client-api.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
-import type { RouteMatch } from "../routing/compile-routes.ts";
+import type { RequestHead as RoutableHead, RequestModel, RouteMatch } from "../routing/compile-routes.ts";
 import { passedOver } from "../routing/passed-over.ts";
 import type { PathRules } from "../routing/path-rules.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -36,6 +37,7 @@ import {
   internalError,
   type LocalReply,
   malformedBody,
+  modelNotFound,
   routeNotFound,
   trailersTooLarge,
   uploadStalled,
@@ -44,6 +46,7 @@ import {
 import { LoggedExchange } from "./logged-exchange.ts";
 import { newRecord, type RecordServices } from "./new-record.ts";
 import type { RequestReservation } from "./request-reservation.ts";
+import { type ModelReading, type ReadModel, readModelForRoute, routedModel } from "./requested-model.ts";
 import type { StageServices } from "./services.ts";
 import type { OutgoingToBackend, Stage, StagedRequest, StageResult, Wait } from "./stage.ts";
 import type { Pipeline } from "./stages.ts";
@@ -81,6 +84,8 @@ export interface ExchangeServices extends StageServices, RecordServices {
 
 /** Rules that do not match which a trace lists. */
 const maxPassedOver = 50;
+
+const textHeaders = ["content-type", "text/plain"];
 
 /** The match of a request that no rule serves. */
 const noMatch: Match = { path: { kind: "PathPrefix", value: "/" }, headers: [], query: [] };
@@ -136,6 +141,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   #forwarding: Forwarding | undefined;
   #body: RequestBody | undefined;
   #view: RequestView | undefined;
+  /** The model for which the rule was searched; undefined where the search did not depend on it. */
+  #routed: RequestModel | undefined;
   /** Asked for in few requests. */
   #memoryBytes: number | undefined;
 
@@ -150,6 +157,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   }
 
   /**
+   * Runs the stages of a rule.
+   *
    * @param match where the request belongs; absent when no rule matches.
    * @param listener whose host it asked for, if any.
    */
@@ -157,7 +166,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.record.listener = listener?.key;
     if (this.services.tracer.isWatching) this.#beginTrace(match, listener);
     try {
-      if (match === undefined) this.reply(routeNotFound);
+      if (match === undefined) this.reply(this.#notFound());
       else this.#begin(match);
     } catch (error) {
       this.fault(error);
@@ -169,6 +178,36 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.record.listener = listener?.key;
     if (this.services.tracer.isWatching) this.#beginTrace(undefined, listener);
     this.reply(reply);
+  }
+
+  /**
+   * Reads the model of the request, on which its rule depends, before `serve` or `reject`.
+   *
+   * @param onRead called once the model is read; never when it cannot be read or the client leaves meanwhile.
+   */
+  readModel(listener: Listener | undefined, onRead: (read: ReadModel) => void): void {
+    this.record.listener = listener?.key;
+    this.wait<ModelReading>({
+      start: (done) => readModelForRoute(this.downstream.head, this.takeBody(), done),
+      proceed: (reading) => {
+        if (reading.kind === "rejected") {
+          this.reject(reading.reply, listener);
+        } else {
+          this.record.clientModel = reading.llm.requestModel;
+          if (reading.isWhole) this.llm = reading.llm;
+          this.#routed = routedModel(reading, this.downstream.head.path);
+          onRead(reading);
+        }
+        // The stages have run, or the client has its response.
+        return "waiting";
+      },
+    });
+  }
+
+  /** Where some rule would serve another model, the client gets the error of its API. */
+  #notFound(): LocalReply {
+    const { path, rawHeaders } = this.downstream.head;
+    return this.#routed?.kind === "named" ? modelNotFound(clientApi(path, rawHeaders)) : routeNotFound;
   }
 
   #begin({ compiled, match, isQueryAmbiguous }: RouteMatch<Pipeline>): void {
@@ -285,7 +324,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.record.reason = reply.reason;
     const refund = this.#forwarding === undefined ? reply.refund : this.#forwarding.refundCause(reply);
     if (refund !== undefined) this.reservation?.refund(refund);
-    const headers = ["content-type", "text/plain"];
+    const headers = [...(reply.headers ?? textHeaders)];
     this.reservation?.setHeaders(headers);
     if (reply.retryAfter !== undefined) headers.push("retry-after", String(reply.retryAfter));
     for (const challenge of reply.challenges ?? []) headers.push("www-authenticate", challenge);
@@ -476,9 +515,16 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     const others =
       listener === undefined
         ? { rules: [], more: 0 }
-        : passedOver(listener, downstream.head, rule?.key, this.services.pathRules, maxPassedOver);
-    trace.emit(routeSelection(match, listener, others), match === undefined ? "error" : "success", this.startMs);
+        : passedOver(listener, this.#routedHead(), rule?.key, this.services.pathRules, maxPassedOver);
+    const model = this.#routed?.kind === "named" ? this.#routed.name : undefined;
+    trace.emit(routeSelection(match, listener, others, model), match === undefined ? "error" : "success", this.startMs);
     if (rule !== undefined) trace.emit(policySelection(rule));
+  }
+
+  /** The head with which the rule was searched. */
+  #routedHead(): RoutableHead {
+    const { head } = this.downstream;
+    return this.#routed === undefined ? head : { ...head, model: this.#routed };
   }
 }
 

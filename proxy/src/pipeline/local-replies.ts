@@ -1,5 +1,6 @@
 /** Local replies: the responses that the proxy makes itself, each with the reason that the log and the metrics show. */
 import type { RefundCause } from "../ir/limit.ts";
+import { type ClientApi, modelError } from "../llm/client-api.ts";
 import { maxRepeats } from "../llm/request-json.ts";
 import { maxCallValueBytes, maxValueBytes } from "../policy/ratelimit/global/call-size.ts";
 import type { FailureReason } from "../telemetry/request-record.ts";
@@ -11,6 +12,8 @@ export interface LocalReply {
   readonly reason: FailureReason;
   /** Short and constant: it repeats nothing of the request and discloses nothing of the configuration. */
   readonly body: string;
+  /** Flat: the content type of `body`, and fields beside it. Absent: text. */
+  readonly headers?: readonly string[];
   /** The cause for which a policy may refund the request (`refundOn`). Absent: none. */
   readonly refund?: RefundCause;
   /** The value of `retry-after` in seconds. */
@@ -177,6 +180,12 @@ export const otherModel: LocalReply = {
   reason: "BadRequest",
   body: "the backend prescribes another model than the path, the query or a header field names",
 };
+/** The model of a limit, a rule or a backend is that of the body, and servers could use the other one. */
+export const otherModelInTarget: LocalReply = {
+  status: 400,
+  reason: "BadRequest",
+  body: "the path or the query names another model than the request body, or two models",
+};
 /** RFC 5842 §7.2 */
 export const loopDetected: LocalReply = {
   status: 508,
@@ -203,6 +212,16 @@ export const policyRejected: LocalReply = {
 };
 /** An error inside the proxy, which the log describes. */
 export const internalError: LocalReply = { status: 500, reason: "Internal", body: "internal error" };
+
+/** The reply to a request for a model that no rule, or no backend of the rule, offers. */
+export function modelNotFound(api: ClientApi): LocalReply {
+  return { reason: "ModelNotFound", ...modelError(api, "unknown") };
+}
+
+/** The reply to a request for a model that names none, where the backend offers certain models only. */
+export function modelMissing(api: ClientApi): LocalReply {
+  return { reason: "BadRequest", ...modelError(api, "missing") };
+}
 
 /** The reply to a request whose body must be read or edited and is ambiguous. */
 export function unreadableBody(why: keyof typeof unreadableBodies): LocalReply {

@@ -31,6 +31,8 @@ import {
   withEscapedModel,
   withModel,
 } from "../llm/model-endpoints.ts";
+import { clientApi } from "../llm/client-api.ts";
+import { withRealtimeModel } from "../llm/request-target.ts";
 import { withApiVersion, withCredentials } from "../llm/provider-credentials.ts";
 import {
   isModelField,
@@ -46,6 +48,7 @@ import {
   bodyMemoryFull,
   deferredWorkNotAllowed,
   endpointNotListed,
+  modelMissing,
   otherModel,
   type LocalReply,
   bodyNotBuffered,
@@ -99,8 +102,10 @@ export function prepareProviderRequest(
 }
 
 /** The APIs that name the model in the path get the prescribed one there, as others get it in the body. */
-function withPrescribedPath({ provider, model }: AiBackend, request: OutgoingRequest): OutgoingRequest {
+function withPrescribedPath({ provider, model, models }: AiBackend, request: OutgoingRequest): OutgoingRequest {
   const namesModel = provider === "azure" || provider === "gemini" || provider === "bedrock";
+  const isChosen = models !== undefined && model !== undefined;
+  if (isChosen && request.upgrade !== undefined) return { ...request, path: withRealtimeModel(request.path, model) };
   if (!namesModel || (model === undefined && provider !== "bedrock")) return request;
   const { path } = request;
   return { ...request, path: model === undefined ? withEscapedModel(path) : withModel(path, model) };
@@ -139,7 +144,7 @@ function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: 
     done({ kind: "rejected", reply: rejection });
     return;
   }
-  const addressed = ai === undefined ? request : addressedTo(ai, request);
+  const addressed = ai === undefined ? request : withCountableFrames(backend, addressedTo(ai, request));
   const rules =
     ai === undefined ? rulesOfAnyServer(addressed) : rulesOfProvider(ai, backend.countsTokens, addressed.path);
   const { body } = addressed;
@@ -153,6 +158,19 @@ function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: 
     prepareBody(backend, rules, { ...addressed, body }, done);
   }
 }
+
+/** Whether a request is for a switch to WebSocket (RFC 6455 §4.1). */
+export function isWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === "websocket";
+}
+
+/** Under a token limit no extension is offered to the backend, since the gateway could not read compressed frames. */
+function withCountableFrames({ countsTokens }: ModelBackend, request: OutgoingRequest): OutgoingRequest {
+  if (!countsTokens || !isWebSocket(request.upgrade)) return request;
+  return { ...request, headers: without(request.headers, webSocketExtensions) };
+}
+
+const webSocketExtensions: ReadonlySet<string> = new Set(["sec-websocket-extensions"]);
 
 type RequestWithBody = OutgoingRequest & { readonly body: RequestBody };
 type Done = (prepared: ProviderRequest) => void;
@@ -232,6 +250,7 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
     return otherModel;
   }
   const sent = `${ai.pathPrefix ?? ""}${path}`;
+  if (needsModel(ai, request, sent)) return modelMissing(clientApi(path, headers, ai.provider));
   if (model !== undefined && servesModel(path, model)) return undefined;
   if (ai.allowsOtherEndpoints === true || upgrade !== undefined || isAllowedDeferral(ai, sent)) {
     return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
@@ -243,6 +262,16 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
   }
   const isServed = isListedEndpoint(sent) || generatesNothing(sent) || mayDeferWork(sent);
   return countsTokens && !isServed ? endpointNotListed : undefined;
+}
+
+/**
+ * Whether the Backend offers certain models, and the request names none at an endpoint that could serve a default one. What is
+ * allowed beside the endpoints of models may name none.
+ */
+function needsModel(ai: AiBackend, { upgrade }: OutgoingRequest, sent: string): boolean {
+  if (ai.models === undefined || ai.model !== undefined || upgrade !== undefined) return false;
+  if (generatesNothing(sent) || isAllowedDeferral(ai, sent)) return false;
+  return ai.allowsOtherEndpoints !== true || isListedEndpoint(sent) || mayBeCompletions(sent);
 }
 
 /** Deferred work has a list of its own. */

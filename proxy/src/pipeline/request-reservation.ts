@@ -85,6 +85,17 @@ export class RequestReservation {
   }
 
   /**
+   * Asks whether every enforced token limit has tokens left. `done` is called once: at once for local limits, after the response of
+   * the service for global ones.
+   */
+  recheck(done: (hasLeft: boolean) => void): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#local?.reservation.hasTokensLeft(nowMs) === false) done(false);
+    else if (this.#global === undefined) done(true);
+    else this.#global.recheck(nowMs, done);
+  }
+
+  /**
    * Refunds the units of local limits, including the headers. Units of a rate limit service are not refunded.
    *
    * @param cause as for `Reservation.refund`.

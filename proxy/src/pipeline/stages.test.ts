@@ -2,11 +2,13 @@ import { expect, test } from "vitest";
 import type { GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits } from "../policy/ratelimit/local-limiter.ts";
 import { freshTable, requestsLimit } from "../policy/ratelimit/testing/local-limits.ts";
+import type { RuleModels } from "./rule-models.ts";
 import { pipelineOf } from "./stages.ts";
 import { redirectTarget, ruleOf } from "./testing/recording-request.ts";
 
 const limits = compileLimits([requestsLimit()], freshTable());
 const cors = { origins: { kind: "any" }, allowCredentials: false, maxAgeSeconds: 5 } as const;
+const models: RuleModels<never> = { listed: [], provider: undefined, pick: () => undefined };
 /** Global limits; only whether they need the body matters here. */
 const globalLimits = (needsBody: boolean): GlobalLimitSet => ({ needsBody }) as unknown as GlobalLimitSet;
 
@@ -28,8 +30,24 @@ test.each([
     "a limit by model knows the backend, and the body is read after the local limits",
     { limits, globalLimits: globalLimits(true) },
     [
-      ...["ambiguous query", "pick target", "local limits", "request model", "global limits", "require backend"],
+      ...["ambiguous query", "local limits", "request model", "pick target", "global limits", "require backend"],
       ...["detect loop", "request filters", "prepare body", "forward"],
+    ],
+  ],
+  [
+    "a local limit by model knows the backend too",
+    { limits: compileLimits([requestsLimit({ key: "llm.requestModel" })], freshTable()) },
+    [
+      ...["ambiguous query", "request model", "pick target", "local limits", "require backend"],
+      ...["detect loop", "request filters", "prepare body", "forward"],
+    ],
+  ],
+  [
+    "the model chooses the backend after the limits, and a list of models is made behind the filters",
+    { limits, globalLimits: globalLimits(false), models },
+    [
+      ...["ambiguous query", "local limits", "request model", "pick target", "global limits", "require backend"],
+      ...["detect loop", "request filters", "list models", "prepare body", "forward"],
     ],
   ],
   [

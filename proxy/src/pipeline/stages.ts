@@ -7,6 +7,7 @@ import { closedRule } from "./stages/closed-rule.ts";
 import { detectLoop } from "./stages/detect-loop.ts";
 import { forward } from "./stages/forward.ts";
 import { globalLimits } from "./stages/global-limits.ts";
+import { listModels } from "./stages/list-models.ts";
 import { localLimits } from "./stages/local-limits.ts";
 import { mirror } from "./stages/mirror.ts";
 import { preflight } from "./stages/preflight.ts";
@@ -27,8 +28,8 @@ export interface Pipeline {
 /** Lists the stages of a rule. A stage that the rule does not need is left out, so that requests do not pay for it. */
 export function pipelineOf(rule: CompiledRule): Pipeline {
   const limitsReadModel = rule.limits.needsBody;
-  const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true;
-  const picksFirst = readsModel && rule.redirect === undefined;
+  const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true || rule.models !== undefined;
+  const picksByModel = readsModel && rule.redirect === undefined;
   const stages = [
     // Before everything that reads the query.
     rejectAmbiguousQuery,
@@ -37,20 +38,23 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     rule.isClosed && closedRule,
     // After preflight requests, which have no credentials, and before the limits, which may count by identity.
     rule.authentication && authenticate,
-    // A limit by model counts the model that the backend prescribes, so the backend is picked before the limits.
-    picksFirst && pickTarget,
+    // A limit by model counts the model that the backend gets, so the backend is picked before such a limit.
     limitsReadModel && requestModel,
+    limitsReadModel && picksByModel && pickTarget,
     // Before the global limits: a decision costs a microsecond here, and a call there.
     !rule.limits.isEmpty && localLimits,
     // After the local limits, so that a denied request is not buffered.
     readsModel && !limitsReadModel && requestModel,
+    !limitsReadModel && picksByModel && pickTarget,
     rule.globalLimits && globalLimits,
     // After the limits, since a redirect is a response, too.
     rule.redirect && redirect,
-    !picksFirst && pickTarget,
+    !picksByModel && pickTarget,
     requireBackend,
     detectLoop,
     requestFilters,
+    // Behind the filters, since they may rewrite the path of a list of models; and behind the limits, as any request.
+    rule.models && listModels,
     // With the filters of the rule, and before the body is edited for a provider.
     rule.mirrors && mirror,
     // Before the body is awaited, since the timeout includes the time that the client takes.

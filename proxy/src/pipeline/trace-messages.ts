@@ -41,11 +41,14 @@ export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHea
 /**
  * The listener, the route and the match that were found; undefined `match` or `listener` means none. `passedOver.rules`
  * are rules that do not match, the best fitting first, and `more` is the number of further ones.
+ *
+ * @param model for which the rule was searched; undefined if it names none, or the search did not depend on it.
  */
 export function routeSelection(
   match: RouteMatch<{ readonly rule: CompiledRule }> | undefined,
   listener: Listener | undefined,
   passedOver: { readonly rules: readonly string[]; readonly more: number },
+  model: string | undefined,
 ): Extract<TraceMessage, { type: "routeSelection" }> {
   const { rules, more } = passedOver;
   return {
@@ -56,6 +59,7 @@ export function routeSelection(
       rule: match.compiled.rule.key,
       match: describeMatch(match.match),
     }),
+    ...(model !== undefined && { model: redactText(model) }),
     evaluatedRoutes: (listener?.routes ?? []).map(({ key }) => key),
     ...(rules.length > 0 && { passedOver: [...rules] }),
     ...(more > 0 && { passedOverMore: more }),

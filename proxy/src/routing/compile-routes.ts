@@ -20,7 +20,8 @@ import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
 import { PreparedMatches, RouteSets, SharedRoutes } from "./shared-routes.ts";
 
-export type { RequestHead } from "./request-reading.ts";
+export { modelHeader, ModelUnread } from "./request-reading.ts";
+export type { RequestHead, RequestModel } from "./request-reading.ts";
 
 /** The rule that a request matches. */
 export interface RouteMatch<T> {
@@ -42,7 +43,8 @@ export interface RouteMatch<T> {
 export interface RouteIndex<T> {
   /**
    * Returns undefined if no listener has the host, or if no rule of the listener matches (404). Throws `BudgetExceeded`
-   * if the search costs more than `budget` (`maxMatchUnits` if absent).
+   * if the search costs more than `budget` (`maxMatchUnits` if absent), and `ModelUnread` if the rule depends on the model and
+   * the head has none.
    */
   find(head: RequestHead, budget?: WorkBudget): RouteMatch<T> | undefined;
   /** Returns the listener that the request belongs to, whether or not a rule matches. */

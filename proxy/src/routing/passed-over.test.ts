@@ -31,10 +31,19 @@ describe("a rule that does not get a request", () => {
     ["header x-user is absent", { ...only, path: prefix("/"), headers: header("x-user", "ann") }],
     ["header x-team is not red", { ...only, path: prefix("/"), headers: header("x-team", "red") }],
     ["header x-api-key is not <redacted>", { ...only, path: prefix("/"), headers: header("x-api-key", "other") }],
+    ["header x-gateway-model is absent", { ...only, path: prefix("/"), headers: header("x-gateway-model", "small") }],
     ["query parameter n is not 2", { ...only, path: prefix("/"), query: header("n", "2") }],
     ["matches too, and another rule takes precedence", { ...only, path: prefix("/") }],
   ])("says that the %s", (why, match) => {
     expect(whyNot(listenerOf({ routes: [routeOf("r", { rules: [ruleOf([match])] })] }))).toEqual([why]);
+  });
+
+  test("says that the model is another one", () => {
+    const match = { ...only, path: prefix("/"), headers: header("x-gateway-model", "small") };
+    const listener = listenerOf({ routes: [routeOf("r", { rules: [ruleOf([match])] })] });
+    const ofModel = { ...head, model: { kind: "named", name: "large" } } as const;
+    const { rules } = passedOver(listener, ofModel, undefined, defaultPathRules, 10);
+    expect(rules).toEqual([expect.stringMatching(/: header x-gateway-model is not small$/)]);
   });
 
   test("says that the host is another one", () => {

@@ -11,7 +11,7 @@ import { maxMatchUnits, type RequestHead } from "./compile-routes.ts";
 import { HostTable } from "./host-table.ts";
 import { normalizeMatch } from "./normalize-match.ts";
 import type { PathRules } from "./path-rules.ts";
-import { RequestReading } from "./request-reading.ts";
+import { modelHeader, RequestReading } from "./request-reading.ts";
 
 /** A rule that does not match the request. */
 interface PassedOver {
@@ -29,6 +29,7 @@ const maxRules = 1_000;
 /**
  * Returns the rules of the listener other than `chosen`, the best fitting first.
  *
+ * @param head Its `model` is `none` where it is absent.
  * @param chosen The key of the rule that matched; undefined for none.
  * @param max Maximum number of rules.
  */
@@ -39,7 +40,7 @@ export function passedOver(
   pathRules: PathRules,
   max: number,
 ): { readonly rules: readonly string[]; readonly more: number } {
-  const request = new RequestReading(head, new WorkBudget(maxMatchUnits));
+  const request = new RequestReading({ model: { kind: "none" }, ...head }, new WorkBudget(maxMatchUnits));
   const found: PassedOver[] = [];
   let count = 0;
   for (const { hostnames, rules } of listener.routes) {
@@ -90,7 +91,7 @@ function fitOfMatch({ path, method, headers, query }: Match, request: RequestRea
   if (method !== undefined && method !== request.method) return { reason: `method is not ${method}`, fit: 2 };
   let fit = 3;
   for (const header of headers) {
-    const reason = findMismatch("header", header, request.header(header.name), budget);
+    const reason = findMismatch("header", header, valueOf(request, header.name), budget);
     if (reason !== undefined) return { reason, fit };
     fit++;
   }
@@ -100,6 +101,11 @@ function fitOfMatch({ path, method, headers, query }: Match, request: RequestRea
     fit++;
   }
   return completeFit;
+}
+
+function valueOf(request: RequestReading, header: string): string | undefined {
+  if (header !== modelHeader) return request.header(header);
+  return request.model.kind === "named" ? request.model.name : undefined;
 }
 
 const pathWords = { Exact: "is not", PathPrefix: "is not under", RegularExpression: "does not match" } as const;

@@ -14,7 +14,29 @@ export interface RequestHead {
   readonly authority: string;
   /** Names and values alternate. Names are unique (`requestFields`). */
   readonly rawHeaders: readonly string[];
+  /** The model of the request; absent while it is not read. */
+  readonly model?: RequestModel;
 }
+
+/**
+ * The header by which matches select a model. It exists in matches only: its value is the model that the request names, and a
+ * field of this name is removed from the request (`requestFields`).
+ */
+export const modelHeader = "x-gateway-model";
+
+/**
+ * The model that a request names. `any` stands for each: a preflight request announces a request whose model it does not name.
+ */
+export type RequestModel =
+  | { readonly kind: "named"; readonly name: string }
+  | { readonly kind: "none" }
+  | { readonly kind: "any" };
+
+/** Thrown by a search that needs the model of a request whose model is not read. */
+export class ModelUnread extends Error {}
+
+/** One for all, since the stack of each would cost more than the search. */
+const modelUnread = new ModelUnread("the rule depends on the model, which is not read");
 
 /** Units for each header field and each query parameter. */
 const unitsPerName = 2;
@@ -33,6 +55,7 @@ export class RequestReading {
   readonly budget: WorkBudget;
   readonly #authority: string;
   readonly #rawHeaders: readonly string[];
+  readonly #model: RequestModel | undefined;
   /** Undefined if there is no `?`. */
   readonly #queryText: string | undefined;
   #headers: ReadonlyMap<string, string> | undefined;
@@ -42,17 +65,24 @@ export class RequestReading {
   #otherValues: ReadonlyMap<string, readonly string[]> | undefined;
   #isAmbiguous = false;
 
-  constructor({ method, path, authority, rawHeaders }: RequestHead, budget: WorkBudget) {
+  constructor({ method, path, authority, rawHeaders, model }: RequestHead, budget: WorkBudget) {
     const queryStart = path.indexOf("?");
     this.method = method;
     this.pathname = queryStart === -1 ? path : path.slice(0, queryStart);
     this.#queryText = queryStart === -1 ? undefined : path.slice(queryStart + 1);
     this.#authority = authority;
     this.#rawHeaders = rawHeaders;
+    this.#model = model;
     this.budget = budget;
   }
 
-  /** Returns the value of a header; `name` is in lower case. Throws `BudgetExceeded`. */
+  /** The model of the request. Throws `ModelUnread` while it is not read. */
+  get model(): RequestModel {
+    if (this.#model === undefined) throw modelUnread;
+    return this.#model;
+  }
+
+  /** Returns the value of a header other than `modelHeader`; `name` is in lower case. Throws `BudgetExceeded`. */
   header(name: string): string | undefined {
     // HTTP/2 clients send `:authority` instead.
     if (name === "host") return this.#authority;

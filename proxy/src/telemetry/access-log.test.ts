@@ -75,6 +75,15 @@ describe("the access log", () => {
     expect(logged({ usage: { input: 5, output: 7, total: 12, estimated: false } })[0]).not.toMatch(/cache|reasoning/);
   });
 
+  test("has both names of a model, the client's only if the backend gets another", () => {
+    expect(logged({ clientModel: "gpt-4", requestModel: "gpt-4o" })[0]).toContain(
+      '"clientModel":"gpt-4","requestModel":"gpt-4o"',
+    );
+    expect(logged({ clientModel: "gpt-4", requestModel: "gpt-4" })[0]).not.toContain("clientModel");
+    expect(fieldsOf({ clientModel: "unknown" })).toMatchObject({ clientModel: "unknown" });
+    expect(fieldsOf({ clientModel: "m".repeat(2_000) })["clientModel"]).toHaveLength(1_025);
+  });
+
   test("has the number of attempts where there was more than one", () => {
     expect(logged({ attempts: 3 })[0]).toContain('"endpoint":"10.0.0.1:8080","calls":3,');
     expect(logged({ attempts: 1 })[0]).not.toContain("calls");

@@ -105,6 +105,8 @@ function fieldsOf(time: string, record: RequestRecord) {
     cachedInputTokens: usage?.cachedInputTokens,
     cacheCreationTokens: usage?.cacheCreationTokens,
     reasoningTokens: usage?.reasoningTokens,
+    clientModel: clientModelOf(record),
+    requestModel: record.requestModel === undefined ? undefined : truncate(redactText(record.requestModel)),
     model: usage?.model === undefined ? undefined : truncate(redactText(usage.model)),
     usageEstimated: usage?.estimated === true ? true : undefined,
     usageUnread: record.usageUnread,
@@ -113,6 +115,11 @@ function fieldsOf(time: string, record: RequestRecord) {
     globalLimits: globalOutcomes(record.globalDecisions),
     msg: "request",
   };
+}
+
+/** Absent where the backend gets the same name. */
+function clientModelOf({ clientModel, requestModel }: RequestRecord): string | undefined {
+  return clientModel === undefined || clientModel === requestModel ? undefined : truncate(redactText(clientModel));
 }
 
 /** `policy#entry target`, as in `default/chat#0 HTTPRoute/default/chat`; absent when no entry decided so. */

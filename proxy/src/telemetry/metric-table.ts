@@ -100,6 +100,12 @@ export const requestMetrics = {
     help: "Decisions of global limits: `allowed`, `denied` or `shadow_denied`. `by` is what decided: the `service`, the `cache` of its denials, the `fallback` of the policy, limits `learned` from the service, the `failureMode`, or `none` where no descriptor applied.",
     labels: ["policy", "target", "decision", "by"],
   },
+  modelRequests: {
+    name: "gateway_proxy_llm_model_requests_total",
+    type: "counter",
+    help: "Requests for models that a Backend lists in `models`. `client_model` is the name that the client used, and `model` the one that the provider got.",
+    labels: ["route", "backend", "client_model", "model"],
+  },
   tokens: {
     name: "gateway_proxy_llm_tokens_total",
     type: "counter",

@@ -141,9 +141,9 @@ export function logEvent(lines: RequestLines, message: TraceMessage, durationMs:
 const maxPassedOverAtDebug = 5;
 
 function logRoute(lines: RequestLines, message: Extract<TraceMessage, { type: "routeSelection" }>): void {
-  const { listener, route, rule, match, evaluatedRoutes, passedOver = [], passedOverMore = 0 } = message;
+  const { listener, route, rule, match, model, evaluatedRoutes, passedOver = [], passedOverMore = 0 } = message;
   // The names of thousands of routes are of no use, so only their number is logged.
-  const fields = { listener, rule, match, routes: evaluatedRoutes.length };
+  const fields = { listener, rule, match, model, routes: evaluatedRoutes.length };
   lines.routing.debug(fields, route === undefined ? "no route matched" : "route matched");
   if (passedOver.length === 0) return;
   const rules = lines.routing.isTracing ? passedOver : passedOver.slice(0, maxPassedOverAtDebug);

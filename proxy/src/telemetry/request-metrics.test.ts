@@ -172,6 +172,16 @@ describe("RequestMetrics", () => {
     expect(samples).toMatch(/model="other",type="input"} 52$/m);
   });
 
+  test("counts the requests for listed models by both names, and for no others", async () => {
+    const metrics = new RequestMetrics();
+    const names = { clientModel: "gpt-4", requestModel: "gpt-4o-2024-11-20" };
+    metrics.requestEnded("bind", recordOf({ ...names, isListedModel: true }));
+    metrics.requestEnded("bind", recordOf({ ...names, isListedModel: false }));
+    expect(await samplesOf(metrics, "llm_model_requests")).toEqual([
+      'llm_model_requests_total{route="default/shop",backend="Service/default/shop:80",client_model="gpt-4",model="gpt-4o-2024-11-20"} 1',
+    ]);
+  });
+
   test("counts responses that added nothing to a limit, by reason", async () => {
     const metrics = afterEnding({ usageUnread: "malformed" });
     expect(await samplesOf(metrics, "llm_usage_uncounted")).toEqual([

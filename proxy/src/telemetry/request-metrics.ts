@@ -63,6 +63,10 @@ export class RequestMetrics {
     if (record.endpoint !== undefined) this.#countUpstream(backend, record.endpoint, record);
     for (const decision of record.decisions) this.#countDecision(decision);
     for (const decision of record.globalDecisions) this.#countGlobalDecision(decision);
+    if (record.isListedModel) {
+      const { clientModel = "", requestModel = "" } = record;
+      families.modelRequests.cell(route, backend, clientModel, requestModel).value++;
+    }
     if (record.usage !== undefined) this.#countUsage(route, backend, record.usage, record.startMs);
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
   }

@@ -12,6 +12,8 @@ export type FailureReason =
   | "BadRequest"
   /** No listener or no rule matches (404). */
   | "RouteNotFound"
+  /** No rule, or no backend of the rule, offers the model of the request (404). */
+  | "ModelNotFound"
   /** Matching the regular expressions of the routes against its path or fields would take too long (400). */
   | "MatchTooCostly"
   /** The TLS connection was made for another listener (421). */
@@ -92,6 +94,12 @@ export interface RequestRecord {
   /** The result of authentication: `accepted`, `anonymous`, or a fault; undefined where no policy authenticates. */
   authentication: string | undefined;
   backend: string | undefined;
+  /** The model that the request names, where the gateway reads it; undefined where it does not, and where there is none. */
+  clientModel: string | undefined;
+  /** The model that the backend gets, where the gateway knows it before the response. */
+  requestModel: string | undefined;
+  /** Whether the backend lists the model, so that the names of the configuration are known to be few. */
+  isListedModel: boolean;
   /** `host:port` of the last attempt. */
   endpoint: string | undefined;
   /** Attempts, including retries; 0 where there was none. */

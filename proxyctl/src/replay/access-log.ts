@@ -29,6 +29,8 @@ const lineSchema = z.object({
   model: z.string().optional(),
   reason: z.string().optional(),
   identity: z.string().optional(),
+  clientModel: z.string().optional(),
+  requestModel: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
   jwt: z.record(z.string(), z.unknown()).optional(),
   apiKey: z.record(z.string(), z.string()).optional(),
@@ -73,6 +75,9 @@ function parseLine(line: string): ReplayedRequest | "skipped" | "unauthenticated
     cachedInputTokens,
     cacheCreationTokens,
     reasoningTokens,
+    // Without these the log has the model of the response, which nearly always is the requested one.
+    requestModel = model,
+    clientModel = requestModel,
     ...request
   } = rest;
   // A line is written when its request has ended.
@@ -93,8 +98,7 @@ function parseLine(line: string): ReplayedRequest | "skipped" | "unauthenticated
     ),
     view: {
       ...request,
-      // The log has the model of the response, which nearly always is the requested one.
-      llm: { requestModel: model },
+      llm: { requestModel, clientModel },
       sourceAddress: source,
       rawHeaders: [...agent, ...Object.entries(headers).flat()],
     },

@@ -36,6 +36,7 @@ export function summarize(dump: ConfigDump): object {
       name: backend.name,
       namespace: backend.namespace,
       provider: backend.ai?.provider,
+      models: backend.ai?.models?.map(({ name, as }) => (name === as ? name : `${name} as ${as}`)),
       endpoints: backendRows([backend]).flatMap(({ endpoint, state }) => {
         if (state === undefined) return [];
         const { address, requests, health, latencyMs } = state;

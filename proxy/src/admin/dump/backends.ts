@@ -48,6 +48,7 @@ function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): Dum
       ai: {
         provider: ai.provider,
         ...(ai.model !== undefined && { model: ai.model }),
+        ...(ai.models !== undefined && { models: ai.models.map(({ name, as }) => ({ name, as })) }),
         ...(ai.pathPrefix !== undefined && { pathPrefix: ai.pathPrefix }),
         credentials: ai.apiKey === undefined && ai.signature === undefined ? "passthrough" : "secret",
       },

@@ -19,6 +19,7 @@ import type { UpstreamFailure } from "../../upstream/failure.ts";
 import type { BackendTarget } from "../compiled-rule.ts";
 import { backendOverloaded, type LocalReply, noReadyEndpoint, upstreamFailed } from "../local-replies.ts";
 import type { OutgoingRequest } from "../provider-request.ts";
+import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import { severityOfStatus } from "../trace-messages.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
@@ -64,6 +65,8 @@ export interface ForwardingOptions {
   readonly readsUsage: boolean;
   /** Whether the head of a response shows the rest of a token limit. */
   readonly reportsCharge: boolean;
+  /** Counts what follows a switch of protocols; undefined: it passes unread. */
+  readonly session: RealtimeSession | undefined;
   /** Reads responses for their usage after their clients have left; absent if no limit counts tokens. */
   readonly abandonedResponses: AbandonedResponses | undefined;
   /** Sends a local reply. Called at most once, and never after the start of a response. */
@@ -150,6 +153,7 @@ export class Forwarding implements RelayOwner {
   /** The client has the response, or has left. `done` is called when the cost of the response is known. */
   close(done: () => void): void {
     const relay = this.#relay;
+    if (this.#options.session?.readOn(done) === true) return;
     const isWorking = this.#isBackendWorking();
     if (isWorking && relay !== undefined && this.#readOn(relay, done)) return;
     this.#stop();
@@ -273,10 +277,10 @@ export class Forwarding implements RelayOwner {
   }
 
   #newRelay(): ResponseRelay {
-    const { clock, downstream, record, reservation, editResponse, reportsCharge } = this.#options;
+    const { clock, downstream, record, reservation, editResponse, reportsCharge, session } = this.#options;
     const usage = this.#newUsage();
     return new ResponseRelay({
-      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge },
+      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge, session },
       owner: this,
     });
   }

@@ -13,6 +13,7 @@ import type { FailureReason, RequestRecord } from "../../telemetry/request-recor
 import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { readGrpcStatus } from "../grpc-reply.ts";
+import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
 import { fieldOf, removeField } from "./fields.ts";
@@ -35,6 +36,8 @@ export interface RelayOptions {
   readonly usage: ResponseUsage | undefined;
   /** Whether the head shows the rest of a token limit to which the response is charged. */
   readonly reportsCharge: boolean;
+  /** Joins both sides after a switch of protocols; undefined: a tunnel does. */
+  readonly session: RealtimeSession | undefined;
   /** Decides whether the response is forwarded, and receives failures before its start. */
   readonly owner: RelayOwner;
 }
@@ -144,9 +147,12 @@ export class ResponseRelay implements ResponseSink {
       connection.once("close", () => {
         if (call.isDisplaced) record.reason ??= "BackendOverloaded";
       });
-      joinTunnel(client, connection, record, () => {
+      const onBroken = (): void => {
         record.reason ??= "UpstreamReset";
-      });
+      };
+      const { session } = this.#options;
+      if (session === undefined) joinTunnel(client, connection, record, onBroken);
+      else session.join(client, connection, onBroken);
     } catch (error) {
       owner.onFault(error);
     }

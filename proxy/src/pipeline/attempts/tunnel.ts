@@ -12,9 +12,9 @@ export interface TunnelCounts {
 }
 
 /** A client that has sent and taken nothing for so long is taken for gone. */
-const idleTimeoutMs = 3_600_000;
+export const idleTimeoutMs = 3_600_000;
 /** Once one side has ended, the other may be idle for so long; a client that closed its socket looks the same. */
-const halfClosedIdleTimeoutMs = 60_000;
+export const halfClosedIdleTimeoutMs = 60_000;
 
 /**
  * Joins both ends. Their owners are notified of the end by their "close".

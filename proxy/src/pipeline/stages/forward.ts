@@ -2,7 +2,9 @@
 import { Forwarding } from "../attempts/forwarding.ts";
 import type { BackendTarget, CompiledRule } from "../compiled-rule.ts";
 import { responseEditor } from "../response-editor.ts";
-import { outgoingOf, type Stage } from "../stage.ts";
+import { isWebSocket, type OutgoingRequest } from "../provider-request.ts";
+import { RealtimeSession } from "../realtime-session.ts";
+import { outgoingOf, type Stage, type StagedRequest } from "../stage.ts";
 
 export const forward: Stage = {
   name: "forward",
@@ -27,12 +29,24 @@ export const forward: Stage = {
       usageEdit,
       readsUsage: target.ai !== undefined || rule.countsTokens,
       reportsCharge: rule.limits.countsTokens,
+      session: sessionOf(request, target, outgoing),
       abandonedResponses: rule.countsTokens ? services.abandonedResponses : undefined,
       reply: (reply) => void request.reply(reply),
       fault: (error) => request.fault(error),
     });
   },
 };
+
+/** A WebSocket to a model is counted if a limit counts tokens. */
+function sessionOf(
+  { services, record, rule, client, reservation }: StagedRequest,
+  { ai }: BackendTarget,
+  { upgrade }: OutgoingRequest,
+): RealtimeSession | undefined {
+  if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
+  const { abandonedResponses } = services;
+  return new RealtimeSession({ record, reservation, abandonedResponses, client });
+}
 
 /** LLM responses may take many minutes until their first byte. Clients have shorter timeouts than this. */
 const aiIdleTimeoutMs = 3_600_000;

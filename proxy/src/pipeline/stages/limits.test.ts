@@ -119,10 +119,10 @@ describe("request model", () => {
     expect(request.llm).toEqual({});
   });
 
-  test("the model that the Backend prescribes counts", () => {
+  test("a body that was read for the choice of the rule is not read again", () => {
     const request = new RecordingRequest();
-    request.target = { kind: "backend", weight: 1, ai: { model: "prescribed" } } as never;
-    request.run(requestModel);
-    expect(request.llm).toEqual({ requestModel: "prescribed" });
+    request.llm = { requestModel: "small" };
+    expect(request.run(requestModel)).toBe("continue");
+    expect([request.llm, request.calls]).toEqual([{ requestModel: "small" }, []]);
   });
 });

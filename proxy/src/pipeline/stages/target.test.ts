@@ -10,6 +10,24 @@ test("the next target of the rule is picked", () => {
   expect(request.target).toBe(target);
 });
 
+test("the model that the Backend prescribes takes the place of the client's", () => {
+  const target = { kind: "backend", weight: 1, ai: { provider: "openai", model: "prescribed" } } as never;
+  const request = new RecordingRequest({ rule: { pick: () => target } });
+  request.llm = { requestModel: "small", streaming: true };
+  request.run(pickTarget);
+  expect(request.llm).toEqual({ requestModel: "prescribed", clientModel: "small", streaming: true });
+  expect(request.record).toMatchObject({ requestModel: "prescribed", clientModel: "small", isListedModel: false });
+});
+
+test("a model that no target offers gets a 404", () => {
+  const models = { listed: [], provider: undefined, pick: () => undefined };
+  const request = new RecordingRequest({ rule: { models } });
+  request.llm = { requestModel: "small" };
+  expect(request.run(pickTarget)).toBe("responded");
+  expect(request.calls).toEqual(["reply ModelNotFound"]);
+  expect(request.record.clientModel).toBe("small");
+});
+
 test("a rule without a target gets a 500", () => {
   const request = new RecordingRequest();
   request.run(pickTarget);

@@ -41,6 +41,7 @@ export function ruleOf(shape: Partial<CompiledRule> = {}): CompiledRule {
     redirect: undefined,
     provider: undefined,
     pick: () => undefined,
+    models: undefined,
     ...shape,
   };
 }

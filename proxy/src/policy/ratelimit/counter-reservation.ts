@@ -7,7 +7,7 @@ import { type AppliedEntries, borrowStates, type CounterState, listedStates, nea
 import type { CounterTable } from "./counter-table.ts";
 import type { Reservation } from "./decision.ts";
 import type { ShownLimit } from "./shown-limit.ts";
-import { count, type LimitState, refund, release, settle, type Windows } from "./window.ts";
+import { count, hasBudget, type LimitState, refund, release, settle, type Windows } from "./window.ts";
 
 /** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
 export const notCounted = -1;
@@ -118,6 +118,20 @@ export class CounterReservation implements Reservation {
 
   #read(nowMs: number): void {
     for (let at = 0; at < this.#startsMs.length; at++) this.#update(at, nowMs, leaveUnchanged);
+  }
+
+  /** Whether every enforced entry of tokens has some left, as for a new request. */
+  hasTokensLeft(nowMs: number): boolean {
+    let hasLeft = true;
+    for (let at = 0; at < this.#startsMs.length; at++) {
+      const entry = this.#applied.entries[at];
+      const budget = this.#applied.budgets[at];
+      if (entry?.countsRequests !== false || !entry.isEnforced || budget === undefined) continue;
+      this.#update(at, nowMs, (state) => {
+        hasLeft &&= hasBudget(state, budget, this.#applied.units[at] ?? 1);
+      });
+    }
+    return hasLeft;
   }
 
   #nearest(nowMs: number): LimitState | undefined {

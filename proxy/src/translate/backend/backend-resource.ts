@@ -123,6 +123,7 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
   const ai: AiBackend = {
     provider,
     ...(model === undefined ? {} : { model }),
+    ...(spec.models !== undefined && { models: spec.models.map(({ name, as = name }) => ({ name, as })) }),
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
     ...azureSettings(spec.provider.azure),
     ...credentialsOf(spec, read),

@@ -321,6 +321,25 @@ export class GlobalReservation implements Reservation {
     for (const { result } of this.#reservations) result.reservation?.release(nowMs);
   }
 
+  /**
+   * Asks whether the token budgets of enforced limits have tokens left. `done` is called once, at the latest after the longest timeout
+   * of the limits.
+   */
+  recheck(nowMs: number, done: (hasLeft: boolean) => void): void {
+    const enforced = this.#reservations.filter(({ gate }) => gate.limit.mode === "Enforce");
+    let pending = enforced.length;
+    let isDone = pending === 0;
+    if (isDone) done(true);
+    for (const { gate, result } of enforced) {
+      gate.recheck(result, nowMs, (hasLeft) => {
+        pending--;
+        if (isDone || (hasLeft && pending > 0)) return;
+        isDone = true;
+        done(hasLeft);
+      });
+    }
+  }
+
   /** Refunds the units in in-process counters. The counters of services stay unchanged. */
   refund(nowMs: number, cause?: RefundCause): void {
     this.#limitView = this.#nearest(({ reservation, view }) => {

@@ -148,6 +148,28 @@ export class LimitGate {
     }
   }
 
+  /**
+   * Asks whether the token budgets of an allowed request have tokens left: its in-process counters, and the service by a call as for
+   * a new request. Without a response of the service they have.
+   */
+  recheck({ descriptors, reservation }: GateAllowed, nowMs: number, done: (hasLeft: boolean) => void): void {
+    const tokens = descriptors.filter(({ compiled }) => compiled.descriptor.counts === "tokens");
+    const plans = tokens.length === 0 ? [] : decisionCallsOf(this.limit, tokens);
+    const isOver = reservation?.hasTokensLeft(nowMs) === false || this.#cachedDenial(tokens) !== undefined;
+    let pending = isOver ? 0 : plans.length;
+    let isDone = pending === 0;
+    if (isDone) done(!isOver);
+    for (const { method, call } of isOver ? [] : plans) {
+      this.#client.decide(method, call, this.limit.timeoutMs, (outcome) => {
+        pending--;
+        const isDenied = outcome.kind === "responded" && outcome.response.overallCode === "OVER_LIMIT";
+        if (isDone || (!isDenied && pending > 0)) return;
+        isDone = true;
+        done(!isDenied);
+      });
+    }
+  }
+
   #callService(
     view: RequestView,
     described: DescribedRequest,

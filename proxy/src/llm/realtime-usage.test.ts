@@ -1,0 +1,129 @@
+import { describe, expect, test } from "vitest";
+import type { TokenUsage } from "../ir/usage.ts";
+import { RealtimeInput, RealtimeUsage } from "./realtime-usage.ts";
+
+/** The usage of the events of a session. @param sent events of the client. */
+function usageOf(events: readonly object[], sent: readonly object[] = [], isCut = false) {
+  const found: TokenUsage[] = [];
+  const input = new RealtimeInput();
+  for (const event of sent) {
+    input.onPayload(Buffer.from(JSON.stringify(event)));
+    input.onMessageEnd();
+  }
+  const usage = new RealtimeUsage(input, (each) => void found.push(each));
+  for (const event of events) {
+    const text = Buffer.from(JSON.stringify(event));
+    for (let at = 0; at < text.length; at += 7) usage.onPayload(text.subarray(at, at + 7));
+    usage.onMessageEnd();
+  }
+  const { hasOpenResponse } = usage;
+  if (isCut) usage.end();
+  return { found, hasOpenResponse };
+}
+
+/** OpenAI, "Realtime server events", `response.done`. */
+const done = {
+  event_id: "event_3132",
+  type: "response.done",
+  response: {
+    id: "resp_001",
+    object: "realtime.response",
+    status: "completed",
+    output: [
+      {
+        type: "message",
+        role: "assistant",
+        content: [{ type: "text", text: '{"usage":{"total_tokens":1}}', usage: { total_tokens: 1 } }],
+      },
+    ],
+    usage: {
+      total_tokens: 275,
+      input_tokens: 127,
+      output_tokens: 148,
+      input_token_details: {
+        ...{ cached_tokens: 64, text_tokens: 119, audio_tokens: 8 },
+        cached_tokens_details: { text_tokens: 64, audio_tokens: 0 },
+      },
+      output_token_details: { text_tokens: 36, audio_tokens: 112 },
+    },
+  },
+};
+const reported = { input: 127, output: 148, total: 275, cachedInputTokens: 64, estimated: false };
+const created = { type: "response.created", response: { id: "resp_001", usage: null } };
+const session = { type: "session.created", session: { model: "gpt-realtime" } };
+
+describe("the usage of a session", () => {
+  test("is that of each response, with the model of the session", () => {
+    const { found } = usageOf([session, created, done, created, done]);
+    expect(found).toEqual([
+      { ...reported, model: "gpt-realtime" },
+      { ...reported, model: "gpt-realtime" },
+    ]);
+  });
+
+  /** OpenAI, "Realtime server events", `conversation.item.input_audio_transcription.completed`. */
+  test("has the tokens of a transcription, and not its duration", () => {
+    const type = "conversation.item.input_audio_transcription.completed";
+    const tokens = { type: "tokens", total_tokens: 48, input_tokens: 38, output_tokens: 10 };
+    const { found } = usageOf([
+      { type, transcript: "Hello", usage: tokens },
+      { type, transcript: "Hello", usage: { type: "duration", seconds: 3 } },
+    ]);
+    expect(found).toEqual([{ input: 38, output: 10, total: 48, estimated: false }]);
+  });
+
+  /** OpenAI, "Responses WebSocket mode": the events of a stream, one in each message. */
+  test("has the responses of the responses API", () => {
+    const usage = { input_tokens: 5, output_tokens: 7, total_tokens: 12 };
+    const { found } = usageOf([
+      { type: "response.created", response: { model: "gpt-5", usage: null } },
+      { type: "response.completed", response: { model: "gpt-5", usage } },
+    ]);
+    expect(found).toEqual([{ input: 5, output: 7, total: 12, model: "gpt-5", estimated: false }]);
+  });
+
+  test.each<readonly [string, object]>([
+    ["another event with a usage", { type: "rate_limits.updated", usage: { total_tokens: 9 } }],
+    ["an event without a type", { response: { usage: { total_tokens: 9 } } }],
+    ["a usage at another depth", { type: "response.delta", item: { usage: { total_tokens: 9 } } }],
+    ["a response without tokens", { type: "response.done", response: { usage: { total_tokens: 0 } } }],
+  ])("has nothing for %s", (_title, event) => {
+    expect(usageOf([event], [], true).found).toEqual([]);
+  });
+});
+
+describe("a response without a report is estimated", () => {
+  const text = { type: "response.output_text.delta", delta: "x".repeat(38) };
+  const audio = { type: "response.output_audio.delta", delta: "A".repeat(64_000) };
+
+  test("by its text, and its audio by the time", () => {
+    const { found, hasOpenResponse } = usageOf([created, text, audio], [], true);
+    expect(hasOpenResponse).toBe(true);
+    expect(found).toEqual([{ output: 10 + 21, total: 31, estimated: true }]);
+  });
+
+  test("with what the client has sent, as text and as audio", () => {
+    const sent = [
+      { type: "input_audio_buffer.append", audio: "A".repeat(640_000) },
+      { type: "conversation.item.create", item: { content: [{ type: "input_text", text: "x".repeat(4_000) }] } },
+    ];
+    const [usage] = usageOf([created, text], sent, true).found;
+    // A token for 100 ms, and the names of the members beside the text.
+    expect(usage?.input).toBeGreaterThanOrEqual(100 + 1_000);
+    expect(usage?.input).toBeLessThan(1_150);
+  });
+
+  test("with the conversation that the last report has shown", () => {
+    const { found } = usageOf([created, done, created, text], [], true);
+    expect(found[1]).toEqual({ input: 127, output: 10, total: 137, estimated: true });
+  });
+
+  test("if its end has none", () => {
+    const failed = { type: "response.done", response: { status: "failed", usage: null } };
+    expect(usageOf([created, text, failed], [], true).found).toEqual([{ output: 10, total: 10, estimated: true }]);
+  });
+
+  test("and once", () => {
+    expect(usageOf([created, text, done], [], true).found).toHaveLength(1);
+  });
+});

@@ -1,0 +1,244 @@
+/**
+ * A WebSocket to a model under a token limit: two byte streams, of which the one from the backend is read for the usage of each
+ * response. The limits are charged before the client can see the end of the response. Once a limit has nothing left, the gateway
+ * closes the session behind the message that used it up, with the status 1008.
+ *
+ * A client that leaves during a response is charged like one that stays: the backend is read until its usage, within the bounds of
+ * abandoned responses. A close frame of the client is not passed on meanwhile, since the backend would stop.
+ */
+import type { Duplex } from "node:stream";
+import type { SwitchedStream } from "@gatewayproxy/http/ports";
+import type { TokenUsage } from "../ir/usage.ts";
+import { RealtimeInput, RealtimeUsage } from "../llm/realtime-usage.ts";
+import {
+  closeFrame,
+  normalClosure,
+  policyViolation,
+  protocolError,
+  WebSocketFrames,
+} from "../llm/web-socket-frames.ts";
+import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { AbandonedResponse, AbandonedResponses } from "./attempts/abandoned-responses.ts";
+import { halfClosedIdleTimeoutMs, idleTimeoutMs } from "./attempts/tunnel.ts";
+import type { RequestReservation } from "./request-reservation.ts";
+
+/** What a session needs of its request. */
+export interface RealtimeSessionOptions {
+  /** Gets the bytes, and the sum of the usage of all responses. */
+  readonly record: RequestRecord;
+  /** Is charged for each response. */
+  readonly reservation: RequestReservation;
+  /** Reads a response whose client has left. */
+  readonly abandonedResponses: AbandonedResponses;
+  /** Address of the client; an IPv6 address as its network. */
+  readonly client: string;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** One session. `join` begins it; `readOn` is called when the client has left. */
+export class RealtimeSession {
+  readonly #options: RealtimeSessionOptions;
+  readonly #input = new RealtimeInput();
+  readonly #usage = new RealtimeUsage(this.#input, (usage) => this.#charge(usage));
+  readonly #fromClient = new WebSocketFrames(this.#input, "client");
+  readonly #fromBackend = new WebSocketFrames(this.#usage, "server");
+  #client: SwitchedStream | undefined;
+  #backend: Duplex | undefined;
+  /**
+   * - `open`: bytes pass.
+   * - `closing`: a limit has nothing left. The client gets a close frame behind the frame that passes.
+   * - `closed`: the client has got a close frame, and neither side gets more.
+   * - `abandoned`: the client has left, and the backend is read until the end of its response.
+   * - `over`: everything is charged.
+   */
+  #state: "open" | "closing" | "closed" | "abandoned" | "over" = "open";
+  #isPassing = false;
+  #read: AbandonedResponse | undefined;
+  #onOver: (() => void)[] = [];
+
+  constructor(options: RealtimeSessionOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Joins both ends. Their owners are notified of the end by their "close".
+   *
+   * @param onBroken called when the backend's connection broke, at most once and before the client's "close".
+   */
+  join(client: SwitchedStream, backend: Duplex, onBroken: () => void): void {
+    this.#client = client;
+    this.#backend = backend;
+    client.setTimeout(idleTimeoutMs, () => client.destroy());
+    this.#follow(client, backend, (chunk) => this.#toBackend(chunk));
+    this.#follow(backend, client, (chunk) => this.#toClient(chunk));
+    const shortenWait = (): void => void client.setTimeout(halfClosedIdleTimeoutMs);
+    client.once("end", shortenWait);
+    backend.once("end", shortenWait);
+    client.on("error", () => this.#leave());
+    client.on("close", () => this.#leave());
+    backend.on("error", () => {
+      if (this.#state === "open") onBroken();
+      client.destroy();
+    });
+    backend.on("close", () => {
+      this.#settle();
+      client.end(() => client.destroy());
+    });
+  }
+
+  #follow(from: Duplex, to: Duplex, pass: (chunk: Buffer) => Buffer): void {
+    from.on("data", (chunk: Buffer) => {
+      const passed = pass(chunk);
+      if (passed.length > 0 && to.writable && !to.write(passed)) from.pause();
+    });
+    to.on("drain", () => from.resume());
+    from.on("end", () => {
+      if (from === this.#backend || !this.#abandons()) to.end();
+    });
+    from.resume();
+  }
+
+  /** The client has left. @returns whether the backend is read on; then `done` is called when everything is charged. */
+  readOn(done: () => void): boolean {
+    if (!this.#abandons()) return false;
+    this.#onOver.push(done);
+    return true;
+  }
+
+  #leave(): void {
+    if (!this.#abandons()) this.#backend?.destroy();
+  }
+
+  /** Whether the backend is read on without the client, or begins to be. */
+  #abandons(): boolean {
+    if (this.#state === "abandoned") return true;
+    if (this.#state !== "open" || !this.#usage.hasOpenResponse) return false;
+    const { abandonedResponses, client } = this.#options;
+    this.#read = abandonedResponses.begin(client, Number.POSITIVE_INFINITY, () => this.#settle());
+    if (this.#read === undefined) return false;
+    this.#state = "abandoned";
+    this.#backend?.resume();
+    return true;
+  }
+
+  #toBackend(chunk: Buffer): Buffer {
+    if (this.#state !== "open" && this.#state !== "closing") return nothing;
+    let at = 0;
+    while (at < chunk.length) {
+      const start = at;
+      at = this.#fromClient.read(chunk, at);
+      if (this.#fromClient.isMalformed) {
+        this.#close(protocolError, "malformed frame");
+        return nothing;
+      }
+      if (this.#fromClient.isClosing && this.#abandons()) {
+        this.#client?.end(closeFrame(normalClosure, "", false));
+        // A part of the header may have been passed on before; the backend waits for its rest.
+        return this.#count("requestBytes", chunk.subarray(0, start));
+      }
+    }
+    return this.#count("requestBytes", chunk);
+  }
+
+  #toClient(chunk: Buffer): Buffer {
+    if (this.#state === "abandoned") {
+      this.#readAbandoned(chunk);
+      return nothing;
+    }
+    if (this.#state !== "open" && this.#state !== "closing") return nothing;
+    this.#isPassing = true;
+    const end = this.#readFrames(chunk);
+    this.#isPassing = false;
+    if (this.#fromBackend.isMalformed) {
+      this.#options.record.reason ??= "UpstreamReset";
+      this.#close(protocolError, "malformed frame of the backend");
+      return nothing;
+    }
+    if (end === undefined) return this.#count("responseBytes", chunk);
+    // The close frame follows what is returned.
+    queueMicrotask(() => this.#closeExhausted());
+    return this.#count("responseBytes", chunk.subarray(0, end));
+  }
+
+  /** @returns the end of the frame behind which the session is to be closed; undefined if it is not. */
+  #readFrames(chunk: Buffer): number | undefined {
+    for (let at = 0; at < chunk.length; ) {
+      at = this.#fromBackend.read(chunk, at);
+      if (this.#isClosing && this.#isBetweenFrames) return at;
+    }
+    return undefined;
+  }
+
+  get #isClosing(): boolean {
+    return this.#state === "closing";
+  }
+
+  /** A close frame of the backend ends the session by itself. */
+  get #isBetweenFrames(): boolean {
+    return this.#fromBackend.isAtBoundary && !this.#fromBackend.isClosing && !this.#fromBackend.isMalformed;
+  }
+
+  #readAbandoned(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) at = this.#fromBackend.read(chunk, at);
+    if (this.#read?.countBytes(chunk.length) === false) return;
+    if (!this.#usage.hasOpenResponse || this.#fromBackend.isMalformed) this.#settle();
+  }
+
+  #count(part: "requestBytes" | "responseBytes", bytes: Buffer): Buffer {
+    this.#options.record[part] += bytes.length;
+    return bytes;
+  }
+
+  #charge(usage: TokenUsage): void {
+    const { record, reservation } = this.#options;
+    record.usage = record.usage === undefined ? usage : sumOf(record.usage, usage);
+    reservation.charge(usage);
+    if (this.#state === "open") reservation.recheck((hasLeft) => hasLeft || this.#exhaust());
+  }
+
+  #exhaust(): void {
+    if (this.#state !== "open") return;
+    this.#state = "closing";
+    // Within a frame, or within `#toClient`, the end of the frame closes.
+    if (!this.#isPassing && this.#isBetweenFrames) this.#closeExhausted();
+  }
+
+  #closeExhausted(): void {
+    if (this.#state !== "closing") return;
+    this.#options.record.reason ??= "RateLimited";
+    this.#close(policyViolation, "rate limit exceeded");
+  }
+
+  /** Closes both sides by a frame. */
+  #close(status: number, reason: string): void {
+    this.#state = "closed";
+    this.#client?.setTimeout(halfClosedIdleTimeoutMs);
+    this.#client?.end(this.#count("responseBytes", closeFrame(status, reason, false)));
+    this.#backend?.end(closeFrame(status, reason, true));
+  }
+
+  /** Charges what is left, once, and ends the connection to the backend. */
+  #settle(): void {
+    if (this.#state === "over") return;
+    this.#state = "over";
+    this.#usage.end();
+    this.#read?.end();
+    this.#backend?.destroy();
+    for (const done of this.#onOver.splice(0)) done();
+  }
+}
+
+const summands = ["input", "output", "cachedInputTokens", "cacheCreationTokens", "reasoningTokens"] as const;
+
+/** The model is that of the last response. */
+function sumOf(one: TokenUsage, other: TokenUsage): TokenUsage {
+  const known = summands.filter((name) => one[name] !== undefined || other[name] !== undefined);
+  return {
+    ...one,
+    ...other,
+    ...Object.fromEntries(known.map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)])),
+    total: one.total + other.total,
+    estimated: one.estimated || other.estimated,
+  };
+}
