@@ -30,7 +30,7 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
   const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true;
   const picksFirst = readsModel && rule.redirect === undefined;
   const stages = [
-    // Before everything that reads the query.
+    // Before all stages that read the query.
     rejectAmbiguousQuery,
     // Before the limits: browsers send preflight requests on their own, and without credentials.
     rule.cors && preflight,
@@ -51,12 +51,13 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     requireBackend,
     detectLoop,
     requestFilters,
-    // With the filters of the rule, and before the body is edited for a provider.
+    // After the filters of the rule, and before the body is edited for a provider.
     rule.mirrors && mirror,
-    // Before the body is awaited, since the timeout includes the time that the client takes.
+    // Before the body is awaited: the timeout includes the time in which the client sends it.
     (rule.timeouts?.requestMs ?? 0) > 0 && requestTimeout,
     prepareBody,
-    // Attempts with their timeouts and retries, the usage of the response, and the response to the client: `attempts/`.
+    // Makes the attempts with their timeouts and retries, reads the usage, and sends the response to the client
+    // (`attempts/`).
     forward,
   ];
   return { rule, stages: stages.filter((stage) => typeof stage === "object") };
