@@ -3,14 +3,14 @@ import { describe, expect, test } from "vitest";
 import { frameMessage, MessageReader, PartialBytes } from "./message-framing.ts";
 import { GrpcError } from "./status.ts";
 
-/** The body in pieces that end at these places. */
+/** Returns the body in pieces that end at these positions. */
 function cut(body: Buffer, places: readonly number[]): Buffer[] {
   const ends = [...places.map((place) => place % (body.length + 1)), body.length].sort((a, b) => a - b);
   return ends.map((end, index) => body.subarray(ends[index - 1] ?? 0, end));
 }
 
 describe("MessageReader", () => {
-  test("passes on the same messages wherever the body is cut, and holds at most twice what has come", () => {
+  test("passes on the same messages for any chunks, and holds at most twice the received bytes", () => {
     const messages = fc.array(fc.uint8Array({ maxLength: 3_000 }), { maxLength: 5 });
     fc.assert(
       fc.property(messages, fc.array(fc.nat(), { maxLength: 20 }), (sent, places) => {
@@ -34,7 +34,7 @@ describe("MessageReader", () => {
     );
   });
 
-  test("takes a message in pieces of one byte into one buffer", () => {
+  test("collects a message that arrives byte by byte in one buffer", () => {
     const partialBytes = new PartialBytes(1_000_000);
     const reader = new MessageReader({ maxMessageBytes: 262_144, partialBytes });
     const framed = frameMessage(Buffer.alloc(262_144, "x"));
@@ -47,7 +47,7 @@ describe("MessageReader", () => {
     expect(partialBytes.used).toBe(0);
   });
 
-  test("counts what a buffer takes, not what was sent, over all readers", () => {
+  test("counts the memory of buffers, not the received bytes, over all readers", () => {
     const partialBytes = new PartialBytes(10_000);
     const readers = Array.from({ length: 100 }, () => new MessageReader({ maxMessageBytes: 100, partialBytes }));
     let begun = 0;

@@ -44,6 +44,7 @@ export class PartialBytes {
     return true;
   }
 
+  /** Frees reserved bytes. */
   free(bytes: number): void {
     this.#used -= bytes;
   }
@@ -62,17 +63,17 @@ export interface MessageBounds {
 }
 
 /**
- * Size of the first buffer of an incomplete message. Most messages fit, and it is the most memory that one byte can
- * cost.
+ * Size of the first buffer of an incomplete message. Most messages fit into it. It is the maximum memory that one byte
+ * can cause.
  */
 const initialBytes = 512;
 
 const emptyBuffer = Buffer.alloc(0);
 
 /**
- * Splits a body into messages, wherever the chunks end. The bytes of an incomplete message are copied to one buffer
- * that doubles. The memory is therefore at most twice the size of the message plus some hundred bytes, however small
- * the chunks are. `partialBytes` counts it. Call `release` after the last chunk.
+ * Splits a body into messages, independent of the boundaries of its chunks. The bytes of an incomplete message are
+ * copied to one buffer, which grows by doubling. The memory is therefore at most twice the size of the message plus
+ * some hundred bytes, also for tiny chunks. `partialBytes` counts it. Call `release` after the last chunk.
  */
 export class MessageReader {
   readonly #bounds: MessageBounds;
@@ -152,7 +153,7 @@ export class MessageReader {
     const size = Math.max(initialBytes, bytes, Math.min(2 * capacity, this.#needed));
     const addedBytes = capacity === 0 ? memoryOf(size) : size - capacity;
     if (!this.#bounds.partialBytes.reserve(addedBytes)) throw tooManyPartialBytes();
-    // Not from Node's pool, of which a small buffer keeps 8 KiB alive.
+    // Not from Node's pool: a small buffer would keep 8 KiB of it in memory.
     const grown = Buffer.allocUnsafeSlow(size);
     this.#buffer.copy(grown, 0, 0, this.#length);
     this.#buffer = grown;

@@ -1,9 +1,9 @@
-/** The rules for requests that hold in every protocol (RFC 9110 §7.1, §8.6, §9.1). */
+/** The rules for requests of every protocol (RFC 9110 §7.1, §8.6, §9.1). */
 import { readLength } from "./content-length.ts";
 import { isTarget, isToken } from "./http1/characters.ts";
 import type { ClientRequest } from "./ports.ts";
 
-/** Throws `TypeError` for a method or a path that a server would not read as one. */
+/** Throws `TypeError` for a method that is not a token, or a path with other characters than visible ASCII. */
 export function assertMethodAndPath({ method, path }: ClientRequest): void {
   if (!isToken(method)) {
     throw new TypeError(`the request has the method ${JSON.stringify(method)}, which is not a token`);
@@ -19,10 +19,10 @@ export function repeatedField(name: "Host" | "Content-Length"): TypeError {
 }
 
 /**
- * Returns the length of the body of a request; undefined for a body that arrives in parts and was not announced.
+ * Returns the length of the body of a request; undefined for a body that arrives in parts and has no Content-Length.
  *
  * @param announced the value of the request's Content-Length field; undefined if it has none.
- * @throws `TypeError` for a Content-Length that is no length, or not that of the body.
+ * @throws `TypeError` for a Content-Length that is not a number of bytes, or differs from the length of the body.
  */
 export function requestBodyLength(body: ClientRequest["body"], announced: string | undefined): number | undefined {
   if (body !== undefined && !Buffer.isBuffer(body)) {
@@ -43,10 +43,10 @@ function lengthOf(announced: string): number {
   );
 }
 
-/** Methods whose requests have a length even without a body. */
+/** Methods whose requests get a Content-Length even without a body. */
 const methodsWithBody: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
-/** Whether a request gets a Content-Length field that it does not have. @param length as `requestBodyLength` returns it. */
+/** Whether a Content-Length field must be added to a request. @param length the result of `requestBodyLength`. */
 export function needsLength(method: string, length: number | undefined, announced: string | undefined): boolean {
   return announced === undefined && length !== undefined && (length > 0 || methodsWithBody.has(method));
 }

@@ -4,8 +4,8 @@ import { METHODS } from "node:http";
 const methods: ReadonlySet<string> = new Set(METHODS);
 
 /**
- * Whether servers of node:http know a method. A backend rejects the others, or takes them for something else: some servers
- * read `post` as POST, and routes do not (methods are case-sensitive, RFC 9110 §9.1).
+ * Whether node:http knows a method. A backend rejects other methods or interprets them differently: some servers read
+ * `post` as POST, and routes do not (methods are case-sensitive, RFC 9110 §9.1).
  */
 export function isKnownMethod(method: string): boolean {
   return methods.has(method);

@@ -1,10 +1,10 @@
-/** Timeouts of connections, which one timer of their owner counts, instead of a timer for each. */
+/** Timeouts of connections. One timer of their owner advances all of them, so that connections need no timers. */
 
 /** A connection with timeouts. */
 export interface Swept {
-  /** Ends what takes too long. Called every `sweepMs`. */
+  /** Advances the timeouts, and ends requests and connections that exceed them. Called every `sweepMs`. */
   sweep(): void;
 }
 
-/** The interval of `Swept.sweep`, in milliseconds. Timeouts are up to so much longer. */
+/** The interval of `Swept.sweep`, in milliseconds. Timeouts are up to one interval longer. */
 export const sweepMs = 1_000;

@@ -7,7 +7,10 @@ export interface UploadOwner {
   sendBody(bytes: Buffer): boolean;
   /** Ends the body. @param trailers empty for none. */
   endBody(trailers: FieldList): void;
-  /** The body cannot be completed: its source has ended early (`aborted`), or has another length than announced (`reset`). */
+  /**
+   * Called when the body cannot be completed: its source has ended early (`aborted`), or its length differs from the
+   * content-length (`reset`).
+   */
   onUploadFailed(kind: "aborted" | "reset", message: string): void;
 }
 
@@ -15,11 +18,11 @@ export interface UploadOwner {
 export class Upload implements BodyReceiver {
   readonly #body: OutgoingBody;
   readonly #owner: UploadOwner;
-  /** Bytes that are to be sent; undefined for any number. */
+  /** Bytes that are still to be sent; undefined for any number. */
   #remaining: number | undefined;
   #isOver = false;
 
-  /** @param length of the body in bytes, if it was announced. */
+  /** @param length the content-length in bytes; undefined if there is none. */
   constructor(body: OutgoingBody, length: number | undefined, owner: UploadOwner) {
     this.#body = body;
     this.#remaining = length;
@@ -31,6 +34,7 @@ export class Upload implements BodyReceiver {
     return this.#isOver;
   }
 
+  /** Starts to read the body. */
   start(): void {
     if (!this.#isOver) this.#body.read(this);
   }
@@ -63,7 +67,7 @@ export class Upload implements BodyReceiver {
     this.#owner.onUploadFailed("aborted", "the body of the request has no end, since its source has failed");
   }
 
-  /** The server reads on. */
+  /** Resumes the upload. Called when the server can take more bytes. */
   onDrain(): void {
     if (!this.#isOver) this.#body.resume();
   }

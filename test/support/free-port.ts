@@ -4,7 +4,9 @@ import { createServer } from "node:net";
 
 /** Below the range from which the kernel assigns ports (on Linux, from 32768), so that no connection takes one. */
 const firstPort = 12_000;
-/** Each worker of a test run has ports of its own, since a program binds its port some time after it was found free. */
+/**
+ * Each worker of a test run has its own range of ports, because a program binds its port some time after the search.
+ */
 const portsPerWorker = 1_000;
 const workers = 20;
 const start = firstPort + (Number(process.env["VITEST_POOL_ID"] ?? 0) % workers) * portsPerWorker;

@@ -11,7 +11,7 @@ import { onTestFinished } from "vitest";
 import { connectRateLimit, type RateLimitTestClient } from "./rate-limit-client.ts";
 import type { Environment } from "./ratelimit-process.ts";
 
-/** Timers are real; the time of day changes only by `advance`, so no window ends on its own. */
+/** Timers are real. The time of day changes only by `advance`, so windows end only by it. */
 export class FixedClock implements Clock {
   /** Of every timer that was set. */
   readonly delaysMs: number[] = [];

@@ -9,6 +9,7 @@ interface Head {
   readonly block: Buffer;
 }
 
+/** The cached header blocks of calls to one endpoint. */
 export class CallHeads {
   readonly #scheme: "http" | "https";
   readonly #authority: string;

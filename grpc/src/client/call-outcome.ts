@@ -44,7 +44,7 @@ const maxMessageLength = 200;
  *
  * @param httpStatus `:status`; a proxy in between may respond without gRPC.
  * @param grpcStatus `grpc-status` as received; undefined if absent.
- * @param body All of it, framing included.
+ * @param body The whole body, with its framing.
  */
 export function outcomeOf(
   httpStatus: number,

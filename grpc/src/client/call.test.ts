@@ -114,7 +114,8 @@ describe("a response", () => {
   test("is decoded from Huffman code and the dynamic table, from one call to the next", async () => {
     const service = await RawServer.start();
     const { call } = clientOf([service.port]);
-    // `grpc-status: 0` as a literal that the table takes up, its name in Huffman code; then by its place in the table.
+    // `grpc-status: 0` as a literal that is added to the table, its name in Huffman code; then by its index in the
+    // table.
     const huffmanName = Buffer.from("9acac8b21234da8f", "hex");
     const indexed = Buffer.concat([
       Buffer.from([0x40, 0x80 | huffmanName.length]),
@@ -131,7 +132,7 @@ describe("a response", () => {
     }
   });
 
-  test("is the same however its frames and bytes are cut", async () => {
+  test("is the same for any division into frames and chunks", async () => {
     const service = await RawServer.start();
     const { call } = clientOf([service.port]);
     let id = -1;
@@ -200,7 +201,7 @@ describe("a response", () => {
     expect(await next).toEqual(responded);
   });
 
-  // One field of 133 bytes that the table takes up, and 200 references to it.
+  // One field of 133 bytes that is added to the table, and 200 references to it.
   const hugeHead = Buffer.concat([
     Buffer.from([0x88, 0x40, 1, 0x78, 100]),
     Buffer.alloc(100, "y"),
@@ -314,7 +315,7 @@ function count(length: number, from: number): number[] {
   return Array.from({ length }, (_, i) => from + i);
 }
 
-/** The bytes in parts that end at the cuts; no part where a cut is beyond the end. */
+/** Returns the bytes in parts that end at the cuts, without parts beyond the end. */
 function split(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const ends = [...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length];
   return ends.map((end, at) => bytes.subarray(ends[at - 1] ?? 0, end));

@@ -1,4 +1,4 @@
-/** One unary call: its message, its progress on its stream, and its end, which happens exactly once. */
+/** One unary call: its message, its progress on its stream, and its end. */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { type ClientHost, ClientStream } from "@gatewayproxy/http/http2/client/client-stream";
@@ -29,8 +29,8 @@ export const maxResponseBytes = 1024 * 1024;
 const emptyBuffer = Buffer.alloc(0);
 
 /**
- * A unary call from its queue to its end. `pending.done` or `pending.unprocessed` is called once, at the latest at the
- * deadline.
+ * A unary call, from the queue to its end. Exactly one of `pending.onDone` and `pending.onUnprocessed` is called, once,
+ * at the latest at the deadline.
  */
 export class Call extends ClientStream<ResponseFields> {
   readonly #pending: PendingCall;
@@ -75,7 +75,7 @@ export class Call extends ClientStream<ResponseFields> {
     this.receivedTrailers(fields);
   }
 
-  /** A response without messages has the status in its head. */
+  /** Reads the status. A response without messages has it in its head. */
   receivedTrailers({ grpcStatus, grpcMessage }: ResponseFields): void {
     this.#grpcStatus = grpcStatus ?? this.#grpcStatus;
     this.#grpcMessage = grpcMessage ?? this.#grpcMessage;
@@ -114,13 +114,13 @@ export class Call extends ClientStream<ResponseFields> {
     this.#end(callFailure("garbage", reason), "responded");
   }
 
-  /** The service may have counted the call. */
+  /** Ends the call as failed, not as unprocessed: the service may have counted it. */
   connectionLost(reason: string): void {
     this.#end(callFailure("unavailable", reason), "noResponse");
   }
 
   wasReset(code: number): void {
-    // The whole response has come, and the service does not want the rest of the call (RFC 9113 §8.1).
+    // The response is complete, and the service does not need the rest of the call (RFC 9113 §8.1).
     if (code === ErrorCode.NoError && this.hasHead) this.completed();
     else this.#end(callFailure("failed", `the service reset the call with error code ${code}`), "noResponse");
   }

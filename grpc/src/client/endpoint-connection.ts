@@ -1,10 +1,10 @@
 /**
- * One endpoint of a service and the connection to it. It connects ahead of the first call, and reconnects
- * with growing pauses.
+ * One endpoint of a service and the connection to it. It connects before the first call, and reconnects with growing
+ * pauses.
  *
  * A server that closes the connection sends GOAWAY: new calls then use a new connection while those in progress finish
- * on the old one. A call that the server has certainly not processed is returned to be sent again; any other is not,
- * since it may have been counted.
+ * on the old one. A call that the server has certainly not processed is returned to be sent again. Any other call is
+ * not, because the server may have counted it.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -17,22 +17,24 @@ import { callFailure, type Endpoint } from "./unary-client.ts";
 
 /** The receiver of a socket's events until HTTP/2 takes over. */
 export interface SocketListener {
-  /** Connected, with the TLS handshake done. */
+  /** Called when the socket is connected and its TLS handshake is done. */
   readonly onConnect: () => void;
-  /** The peer did not select HTTP/2 by ALPN. */
+  /** Called when the peer did not select HTTP/2 by ALPN. */
   readonly onNotHttp2: () => void;
-  /** Bytes were received. `chunk` is valid only during the call. */
+  /** Called with received bytes. `chunk` is valid only during the call. */
   readonly onRead: (chunk: Buffer) => void;
 }
 
-/** Starts to connect to an endpoint, in plain text if `tls` is undefined. Errors and the end are events of the socket. */
+/**
+ * Starts to connect to an endpoint, in plain text if `tls` is undefined. Errors and the end are events of the socket.
+ */
 export type OpenSocket<Tls> = (endpoint: Endpoint, tls: Tls | undefined, listener: SocketListener) => Socket;
 
 /** The services and limits of connections to a service. */
 export interface ConnectionOptions<Tls> {
   /** Times attempts to connect (2 s each), the pauses between them, and calls. */
   readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
   /** Opens the sockets. */
   readonly openSocket: OpenSocket<Tls>;
@@ -44,7 +46,9 @@ export interface ConnectionOptions<Tls> {
 
 /** Time to connect to the service and to receive its settings. */
 const connectTimeoutMs = 2_000;
-/** Pauses between attempts: doubled from the first to the longest, each reduced by up to a quarter at random. */
+/**
+ * The first and the longest pause between attempts. Pauses double, and each is reduced by up to a quarter at random.
+ */
 const firstPauseMs = 50;
 const maxPauseMs = 400;
 
@@ -58,8 +62,8 @@ export class EndpointConnection<Tls> {
   #connection: ClientConnection<ResponseFields> | undefined;
   #isOpen = false;
   /**
-   * The connection has delivered a response. One that the peer accepts and closes without a response must not be
-   * reopened in a tight loop.
+   * Whether the connection has delivered a response. If the peer accepts and closes connections without a response, the
+   * next attempt waits for a pause.
    */
   #hasResponded = false;
   #pauseMs = firstPauseMs;
@@ -69,7 +73,7 @@ export class EndpointConnection<Tls> {
   #lastError = "not connected yet";
   /** All open connections, including draining ones. */
   readonly #connections = new Set<ClientConnection<ResponseFields>>();
-  /** Calls that wait or are in progress. */
+  /** The number of calls that wait or are in progress. */
   inFlight = 0;
 
   constructor(endpoint: Endpoint, tls: Tls | undefined, options: ConnectionOptions<Tls>) {

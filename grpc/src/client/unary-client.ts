@@ -36,7 +36,7 @@ export type CallOutcome = { readonly kind: "responded"; readonly message: Buffer
 export interface CallFailure {
   readonly kind: "failed";
   readonly cause: FailureCause;
-  /** For the log: what was found, without data of requests. */
+  /** The message for the log. It contains no data of requests. */
   readonly message: string;
 }
 
@@ -57,7 +57,7 @@ export type FailureCause =
   /** The service responds with overall code UNKNOWN. */
   | "unknown";
 
-/** Returns a failure; `message` says for the log what happened. */
+/** Returns a failure. @param message for the log. */
 export function callFailure(cause: FailureCause, message: string): CallFailure {
   return { kind: "failed", cause, message };
 }

@@ -21,7 +21,7 @@ describe("endpoints", () => {
     await peer.closed();
   });
 
-  test("share the calls, whatever their number", async () => {
+  test("share the calls, for any number of endpoints", async () => {
     const services = [await RawServer.start(), await RawServer.start()];
     let draw = 0;
     const { call } = clientOf(
@@ -36,7 +36,7 @@ describe("endpoints", () => {
     expect(await Promise.all(outcomes)).toEqual(new Array(40).fill(responded));
   });
 
-  test("of which one is dead fail no call", async () => {
+  test("fail no call if one of them is unreachable", async () => {
     const service = await RawServer.start();
     const dead = await RawServer.start();
     const { call } = clientOf([dead.port, service.port]);

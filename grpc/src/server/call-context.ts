@@ -41,6 +41,7 @@ export class CallContext {
     return true;
   }
 
+  /** Ends the count of a call. */
   endCall(): void {
     this.#calls--;
   }

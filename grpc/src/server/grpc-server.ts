@@ -1,7 +1,6 @@
 /**
- * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation of `http/`. It serves unary
- * and streaming methods on one port, plain or TLS, TCP or a Unix socket. docs/adr/0004 says why it
- * exists.
+ * A gRPC server for few methods and very many small calls, on the HTTP/2 implementation of `http/`. It serves unary and
+ * streaming methods on one port, plain or TLS, TCP or a Unix socket. docs/adr/0004 explains why it exists.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
@@ -31,13 +30,13 @@ export interface GrpcServerOptions {
   readonly methods: GrpcMethods;
   /** Times deadlines, and the ages and pings of connections. */
   readonly clock: Clock;
-  /** Certificates, and requirements on those of clients; without it, plain text. */
+  /** The certificates, and the requirements on client certificates; absent: plain text. */
   readonly tls?: ServerTls;
   /** Bounds of a connection; the default is `defaultHttp2Limits`. */
   readonly limits?: Http2Limits;
   /** Maximum size of a message, compressed or not; the default is 256 KiB. */
   readonly maxMessageBytes?: number;
-  /** Memory for messages that wait for the rest of their call, of all clients together; the default is 32 MiB. */
+  /** Maximum memory of incomplete messages in bytes, of all clients together; the default is 32 MiB. */
   readonly maxPartialBytes?: number;
   /** Maximum number of calls in progress; the default is 10,000. Further ones get UNAVAILABLE. */
   readonly maxCalls?: number;
@@ -51,11 +50,11 @@ export interface GrpcServerOptions {
    * closed.
    */
   readonly maxConnections?: number;
-  /** Age at which a client is asked to reconnect, ±10 %, so that new instances get their share; absent means never. */
+  /** Age at which clients are asked to reconnect, ±10 %, so that new instances get connections too; absent: never. */
   readonly maxConnectionAgeMs?: number;
   /** Time that a client then has for its open calls; absent means unlimited. */
   readonly maxConnectionAgeGraceMs?: number;
-  /** 0 to 1; spreads the ages of connections that began together. */
+  /** Returns a random number from 0 to 1. It spreads the ages of connections that began at the same time. */
   readonly random: () => number;
   /** Called for internal errors. */
   readonly onError: (error: unknown) => void;
@@ -140,8 +139,8 @@ export class GrpcServer {
   }
 
   /**
-   * Accepts no new connections, drains clients, ends streaming calls and waits for the calls in progress, for `graceMs`
-   * at most. Then it closes what is left.
+   * Accepts no new connections, drains clients, ends streaming calls, and waits at most `graceMs` for the calls in
+   * progress. Then it closes the remaining connections.
    */
   async close(graceMs: number): Promise<void> {
     const { promise: allClosed, resolve } = Promise.withResolvers<undefined>();
@@ -264,7 +263,7 @@ export class GrpcServer {
   }
 }
 
-/** The call has its response already; the rest of its request is discarded. */
+/** The receiver of a call that has its response already. It discards the rest of the request. */
 const rejectedCall: StreamReceiver = { data: () => undefined, cancel: () => undefined };
 
 function portOf(address: AddressInfo | string | null): number {

@@ -3,7 +3,7 @@ import type { GrpcMethod, MessageReceiver, MessageSink, StreamingMethod, UnaryMe
 import { GrpcError, StatusCode } from "../status.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 
-/** Whether a server can take calls. */
+/** Whether a server accepts calls. */
 export interface HealthStatus {
   readonly isServing: boolean;
   /** Calls `listener` with each change until the returned function is called. */
@@ -23,7 +23,7 @@ function statusResponse(isServing: boolean): Buffer {
 /**
  * Returns the methods, by path.
  *
- * @param serviceNames the services that all have `status`; the empty name is that of the whole server.
+ * @param serviceNames the services, which all have the same `status`; the empty name is that of the whole server.
  */
 export function healthMethods(
   status: HealthStatus,

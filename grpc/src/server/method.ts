@@ -1,16 +1,16 @@
-/** The methods of a gRPC server, by path, over plain bytes. The implementations supply codecs and meaning. */
+/** The methods of a gRPC server. They receive and return encoded messages; implementations decode and encode them. */
 import type { GrpcError } from "../status.ts";
 
 /**
- * Returns one message for one message. The request's bytes are valid during the call only. A thrown or rejected
- * `GrpcError` becomes the call's status; any other error is reported and becomes INTERNAL.
+ * A method that returns one message for one message. The request's bytes are valid during the call only. A thrown or
+ * rejected `GrpcError` becomes the call's status; any other error is reported and becomes INTERNAL.
  */
 export interface UnaryMethod {
   readonly kind: "unary";
   call(message: Buffer): Uint8Array | Promise<Uint8Array>;
 }
 
-/** Returns any number of messages for any number of messages. */
+/** A method that receives and sends any number of messages. */
 export interface StreamingMethod {
   readonly kind: "streaming";
   open(sink: MessageSink): MessageReceiver;
@@ -19,21 +19,22 @@ export interface StreamingMethod {
 /** A unary or a streaming method. */
 export type GrpcMethod = UnaryMethod | StreamingMethod;
 
-/** The server's half of a streaming call. After `end` or `fail` nothing more is sent. */
+/** The server's side of a streaming call. After `end` or `fail`, calls have no effect. */
 export interface MessageSink {
   send(message: Uint8Array): void;
   /** Ends the call with status OK. */
   end(): void;
+  /** Ends the call with the status of the error. */
   fail(error: GrpcError): void;
 }
 
-/** The client's half of a streaming call. */
+/** The client's side of a streaming call. */
 export interface MessageReceiver {
   /** Receives a message; its bytes are valid during the call only. A thrown `GrpcError` ends the call. */
   message(bytes: Buffer): void;
-  /** The client has sent its last message. */
+  /** Called when the client has sent its last message. */
   ended(): void;
-  /** The call was cancelled or has ended; no further calls follow. */
+  /** Called when the call was cancelled or has ended; no further calls follow. */
   cancelled(): void;
 }
 

@@ -6,15 +6,14 @@ import { GrpcError, StatusCode } from "../status.ts";
 
 const versions = ["v1", "v1alpha"] as const;
 
-/**
- * Maximum number of requests of one stream that wait while the messages are loaded; tools send one and wait for the
- * response.
- */
+/** Maximum number of requests of one stream that wait while the messages are loaded. Tools send one at a time. */
 const maxWaiting = 100;
 
 /**
- * Returns the methods, by path, for a server with the services of `files`: paths as their imports name them. Messages are loaded with the first request, since most servers get none. Both versions
- * have the same messages.
+ * Returns the methods, by path, for a server with the services of `files`. The messages are loaded at the first
+ * request, since most servers get none. Both versions have the same messages.
+ *
+ * @param files paths of proto files, as their imports name them.
  */
 export function reflectionMethods(files: readonly ProtoFile[]): [path: string, method: GrpcMethod][] {
   let loaded: Promise<Reflection> | undefined;

@@ -13,6 +13,7 @@ import type { ProtoFile } from "@gatewayproxy/protos/options";
 import type { MessageReceiver, MessageSink } from "./method.ts";
 import { GrpcError, StatusCode } from "../status.ts";
 
+/** The server reflection of some files. */
 export class Reflection {
   readonly #files: DescriptorFiles;
   readonly #request;
@@ -32,6 +33,7 @@ export class Reflection {
     );
   }
 
+  /** Starts a reflection call, which responds to each message with one. */
   open(sink: MessageSink): MessageReceiver {
     return {
       message: (bytes) => sink.send(this.#response.serialize(this.#reply(this.#read(bytes)))),

@@ -1,6 +1,7 @@
 /**
- * Certificates of the gRPC port, and requirements on those of clients. Files are read again when they change. A pair
- * that does not match or cannot be read is reported, and the previous one stays in use.
+ * The certificates of the gRPC port, and the requirements on client certificates. Files are read again when they
+ * change. If a certificate and its key do not match or cannot be read, this is reported, and the previous pair stays in
+ * use.
  */
 import { readFileSync } from "node:fs";
 import { createSecureContext, type SecureContextOptions, type TLSSocket, type TlsOptions } from "node:tls";
@@ -10,9 +11,9 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 export interface ServerTlsFiles {
   readonly certFile: string;
   readonly keyFile: string;
-  /** Authorities of client certificates. With it, a client must have one. */
+  /** The authorities of client certificates. If present, a client must have a certificate. */
   readonly clientCaFile?: string;
-  /** A DNS name, IP address or URI that a client's certificate must contain; without it, any. */
+  /** A DNS name, IP address or URI that a client certificate must contain; absent: any certificate is accepted. */
   readonly clientSan?: string;
 }
 
@@ -26,7 +27,7 @@ export class ServerTls {
   #onChange: ((options: SecureContextOptions) => void) | undefined;
   #timer: Timer | undefined;
 
-  /** Reads the files at once and throws when they cannot be used; later errors go to `onError`. */
+  /** Reads the files. Throws if they cannot be used; later errors are passed to `onError`. */
   constructor(files: ServerTlsFiles, clock: Clock, onError: (error: unknown) => void) {
     this.#files = files;
     this.#onError = onError;
@@ -34,6 +35,7 @@ export class ServerTls {
     this.#poll(clock);
   }
 
+  /** Returns the options of a TLS server with the current certificates. */
   options(): TlsOptions {
     return {
       ...this.#pem,
@@ -43,7 +45,7 @@ export class ServerTls {
     };
   }
 
-  /** Calls back with the new certificates after each valid change; open connections keep theirs. */
+  /** Calls `callback` with the new certificates after each valid change. Open connections keep the previous ones. */
   onChange(callback: (options: SecureContextOptions) => void): void {
     this.#onChange = callback;
   }
@@ -65,7 +67,9 @@ export class ServerTls {
     this.#timer?.cancel();
   }
 
-  /** Polling by content detects all ways to replace files: rename, symlink swap of a Secret volume, rewriting. */
+  /**
+   * Polls the content, which detects all ways to replace files: rename, the symlink swap of a Secret volume, rewriting.
+   */
   #poll(clock: Clock): void {
     this.#timer = clock.setTimer(pollMs, () => {
       this.#reload();

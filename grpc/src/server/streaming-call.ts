@@ -28,9 +28,10 @@ interface PendingMessage {
 }
 
 /**
- * A message is read at once if it is the first of its chunk and not compressed. Every other message waits for a turn of
- * the event loop, because one chunk of a socket may contain thousands of messages, and a few compressed bytes may
- * expand to many. Calls take turns, so none delays the others. Queued messages are charged like incomplete ones.
+ * A streaming call. It reads a message at once if it is the first of its chunk and not compressed. Every other message
+ * waits for a turn of the event loop, because one chunk of a socket may contain thousands of messages, and a few
+ * compressed bytes may expand to many. Calls take turns, so none delays the others. Queued messages are charged like
+ * incomplete ones.
  */
 export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
   readonly #stream: ServerStream;
@@ -157,7 +158,9 @@ export class StreamingCall implements StreamReceiver, MessageSink, QueuedTurn {
     );
   }
 
-  /** A short message may cause a long response, and one chunk of a socket contains a thousand. */
+  /**
+   * Throws if too many bytes are unsent: a short message may cause a long response, and a chunk may contain a thousand.
+   */
   #boundResponses(): void {
     if (this.#stream.unsentBytes > maxUnsentBytes) throw tooManyUnread();
   }

@@ -1,5 +1,6 @@
 /** Work that would delay other calls if it were done at once. */
 export interface QueuedTurn {
+  /** Does the work of one turn. */
   takeTurn(): void;
 }
 

@@ -19,6 +19,7 @@ import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } fro
 /** Timeout of a request that does not arrive in one chunk, in ms. */
 const incompleteRequestMs = 30_000;
 
+/** A unary call. */
 export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   readonly #stream: ServerStream;
   readonly #method: UnaryMethod;
@@ -73,7 +74,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
     this.#fail(new GrpcError(StatusCode.DeadlineExceeded, "the call was not done within its grpc-timeout"));
   }
 
-  /** The slow path, for a message in several chunks, compressed or invalid. */
+  /** Reads a message that is in several chunks, compressed or invalid. This is the slow path. */
   #collect(chunk: Buffer, isLast: boolean): void {
     if (this.#reader === undefined) {
       this.#reader = new MessageReader(this.#context.bounds);
@@ -103,8 +104,8 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   }
 
   /**
-   * Decompresses and runs, in a turn of its own: the largest message compresses to some dozen bytes, so one chunk of a
-   * socket could hold work for a second.
+   * Decompresses the message and runs the method. This takes a separate turn: the largest message compresses to some
+   * dozen bytes, so one chunk of a socket could contain work for a second.
    */
   takeTurn(): void {
     this.#isQueued = false;

@@ -46,7 +46,7 @@ describe("a body in chunks (RFC 9112 §7.1)", () => {
   });
 });
 
-test("a stream means the same however it is split", () => {
+test("a stream has the same meaning for any chunks", () => {
   const streams = [
     `${head}3\r\nabc\r\n1;x="y"\r\nd\r\n0\r\nX: 1\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n`,
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\nHost: b\r\n\r\n",

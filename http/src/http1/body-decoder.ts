@@ -1,6 +1,6 @@
 /**
- * Decodes the body of an HTTP/1 message: with a length, in chunks (RFC 9112 §7.1), or until the connection closes. Decoders
- * take bytes as they are received, and say where the body ends in them.
+ * Decodes the body of an HTTP/1 message: with a length, in chunks (RFC 9112 §7.1), or until the connection closes.
+ * Decoders process bytes as they are received, and return the position at which the body ends.
  */
 import { tokenCharacters, valueCharacters } from "./characters.ts";
 import { parseFieldLines, type SectionLimits } from "./field-section.ts";
@@ -8,18 +8,22 @@ import { MessageError } from "./message-error.ts";
 
 /** Receives a body. */
 export interface BodySink {
-  /** Called at most once for each `decode`. @param bytes a part of the body; never empty. They are a view of the received bytes. */
+  /**
+   * Called at most once for each `decode`.
+   *
+   * @param bytes a part of the body; never empty. They are a view of the received bytes.
+   */
   onData(bytes: Buffer): void;
-  /** Called once, after the last part. @param trailers names and values in turns; empty if there are none. */
+  /** Called once, after the last part. @param trailers names and values alternate; empty if there are none. */
   onEnd(trailers: readonly string[]): void;
 }
 
 /** Decodes one body. */
 export interface BodyDecoder {
   /**
-   * Decodes received bytes, of which those of the body may be overwritten.
+   * Decodes received bytes. It may overwrite those of the body.
    *
-   * @returns the position behind the end of the body in `bytes`; -1 if the body goes on after them.
+   * @returns the position after the end of the body in `bytes`; -1 if the body continues after them.
    * @throws `MessageError` for malformed chunks or trailers. The decoder must not be used again.
    */
   decode(bytes: Buffer, start: number, sink: BodySink): number;
@@ -58,12 +62,13 @@ export interface ChunkLimits extends SectionLimits {
 
 /** Maximum length of the extensions of a chunk in bytes. They have no meaning for the proxy and are dropped. */
 const maxExtensionBytes = 256;
-/** Digits of the size of a chunk, which is below 2^52 then. */
+/** Maximum number of hexadecimal digits of a chunk size. It is thus below 2^52. */
 const maxSizeDigits = 13;
 
 /**
- * Expected next: a chunk size (`size`), its extensions (`extension`), the LF of its line (`sizeLf`), bytes of the chunk
- * (`data`), the CR and LF behind them (`dataCr`, `dataLf`), or the trailer section behind the last chunk (`trailers`).
+ * The part that is expected next: a chunk size (`size`), its extensions (`extension`), the LF of its line (`sizeLf`),
+ * bytes of the chunk (`data`), the CR and LF after them (`dataCr`, `dataLf`), or the trailer section after the last
+ * chunk (`trailers`).
  */
 type ChunkState = "size" | "extension" | "sizeLf" | "data" | "dataCr" | "dataLf" | "trailers" | "done";
 
@@ -78,12 +83,12 @@ export class ChunkedDecoder implements BodyDecoder {
   #size = 0;
   #digits = 0;
   #extensionBytes = 0;
-  /** What the extensions may contain next, see `readExtension`. */
+  /** The part of an extension that may follow; see `ExtensionState`. */
   #extension: ExtensionState = "name";
   /** The part of the trailer section that has been received, with its CRLFs. */
   #trailers = "";
   #fields: readonly string[] = [];
-  /** While bytes are decoded: where the body among them begins and ends. Its chunks are moved together. */
+  /** The start and the end of the body in the bytes that are being decoded. Its chunks are moved together. */
   #dataStart = 0;
   #dataEnd = 0;
 
@@ -148,7 +153,10 @@ export class ChunkedDecoder implements BodyDecoder {
     return -1;
   }
 
-  /** Small chunks would cost a call each otherwise, and a client can send ten thousand of them in one read. */
+  /**
+   * Appends a chunk to the previous ones, so that the sink gets them in one call. A client can send ten thousand small
+   * chunks in one read.
+   */
   #addData(bytes: Buffer, start: number, end: number): void {
     if (this.#dataEnd === this.#dataStart) {
       this.#dataStart = start;
@@ -199,7 +207,7 @@ export class ChunkedDecoder implements BodyDecoder {
 
   #readTrailers(bytes: Buffer, start: number): number {
     const before = this.#trailers.length;
-    // One more than the maximum distinguishes an excess.
+    // One byte more than the maximum shows that the section exceeds it.
     const most = this.#limits.trailerBytes + 2 - before;
     const text = this.#trailers + bytes.toString("latin1", start, Math.min(bytes.length, start + most + 1));
     const isEmpty = text.startsWith("\r\n");
@@ -227,7 +235,10 @@ function digitOf(code: number): number {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
 }
 
-/** `;name`, `;name=token` or `;name="quoted"`, any number of them, without white space (RFC 9112 §7.1.1). */
+/**
+ * The position within extensions: `;name`, `;name=token` or `;name="quoted"`, any number of them, without white space
+ * (RFC 9112 §7.1.1).
+ */
 type ExtensionState = "name" | "inName" | "value" | "inToken" | "quoted" | "escaped" | "closed";
 
 function endsExtension(state: ExtensionState): boolean {
@@ -267,7 +278,7 @@ function nextExtensionState(state: ExtensionState, code: number): ExtensionState
   throw new MessageError(400, "malformed chunk extension");
 }
 
-/** Decodes a response body that ends with its connection (RFC 9112 §6.3). Its owner ends it. */
+/** Decodes a response body that ends with its connection (RFC 9112 §6.3). It does not call `onEnd`; its owner does. */
 export class CloseDecoder implements BodyDecoder {
   decode(bytes: Buffer, start: number, sink: BodySink): number {
     if (start < bytes.length) sink.onData(start === 0 ? bytes : bytes.subarray(start));

@@ -1,8 +1,8 @@
-/** Writes a body that is sent in parts, as it is or in chunks (RFC 9112 §6.2, §7.1). */
+/** Writes a body that is sent in parts, without further framing or in chunks (RFC 9112 §6.2, §7.1). */
 import type { Socket } from "node:net";
 import { joinedBytes, joinText } from "./field-text.ts";
 
-/** The writer of one body. Trailers are not sent, which an intermediary may drop (RFC 9110 §6.5.1). */
+/** The writer of one body. It does not send trailers; an intermediary may drop them (RFC 9110 §6.5.1). */
 export class BodyWriter {
   readonly #socket: Socket;
   readonly #isChunked: boolean;
@@ -26,6 +26,7 @@ export class BodyWriter {
     return isFlowing;
   }
 
+  /** Ends the body. */
   end(): void {
     if (this.#isChunked) this.#socket.write("0\r\n\r\n", "latin1");
   }

@@ -9,8 +9,8 @@ export const tokenCharacters: Uint8Array = tableOf((code) =>
 export const valueCharacters: Uint8Array = tableOf((code) => code === 0x09 || (code >= 0x20 && code !== 0x7f));
 
 /**
- * Characters of a request target: visible ASCII. RFC 3986 permits fewer, and `normalizePath` decides about those. Bytes above
- * 0x7f are rejected, since servers disagree about their encoding.
+ * Characters of a request target: visible ASCII. RFC 3986 permits fewer, and `normalizePath` decides about those. Bytes
+ * above 0x7f are rejected, since servers disagree about their encoding.
  */
 export const targetCharacters: Uint8Array = tableOf((code) => code > 0x20 && code < 0x7f);
 
@@ -26,8 +26,8 @@ export function isOf(table: Uint8Array, text: string, start: number, end: number
   return true;
 }
 
-// Regular expressions check whole strings: they take a quarter of the time of a loop if the strings are of several internal
-// kinds, as names and values are.
+// Whole strings are checked by regular expressions. They take a quarter of the time of a loop if V8 has several
+// internal representations of the strings, as of names and values.
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const target = /^[!-~]+$/;

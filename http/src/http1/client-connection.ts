@@ -1,6 +1,6 @@
 /**
- * A connection to an HTTP/1.1 server (RFC 9112): one request after the other, without pipelining. A response that breaks the
- * rules ends the connection, and so do bytes behind a response, which could be taken for the next one.
+ * A connection to an HTTP/1.1 server (RFC 9112): one request after the other, without pipelining. A malformed response
+ * ends the connection. Bytes after a response end it too, because they could be read as the next response.
  */
 import type { Socket } from "node:net";
 import type { ClientExchange, ClientExchangeEvents, ClientFailure, ClientRequest } from "../ports.ts";
@@ -27,7 +27,7 @@ export interface Http1ClientLimits extends ChunkLimits {
   readonly headBytes: number;
 }
 
-/** 64 KiB of head, 2,000 fields, 64 KiB of trailers. */
+/** The default bounds: 64 KiB of head, 2,000 fields, 64 KiB of trailers. */
 export const defaultHttp1ClientLimits: Http1ClientLimits = {
   headBytes: 64 * 1024,
   fields: 2_000,
@@ -42,15 +42,15 @@ export interface Http1ClientOptions {
 }
 
 /**
- * How long an idle connection is used, unless the server names a time: less than the 5 s after which many servers close it,
- * since a request that meets the close fails.
+ * Time for which an idle connection is reused, unless the server names one in Keep-Alive. It is less than the 5 s after
+ * which many servers close it, because a request that crosses the close fails.
  */
 const keepAliveSeconds = 4;
-/** A connection is given up this long before the server closes it. */
+/** An idle connection is closed this long before the server closes it. */
 const keepAliveMarginSeconds = 1;
 const maxKeepAliveSeconds = 600;
 
-/** The first byte of every response. */
+/** The first byte of every response: `H` of `HTTP`. */
 const firstByte = 0x48;
 
 /** `ending`: the server has closed an idle connection. `switched`: the socket belongs to the receiver of the switch. */
@@ -64,7 +64,10 @@ export class Http1ClientConnection implements Swept {
   #state: ConnectionState = "open";
   #exchange: Exchange | undefined;
   #error: Error | undefined;
-  /** Sweeps without progress after which the request in progress fails, or the idle connection is closed. 0 is unlimited. */
+  /**
+   * Sweeps without progress after which the request in progress fails, or the idle connection is closed. 0 is
+   * unlimited.
+   */
   #maxSweeps = 0;
   /** Sweeps since the last progress. */
   #sweeps = 0;
@@ -146,7 +149,7 @@ export class Http1ClientConnection implements Swept {
     this.#socket.destroy();
   }
 
-  // The exchange's side.
+  // The methods for the exchange.
 
   pause(): void {
     this.#socket.pause();
@@ -163,7 +166,7 @@ export class Http1ClientConnection implements Swept {
     this.destroy();
   }
 
-  /** Bytes were sent or received. */
+  /** Restarts the idle timeout, because bytes were sent or received. */
   progressed(): void {
     this.#sweeps = 0;
   }
@@ -174,7 +177,7 @@ export class Http1ClientConnection implements Swept {
     exchange?.fail(failure);
   }
 
-  // The socket's side.
+  // The events of the socket.
 
   readonly #onSocketData = (bytes: Buffer): void => {
     if (this.#state !== "open") return;
@@ -192,7 +195,7 @@ export class Http1ClientConnection implements Swept {
     while (at < bytes.length) {
       const exchange = this.#exchange;
       if (exchange === undefined) {
-        // Bytes that no request has asked for.
+        // These bytes respond to no request.
         this.destroy();
         return;
       }
@@ -202,7 +205,7 @@ export class Http1ClientConnection implements Swept {
     }
   }
 
-  /** @returns the position behind what was read. */
+  /** @returns the position after the bytes that were read. */
   #readHead(exchange: Exchange, bytes: Buffer, start: number): number {
     const { limits } = this.#options;
     if (this.#head.length === 0 && bytes[start] !== firstByte) throw new MessageError(400, "malformed status line");
@@ -284,10 +287,10 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   readonly events: ClientExchangeEvents;
   readonly method: string;
   readonly upgrade: string | undefined;
-  /** Of a body that arrives in parts. */
+  /** The upload of a body that arrives in parts; undefined for others. */
   upload: Upload | undefined;
   writer: BodyWriter | undefined;
-  /** Of the body of the response; undefined before its head, and if there is no body. */
+  /** The decoder of the response body; undefined before the head, and if there is no body. */
   decoder: BodyDecoder | undefined;
   /** Whether the response is complete. */
   hasResponse = false;
@@ -304,7 +307,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
     this.events = events;
   }
 
-  /** Whether the exchange has ended, so that its methods concern the connection no more. */
+  /** Whether the exchange has ended. Its methods then have no effect on the connection. */
   get #hasEnded(): boolean {
     return this.#isOver || this.hasResponse;
   }
@@ -344,7 +347,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
     if (bodyLength === 0) this.hasResponse = true;
   }
 
-  /** @returns the position behind the part of the body in `bytes`. */
+  /** @returns the position after the part of the body in `bytes`. */
   decode(bytes: Buffer, start: number): number {
     const end = this.decoder?.decode(bytes, start, this) ?? start;
     return end === -1 ? bytes.length : end;
@@ -373,7 +376,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   }
 }
 
-/** A function of its own, so that no closure is allocated for each upload. */
+/** A named function for `process.nextTick`, so that an upload allocates no closure. */
 function beginUpload(socket: Socket, text: string, { upload }: Exchange): void {
   if (upload === undefined || upload.isOver) return;
   socket.cork();

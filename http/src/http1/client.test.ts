@@ -113,7 +113,7 @@ describe("a body in parts", () => {
     expect(received.body).toBe("ok");
   });
 
-  test("is not waited for: the head is sent before its first byte", async () => {
+  test("does not delay the head, which is sent before its first byte", async () => {
     const { send, text } = await connectToServer();
     send({ method: "POST", body: new TestBody() });
     await expect.poll(text).toMatch(/\r\n\r\n$/);
@@ -134,7 +134,7 @@ describe("a body in parts", () => {
     await expect.poll(() => state.isClosed).toBe(true);
   });
 
-  test("whose source fails ends the request, so that the server cannot take it for complete", async () => {
+  test("whose source fails ends the request, so that the server cannot read it as complete", async () => {
     const { peer, send } = await connectToServer();
     const body = new TestBody();
     const { over, received } = send({ method: "POST", body });
@@ -387,7 +387,7 @@ describe("time", () => {
     await expect.poll(() => state.isClosed).toBe(true);
   });
 
-  test("every byte of a response starts the time again", async () => {
+  test("every byte of a response restarts the time", async () => {
     const { connection, peer, send } = await connectToServer();
     const { over, received } = send({}, 3_000);
     peer.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n");
@@ -401,7 +401,7 @@ describe("time", () => {
     expect(received.failure).toBeUndefined();
   });
 
-  test("a body whose source sends nothing, and a paused response, are no fault of the server", async () => {
+  test("the time does not run while the source of the body sends nothing, or the response is paused", async () => {
     const { connection, peer, send } = await connectToServer();
     const body = new TestBody();
     const { exchange: slow, over, received } = send({ method: "POST", body }, 3_000);
@@ -445,7 +445,7 @@ describe("time", () => {
 describe("a switch of protocols (RFC 9110 §7.8)", () => {
   const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nX-A: b\r\n\r\n";
 
-  test("hands the stream over, with the bytes behind the head", async () => {
+  test("passes the stream on, with the bytes after the head", async () => {
     const { peer, received, text, state } = await exchange(`${switching}first`, { upgrade: "websocket" });
     expect(text()).toBe("GET / HTTP/1.1\r\nHost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     let seen = "";

@@ -1,7 +1,7 @@
 /**
- * Compares the parsers of requests and responses with those of node:http (llhttp) on random streams. Whatever is accepted
- * here, the other reads in the same way, so that no message means one thing to the proxy and another to a server or client
- * beside it. What is only rejected here is of no interest: this parser may be stricter.
+ * Compares the parsers of requests and responses with those of node:http (llhttp) on random streams. Whatever is
+ * accepted here, the other reads in the same way, so that no message means one thing to the proxy and another to a
+ * server or client beside it. What is only rejected here is of no interest: this parser may be stricter.
  */
 import { createServer, type IncomingMessage, request as startRequest, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -112,7 +112,7 @@ function readResponse(parts: readonly Buffer[], method: string) {
   return { seen, bytes };
 }
 
-test("a response that is accepted, llhttp reads in the same way, and so it is byte by byte", async () => {
+test("llhttp reads every accepted response in the same way, and byte by byte it is the same", async () => {
   await fc.assert(
     fc.asyncProperty(responseStream, fc.constantFrom("GET", "POST", "HEAD"), async (text, method) => {
       const { seen } = readResponse([Buffer.from(text)], method);
@@ -127,7 +127,7 @@ test("a response that is accepted, llhttp reads in the same way, and so it is by
   );
 });
 
-test("requests that are accepted, llhttp reads in the same way", async () => {
+test("llhttp reads every accepted request in the same way", async () => {
   await fc.assert(
     fc.asyncProperty(requestStream, async (bytes) => {
       const { requests, end } = readRequests([Buffer.from(bytes)]);

@@ -1,7 +1,7 @@
 /**
- * Parses the field lines of a head or a trailer section (RFC 9112 §5), and the fields that decide about the framing of the
- * message and its connection. It accepts only lines that every server reads in the same way: no line folding, no white space
- * before the colon, no control characters.
+ * Parses the field lines of a head or a trailer section (RFC 9112 §5), and the fields that decide about the framing of
+ * the message and its connection. It accepts only lines that every server reads in the same way: no line folding, no
+ * white space before the colon, no control characters.
  */
 import { readLength } from "../content-length.ts";
 import { firstLetterOf, isNamed, letters } from "../fields.ts";
@@ -14,13 +14,13 @@ export interface SectionLimits {
   readonly fields: number;
 }
 
-/** The fields about the message itself, collected while a section is parsed. */
+/** The fields that decide about framing and the connection, collected while a section is parsed. */
 export interface FramingFields {
   /** Value of `Content-Length`; -1 if absent. */
   contentLength: number;
   /** Whether `Transfer-Encoding: chunked` is present. */
   isChunked: boolean;
-  /** Whether `Connection` has the option. */
+  /** Whether `Connection` has the option `close`, `keep-alive` or `upgrade`. */
   hasClose: boolean;
   hasKeepAlive: boolean;
   hasUpgrade: boolean;
@@ -54,9 +54,9 @@ const tab = 0x09;
 /**
  * Parses field lines, each with its CRLF.
  *
- * @param text in latin1, which ends with the CRLF of the last line; more may precede `start`.
- * @param framing takes the fields about the message; undefined in trailers, where they are rejected.
- * @returns names, as received, and values without surrounding white space, in turns.
+ * @param text in latin1. It ends with the CRLF of the last line. Text before `start` is ignored.
+ * @param framing receives the fields about framing; undefined in trailers, where they are rejected.
+ * @returns names, as received, and values without surrounding white space; they alternate.
  * @throws `MessageError`
  */
 export function parseFieldLines(
@@ -123,12 +123,12 @@ function readHost(value: string, framing: FramingFields | undefined): void {
   framing.host = value;
 }
 
-/** Several lines are one list (RFC 9110 §5.3). */
+/** Joins several lines to one list (RFC 9110 §5.3). */
 function readUpgrade(value: string, framing: FramingFields): void {
   framing.upgrade = framing.upgrade === undefined ? value : `${framing.upgrade}, ${value}`;
 }
 
-/** The options of RFC 9110 §7.6.1 that concern this connection. */
+/** Reads the connection options that concern this connection (RFC 9110 §7.6.1). */
 function readConnection(value: string, framing: FramingFields): void {
   for (const option of value.toLowerCase().split(",")) {
     switch (option.trim()) {

@@ -1,4 +1,4 @@
-/** Renders the parts that requests and responses of HTTP/1 have in common (RFC 9112 §5, §7.1). */
+/** Renders the common parts of HTTP/1 requests and responses (RFC 9112 §5, §7.1). */
 import { isFieldValue, isToken } from "./characters.ts";
 
 /** Renders field lines. @throws as `fieldLine`. */
@@ -11,7 +11,7 @@ export function renderFieldLines(fields: readonly string[]): string {
 /**
  * Renders a field line.
  *
- * @throws `TypeError` for a name or a value that would not be read as one, such as one with a line break.
+ * @throws `TypeError` for an invalid name or value, such as one with a line break.
  */
 export function fieldLine(name: string, value: string): string {
   if (!isToken(name)) {
@@ -23,10 +23,10 @@ export function fieldLine(name: string, value: string): string {
   return `${name}: ${value}\r\n`;
 }
 
-/** Bodies up to this length are copied behind the head, since a write of several parts costs more. */
+/** Bodies of up to this length are copied after the head, because a write of several parts costs more. */
 export const joinedBytes = 16 * 1024;
 
-/** Copies bytes with the text before and after them. @param before in latin1, as `after`. */
+/** Returns one buffer with `before`, `bytes` and `after`. The texts are in latin1. */
 export function joinText(before: string, bytes: Buffer, after: string): Buffer {
   const joined = Buffer.allocUnsafe(before.length + bytes.length + after.length);
   joined.write(before, 0, "latin1");

@@ -1,4 +1,4 @@
-/** Collects the bytes of a head until its empty line has been received. */
+/** Collects the bytes of a head until its empty line is received. */
 import { MessageError } from "./message-error.ts";
 
 const endOfHead = Buffer.from("\r\n\r\n");
@@ -23,15 +23,16 @@ export class HeadReader {
   /**
    * Reads more of a head.
    *
-   * @returns the head in latin1, with the CRLF of its last line and without the empty line, and the position behind it in
-   *   `chunk`; undefined if it is incomplete.
+   * @returns the head in latin1, with the CRLF of its last line and without the empty line, and the position after it
+   * in
+   *   `chunk`; undefined if the head is incomplete.
    * @throws `MessageError` if it exceeds the maximum.
    */
   read(chunk: Buffer, start: number): { readonly text: string; readonly end: number } | undefined {
     return this.#bytes === undefined ? this.#readWhole(chunk, start) : this.#readOn(this.#bytes, chunk, start);
   }
 
-  /** The usual case: one chunk has all of it. */
+  /** Reads a head that begins in this chunk. Usually the chunk contains the whole head. */
   #readWhole(chunk: Buffer, start: number) {
     const end = chunk.indexOf(endOfHead, start);
     if (end === -1) {

@@ -1,6 +1,6 @@
 /** Errors of HTTP/1 messages. */
 
-/** A message that breaks the rules of RFC 9112, or exceeds a bound. Nothing that follows on its connection is read. */
+/** The error for a message that violates RFC 9112, or exceeds a bound. Later bytes of its connection are not read. */
 export class MessageError extends Error {
   override readonly name = "MessageError";
   /** The status of the response to a request with this error. */

@@ -17,11 +17,11 @@ export interface RequestHead {
   readonly method: string;
   /** As received. */
   readonly target: string;
-  /** Of HTTP/1.x. */
+  /** The minor version of HTTP/1. */
   readonly minorVersion: 0 | 1;
-  /** Names, as received, and values, in turns. */
+  /** Names, as received, and values alternate. */
   readonly fields: readonly string[];
-  /** The length of the body; `chunked` if the body has its own framing. 0 for none. */
+  /** The length of the body, 0 if there is none; `chunked` if it is in chunks. */
   readonly bodyLength: number | "chunked";
   /** Whether another request may follow on the connection. */
   readonly keepsAlive: boolean;
@@ -33,7 +33,7 @@ export interface RequestHead {
   readonly upgrade: string | undefined;
 }
 
-/** Longest method in characters. */
+/** Maximum length of a method in characters. */
 const maxMethodLength = 32;
 
 /**
@@ -77,7 +77,7 @@ export function parseRequestHead(text: string, limits: HeadLimits): RequestHead 
   };
 }
 
-/** Origin form, absolute form, or `*` for OPTIONS (RFC 9112 §3.2). A tunnel to any server is not served. */
+/** Accepts origin form, absolute form, and `*` for OPTIONS (RFC 9112 §3.2). CONNECT is not served. */
 function checkTarget(method: string, target: string): void {
   if (method === "CONNECT") throw new MessageError(501, "CONNECT is not served");
   if (target.charCodeAt(0) === slash || (target === "*" && method === "OPTIONS")) return;
@@ -97,7 +97,7 @@ function minorVersionOf(text: string, start: number, end: number): 0 | 1 {
   throw new MessageError(400, "malformed request line");
 }
 
-/** A message with two statements about its length means another message to another server (RFC 9112 §6.1, §6.3). */
+/** Rejects a message with two lengths, which another server could read as another message (RFC 9112 §6.1, §6.3). */
 function checkFraming({ host, isChunked, contentLength }: FramingFields, minorVersion: 0 | 1): void {
   if (isChunked && contentLength !== -1) throw new MessageError(400, "Content-Length and Transfer-Encoding together");
   if (isChunked && minorVersion === 0) throw new MessageError(400, "Transfer-Encoding in an HTTP/1.0 request");

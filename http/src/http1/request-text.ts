@@ -4,7 +4,7 @@ import { firstLetterOf, isNamed, letters } from "../fields.ts";
 import type { ClientRequest } from "../ports.ts";
 import { fieldLine } from "./field-text.ts";
 
-/** A head, and the framing of the body behind it. */
+/** A head, and the framing of the body after it. */
 export interface RenderedRequest {
   /** The request line and the field lines, with the empty line. */
   readonly text: string;
@@ -13,11 +13,10 @@ export interface RenderedRequest {
 }
 
 /**
- * Renders a head. `host` is the first field (RFC 9110 §7.2). The fields of the connection are left out, and those for the body
- * and for a switch of protocols are added.
+ * Renders a head. `host` is the first field (RFC 9110 §7.2). The fields of the connection are omitted, and those for
+ * the body and for a switch of protocols are added.
  *
- * @throws `TypeError` for a method, a path or a field that would not be read as one, or a `content-length` other than the
- *   length of the body.
+ * @throws `TypeError` for an invalid method, path or field, or a `content-length` other than the length of the body.
  */
 export function renderRequest(request: ClientRequest): RenderedRequest {
   assertMethodAndPath(request);

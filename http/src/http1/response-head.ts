@@ -5,21 +5,24 @@ import { MessageError } from "./message-error.ts";
 
 /** The head of a response. */
 export interface ResponseHead {
-  /** 100 to 999. */
+  /** The status code, from 100 to 999. */
   readonly status: number;
-  /** Of HTTP/1.x. */
+  /** The minor version of HTTP/1. */
   readonly minorVersion: 0 | 1;
-  /** Names, as received, and values, in turns. */
+  /** Names, as received, and values alternate. */
   readonly fields: readonly string[];
   /**
-   * The length of the body, 0 for none; `chunked` if the body has its own framing; `close` if it ends with the connection.
+   * The length of the body, 0 if there is none; `chunked` if it is in chunks; `close` if it ends with the connection.
    */
   readonly bodyLength: number | "chunked" | "close";
   /** Whether another request may follow on the connection. */
   readonly keepsAlive: boolean;
   /** The protocols of the Upgrade field; undefined if absent, or if Connection does not name it. */
   readonly upgrade: string | undefined;
-  /** The `timeout` of the Keep-Alive field in seconds, after which the server closes an idle connection; undefined if absent. */
+  /**
+   * The `timeout` of the Keep-Alive field in seconds, after which the server closes an idle connection; undefined if
+   * absent.
+   */
   readonly keepAliveSeconds: number | undefined;
 }
 

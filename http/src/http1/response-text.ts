@@ -10,7 +10,7 @@ export interface RenderedHead {
   readonly text: string;
   /** The value of `content-length`; undefined if there is none. */
   readonly contentLength: string | undefined;
-  /** The line of `trailer`, which is not part of `text`: only chunks end with a trailer section (RFC 9112 §7.1). */
+  /** The lines of `trailer`, which are not in `text`: only a body in chunks has a trailer section (RFC 9112 §7.1). */
   readonly trailerLine: string;
 }
 
@@ -26,11 +26,11 @@ function statusLine(status: number): string {
 }
 
 /**
- * Renders a head. The fields of the connection (`connection`, `keep-alive`, `transfer-encoding`) are left out, and `date` is
- * added if it is absent (RFC 9110 §6.6.1).
+ * Renders a head. The fields of the connection (`connection`, `keep-alive`, `transfer-encoding`) are omitted, and
+ * `date` is added if it is absent (RFC 9110 §6.6.1).
  *
  * @param nowMs wall time.
- * @throws `TypeError` for a name or a value that would not be read as one, such as one with a line break.
+ * @throws `TypeError` for an invalid name or value, such as one with a line break.
  */
 export function renderHead(status: number, fields: readonly string[], nowMs: number): RenderedHead {
   let text = statusLine(status);

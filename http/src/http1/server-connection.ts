@@ -1,6 +1,6 @@
 /**
- * A connection of a client that speaks HTTP/1.0 or 1.1: reads its requests, and serves one after the other. What arrives
- * before it is needed stays unparsed, and is bounded: then the connection is not read any more.
+ * A connection of a client that speaks HTTP/1.0 or 1.1. It reads the requests and serves one after the other. Bytes
+ * that arrive too early stay unparsed. When 64 KiB of them wait, the socket is paused.
  */
 import type { Socket } from "node:net";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
@@ -13,7 +13,7 @@ import { type HeadLimits, parseRequestHead, type RequestHead } from "./request-h
 import { renderHead } from "./response-text.ts";
 import { type ExchangeConnection, Http1Exchange, keepAliveSeconds } from "./server-exchange.ts";
 
-/** Bounds of what is read. */
+/** Bounds of the heads and trailers of requests. */
 export interface Http1Limits extends HeadLimits {
   /** Maximum length of a head in bytes. */
   readonly headBytes: number;
@@ -28,7 +28,7 @@ export interface RejectedHead {
   readonly method: string;
   readonly target: string;
   readonly httpVersion: string;
-  /** Names and values in turns. */
+  /** Names and values alternate. */
   readonly fields: readonly string[];
 }
 
@@ -38,53 +38,54 @@ export interface Http1Receiver {
   onRequest(exchange: Http1Exchange): ServerExchangeEvents | undefined;
   /** Called for a head that is not a request, after its response. It is the last of the connection. */
   onRejected(head: RejectedHead): void;
-  /** The receiver has failed. The connection is closed. */
+  /** Called for an internal error. The connection is closed. */
   onFault(error: unknown): void;
 }
 
 /** The server of a connection. */
 export interface Http1ConnectionOwner {
   readonly limits: Http1Limits;
-  /** Whether responses ask clients to leave. */
+  /** Whether responses ask clients to close their connections. */
   readonly isLeaving: boolean;
   /** Whether connections without a request are closed. */
   readonly isClosing: boolean;
   /** Wall time in milliseconds. */
   nowMs(): number;
-  /** The connection has ended, or was switched to another protocol. */
+  /** Called when the connection has ended, or was switched to another protocol. */
   onEnd(connection: Http1ServerConnection): void;
 }
 
-/** Interval of `Http1ServerConnection.sweep`. Times in sweeps are up to one longer. */
+/** Interval of `Http1ServerConnection.sweep` in milliseconds. Timeouts are up to one interval longer. */
 export const sweepMs = 5_000;
-/** For another request, and for more of the body of a request that has its response. */
+/** Timeout for the next request, and for more of the body of a request that has its response. */
 const keepAliveSweeps = (keepAliveSeconds * 1_000) / sweepMs;
-/** For a head to end. */
+/** Timeout for the end of a head. */
 const headSweeps = 30_000 / sweepMs;
-/** For a client to close a connection that has its last response. */
+/** Timeout for a client to close a connection after its last response. */
 const lingerSweeps = 10_000 / sweepMs;
 
-/** Unparsed bytes at which the connection is not read any more: as many as a head may have. */
+/** Unparsed bytes at which the socket is paused: as many as a head may have. */
 const maxUnreadBytes = 64 * 1024;
 const cr = 0x0d;
 const lf = 0x0a;
 
 /**
  * - `open`: requests are read.
- * - `ending`: the response in progress is the last one. What arrives is dropped.
- * - `lingering`: all has been written. The client may still read it; what arrives is dropped (RFC 9112 §9.6).
+ * - `ending`: the response in progress is the last one. Received bytes are dropped.
+ * - `lingering`: all responses are written, and the client may still read them. Received bytes are dropped (RFC 9112
+ *   §9.6).
  * - `switched`: the socket belongs to another protocol.
  * - `closed`
  */
 type ConnectionState = "open" | "ending" | "lingering" | "switched" | "closed";
 
-/** A connection with its requests. `start` begins to read. */
+/** A connection with its requests. `start` starts to read. */
 export class Http1ServerConnection implements ExchangeConnection, IncomingBody, BodySink {
   readonly #socket: Socket;
   readonly #receiver: Http1Receiver;
   readonly #owner: Http1ConnectionOwner;
   readonly #head: HeadReader;
-  /** The next bytes whose turn has not come; what was received behind them is in `#later`. */
+  /** The first unparsed bytes. Those that were received after them are in `#later`. */
   #unread: Buffer | undefined;
   readonly #later = new ChunkBuffer();
   #state: ConnectionState = "open";
@@ -97,7 +98,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   #awaitsContinue = false;
   #isProcessing = false;
   #isPumpScheduled = false;
-  /** Sweeps since something was last expected of the client. */
+  /** Sweeps since the last progress of the client. */
   #sweeps = 0;
 
   constructor(socket: Socket, receiver: Http1Receiver, owner: Http1ConnectionOwner) {
@@ -107,7 +108,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#head = new HeadReader(owner.limits.headBytes);
   }
 
-  /** Begins to read. */
+  /** Starts to read. */
   start(): void {
     this.#socket
       .on("data", this.#onSocketData)
@@ -134,12 +135,12 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     if (this.#exchange === undefined && this.#state === "open") this.#socket.destroySoon();
   }
 
-  /** Closes the connection when the kernel has taken what was written. */
+  /** Closes the connection when the written bytes have been passed to the kernel. */
   closeSoon(): void {
     this.#socket.destroySoon();
   }
 
-  /** Ends what takes too long. Called every `sweepMs`. */
+  /** Closes the connection after a timeout. Called every `sweepMs`. */
   sweep(): void {
     this.#sweeps++;
     if (this.#state === "lingering") {
@@ -164,7 +165,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     }
   }
 
-  // The exchange's side.
+  // The methods for the exchange.
 
   get body(): IncomingBody | undefined {
     return this.#decoder === undefined ? undefined : this;
@@ -183,8 +184,8 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   }
 
   isLast(): boolean {
-    // A client that still waits for 100 (Continue) may send the body that it announced, or not.
-    // Requests that have been received still get their response.
+    // A client that still waits for 100 (Continue) may or may not send its body, so the next bytes are ambiguous.
+    // When the server drains, requests that have been received still get their responses.
     if (this.#awaitsContinue || (this.#owner.isLeaving && this.#keptBytes === 0)) this.#isLast = true;
     return this.#isLast;
   }
@@ -226,7 +227,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   }
 
   destroy(isAbrupt: boolean): void {
-    // A socket of TLS has no reset. Its end without an alert says the same (RFC 8446 §6.1).
+    // A TLS socket cannot be reset. An end without an alert has the same meaning (RFC 8446 §6.1).
     if (isAbrupt && !("encrypted" in this.#socket)) this.#socket.resetAndDestroy();
     else this.#socket.destroy();
   }
@@ -277,7 +278,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     return receiver;
   }
 
-  // The socket's side.
+  // The events of the socket.
 
   readonly #onSocketData = (bytes: Buffer): void => {
     if (this.#state !== "open") return;
@@ -285,7 +286,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     else this.#keep(bytes);
   };
 
-  /** A client that closes its side has left: it looks the same as one that has closed its socket. */
+  /** Closes the connection when the client closes its side, which looks the same as a closed socket. */
   readonly #onSocketEnd = (): void => {
     if (this.#exchange === undefined || this.#exchange.hasEnded) {
       this.#isLast = true;
@@ -318,7 +319,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     else this.#dropBody();
   };
 
-  /** Reads on, so that the next request is found. */
+  /** Reads and drops the rest of the body, to reach the next request. */
   #dropBody(): void {
     this.#sweeps = 0;
     this.#bodyReceiver ??= dropped;
@@ -335,8 +336,8 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   }
 
   /**
-   * Closes the connection. If the client may still send, its bytes are read: otherwise the kernel would respond to them with a
-   * reset, which can reach the client before it has read the response (RFC 9112 §9.6).
+   * Closes the connection. If the client may still send, its bytes are read: otherwise the kernel would respond to them
+   * with a reset, which can reach the client before it has read the response (RFC 9112 §9.6).
    */
   #linger(): void {
     const maySend = this.#decoder !== undefined || this.#keptBytes > 0 || this.#state === "ending";
@@ -390,7 +391,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     else if (this.#state === "switched") this.#socket.unshift(rest);
   }
 
-  /** Keeps what has arrived behind bytes whose turn has not come. */
+  /** Keeps bytes that were received after other unparsed bytes. */
   #keep(bytes: Buffer): void {
     this.#later.push(bytes);
     if (this.#keptBytes >= maxUnreadBytes) this.#socket.pause();
@@ -417,7 +418,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     process.nextTick(pump, this);
   }
 
-  /** Continues with what was kept, and reads more. */
+  /** Processes the kept bytes, and reads more. */
   pump(): void {
     this.#isPumpScheduled = false;
     this.#pump();
@@ -460,7 +461,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     receiver?.onAborted();
   }
 
-  /** @returns the position behind what was read. */
+  /** @returns the position after the bytes that were read. */
   #readHead(bytes: Buffer, start: number): number {
     let text = "";
     try {
@@ -479,7 +480,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     }
   }
 
-  /** Rejects at once what would never end as a head, such as a TLS handshake. */
+  /** Rejects bytes that cannot begin a head, such as a TLS handshake. */
   #beginHead(bytes: Buffer, start: number): void {
     this.#sweeps = 0;
     if (tokenCharacters[bytes[start] ?? 0] !== 1) throw new MessageError(400, "malformed request line");
@@ -507,24 +508,24 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   }
 }
 
-/** Receives the rest of a body whose request has its response. */
+/** The receiver of a body that is dropped, because its request has its response. */
 const dropped: BodyReceiver = { onData: ignore, onEnd: ignore, onAborted: ignore };
 
 function ignore(): void {
-  // Nothing is done with it.
+  // The bytes are dropped.
 }
 
-/** A function of its own, so that no closure is allocated for each call. */
+/** A named function for `process.nextTick`, so that a call allocates no closure. */
 function pump(connection: Http1ServerConnection): void {
   connection.pump();
 }
 
-/** Returns the position behind an empty line before a request, which some clients send behind a body (RFC 9112 §2.2). */
+/** Returns the position after an empty line before a request. Some clients send one after a body (RFC 9112 §2.2). */
 function skipEmptyLine(bytes: Buffer, start: number): number {
   return bytes[start] === cr && bytes[start + 1] === lf ? start + 2 : start;
 }
 
-/** Reads as much of a rejected head as a log can use. Nothing is served by it. */
+/** Parses a rejected head for the log, as far as possible. */
 function describeHead(text: string): Pick<RejectedHead, "method" | "target" | "httpVersion" | "fields"> {
   const [line = "", ...lines] = text.split("\r\n");
   const [, method = "", target = "", httpVersion = ""] = /^(\S+) (\S+) HTTP\/(\d\.\d)$/.exec(line) ?? [];

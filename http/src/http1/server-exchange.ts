@@ -6,11 +6,11 @@ import { renderHead, renderInterimHead } from "./response-text.ts";
 
 /** The connection of an exchange. */
 export interface ExchangeConnection {
-  /** The body of the exchange; undefined if there is none, or all of it has been delivered. */
+  /** The body of the exchange; undefined if there is none, or if it has been delivered completely. */
   readonly body: IncomingBody | undefined;
-  /** Whether more of the body is to be received. */
+  /** Whether the body has not been received completely. */
   readonly isReceiving: boolean;
-  /** Bytes that the kernel has not taken. */
+  /** Written bytes that have not been passed to the kernel. */
   readonly unreadBytes: number;
   /** Wall time in milliseconds. */
   nowMs(): number;
@@ -24,21 +24,25 @@ export interface ExchangeConnection {
   writeLast(bytes: Buffer | string): void;
   /** Writes several parts together. @param isLast whether the response is complete with them. */
   writeParts(parts: readonly (Buffer | string)[], isLast: boolean): boolean;
-  /** Hands the socket over after `head`, with all that was received behind the request. */
+  /** Writes `head` and returns the socket, with all bytes that were received after the request. */
   switchProtocols(head: string): SwitchedStream;
-  /** Closes the connection at once. @param isAbrupt by a reset (RST), where the client would take the end for the response's. */
+  /**
+   * Closes the connection at once.
+   *
+   * @param isAbrupt whether to reset it (RST), because the client would read its end as that of the response.
+   */
   destroy(isAbrupt: boolean): void;
 }
 
 /**
- * How the client finds the end of the response: there is no body (`none`), by its length (`length`), by its last chunk
+ * How the client detects the end of the response: it has no body (`none`), by its length (`length`), by its last chunk
  * (`chunked`), or by the end of the connection (`close`).
  */
 type Framing = "none" | "length" | "chunked" | "close";
 
 /**
- * The progress of the response. A head waits (`headHeld`) for the first part of its body, or the end of the turn of the event
- * loop, to be sent in one write. `closed`: the exchange is over.
+ * The progress of the response. A head waits (`headHeld`) for the first part of its body, to be sent with it in one
+ * write, at most until the end of the turn of the event loop. `closed`: the exchange has ended.
  */
 type ResponseState = "awaited" | "headHeld" | "started" | "ended" | "switched" | "closed";
 
@@ -48,7 +52,7 @@ export class Http1Exchange implements ServerExchange {
   readonly #connection: ExchangeConnection;
   #state: ResponseState = "awaited";
   #framing: Framing = "none";
-  /** With the framing `length`: bytes of the body that are to be written. */
+  /** Bytes of the body that are still to be written, with the framing `length`. */
   #remaining = 0;
   #heldHead = "";
   #events: ServerExchangeEvents | undefined;
@@ -79,24 +83,24 @@ export class Http1Exchange implements ServerExchange {
     return this.#connection.unreadBytes;
   }
 
-  /** Whether the head of a response has been sent, or is about to be. */
+  /** Whether the response has begun. Its head may not be written yet. */
   get hasResponded(): boolean {
     return this.#state !== "awaited";
   }
 
-  /** Whether all of the response has been written. */
+  /** Whether the whole response has been written. */
   get hasEnded(): boolean {
     return this.#state === "ended" || this.#state === "closed";
   }
 
-  /** Whether the exchange is over. */
+  /** Whether the exchange has ended. */
   get hasClosed(): boolean {
     return this.#state === "closed";
   }
 
   respond(status: number, fields: readonly string[], body: Buffer | string): void {
     if (!this.#begins()) return;
-    // The rest of the request is not waited for (RFC 9110 §15.5.9).
+    // The server does not wait for the rest of the request (RFC 9110 §15.5.9).
     if (status === 408) this.closeAfterResponse();
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     const { text, contentLength } = renderHead(status, fields, this.#connection.nowMs());
@@ -131,7 +135,7 @@ export class Http1Exchange implements ServerExchange {
 
   end(trailers: FieldList): void {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
-    // The client waits for the rest, and could take the next response for it.
+    // The client waits for the rest, and would read the next response as it.
     if (this.#remaining > 0) {
       this.reset();
       return;
@@ -160,13 +164,15 @@ export class Http1Exchange implements ServerExchange {
     this.#connection.closeAfterResponse();
   }
 
-  /** Rejects a request. The response is the last of the connection, since what follows may not be what it seems. */
+  /**
+   * Rejects a request. The response is the last of the connection, because the bytes after the request are ambiguous.
+   */
   reject({ status, message }: { readonly status: number; readonly message: string }): void {
     this.#connection.closeAfterResponse();
     this.respond(status, ["content-type", "text/plain"], `${message}\n`);
   }
 
-  /** The response is written, or the client has left. Called by the connection. */
+  /** Ends the exchange. Called by the connection when the response is written, or the client has disconnected. */
   close(completed: boolean): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
@@ -181,14 +187,14 @@ export class Http1Exchange implements ServerExchange {
     this.#events?.onBodyRejected(status, message);
   }
 
-  /** Sends a head whose body has not begun. */
+  /** Sends a head that waits for the first part of its body. */
   releaseHead(): void {
     if (this.#state !== "headHeld") return;
     this.#state = "started";
     this.#connection.write(this.#takeHead());
   }
 
-  /** @returns false after the client has left. */
+  /** @returns false after the client has disconnected. */
   #begins(): boolean {
     if (this.#state === "closed") return false;
     if (this.#state !== "awaited") throw new Error("a request has one response");
@@ -236,7 +242,7 @@ export class Http1Exchange implements ServerExchange {
     if (this.#state !== "headHeld" && this.#state !== "started") return true;
     if (this.#framing === "none" || bytes.length === 0) return true;
     if (this.#framing === "length" && bytes.length > this.#remaining) {
-      // The client would take the surplus for the next response.
+      // The client would read the surplus as the next response.
       this.reset();
       return true;
     }
@@ -262,11 +268,14 @@ export class Http1Exchange implements ServerExchange {
   }
 }
 
-/** How long an idle connection stays open, in seconds. A client that knows sends no request into a close. */
+/**
+ * Time for which an idle connection stays open, in seconds. It is sent to clients, so that requests do not cross the
+ * close.
+ */
 export const keepAliveSeconds = 75;
 const keepAliveLines = `connection: keep-alive\r\nkeep-alive: timeout=${keepAliveSeconds}\r\n`;
 
-/** A function of its own, so that no closure is allocated for each response. */
+/** A named function for `process.nextTick`, so that a response allocates no closure. */
 function releaseHead(exchange: Http1Exchange): void {
   exchange.releaseHead();
 }

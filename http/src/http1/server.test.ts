@@ -257,13 +257,13 @@ describe("connections", () => {
     await expect.poll(() => completed).toEqual([false]);
   });
 
-  test("whose client has closed its side are taken for left", async () => {
+  test("whose client has closed its side are closed", async () => {
     const { open, completed } = await serve(() => undefined);
     open(get()).socket.end();
     await expect.poll(() => completed).toEqual([false]);
   });
 
-  test("are closed by a reset if the client would take a truncated response for a complete one", async () => {
+  test("are closed by a reset if the client would read a truncated response as a complete one", async () => {
     const { open } = await serve((exchange) => {
       exchange.start(200, []);
       exchange.write(Buffer.from("part"));
@@ -322,7 +322,7 @@ describe("bodies", () => {
     expect(seen.bytes).toBe(length);
   });
 
-  test("of an aborted upload say so", async () => {
+  test("of an aborted upload are aborted", async () => {
     let seen: ReturnType<typeof read> | undefined;
     const { open, completed } = await serve((exchange) => (seen = read(exchange.body)));
     const client = open("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\npart");
@@ -460,7 +460,7 @@ describe("timeouts", () => {
     await expect.poll(client.text).toMatch(/late$/);
   });
 
-  test("a client that does not read the response to a rejected head is left after 10 s", async () => {
+  test("a client that does not read the response to a rejected head is disconnected after 10 s", async () => {
     const { http1, advance, receiver, rejected } = await serve(echoPath);
     const socket = new UnreadSocket();
     http1.serve(socket as unknown as Socket, receiver);
@@ -472,7 +472,7 @@ describe("timeouts", () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  test("a client that does not close after the last response is left after 10 s", async () => {
+  test("a client that does not close after the last response is disconnected after 10 s", async () => {
     const { open, advance, sockets } = await serve(echoPath);
     const client = open("GET / HTTP/1.1\r\n\r\n");
     await client.ended;
@@ -509,7 +509,7 @@ describe("the end of the server", () => {
   });
 });
 
-test("a connection is handed over when its protocol is switched (RFC 9110 §7.8)", async () => {
+test("the socket is passed on when the protocol is switched (RFC 9110 §7.8)", async () => {
   const { open, completed } = await serve((exchange) => {
     const stream = exchange.switchProtocols(exchange.head.upgrade ?? "", ["x-a", "b"]);
     stream.on("data", (bytes: Buffer) => stream.write(bytes.toString("latin1").toUpperCase()));

@@ -1,4 +1,4 @@
-/** The HTTP/1 connections of one listener: their timeouts, and their end. */
+/** Serves the HTTP/1 connections of one listener, with their timeouts, and closes them. */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import {
@@ -16,8 +16,8 @@ export interface Http1ServerOptions {
 }
 
 /**
- * Serves connections. A head has 30 s, an idle connection 75 s, and a client that has its last response 10 s to close; each up
- * to 5 s longer.
+ * Serves connections. The timeouts are 30 s for a head, 75 s for an idle connection, and 10 s for a client to close the
+ * connection after its last response. Each may take up to 5 s longer.
  */
 export class Http1Server implements Http1ConnectionOwner {
   readonly limits: Http1Limits;
@@ -35,7 +35,7 @@ export class Http1Server implements Http1ConnectionOwner {
     this.#sweeps = clock.every(sweepMs, () => this.#sweep());
   }
 
-  /** What a client has sent in time waits in its socket while the process does not run, so it is read between two sweeps. */
+  /** Skips a sweep if sockets have not been read since the last one: timely bytes of clients may still wait in them. */
   #sweep(): void {
     if (!this.#hasRead) return;
     this.#hasRead = false;
@@ -45,7 +45,7 @@ export class Http1Server implements Http1ConnectionOwner {
     }).unref();
   }
 
-  /** Serves the requests of a socket, which nothing else reads from now on. */
+  /** Serves the requests of a socket. Nothing else may read it from then on. */
   serve(socket: Socket, receiver: Http1Receiver): Http1ServerConnection {
     const connection = new Http1ServerConnection(socket, receiver, this);
     this.#connections.add(connection);
@@ -53,7 +53,7 @@ export class Http1Server implements Http1ConnectionOwner {
     return connection;
   }
 
-  /** Asks clients to leave, with their next response. */
+  /** Asks clients to close their connections, in their next response. */
   leave(): void {
     this.isLeaving = true;
   }

@@ -1,17 +1,17 @@
 /**
- * Delivers what a stream receives, a body or the bytes of a tunnel, at the pace of its receiver. What the receiver does not
- * take is held, and the peer gets no window for it.
+ * Delivers the received bytes of a stream, of a body or a tunnel, at the pace of its receiver. Bytes that the receiver
+ * does not read are buffered, and the peer gets no window for them.
  */
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import type { BodyReceiver, FieldList } from "../ports.ts";
 
 /** The stream whose input is delivered. */
 export interface DeliveryOwner {
-  /** Bytes are held. */
+  /** Called when bytes are buffered. */
   hold(bytes: number): void;
-  /** No bytes are held any more. */
+  /** Called when no bytes are buffered any more. */
   release(): void;
-  /** The receiver has got everything, and its end. */
+  /** Called when the receiver has received all bytes and the end. */
   onDelivered(): void;
 }
 
@@ -23,7 +23,7 @@ export class BodyDelivery {
   #isScheduled = false;
   /** Received bytes that were not delivered. */
   #held: ChunkBuffer | undefined;
-  /** Of a body whose end has been received and not delivered. */
+  /** The trailers of a body whose end has been received and not delivered. */
   #trailers: FieldList | undefined;
   #isOpen: boolean;
 
@@ -33,7 +33,7 @@ export class BodyDelivery {
     this.#isOpen = hasBody;
   }
 
-  /** Whether the end was neither delivered nor given up. */
+  /** Whether the end has neither been delivered nor dropped. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
@@ -42,7 +42,7 @@ export class BodyDelivery {
     return this.#isPaused;
   }
 
-  /** Delivers to `receiver`, not within this call. */
+  /** Starts the delivery to `receiver`, after this call. */
   read(receiver: BodyReceiver): void {
     this.#receiver = receiver;
     this.#deliverLater();
@@ -52,14 +52,14 @@ export class BodyDelivery {
     this.#isPaused = true;
   }
 
-  /** Delivers again, not within this call. */
+  /** Resumes the delivery, after this call. */
   resume(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#deliverLater();
   }
 
-  /** @param chunk not empty; the receiver owns it. */
+  /** Delivers or buffers bytes. @param chunk not empty; the receiver owns it. */
   data(chunk: Buffer): void {
     if (!this.#isOpen) return;
     if (this.#held === undefined && this.#canDeliver) {
@@ -71,14 +71,14 @@ export class BodyDelivery {
     this.#owner.hold(chunk.length);
   }
 
-  /** The peer has sent its last byte. */
+  /** Delivers the end after the buffered bytes. The peer has sent its last byte. */
   end(trailers: FieldList): void {
     if (!this.#isOpen) return;
     this.#trailers = trailers;
     this.#endIfDelivered();
   }
 
-  /** The rest will not arrive. What is held is dropped. */
+  /** Aborts the delivery, because the rest will not arrive. Buffered bytes are dropped. */
   abort(): void {
     if (!this.#isOpen) return;
     const receiver = this.#receiver;
@@ -86,14 +86,14 @@ export class BodyDelivery {
     receiver?.onAborted();
   }
 
-  /** As `abort`, without telling the receiver. */
+  /** As `abort`, without a call of the receiver. */
   stop(): void {
     this.#isOpen = false;
     this.#receiver = undefined;
     this.#held = undefined;
   }
 
-  /** Delivers what is held. */
+  /** Delivers the buffered bytes. */
   deliver(): void {
     this.#isScheduled = false;
     if (!this.#canDeliver) return;
@@ -126,7 +126,7 @@ export class BodyDelivery {
   }
 }
 
-/** A function of its own, so that no closure is allocated for each call. */
+/** A named function for `process.nextTick`, so that a call allocates no closure. */
 function deliver(delivery: BodyDelivery): void {
   delivery.deliver();
 }

@@ -65,7 +65,7 @@ test("a tunnel is offered by a setting, and carries bytes both ways", async () =
   expect(client.frames.some(({ type }) => type === FrameType.RstStream)).toBe(false);
 });
 
-test("a tunnel lets the client go on after the end of the server", async () => {
+test("the client may continue to send in a tunnel after the end of the server", async () => {
   const { client, tunnel, completed } = await startTunnel();
   let received = "";
   tunnel.on("data", (bytes: Buffer) => (received += bytes.toString()));
@@ -78,7 +78,7 @@ test("a tunnel lets the client go on after the end of the server", async () => {
   await expect.poll(() => completed).toEqual([true]);
 });
 
-test("a tunnel that the server breaks off is reset, and that the client breaks off is closed", async () => {
+test("a tunnel is reset when the server aborts it, and closed when the client aborts it", async () => {
   const first = await startTunnel();
   first.tunnel.destroy();
   await first.client.frame(FrameType.RstStream, 1);

@@ -23,7 +23,7 @@ export class ExchangeTunnel extends Duplex implements BodyReceiver, SwitchedStre
   readonly #exchange: TunnelExchange;
   readonly #clock: Clock;
   #hasBegun = false;
-  /** Continues the write, or the end, that waits for the peer. */
+  /** The callback of the write, or of the end, that waits for the peer. */
   #waiting: Callback | undefined;
   #timeoutMs = 0;
   #timer: Timer | undefined;
@@ -36,7 +36,7 @@ export class ExchangeTunnel extends Duplex implements BodyReceiver, SwitchedStre
     this.#clock = clock;
   }
 
-  /** Emits "timeout" after `ms` without a byte in either direction; 0: never. */
+  /** Emits "timeout" after `ms` milliseconds without a byte in either direction; 0: never. */
   setTimeout(ms: number, onTimeout?: () => void): this {
     if (onTimeout !== undefined) this.once("timeout", onTimeout);
     this.#timeoutMs = ms;
@@ -86,13 +86,13 @@ export class ExchangeTunnel extends Duplex implements BodyReceiver, SwitchedStre
     this.destroy();
   }
 
-  /** The peer has taken what was written. */
+  /** Continues to write. Called when the peer accepts more bytes. */
   onDrain(): void {
     this.#touch();
     this.#continue();
   }
 
-  /** The end of this side has been sent. */
+  /** Completes the end of this side. Called when it has been sent. */
   onWritten(): void {
     this.#continue();
   }

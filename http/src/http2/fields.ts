@@ -1,7 +1,7 @@
 /** Validates the fields of a header block, for both sides of a connection (RFC 9113 §8.2). */
 import { isFieldValue as isHttp1FieldValue } from "../http1/characters.ts";
 
-/** Connection-specific fields of HTTP/1, which HTTP/2 forbids (§8.2.2). */
+/** Connection-specific fields of HTTP/1, which HTTP/2 prohibits (§8.2.2). */
 const connectionFields = new Set(["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]);
 
 /** Returns the first error in regular fields, [name, value, …]; undefined if there is none. */
@@ -28,8 +28,8 @@ function isFieldName(name: string): boolean {
 }
 
 /**
- * Whether a value has no control character but the tab, and no blank at either end (§8.2.1, RFC 9110 §5.5). RFC 9113 demands
- * less of a recipient, but what is received here is sent on over HTTP/1.
+ * Whether a value has no control character except the tab, and no white space at either end (§8.2.1, RFC 9110 §5.5).
+ * RFC 9113 requires less of a recipient, but the values that are received here may be forwarded over HTTP/1.
  */
 export function isFieldValue(value: string): boolean {
   return isHttp1FieldValue(value) && !/^[ \t]|[ \t]$/.test(value);

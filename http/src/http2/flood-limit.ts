@@ -1,7 +1,7 @@
 /**
- * Bounds frames that cost work and make no progress: a token bucket that refills with time, and with useful frames of the
- * peer. Ordinary peers never empty it; the known floods (SETTINGS, PING, RST_STREAM, empty DATA, PRIORITY, WINDOW_UPDATE)
- * empty it at once.
+ * Bounds frames that cost work and make no progress, by a token bucket that refills with time and with useful frames of
+ * the peer. Ordinary peers never empty it. The known floods (SETTINGS, PING, RST_STREAM, empty DATA, PRIORITY,
+ * WINDOW_UPDATE) empty it at once.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { ConnectionError, ErrorCode } from "./frame.ts";

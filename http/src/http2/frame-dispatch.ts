@@ -1,7 +1,7 @@
 /**
- * Reads the frames of a connection as far as both roles do the same (RFC 9113 §4 and §6): checks the order of frames, their
- * size and their stream identifier, assembles header blocks, acknowledges SETTINGS and PING, and counts frames that make no
- * progress. The rest is passed to the streams and to the control of the connection.
+ * Reads the frames of a connection, as far as client and server do the same (RFC 9113 §4 and §6): checks the order of
+ * frames, their size and their stream identifier, assembles header blocks, acknowledges SETTINGS and PING, and counts
+ * frames that make no progress. All other frames are passed to the streams and to the control of the connection.
  */
 import { HeaderBlockAssembler } from "./header-block-assembler.ts";
 import { assertProtocol, assertFrameSize } from "./assert-protocol.ts";
@@ -66,8 +66,8 @@ export class FrameDispatch {
   }
 
   /**
-   * The number of the header block that has begun and not ended; undefined if there is none. Nothing but its rest may be
-   * received (§4.3).
+   * The number of the header block that has begun and not ended; undefined if there is none. Only its CONTINUATION
+   * frames may follow (§4.3).
    */
   get openBlock(): number | undefined {
     const isOpen = this.#blocks.openStreamId !== undefined || this.#reader.heldType === FrameType.Headers;
@@ -153,7 +153,8 @@ export class FrameDispatch {
         control.goAway(buffer.readUInt32BE(start) & 0x7fff_ffff, buffer.readUInt32BE(start + 4));
         break;
       case FrameType.PushPromise:
-        // A client must not send it, and a server must not either: clients disable push in their SETTINGS (§6.6).
+        // A client must not send it. A server must not send it either, because clients disable push in their SETTINGS
+        // (§6.6).
         assertProtocol(false, "PUSH_PROMISE is not allowed");
         break;
       default:

@@ -14,24 +14,27 @@ import {
 } from "./hpack/hpack-encoder.ts";
 
 const initialBytes = 8_192;
-/** A buffer that a large response made longer than this is not reused. */
+/** A buffer that a large response has made longer than this is not reused. */
 const maxReusedBytes = 65_536;
 
-/** Bytes that wait for the peer before bodies are held back. */
+/** Bytes that may wait for the peer. With more, bodies are not written. */
 const maxBodyBytes = 131_072;
 const noBytes = Buffer.alloc(0);
 
 /** The socket of a `FrameWriter`, and the times of its writes. */
 export interface FrameWriterOptions {
   readonly socket: Socket;
-  /** TLS keeps a reference until the bytes are encrypted and sent, so only a plain socket's buffer can be reused. */
+  /**
+   * Whether it is a TLS socket. TLS keeps a reference until the bytes are sent, so only a plain socket's buffer is
+   * reused.
+   */
   readonly isTls: boolean;
   /**
-   * Schedules a flush for frames that were not written while a chunk was read: `process.nextTick` runs it after the pending
-   * promise jobs, `setImmediate` after all events that the event loop had ready.
+   * Schedules a flush for frames that were not written while a chunk was read: `process.nextTick` runs it after the
+   * pending promise jobs, `setImmediate` after all events that the event loop had ready.
    */
   readonly defer: (flush: () => void) => void;
-  /** The kernel has taken the frames of a flush: `FrameWriter.flushes` up to `flush`. Not called after an error. */
+  /** Called when the frames of the flushes up to `flush` have been passed to the kernel. Not called after an error. */
   readonly onWritten: (flush: number) => void;
 }
 
@@ -42,7 +45,7 @@ export class FrameWriter {
   #buffer: Buffer = noBytes;
   #length = 0;
   #written = 0;
-  /** The number of flushes. Frames that are written now leave with the next one. */
+  /** The number of flushes. Frames that are written now are sent with the next one. */
   flushes = 0;
   #isCorked = false;
   #isScheduled = false;

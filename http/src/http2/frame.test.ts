@@ -3,7 +3,7 @@ import { ConnectionError, FrameReader } from "./frame.ts";
 import { rawFrame } from "./testing/raw-frame.ts";
 
 describe("FrameReader", () => {
-  test("finds the same frames however the bytes are split", () => {
+  test("finds the same frames for any chunks", () => {
     const bytes = Buffer.concat([rawFrame(0, 1, 1, "abc"), rawFrame(4, 0, 0), rawFrame(8, 0, 0x7fff_ffff, "four")]);
     for (let cut = 0; cut <= bytes.length; cut++) {
       for (let second = cut; second <= bytes.length; second++) {

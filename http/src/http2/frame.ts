@@ -94,7 +94,7 @@ export type FrameSink = (
   end: number,
 ) => void;
 
-/** Splits a byte stream into frames, wherever its chunks end. */
+/** Splits a byte stream into frames, independent of the boundaries of its chunks. */
 export class FrameReader {
   readonly #sink: FrameSink;
   #rest: Buffer | undefined;

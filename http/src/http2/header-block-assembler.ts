@@ -15,10 +15,13 @@ interface OpenBlock {
   bytes: number;
 }
 
-/** The maximum number of CONTINUATION frames. A block of ordinary size fits into one HEADERS frame; only attacks need more. */
+/**
+ * The maximum number of CONTINUATION frames. A block of ordinary size fits into one HEADERS frame; only attacks need
+ * more.
+ */
 const maxContinuations = 16;
 
-/** Approximate memory of a buffer beside its bytes. */
+/** Approximate memory of a buffer without its bytes. */
 const bufferOverheadBytes = 256;
 
 /** Assembles the header blocks of one connection. */

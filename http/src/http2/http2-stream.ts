@@ -1,30 +1,33 @@
 /**
- * One stream of a connection: its flow control in both directions, and its sending half, which both roles share. What a
- * stream receives is processed by its role.
+ * One stream of a connection: its flow control in both directions, and its sending half, which client and server share.
+ * Subclasses process the received frames.
  */
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { type ErrorCode, maxFramePayloadBytes, maxWindowBytes } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { HeaderSource } from "./hpack/hpack-encoder.ts";
 
-/** The interface of a connection's streams for one of them. */
+/** The interface of `Streams` for a single stream. */
 export interface StreamHost {
   readonly writer: FrameWriter;
   /** Bytes that may be sent on all streams together. */
   sendWindowBytes: number;
   /** Bytes that wait for the peer's windows, on all streams. */
   waitingBytes: number;
-  /** Received bytes that their receivers have not taken, on all streams. */
+  /** Received bytes that their receivers have not read, on all streams. */
   heldBytes: number;
-  /** Called when the stream has more to send than a window, or the socket, allows. `Http2Stream.sendWaiting` is called later. */
+  /**
+   * Called when the stream has more to send than a window, or the socket, allows. `Http2Stream.sendWaiting` is called
+   * later.
+   */
   waitForWindow(stream: Http2Stream): void;
-  /** Opens the window of the stream for bytes that are not held any more. */
+  /** Opens the window of the stream for bytes that are not buffered any more. */
   refillStream(stream: Http2Stream): void;
-  /** Called when a whole chunk, or a large part of one, has been sent: the peer may acknowledge it by WINDOW_UPDATE. */
+  /** Called when a whole chunk, or a large part of one, has been sent. The peer may acknowledge it by WINDOW_UPDATE. */
   sentData(): void;
 }
 
-/** A smaller part of a chunk that a window let through earns the peer no frames without progress. */
+/** Minimum bytes of a part of a chunk for which the peer may send further frames without progress. */
 const usefulDataBytes = 256;
 
 /** A stream. Subclasses decide when it may send, and call the methods that send only then. */
@@ -35,7 +38,7 @@ export abstract class Http2Stream {
   sendWindowBytes = 0;
   /** Bytes that the peer may still send on this stream. */
   receiveWindowBytes = 0;
-  /** Received bytes that their receiver has not taken. The peer gets no window for them. */
+  /** Received bytes that their receiver has not read. The peer gets no window for them. */
   heldBytes = 0;
   /** Number of small DATA frames so far. */
   smallFrames = 0;
@@ -46,9 +49,9 @@ export abstract class Http2Stream {
   /** The first bytes that wait, from `#waitingStart`. Absent while nothing waits, which is the common case. */
   #waiting: Uint8Array | undefined;
   #waitingStart = 0;
-  /** The bytes behind `#waiting`. */
+  /** The bytes after `#waiting`. */
   #later: ChunkBuffer | undefined;
-  /** What ends the stream after the waiting bytes: their last one, or trailers. */
+  /** The end of the stream after the waiting bytes: their last byte (`data`), or trailers. */
   #end: "data" | HeaderSource | undefined;
 
   constructor(id: number) {
@@ -73,19 +76,19 @@ export abstract class Http2Stream {
     return this.remainingBytes >= 0 && (!isLast || this.remainingBytes === 0);
   }
 
-  /** Received bytes are kept. The peer gets no window for them. */
+  /** Counts received bytes that are buffered. The peer gets no window for them. */
   protected holdInput(host: StreamHost, bytes: number): void {
     this.heldBytes += bytes;
     host.heldBytes += bytes;
   }
 
-  /** No bytes are kept any more. `StreamHost.refillStream` then opens the window, unless the stream is closed. */
+  /** Ends the count of buffered bytes. `StreamHost.refillStream` then opens the window, unless the stream is closed. */
   protected releaseInput(host: StreamHost): void {
     host.heldBytes -= this.heldBytes;
     this.heldBytes = 0;
   }
 
-  /** Changes the window for what is sent. Returns `false` if it exceeds the maximum of a window. */
+  /** Changes the send window. Returns false if it exceeds the maximum of a window. */
   adjustSendWindow(bytes: number): boolean {
     this.sendWindowBytes += bytes;
     return this.sendWindowBytes <= maxWindowBytes;
@@ -94,8 +97,8 @@ export abstract class Http2Stream {
   /**
    * Sends as much as the windows allow, and the rest when they open.
    *
-   * @param bytes are copied, or must not change until they are sent.
-   * @param isLast ends the stream.
+   * @param bytes may be kept, and must not change until they are sent.
+   * @param isLast whether they end the stream.
    */
   protected writeData(host: StreamHost, bytes: Uint8Array, isLast: boolean): void {
     if (this.#waiting !== undefined) {
@@ -127,7 +130,10 @@ export abstract class Http2Stream {
     this.onOutputEnd();
   }
 
-  /** Sends up to `maxBytes` that wait. Returns whether more could be sent now, or nothing waits any more. */
+  /**
+   * Sends up to `maxBytes` of the waiting bytes. Returns `more` if more could be sent now, `blocked` if a window or the
+   * socket is full, and `done` if no bytes wait.
+   */
   sendWaiting(host: StreamHost, maxBytes: number): "more" | "blocked" | "done" {
     const waiting = this.#waiting;
     if (waiting === undefined) return "done";
@@ -148,7 +154,7 @@ export abstract class Http2Stream {
     return "done";
   }
 
-  /** Drops what waits, because the stream is closed. */
+  /** Drops the waiting bytes, because the stream is closed. */
   protected dropWaiting(host: StreamHost): void {
     host.waitingBytes -= this.waitingBytes;
     this.#waiting = undefined;
@@ -156,7 +162,7 @@ export abstract class Http2Stream {
     this.#end = undefined;
   }
 
-  /** Called when nothing waits for a window any more, and the stream goes on. */
+  /** Called when no bytes wait for a window any more, and the stream continues. */
   protected onFlowing(): void {
     // Most senders do not wait.
   }
@@ -168,14 +174,15 @@ export abstract class Http2Stream {
   abstract fail(code: ErrorCode, reason: string): void;
 
   /**
-   * Sends `bytes` from `start` up to `length` as far as the windows and the peer's reading allow. Returns where it stopped.
+   * Sends `bytes` from `start` up to `length` as far as the windows and the socket allow. Returns the position after
+   * the sent bytes.
    *
-   * @param isLast whether the end of `bytes` is that of the stream.
+   * @param isLast whether the end of `bytes` is the end of the stream.
    */
   #sendWithinWindows(host: StreamHost, bytes: Uint8Array, start: number, isLast: boolean, length: number): number {
     let position = start;
     if (position === length) {
-      // Nothing but END_STREAM, which needs no window.
+      // Only END_STREAM is sent, which needs no window.
       if (isLast && length === bytes.length) host.writer.data(this.id, bytes, position, position, true);
       return position;
     }

@@ -1,4 +1,4 @@
-/** Makes the fields of a message, or of trailers, those of HTTP/2 (RFC 9113 §8.2, §8.3.2). */
+/** Converts the fields of a message, or of trailers, to HTTP/2 (RFC 9113 §8.2, §8.3.2). */
 import { firstLetterOf, letters } from "../fields.ts";
 import { isFieldValue, isToken } from "../http1/characters.ts";
 import type { FieldList } from "../ports.ts";
@@ -25,13 +25,13 @@ export function interimHeadFields(status: number, fields: FieldList): string[] {
 /**
  * Returns the fields with names in lower case, and without those of an HTTP/1 connection.
  *
- * @throws `TypeError` for a name or a value that would not be read as one, such as one with a line break.
+ * @throws `TypeError` for an invalid name or value, such as one with a line break.
  */
 export function outgoingFields(fields: FieldList): string[] {
   return appendFields([], fields);
 }
 
-/** As `outgoingFields`, at the end of `target`. @returns `target`. */
+/** As `outgoingFields`, but appends the fields to `target`. @returns `target`. */
 export function appendFields(target: string[], fields: FieldList): string[] {
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = (fields[at] ?? "").toLowerCase();

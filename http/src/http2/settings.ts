@@ -1,11 +1,11 @@
-/** Parses and validates the peer's SETTINGS (RFC 9113 §6.5). Only settings that matter to either side are returned. */
+/** Parses and validates the peer's SETTINGS (RFC 9113 §6.5). Only settings that client or server use are returned. */
 import { ConnectionError, ErrorCode, maxWindowBytes, Setting } from "./frame.ts";
 
 /** The settings of a SETTINGS frame. */
 export interface PeerSettings {
   /** The initial window of streams; absent if the frame does not set it. */
   readonly initialWindowBytes?: number;
-  /** The number of streams that the peer allows at one time; absent if the frame does not set it. */
+  /** The maximum number of concurrent streams; absent if the frame does not set it. */
   readonly maxConcurrentStreams?: number;
   /** Whether the peer enables push; a server must not (§6.5.2). */
   readonly enablesPush: boolean;
@@ -13,7 +13,9 @@ export interface PeerSettings {
   readonly enablesConnect?: boolean;
 }
 
-/** Parses the payload of a SETTINGS frame; the last of equal settings applies. Throws `ConnectionError` on a bad value. */
+/**
+ * Parses the payload of a SETTINGS frame; the last of equal settings applies. Throws `ConnectionError` on a bad value.
+ */
 export function readSettings(buffer: Buffer, start: number, end: number): PeerSettings {
   let initialWindowBytes: number | undefined;
   let maxConcurrentStreams: number | undefined;

@@ -1,11 +1,12 @@
 /**
- * The streams of a connection by their identifier: a hash table with stable memory. A `Map` allocates a new table every few
- * hundred streams. The old tables, garbage in the old generation, keep their last streams alive in the young generation;
- * under load they would be most of the heap.
+ * The streams of a connection by their identifier: a hash table with stable memory. A `Map` allocates a new table every
+ * few hundred streams. The old tables, garbage in the old generation, keep their last streams alive in the young
+ * generation; under load they would be most of the heap.
  *
- * A client's streams have odd, rising identifiers, so `id >> 1` spreads them evenly. Deletion moves the following streams
- * into the gap, so there are no tombstones and a search ends at the first free slot.
+ * A client's streams have odd, rising identifiers, so `id >> 1` spreads them evenly. Deletion moves the following
+ * streams into the gap, so there are no tombstones and a search ends at the first free slot.
  */
+
 /** An element of a `StreamTable`. */
 export interface NumberedStream {
   readonly id: number;
@@ -54,7 +55,7 @@ export class StreamTable<Stream extends NumberedStream> {
     slots[gap] = undefined;
   }
 
-  /** Returns the streams now in the table, in no order, as a copy. */
+  /** Returns a copy of the list of streams, in no particular order. */
   all(): Stream[] {
     return this.#slots.filter((stream) => stream !== undefined);
   }

@@ -1,6 +1,6 @@
 /**
- * The streams of one connection, and their flow control in both directions (RFC 9113 §5.2, §6.1, §6.9). Both roles
- * share it; `server/request-streams.ts` and `client/client-streams.ts` open and end streams.
+ * The streams of one connection, and their flow control in both directions (RFC 9113 §5.2, §6.1, §6.9). Client and
+ * server share it; `server/request-streams.ts` and `client/client-streams.ts` open and end streams.
  */
 import { assertProtocol, paddingBytes } from "./assert-protocol.ts";
 import type { FloodLimit } from "./flood-limit.ts";
@@ -21,7 +21,7 @@ export interface WindowLimits {
 export interface StreamsOptions {
   /** Receives the frames to send. */
   readonly writer: FrameWriter;
-  /** The windows for what is received. */
+  /** The receive windows. */
   readonly windows: WindowLimits;
   /** Bounds frames that advance no stream. */
   readonly idleFrames: FloodLimit;
@@ -33,11 +33,16 @@ export interface StreamsOptions {
   readonly onWaiting?: (() => void) | undefined;
 }
 
-/** Small frames per stream that are allowed: peers send a message's prefix, or its end, in a frame of its own. */
+/**
+ * Small frames that each stream may send, because peers send the prefix or the end of a message in a separate frame.
+ */
 const allowedSmallFrames = 8;
 /** A WINDOW_UPDATE that releases fewer bytes counts as a frame without progress. */
 const usefulUpdateBytes = 256;
-/** Frames without progress that each sent chunk permits: a peer may open two windows for it, and acknowledge others. */
+/**
+ * Frames without progress that each sent chunk permits. A peer may open two windows for it, and acknowledge other
+ * frames.
+ */
 const idleFramesPerChunk = 4;
 
 /** The streams of a connection. Methods that handle frames throw `ConnectionError` if the peer violates HTTP/2. */
@@ -52,7 +57,10 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   protected readonly windows: WindowLimits;
   protected peerInitialWindowBytes = defaultWindowBytes;
   readonly #options: StreamsOptions;
-  /** Streams with more to send than the connection's window or its socket allows, without those that wait for their own window. */
+  /**
+   * Streams with more to send than the connection's window or its socket allows, without those that wait for their own
+   * window.
+   */
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
 
@@ -70,8 +78,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   }
 
   /**
-   * Returns the stream of a frame that only an open stream, or one that was open, may receive; undefined for a closed one.
-   * Throws if the peer could not have sent the frame in good faith.
+   * Returns the stream of a frame; undefined if the stream is closed. Throws `ConnectionError` if the stream was never
+   * open, or if the peer must know that it is closed.
    */
   protected abstract streamOf(id: number): Stream | undefined;
 
@@ -146,14 +154,16 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     if (!isLast) this.refillStream(stream);
   }
 
-  /** Counts small frames, since the work for a frame depends little on its length; a stream may send a few before. */
+  /** Counts small frames, because the work for a frame hardly depends on its length. Each stream may send a few. */
   #boundSmallFrames(stream: Stream | undefined, bytes: number): void {
     if (bytes === 0 || stream === undefined) this.idleFrames.count();
     else if (stream.smallFrames < allowedSmallFrames) stream.smallFrames++;
     else this.#options.smallFrames.count();
   }
 
-  /** Opens the connection's window again, also for bytes that are held, so that an unread stream blocks no other. */
+  /**
+   * Opens the connection's window again, also for buffered bytes, so that a stream that is not read blocks no other.
+   */
   #refillConnection(): void {
     const { connectionWindowBytes } = this.windows;
     if (this.#receiveWindowBytes >= connectionWindowBytes / 2) return;
@@ -161,7 +171,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     this.#receiveWindowBytes = connectionWindowBytes;
   }
 
-  /** Opens a stream's window for the bytes that its receiver has taken, once they are half of the window. */
+  /** Opens a stream's window for the bytes that its receiver has read, when they exceed half of the window. */
   refillStream(stream: Stream): void {
     const { streamWindowBytes } = this.windows;
     const bytes = streamWindowBytes - stream.heldBytes - stream.receiveWindowBytes;
@@ -196,9 +206,9 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     this.resumeWaiting();
   }
 
-  /** Sends what the windows and the socket allow now, a frame of each stream in turn. */
+  /** Sends as much as the windows and the socket allow now, a frame of each stream in turn. */
   resumeWaiting(): void {
-    // A stream that is added again comes last, so the loop goes round.
+    // A stream that is added again is last, so the loop visits the streams in turn.
     for (const stream of this.#waiting) {
       if (this.sendWindowBytes <= 0 || this.writer.bodyRoom === 0) break;
       this.#resume(stream);
@@ -216,7 +226,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     }
   }
 
-  /** Sends what the windows allow now. */
+  /** Sends a frame of the stream if the windows allow it now. */
   #resume(stream: Http2Stream): void {
     if (!stream.isWaiting) return;
     this.#waiting.delete(stream);

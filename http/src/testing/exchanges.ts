@@ -1,4 +1,4 @@
-/** Requests of a client of either protocol, and what it receives. */
+/** Requests of a client of either protocol, and the events that it receives. */
 import type {
   BodyReceiver,
   ClientExchange,
@@ -38,7 +38,7 @@ export const get: ClientRequest = {
   upgrade: undefined,
 };
 
-/** A body of which a test sends the parts. */
+/** A body whose parts a test sends. */
 export class TestBody implements OutgoingBody {
   isPaused = false;
   isCancelled = false;

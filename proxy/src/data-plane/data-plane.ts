@@ -1,6 +1,7 @@
 /**
- * The part of a worker that serves: takes snapshots, keeps one listening socket per bind, and hands every request to
- * the rules of the snapshot that is in force when it begins. Connections, pools and counters outlive snapshots.
+ * The part of a worker that serves requests. It applies snapshots, keeps one listening socket per bind, and serves each
+ * request by the rules of the snapshot that is current when the request begins. Connections, pools and counters outlive
+ * snapshots.
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
@@ -63,20 +64,20 @@ import { type RouteSelection, selectRoute } from "./select-route.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
 
-/** Counts and logs; `bind` is `address:port`, with `*` for every address. */
+/** Counts and logs the events of a data plane. `bind` is `address:port`, with `*` for every address. */
 export interface DataPlaneObserver {
   connectionOpened(bind: string): void;
   connectionClosed(bind: string): void;
-  /** A connection of `client` was closed because there were too many, or too much of incomplete heads. */
+  /** Called when a connection of `client` was closed because a memory bound of client connections was exceeded. */
   connectionShed(reason: ShedReason, client: string): void;
   requestStarted(bind: string): void;
-  /** Once per request that was started; takes the record over. */
+  /** Called once for each started request. The observer owns the record from then on. */
   requestEnded(bind: string, record: RequestRecord): void;
   /** Called when a limit denies a request. Its record still changes afterwards. */
   denied(record: RequestRecord, denial: Denial): void;
-  /** A key set was read from its URL, or could not be; absent if there is no receiver. */
+  /** Called after each attempt to read a key set from its URL; absent if there is no receiver. */
   keySetFetched?(uri: string, outcome: FetchOutcome): void;
-  /** A copy of a request came to its end; `backend` is the mirror's key. */
+  /** Called when the copy of a request has ended. `backend` is the key of the mirror's backend. */
   mirrored(backend: string, outcome: MirrorOutcome): void;
 }
 
@@ -100,7 +101,7 @@ export interface DataPlaneOptions
   > {
   /** Receives the events of connections and requests, for metrics and the access log. */
   readonly observer: DataPlaneObserver;
-  /** Something failed inside the proxy. */
+  /** Receives internal errors of the proxy. */
   readonly faulted: FaultSink;
   /** The counters of local limits, shared by all workers. */
   readonly counters: CounterTable;
@@ -116,27 +117,31 @@ export interface DataPlaneOptions
   readonly trustedHops?: number;
   /** As `ExchangeServices.ipv6PrefixLength`; absent: `defaultIpv6PrefixLength`. */
   readonly ipv6PrefixLength?: number;
-  /** How long nothing may pass while a request waits for its client; 0 or absent: for ever. */
+  /** Milliseconds without data after which a request that waits for its client is ended; 0 or absent: no timeout. */
   readonly streamIdleTimeoutMs?: number;
-  /** As `streamIdleTimeoutMs`, while other requests wait for the connection that one holds; 0 or absent: no such rule. */
+  /**
+   * As `streamIdleTimeoutMs`, while other requests wait for connections or body memory; 0 or absent: no such timeout.
+   */
   readonly contendedStreamIdleTimeoutMs?: number;
   /** Absent: the defaults. */
   readonly upstream?: UpstreamSettings;
-  /** Where nothing connects to; absent: everything is permitted. */
+  /** The addresses to which the proxy does not connect; absent: it connects to all. */
   readonly addresses?: AddressGuard;
   /** Absent: the defaults. */
   readonly abandonedResponses?: AbandonedResponseSettings;
-  /** Absent: by the machine's name servers. */
+  /** Resolves host names; absent: by the name servers of the machine. */
   readonly resolveName?: BackendOptions["resolveName"];
   /** Receives events of rate limit services; absent if there is no receiver. */
   readonly globalLimits?: GlobalLimitObserver;
-  /** Called when a rate limit service responds again. The other workers need `rateLimitServiceIsBack`. */
+  /**
+   * Called when a rate limit service responds again. The caller calls `rateLimitServiceIsBack` of the other workers.
+   */
   readonly onRateLimitServiceBack?: (service: string) => void;
-  /** Other workers listen on the same ports. */
+  /** Whether other workers listen on the same ports. */
   readonly reusePort: boolean;
-  /** Every connection begins with a PROXY protocol header. */
+  /** Whether every connection begins with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
-  /** Absent: the default, of this worker's own. */
+  /** The memory for request bodies; absent: a budget of the default size for this worker only. */
   readonly bodies?: BodyBudget;
   /** Absent: the default. */
   readonly clientMemory?: ClientMemory;
@@ -144,19 +149,20 @@ export interface DataPlaneOptions
   readonly upgradeProtocols?: readonly string[];
   /** Absent: the defaults. */
   readonly requestRules?: RequestRules;
-  /** Tests listen on port 0 instead of the port of the Gateway. */
+  /** Overrides the port of a bind. Tests listen on port 0 with it. */
   readonly portOf?: (bind: Bind) => number;
 }
 
-/** A bind that could not be listened on; everything else is served. */
+/** A bind on which the proxy could not listen. All others are served. */
 export interface BindFailure {
+  /** The IP address of the bind; undefined: every address. */
   readonly address: string | undefined;
   readonly port: number;
-  /** As Node says it: `listen EADDRINUSE: address already in use 127.0.0.1:8080`. */
+  /** The message of Node: `listen EADDRINUSE: address already in use 127.0.0.1:8080`. */
   readonly message: string;
 }
 
-/** A bind that is open, with what its requests are matched against now. */
+/** A bind that is open, with the current routes of its requests. */
 interface OpenBind {
   readonly name: string;
   readonly server: BindServer;
@@ -165,8 +171,9 @@ interface OpenBind {
   readonly rules: RequestRules;
 }
 
-/** New connections to a backend, and silence on it, are given up after these. */
+/** Time to establish a connection to a backend. */
 const connectTimeoutMs = 5_000;
+/** Time without data after which a connection to a backend is closed. */
 const idleTimeoutMs = 300_000;
 
 /** Serves the current snapshot. `apply` replaces it; `leave` and `drain` end the service. */
@@ -174,14 +181,14 @@ export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #requestRules: RequestRules;
   readonly #preparedMatches: PreparedMatches;
-  /** Takes watches of operators. */
+  /** Traces the requests that operators watch. */
   readonly tracer: Tracer;
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
   readonly #globalLimiter: GlobalLimiter;
   readonly #authenticators: Authenticators;
   readonly #binds = new Map<string, OpenBind>();
-  /** Binds that no snapshot names any more, until their last connection has closed. */
+  /** Binds that are not in the current snapshot, until their last connection has closed. */
   readonly #retired = new Map<OpenBind, Promise<void>>();
   readonly #streamIdleTimeouts: StreamIdleTimeouts | undefined;
   readonly #abandonedResponses: AbandonedResponses;
@@ -237,8 +244,10 @@ export class DataPlane {
   }
 
   /**
-   * Serves `snapshot` from now on; resolves when every bind listens or has failed. Requests in progress continue with what
-   * they began with. Calls must not overlap.
+   * Replaces the current snapshot. Requests in progress keep the snapshot with which they began. Calls must not
+   * overlap.
+   *
+   * @returns the binds that failed, when every other bind listens.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
@@ -263,7 +272,7 @@ export class DataPlane {
     );
     for (const bind of snapshot.binds) {
       const open = this.#binds.get(bindName(bind));
-      // A bind that cannot be compiled or opened stays as it was, and the others go on.
+      // A bind that cannot be compiled or opened keeps its previous state, and the others are served.
       try {
         const routes = indexOf(compiled, bind);
         if (open === undefined) await this.#open(bind, routes);
@@ -276,32 +285,35 @@ export class DataPlane {
     return failures;
   }
 
-  /** The port of a bind, also for port 0. */
+  /** Returns the port on which a bind listens, also if the bind has port 0; undefined for an unknown bind. */
   portOf(address: string | undefined, port: number): number | undefined {
     return this.#binds.get(bindName({ address, port }))?.server.port;
   }
 
-  /** Asks every client to leave and goes on serving: what comes before `drain`. Binds that open later ask too. */
+  /**
+   * Asks the clients of all binds to close their connections, also of binds that open later, and continues to serve
+   * them. A shutdown calls it before `drain`.
+   */
   leave(): void {
     this.#isLeaving = true;
     for (const { server } of this.#binds.values()) server.leave();
   }
 
-  /** Accepts no new connection. Resolves when every request has ended and every connection is closed. */
+  /** Accepts no new connections. Resolves when all requests have ended and all connections are closed. */
   async drain(): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
     await Promise.all(this.#retired.values());
     await this.#abandonedResponses.drain();
-    // Charges follow their responses.
+    // The charges of a response are sent after it.
     await this.#globalLimiter.drain();
   }
 
-  /** At most `max` of the limits that rate limit services have reported to this worker, for operators. */
+  /** Returns at most `max` of the limits that rate limit services have reported to this worker, for operators. */
   learnedLimits(max: number): readonly LearnedEntry[] {
     return this.#globalLimiter.learned(max);
   }
 
-  /** Another worker has found that a rate limit service is back: this one asks it again, too. */
+  /** Calls a rate limit service again, because another worker found that it responds. */
   rateLimitServiceIsBack(service: string): void {
     this.#globalLimiter.serviceRecovered(service);
   }
@@ -316,7 +328,7 @@ export class DataPlane {
     return this.#globalLimiter.state();
   }
 
-  /** The tasks in progress on every bind, for operators. */
+  /** Returns the tasks in progress on all binds, for operators. */
   tasks(): readonly Task[] {
     const nowMs = this.#options.clock.monotonicMs();
     const describe = ({ name, server, services }: OpenBind, isDraining: boolean): Task =>
@@ -332,12 +344,12 @@ export class DataPlane {
     for (const { services } of this.#retired.keys()) yield* services.live;
   }
 
-  /** What this worker knows of the endpoints of backends, for operators. @param keys absent: of all backends. */
+  /** Returns the states of endpoints in this worker, for operators. @param keys absent: those of all backends. */
   endpoints(keys?: readonly BackendKey[]): readonly EndpointState[] {
     return this.#backends.endpoints(keys);
   }
 
-  /** Breaks off whatever is left. */
+  /** Closes all connections and timers at once, and ends the requests in progress. */
   destroy(): void {
     this.#streamIdleTimeouts?.close();
     this.#clients.close();
@@ -408,7 +420,7 @@ export class DataPlane {
   }
 }
 
-/** Puts a bind in force that is listened on already. On failure it stays as it was, whole. */
+/** Applies a new state to an open bind. If it throws, the bind keeps its previous state. */
 function reopen(open: OpenBind, bind: Bind, routes: RouteIndex<Pipeline>): void {
   open.server.setTls(tlsListeners(bind));
   open.routes = routes;
@@ -453,13 +465,13 @@ function authenticationOf({ binds }: Snapshot): readonly Authentication[] {
   return routes.flatMap(({ rules }) => rules.flatMap(({ authentication }) => authentication ?? []));
 }
 
-/** Every global limit of a snapshot; one that several rules share comes several times. */
+/** Returns every global limit of a snapshot. One that several rules share is listed several times. */
 function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
   const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
   return routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? []));
 }
 
-/** `address:port` of a bind; `*` stands for all addresses. */
+/** Returns the `address:port` of a bind. `*` stands for all addresses. */
 export function bindName({ address, port }: { readonly address?: string | undefined; readonly port: number }): string {
   return renderSocketAddress({ host: address ?? "*", port });
 }

@@ -1,17 +1,17 @@
 /**
- * Faults of the proxy itself end what they happen in, and nothing else: a request, a connection, what a timer was about.
- * An uncaught exception would end the worker with all its connections.
+ * Confines internal errors of the proxy. An error ends only the request, the connection or the timer in which it
+ * occurs. An uncaught exception would end the worker with all its connections.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
-/** What a fault has ended. */
+/** The part of the worker in which an internal error occurred. */
 export type FaultPlace = "request" | "connection" | "timer" | "globalLimit";
 
-/** Called for an internal error. @param record of the request, if there is one. */
+/** Receives an internal error. @param record of the request in which it occurred; absent outside of requests. */
 export type FaultSink = (error: unknown, place: FaultPlace, record?: RequestRecord) => void;
 
-/** A clock whose timers have their faults caught. */
+/** Returns a clock that passes errors of timer callbacks to `onFault`. */
 export function guardedClock(clock: Clock, onFault: FaultSink): Clock {
   const guarded = (callback: () => void) => (): void => {
     try {

@@ -1,4 +1,4 @@
-/** Requests whose heads are rejected, for the access log, the metrics and traces. */
+/** Records requests with rejected heads in the access log, the metrics and traces. */
 import { schemeOf } from "../listen/connection.ts";
 import type { RejectedRequest } from "../listen/downstream.ts";
 import type { RequestHead } from "../listen/request-head.ts";
@@ -7,7 +7,7 @@ import { newRecord } from "../pipeline/new-record.ts";
 import { requestFinished, requestStarted, severityOfStatus } from "../pipeline/trace-messages.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
-/** The log and the metrics know a request that no rule ever saw as they know all others. */
+/** Records a rejected request as started and finished, with the reason `BadRequest` and the status of its response. */
 export function recordRejected(services: ExchangeServices, request: RejectedRequest): void {
   const { connection, method, target, rawHeaders, fault } = request;
   const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };

@@ -1,19 +1,19 @@
-/** The tasks of a worker for operators: listeners, their connections, and the requests on each. */
+/** Describes the tasks of a worker for operators: listeners, their connections, and the requests on each. */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { OpenConnection } from "../listen/bind-server.ts";
 import type { Exchange } from "../pipeline/exchange.ts";
 
-/** The tasks of a bind. */
+/** The connections and requests of a bind. */
 export interface BindActivity {
   /** `address:port` */
   readonly name: string;
   readonly connections: readonly OpenConnection[];
   readonly exchanges: Iterable<Exchange>;
-  /** No snapshot names it any more; it waits for its last connection. */
+  /** Whether the bind is no longer in the snapshot and waits for its last connection to close. */
   readonly isDraining: boolean;
 }
 
-/** @param nowMs monotonic */
+/** Returns the task of a bind, with a child for each connection. @param nowMs monotonic. */
 export function describeBind({ name, connections, exchanges, isDraining }: BindActivity, nowMs: number): Task {
   const requests = Map.groupBy(exchanges, ({ connection }) => connection.peer);
   return {

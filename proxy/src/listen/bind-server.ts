@@ -1,8 +1,12 @@
 /**
- * One listening socket and its connections. What a connection speaks is found out once, at its beginning: the PROXY
- * protocol where a setting asks for it, then TLS where the listeners have it, then HTTP/1.1 or HTTP/2: by ALPN under
- * TLS, else by the first bytes (RFC 9113 §3.4: an HTTP/2 client begins with `PRI * HTTP/2.0`). What to do with a
- * request is given in and may change while connections stay; so may TLS, for connections that come then.
+ * One listening socket and its connections. The protocol of a connection is determined once, at its beginning:
+ *
+ * 1. It reads a PROXY protocol header if a setting enables it.
+ * 2. It performs a TLS handshake if the listeners have TLS.
+ * 3. It speaks HTTP/1.1 or HTTP/2. ALPN decides under TLS, else the first bytes decide (RFC 9113 §3.4: an HTTP/2 client
+ *    begins with `PRI * HTTP/2.0`).
+ *
+ * `setTls` changes the TLS settings of later connections. Open connections are not affected.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -42,11 +46,11 @@ export interface BindOptions extends RequestReceiver {
   readonly host: string | undefined;
   /** TCP port; 0 takes a free one, which `BindServer.port` returns. */
   readonly port: number;
-  /** Several workers share the port; the kernel spreads connections over them. */
+  /** Whether several workers share the port. The kernel distributes connections among them. */
   readonly reusePort: boolean;
   /** Times rejected requests and floods of small frames. */
   readonly clock: Clock;
-  /** Every connection begins with a PROXY protocol header; one that does not is closed. */
+  /** Whether every connection begins with a PROXY protocol header. One that does not is closed. */
   readonly expectsProxyHeader: boolean;
   /** The protocols to which a request may switch. */
   readonly upgradeProtocols: UpgradeProtocols;
@@ -56,7 +60,7 @@ export interface BindOptions extends RequestReceiver {
   readonly clients: ClientConnections;
   /** Logs connections, at debug. */
   readonly connectionLog: ConnectionLog;
-  /** Something failed inside the proxy, and has ended a request before it began, or a connection. */
+  /** Called for an internal error that has ended a connection, or a request before it began. */
   readonly onFault: (error: unknown) => void;
   /** Called once for each accepted connection, before its first byte is read. */
   readonly onConnectionOpened: () => void;
@@ -64,16 +68,19 @@ export interface BindOptions extends RequestReceiver {
   readonly onConnectionClosed: () => void;
 }
 
-/** A connection that sends nothing is let go after this. */
+/** Time for the first byte of a connection. The connection is closed after it. */
 const firstByteTimeoutMs = 60_000;
-/** How often the kernel asks whether a silent peer is still there; what it does not hear of stays open for ever. */
+/**
+ * Time without data after which the kernel sends keep-alive probes. Without them, a connection whose peer disappeared
+ * would stay open for ever.
+ */
 const keepAliveProbeMs = 60_000;
 
 /** A connection, for operators. */
 export interface OpenConnection {
   /** As `Connection.peer`. */
   readonly peer: string;
-  /** Monotonic. */
+  /** When it was accepted; monotonic. */
   readonly sinceMs: number;
 }
 
@@ -91,7 +98,7 @@ const http1Limits = {
   target: maxTargetLength,
 };
 
-/** Streams of an HTTP/2 connection that are open at once. */
+/** Maximum number of open streams of an HTTP/2 connection. */
 const maxStreams = 100;
 
 /** Bounds of HTTP/2 connections. */
@@ -100,32 +107,29 @@ const http2Limits: Http2Limits = {
   maxConcurrentStreams: maxStreams,
   maxHeaderListBytes: maxHeadBytes,
   maxTrailers: maxHeaderFields,
-  // Of each stream, 64 KiB and the part of a body that exceeds them may wait for a slow client.
+  // Each stream may buffer 64 KiB for a slow client, and the part of a body that exceeds them.
   maxWaitingBytes: 32 * 1024 * 1024,
   allowsConnect: true,
   idleTimeoutMs: 300_000,
-  // The work for a frame depends little on its length. A frame of this length or more pays for it with its bytes.
+  // The work for a frame hardly depends on its length, so only frames that are shorter than this are limited.
   smallFrames: { bytes: 64, burst: 10_000, perSecond: 5_000 },
   /**
-   * A browser that leaves a page resets all of its streams. A client that opens streams only to reset them causes work for
-   * nothing (CVE-2023-44487).
+   * A browser that leaves a page resets all of its streams. A client that opens streams only to reset them causes work
+   * for nothing (CVE-2023-44487).
    */
   resets: { burst: 10 * maxStreams, perSecond: maxStreams },
 };
 
-/**
- * A listening socket with its connections. `open` creates it; `leave`, `drain` and `destroy` end it, in this order
- * where a shutdown has time.
- */
+/** A listening socket with its connections. `open` creates it. A shutdown calls `leave`, `drain` and `destroy`. */
 export class BindServer {
   readonly #options: BindOptions;
   readonly #server: Server;
   readonly #http1: Http1Server;
   readonly #http2: Http2Server;
   readonly #requests: ClientRequestOptions;
-  /** By the socket as the kernel gave it. */
+  /** By the accepted socket, below TLS. */
   readonly #sockets = new Map<Socket, ClientConnection>();
-  /** Those that agree on TLS, or have, by the peer's address and port. */
+  /** The connections with TLS, from the start of their handshakes, by the peer's address and port. */
   readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
@@ -148,10 +152,10 @@ export class BindServer {
   }
 
   /**
-   * Listens.
+   * Creates a server and resolves when it listens. Rejects with Node's error (`EADDRINUSE`, `EACCES`, …), or with the
+   * error of `setTls`.
    *
    * @param tls as for `setTls`.
-   * @returns rejects with Node's error (`EADDRINUSE`, `EACCES`, …), or as `setTls` throws.
    */
   static async open(options: BindOptions, tls: readonly TlsListener[]): Promise<BindServer> {
     const server = new BindServer(options);
@@ -168,18 +172,18 @@ export class BindServer {
     return server;
   }
 
-  /** The port in use, also for port 0. */
+  /** The port on which the server listens, also if the options have port 0. */
   get port(): number {
     const address = this.#server.address();
     return typeof address === "object" && address !== null ? address.port : this.#options.port;
   }
 
   /**
-   * Meets new connections with TLS as these listeners have it; in plain text when there are none. Throws, and changes
-   * nothing, if OpenSSL rejects them.
+   * Sets the TLS listeners of new connections. Without listeners, new connections are plain text. Throws, and changes
+   * nothing, if OpenSSL rejects the settings of a listener.
    */
   setTls(listeners: readonly TlsListener[]): void {
-    // A new termination forgets the keys of its session tickets, so it is made for a reason only.
+    // A new termination has new keys for session tickets, and clients could not resume their sessions.
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
@@ -189,21 +193,24 @@ export class BindServer {
     this.#tlsListeners = listeners;
   }
 
-  /** Those that are open, the oldest first. */
+  /** Returns the open connections, the oldest first. */
   connections(): readonly OpenConnection[] {
     return Array.from(this.#sockets, ([socket, { sinceMs }]) => ({ peer: peerOf(socket), sinceMs }));
   }
 
   /**
-   * Asks clients to leave: with the next response over HTTP/1.1, immediately over HTTP/2. Connections and requests are still
-   * taken, and idle connections stay, because a request may be on its way on any of them.
+   * Asks clients to close their connections: with the next response over HTTP/1.1, immediately over HTTP/2. The server
+   * still accepts connections and requests. Idle connections stay open, because a client may just have sent a request.
    */
   leave(): void {
     this.#http1.leave();
     this.#http2.leave();
   }
 
-  /** Takes no new connection, closes idle ones, asks the others to leave; resolves when the last one has. */
+  /**
+   * Accepts no new connections, closes idle ones, and asks the clients of the others to close them. Resolves when the
+   * last connection is closed.
+   */
   drain(): Promise<void> {
     this.#options.connectionLog.draining();
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -215,12 +222,12 @@ export class BindServer {
     });
   }
 
-  /** Breaks every connection off. */
+  /** Closes all connections at once, and ends the requests in progress. */
   destroy(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
-  /** What fails while a connection is taken ends it. */
+  /** Closes the connection if `action` throws. */
   #guard(socket: Socket, action: () => void): void {
     try {
       action();
@@ -237,10 +244,10 @@ export class BindServer {
 
   #accept(socket: Socket): void {
     const client = this.#track(socket);
-    // There were too many.
+    // `#track` has closed it: there were too many.
     if (socket.destroyed) return;
     socket.setTimeout(firstByteTimeoutMs, destroySocket);
-    // A client that closes before the first request waits for nothing. Nor does a client of HTTP/2, at any time.
+    // A client that ends its side before the first request expects no response. The same holds for HTTP/2 at any time.
     socket.allowHalfOpen = false;
     if (!this.#options.expectsProxyHeader) {
       this.#begin(client, undefined);
@@ -257,7 +264,7 @@ export class BindServer {
     readFirstBytes(socket, readProxyHeader, begin, (error) => this.#fail(socket, error));
   }
 
-  /** @param headerAddress the client's address where it is not the peer's. */
+  /** @param headerAddress the client's address in the PROXY protocol header; undefined if it is the peer's. */
   #begin(client: ClientConnection, headerAddress: string | undefined): void {
     const { socket } = client;
     if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, headerAddress ?? peerAddress(socket));
@@ -271,10 +278,10 @@ export class BindServer {
     const secured = { client, sourceAddress };
     this.#secured.set(peer, secured);
     socket.once("close", () => {
-      // Another connection may have the port again.
+      // A later connection may have the same port.
       if (this.#secured.get(peer) === secured) this.#secured.delete(peer);
     });
-    // The handshake has its own time limit.
+    // The handshake has its own timeout.
     socket.setTimeout(0, destroySocket);
     this.#tls.terminate(socket);
   }
@@ -291,7 +298,7 @@ export class BindServer {
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {
     const peer = peerOf(socket);
     const secured = this.#secured.get(peer);
-    // Closed while the handshake came to its end.
+    // The connection was closed while the handshake finished.
     if (secured === undefined) {
       socket.destroy();
     } else {
@@ -302,13 +309,13 @@ export class BindServer {
     }
   }
 
-  /** @param socket that HTTP is read from. */
+  /** @param socket from which HTTP is read: the accepted socket, or that of TLS. */
   #serveHttp(client: ClientConnection, socket: Socket, connection: Connection, isHttp2: boolean): void {
     if (isHttp2) {
       this.#serveHttp2(client, socket, connection);
       return;
     }
-    // A client that ends its side has left, see `Http1ServerConnection`. After a switch of protocols it may not have.
+    // `Http1ServerConnection` closes the connection of a client that ends its side, except after a switch of protocols.
     socket.allowHalfOpen = true;
     const receiver = {
       onRequest: (exchange: Http1Exchange) => beginHttp1(this.#requests, connection, exchange),
@@ -326,7 +333,7 @@ export class BindServer {
         if (!connection.ended.isTooGreedy(clock.monotonicMs())) {
           return beginHttp2(this.#requests, connection, exchange, head);
         }
-        // All that the connection holds is free again, and what it still sends is not parsed.
+        // This frees all memory of the connection, and the bytes that it still sends are not parsed.
         served.closeForFlood("the connection sends requests while its memory is used up");
         return undefined;
       },
@@ -336,7 +343,7 @@ export class BindServer {
     client.beginHttp2(served, connection);
   }
 
-  /** @param socket as the kernel gave it, or that of TLS above. */
+  /** @param socket the accepted socket, or that of TLS. */
   #linesOf(socket: Socket): ConnectionLines | undefined {
     const { connectionLog } = this.#options;
     return connectionLog.of(socket) ?? connectionLog.of(this.#secured.get(peerOf(socket))?.client.socket ?? socket);
@@ -348,7 +355,7 @@ export class BindServer {
     this.#sockets.set(socket, client);
     this.#options.connectionLog.opened(socket, peerOf(socket));
     this.#options.onConnectionOpened();
-    // A reset by the client; "close" follows.
+    // The client has reset the connection; "close" follows.
     socket.on("error", ignore);
     socket.once("close", () => {
       this.#sockets.delete(socket);
@@ -359,7 +366,7 @@ export class BindServer {
   }
 }
 
-/** The connection preface; three bytes decide, since no HTTP/1 method begins so. */
+/** The beginning of the HTTP/2 connection preface. Three bytes suffice: no HTTP/1 method begins with them. */
 const http2Preface = "PRI";
 
 function readPreface(bytes: Buffer): FirstBytes<boolean> {
@@ -373,7 +380,7 @@ function destroySocket(this: Socket): void {
   this.destroy();
 }
 
-/** Unlike those of any other connection that is open. */
+/** Returns the address and port of the peer, which no other open connection of the bind has. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress ?? ""} ${remotePort ?? ""}`;
 }

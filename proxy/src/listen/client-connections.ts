@@ -1,14 +1,16 @@
 /**
  * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`).
  *
- * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to close. A
- * request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream or response is
- * closed, also if it is rejected. Incomplete request heads count too. Requests may use what open connections leave.
+ * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
+ * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
+ * or response is closed, also if it is rejected. Incomplete request heads count too. Requests may use the memory that
+ * open connections do not use.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
- * budget for connections is used up, the addresses with the most connections lose idle ones, else their newest. When the
- * budget for requests is used up, the addresses with the most memory are reduced to an equal level: their idle connections,
- * which leave less to requests, are closed first, then they lose requests.
+ * budget for connections is used up, idle connections of the addresses with the most connections are closed, or their
+ * newest ones if none is idle. When the budget for requests is used up, the addresses with the most memory are reduced
+ * to an equal level: first their idle connections are closed, which frees memory for requests, then their requests are
+ * ended.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -26,13 +28,13 @@ const mib = 1024 * 1024;
 export interface ClientMemory {
   /** Maximum for connections. Requests may use the rest of it. */
   readonly connectionBytes: number;
-  /** Available to requests however many connections are open. */
+  /** Memory for requests only, for any number of open connections. */
   readonly requestBytes: number;
 }
 
 /** Default of a worker without a memory limit. */
 export const defaultClientBytes = 192 * mib;
-/** Share of connections at most. */
+/** Maximum share of connections. */
 const connectionPart = 2 / 3;
 
 /** Divides the memory of a worker, in bytes: two thirds for connections, one third for requests only. */
@@ -47,35 +49,37 @@ const tlsUnits = 4;
 /** Additional connections that may wait for their PROXY protocol header, as a part of the budget. */
 const untoldPart = 1 / 32;
 
-/** Minimum time between two searches for idle connections, unless a search closes a full batch. */
+/** Time without searches for idle connections after one that did not close a full batch. */
 const idleLookMs = 100;
 /** Connections that one search closes, as a part of the budget. */
 const batchPart = 1 / 32;
 /** Interval at which requests and incomplete heads are counted while they could exceed the budget. */
 const headLookMs = 100;
 /**
- * Requests are also counted when the new ones could use this part of the budget: thousands can arrive in one turn of the
- * event loop, before any timer.
+ * Requests are also counted when the new ones could use this part of the budget: thousands can arrive in one turn of
+ * the event loop, before any timer.
  */
 const arrivedPart = 1 / 8;
-/** Interval of the same count at any time, for sections that do not end. */
+/** Interval of the count at all other times. It detects sections that do not end. */
 const calmLookMs = 5_000;
-/** 100 streams of HTTP/2 and an incomplete head. */
+/** The maximum: 100 streams of HTTP/2 and an incomplete head. */
 const mostHeadsPerConnection = 101;
 /**
- * Time for an HTTP/2 header block to get its END_HEADERS, and for the trailers of an HTTP/1 request to end. An incomplete head
- * of HTTP/1 is rejected before that (408, `headersTimeout` of the server).
+ * Time for an HTTP/2 header block to get its END_HEADERS, and for the trailers of an HTTP/1 request to end. An
+ * incomplete head of HTTP/1 is rejected before that (408, `headersTimeout` of the server).
  */
 const sectionTimeoutMs = 60_000;
-/** Fewer bytes of an incomplete head are not counted: the length of a complete head is known only up to its white space. */
+/**
+ * Fewer bytes of an incomplete head are not counted: the length of a complete head is known only up to its white space.
+ */
 const countedBytes = 1024;
 /** Part of the budget that requests may still use after some were dropped. */
 const keptPart = 7 / 8;
 
 /**
- * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle. `head`: it
- * held an incomplete head, pending requests, or rejected requests whose responses the client did not read. `timeout`: a header
- * block of HTTP/2 or a trailer section of HTTP/1 did not end in time.
+ * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle.
+ * `head`: it held an incomplete head, pending requests, or rejected requests whose responses the client did not read.
+ * `timeout`: a header block of HTTP/2 or a trailer section of HTTP/1 did not end in time.
  */
 export type ShedReason = "idle" | "newest" | "head" | "timeout";
 
@@ -84,7 +88,7 @@ export interface HeldRequest {
   readonly connection: Connection;
   /** Client address, as rate limits see it. */
   readonly client: string;
-  /** Without its body. */
+  /** Bytes of memory, without the body. */
   readonly memoryBytes: number;
   /** As `Stallable.endStalled`. */
   endStalled(): void;
@@ -94,7 +98,7 @@ export interface HeldRequest {
 
 /** The bounds of a worker, and its requests. */
 export interface ClientConnectionsOptions {
-  /** Times the looks at incomplete heads and at idle connections. */
+  /** Times the checks for incomplete heads and the searches for idle connections. */
   readonly clock: Clock;
   /** The budgets of the worker in bytes; `clientMemoryOf` divides a total. */
   readonly memory: ClientMemory;
@@ -102,7 +106,7 @@ export interface ClientConnectionsOptions {
   readonly ipv6PrefixLength: number;
   /** All requests in progress. */
   readonly requests: () => Iterable<HeldRequest>;
-  /** A connection of `client` was closed. */
+  /** Called when a connection of `client` was closed. */
   readonly onShed: (reason: ShedReason, client: string) => void;
 }
 
@@ -115,16 +119,17 @@ interface ConnectionKind {
 export class ClientConnection {
   /** The accepted socket, below TLS. */
   readonly socket: Socket;
-  /** Monotonic. */
+  /** When it was accepted; monotonic. */
   readonly sinceMs: number;
+  /** Its memory while idle, in units of 16 KiB. */
   readonly units: number;
   holder: Holder;
   #connection: Connection | undefined;
   #http1: Http1ServerConnection | undefined;
   #http2: Http2ServerConnection | undefined;
-  /** In watched time; no header block or trailer section that is incomplete now began before. */
+  /** In watched time. A header block or trailer section that is incomplete now began at this time or later. */
   #incompleteSinceMs = 0;
-  /** The incomplete header block at the last look. */
+  /** The incomplete header block at the last check. */
   #openBlock: number | undefined;
   #isEnding = false;
 
@@ -140,7 +145,7 @@ export class ClientConnection {
     return this.#http1?.heldBytes ?? this.#http2?.heldBytes ?? 0;
   }
 
-  /** Absent until the protocol is known. */
+  /** Undefined until the protocol is known. */
   get connection(): Connection | undefined {
     return this.#connection;
   }
@@ -157,7 +162,7 @@ export class ClientConnection {
     this.#connection = connection;
   }
 
-  /** Looks for a header block of HTTP/2, or a trailer section of HTTP/1, that has begun and not ended. */
+  /** Checks for a header block of HTTP/2, or a trailer section of HTTP/1, that has begun and not ended. */
   look(watchedMs: number): void {
     const openBlock = this.#http2?.openBlock;
     const isSame = this.#http1?.isInTrailers === true || (openBlock !== undefined && openBlock === this.#openBlock);
@@ -165,13 +170,14 @@ export class ClientConnection {
     if (!isSame) this.#incompleteSinceMs = watchedMs;
   }
 
-  /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 has not ended in time, as of the last look. */
+  /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 had not ended in time at the last check. */
   isOverdue(watchedMs: number): boolean {
     return watchedMs - this.#incompleteSinceMs >= sectionTimeoutMs;
   }
 
   /**
-   * Closes the connection: when called first, over HTTP/1, with what has been written to it.
+   * Closes the connection. The first call on HTTP/1 still sends what has been written; any other call closes it at
+   * once.
    *
    * @returns whether this is the first call.
    */
@@ -211,10 +217,13 @@ export class ClientConnections {
   #size = 0;
   /** Monotonic. */
   #nextIdleLookMs = 0;
-  /** While heads could exceed the budget. */
+  /** The timer of the next check; set while heads could exceed the budget. */
   #timer: Timer | undefined;
   readonly #upkeep: Timer;
-  /** The time that looks have covered. What a client sends in time waits in its socket while the process does not run. */
+  /**
+   * The time that the checks cover. It excludes the time in which the process does not run: what a client sends then
+   * waits in its socket, and must not count as late.
+   */
   #watchedMs = 0;
   /** Monotonic. */
   #lastLookMs: number;
@@ -235,8 +244,8 @@ export class ClientConnections {
    * Adds an accepted connection. When the budget is exceeded, closes others, or this one.
    *
    * @param client address of the peer.
-   * @param isReported whether a PROXY protocol header follows with the client's address; no connection is closed in favour of
-   * this one before that.
+   * @param isReported whether a PROXY protocol header with the client's address follows. Before it is read, other
+   * connections are closed only if the budget and its reserve for such connections are exceeded.
    */
   add(socket: Socket, client: string, { isTls, isReported }: ConnectionKind): ClientConnection {
     const { clock } = this.#options;
@@ -259,15 +268,15 @@ export class ClientConnections {
     if (this.#units > this.#maxUnits) this.#shed(connection);
   }
 
-  /** A request has been parsed. */
+  /** Counts a request that has been parsed. Many of them cause a count of their memory in the next tick. */
   countRequest(): void {
     if (++this.#arrivals < this.#arrivalsPerLook) return;
     this.#arrivals = 0;
-    // After the parser has returned: closing its connection within a read would break it.
+    // In the next tick, when the parser has returned: it cannot continue if its connection is closed within a read.
     process.nextTick(boundRequestsOf, this);
   }
 
-  /** Does nothing for a connection that was closed here. */
+  /** Removes a closed connection. Has no effect if this class has closed it. */
   delete(connection: ClientConnection): void {
     if (!connection.holder.connections.has(connection)) return;
     this.#leave(connection);
@@ -275,6 +284,7 @@ export class ClientConnections {
     this.#units -= connection.units;
   }
 
+  /** Stops the timers. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -312,7 +322,7 @@ export class ClientConnections {
     while (this.#most > 0 && (this.#byUnits[this.#most]?.size ?? 0) === 0) this.#byUnits[this.#most--] = undefined;
   }
 
-  /** Closes connections until the rest is within the budget. @param added the newest of all. */
+  /** Closes connections until the rest is within the budget. @param added the newest connection. */
   #shed(added: ClientConnection): void {
     if (this.#closeIdle(added)) return;
     while (this.#units > this.#maxUnits) {
@@ -323,7 +333,11 @@ export class ClientConnections {
     }
   }
 
-  /** Closes idle connections in a batch, so that not every new one causes a search. @returns whether the rest is within the budget. */
+  /**
+   * Closes idle connections in a batch, so that not every new connection causes a search.
+   *
+   * @returns whether the rest is within the budget.
+   */
   #closeIdle(added: ClientConnection): boolean {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs < this.#nextIdleLookMs) return false;
@@ -342,12 +356,12 @@ export class ClientConnections {
     return this.#units <= this.#maxUnits;
   }
 
-  /** Connections with a request that is not over. */
+  /** Returns the connections with a request in progress. */
   #busyConnections(): ReadonlySet<Connection> {
     return new Set(Array.from(this.#options.requests(), ({ connection }) => connection));
   }
 
-  /** The socket emits "close" later. */
+  /** Removes the connection at once, since its socket emits "close" only later. */
   #close(connection: ClientConnection, reason: ShedReason): void {
     const { client } = connection.holder;
     this.delete(connection);
@@ -383,7 +397,7 @@ export class ClientConnections {
     this.boundRequests();
   }
 
-  /** Requests without a response get 408; the connection is closed with that, or at the next look. */
+  /** Responds with 408 to requests without a response, and closes their connections then, or at the next check. */
   #endOverdue(overdue: readonly ClientConnection[]): void {
     const ended = new Set(overdue.map(({ connection }) => connection));
     const requests = [...this.#options.requests()].filter(({ connection }) => ended.has(connection));
@@ -405,8 +419,8 @@ export class ClientConnections {
   }
 
   /**
-   * Starts with the client that holds the most, with its idle connections and then its largest requests, until `requestBytes`
-   * and what idle connections take are left.
+   * Frees memory until the requests use at most `requestBytes`. Begins with the client that holds the most: closes its
+   * idle connections first, then ends its largest requests. The memory of a closed idle connection counts too.
    */
   #dropRequests(requestBytes: number): void {
     const idle = this.#idleConnections();
@@ -431,7 +445,7 @@ export class ClientConnections {
     }
   }
 
-  /** Connections without a request or an incomplete head. */
+  /** Returns the connections without a request or an incomplete head. */
   #idleConnections(): HeldPart[] {
     const busy = this.#busyConnections();
     const idle: HeldPart[] = [];
@@ -471,7 +485,7 @@ interface HeldPart {
   readonly drop: () => void;
 }
 
-/** A function of its own, so that no closure is allocated for each call. */
+/** A named function for `process.nextTick`, so that a call allocates no closure. */
 function boundRequestsOf(clients: ClientConnections): void {
   clients.boundRequests();
 }

@@ -27,7 +27,7 @@ export interface ClientRequestOptions extends RequestReceiver {
   readonly onParsed: () => void;
 }
 
-/** Begins a request, or rejects it. Returns the receiver of its events, if it has begun. */
+/** Begins a request, or rejects it. Returns the receiver of its events; undefined if it was rejected. */
 export function beginHttp1(
   { onRequest, onRejected, onParsed, rules, upgradeProtocols }: ClientRequestOptions,
   connection: Connection,
@@ -42,20 +42,23 @@ export function beginHttp1(
     onRejected({ connection, httpVersion, method, target, rawHeaders, fault: head });
     return undefined;
   }
-  // A body before the switch: served without switching, as any server may do (RFC 9110 §7.8).
+  // A request with a body is served without a switch of protocols, as any server may do (RFC 9110 §7.8).
   const upgrade = exchange.isReceiving ? undefined : allowedUpgrade(exchange.head.upgrade, upgradeProtocols);
-  // Without the switch, the bytes behind the request could be those of the other protocol.
+  // Without the switch, the bytes after the request could belong to the other protocol.
   if (exchange.head.upgrade !== undefined) exchange.closeAfterResponse();
   return onRequest({ exchange, connection, head, upgrade });
 }
 
-/** Reports a head of HTTP/1 that is not a request. The wire has responded. */
+/** Reports a head of HTTP/1 that is not a request. The parser has responded to it. */
 export function reportRejected({ onRejected }: RequestReceiver, connection: Connection, rejected: RejectedHead): void {
   const { status, message, method, target, httpVersion, fields: rawHeaders } = rejected;
   onRejected({ connection, httpVersion, method, target, rawHeaders, fault: { status, message } });
 }
 
-/** Reports a request of HTTP/2 whose fields exceed the bounds. The wire has responded, and has kept the first fields. */
+/**
+ * Reports a request of HTTP/2 whose fields exceed the bounds. The connection has responded; `fields` has the first
+ * ones.
+ */
 export function reportTooLarge(
   { onRejected }: RequestReceiver,
   connection: Connection,
@@ -72,10 +75,10 @@ function valueOf(fields: FieldList, name: string): string {
   return at === -1 ? "" : (fields[at + 1] ?? "");
 }
 
-/** A head of HTTP/2; undefined for an extended CONNECT, which is read with the request. */
+/** A head of HTTP/2; undefined for an extended CONNECT, which `beginHttp2` reads. */
 export type Http2Head = RequestHead | HeadFault | undefined;
 
-/** Reads a head of HTTP/2. Equal heads of a connection are read once. */
+/** Reads a head of HTTP/2. The connection keeps the result for later requests with an equal head. */
 export function readHttp2(
   { rules }: ClientRequestOptions,
   connection: Connection,

@@ -1,6 +1,7 @@
 /**
- * What becomes of single connections of clients, at debug: that they open, what their TLS handshake settles, that they
- * close and why. Whether the level is on is asked once for each connection, when it opens; of others nothing is kept.
+ * Logs single client connections at debug: when they open, the result of the TLS handshake, when they close, and why.
+ * The log level is checked once for each connection, when it opens. A connection that is not logged uses no memory
+ * here.
  */
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -20,7 +21,7 @@ export interface ConnectionLogOptions {
 /** The log of the connections of one bind. */
 export class ConnectionLog {
   readonly #options: ConnectionLogOptions;
-  /** By the socket as the kernel gave it. */
+  /** By the accepted socket, below TLS. */
   readonly #lines = new Map<Socket, ConnectionLines>();
 
   constructor(options: ConnectionLogOptions) {
@@ -28,7 +29,9 @@ export class ConnectionLog {
   }
 
   /**
-   * @param socket as the kernel gave it.
+   * Logs that a connection has opened, if the level is debug or lower.
+   *
+   * @param socket the accepted socket, below TLS.
    * @param peer as `Connection.peer`.
    */
   opened(socket: Socket, peer: string): void {
@@ -38,23 +41,23 @@ export class ConnectionLog {
     socket.once("close", () => this.#lines.delete(socket));
   }
 
-  /** The proxy closes every connection when its requests have ended. */
+  /** Sets the reason for which the open connections will close: the proxy drains the bind. */
   draining(): void {
     for (const lines of this.#lines.values()) lines.closing("the proxy shuts down, or the listener is gone");
   }
 
-  /** The lines of a connection; undefined where it is not logged. @param socket as the kernel gave it. */
+  /** Returns the log of a connection; undefined if it is not logged. @param socket the accepted socket, below TLS. */
   of(socket: Socket): ConnectionLines | undefined {
     return this.#lines.get(socket);
   }
 }
 
-/** Of one connection. */
+/** Writes the log lines of one connection. */
 export class ConnectionLines {
   readonly #options: ConnectionLogOptions;
   readonly #peer: string;
   readonly #sinceMs: number;
-  /** The first event. */
+  /** Why the connection closes. The first reason counts. */
   #reason: string | undefined;
 
   constructor(options: ConnectionLogOptions, socket: Socket, peer: string) {
@@ -71,12 +74,12 @@ export class ConnectionLines {
     });
   }
 
-  /** The proxy is about to close it. */
+  /** Sets the reason for which the connection closes, unless there is one. */
   closing(reason: string): void {
     this.#reason ??= reason;
   }
 
-  /** @param serverName that the client asked for; empty where it named none. */
+  /** Logs that the handshake is done. @param serverName the SNI of the client; empty if it sent none. */
   secured(socket: TLSSocket, serverName: string): void {
     this.#listen(socket);
     const protocol = socket.alpnProtocol === false ? undefined : socket.alpnProtocol;
@@ -85,6 +88,7 @@ export class ConnectionLines {
     this.#options.log.debug(this.#with({ serverName, ...settled, isResumed }), "TLS handshake done");
   }
 
+  /** Logs that the handshake has failed. */
   notSecured(reason: string): void {
     this.#options.log.debug(this.#with({ reason }), "TLS handshake failed");
     this.closing(`TLS handshake failed: ${reason}`);
@@ -96,7 +100,7 @@ export class ConnectionLines {
     socket.once("error", (error) => this.closing(error.message));
   }
 
-  /** Besides these, what a line is about. */
+  /** Adds the bind and the peer to the fields of a line. */
   #with(fields: object): object {
     return { bind: this.#options.bind, peer: this.#peer, ...fields };
   }

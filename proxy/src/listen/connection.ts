@@ -6,26 +6,26 @@ import type { Scheme } from "./request-head.ts";
 export interface Connection {
   /** The client's address: that of the peer, or of the PROXY protocol header. */
   readonly sourceAddress: string;
-  /** Address and port of the peer; unlike those of any other connection that is open. */
+  /** Address and port of the peer. No other open connection of the bind has both. */
   readonly peer: string;
-  /** Absent on plain text. */
+  /** The result of the TLS handshake; undefined on plain text. */
   readonly tls: TlsSession | undefined;
   /** The requests of the connection that were ended for their memory. */
   readonly ended: EndedRequests;
 }
 
-/** Requests of a connection that are counted together when they are ended for their memory. */
+/** Time in which the ended requests of a connection are counted together. */
 const endedWindowMs = 10_000;
-/** As many as HTTP/2 permits at once. */
+/** The number of streams that an HTTP/2 connection may open at once. */
 const maxEndedForMemory = 100;
 
-/** The requests of a connection that were ended for their memory. */
+/** Counts the requests of a connection that were ended because requests used too much memory. */
 export class EndedRequests {
   #count = 0;
-  /** When the first of them was ended; monotonic. */
+  /** When the first request of the count was ended; monotonic. */
   #sinceMs = 0;
 
-  /** A request of the connection was ended, because requests take too much memory. */
+  /** Counts an ended request. @param nowMs monotonic. */
   count(nowMs: number): void {
     if (nowMs - this.#sinceMs > endedWindowMs) {
       this.#count = 0;
@@ -34,21 +34,24 @@ export class EndedRequests {
     this.#count++;
   }
 
-  /** Whether the connection goes on sending requests while as many as may be open at once were ended for their memory. */
+  /**
+   * Whether 100 requests of the connection, as many as may be open at once, were ended for their memory within 10 s. A
+   * connection that still sends requests is closed. @param nowMs monotonic.
+   */
   isTooGreedy(nowMs: number): boolean {
     return this.#count >= maxEndedForMemory && nowMs - this.#sinceMs <= endedWindowMs;
   }
 }
 
-/** What a TLS handshake settled. */
+/** The result of a TLS handshake. */
 export interface TlsSession {
-  /** The name the client asked for (SNI), lower case; empty when it named none. */
+  /** The server name that the client sent (SNI), in lower case; empty if it sent none. */
   readonly serverName: string;
   /** The rule that validated the client's certificate; absent if none was requested. */
   readonly validation: ClientValidation | undefined;
 }
 
-/** How the requests of a connection reach us. */
+/** Returns `https` for connections with TLS, else `http`. */
 export function schemeOf({ tls }: Connection): Scheme {
   return tls === undefined ? "http" : "https";
 }

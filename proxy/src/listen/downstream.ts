@@ -11,32 +11,33 @@ export interface RequestReceiver {
   readonly onRejected: (request: RejectedRequest) => void;
 }
 
-/** What can be said of a request whose head could not be accepted; empty where it could not even be read. */
+/** A request with a rejected head. Parts of the head that could not be read are empty. */
 export interface RejectedRequest {
   readonly connection: Connection;
   readonly httpVersion: string;
   readonly method: string;
   /** As received. */
   readonly target: string;
-  /** Flat, as received. */
+  /** Names and values alternate, as received. */
   readonly rawHeaders: readonly string[];
   readonly fault: HeadFault;
 }
 
-/** A request of a client, and the way back to it. */
+/** A request of a client, and the means to respond to it. */
 export interface Downstream {
   /** The head after normalization by the rules of requests. */
   readonly head: RequestHead;
   /** The connection of the request; several requests share it. */
   readonly connection: Connection;
   /**
-   * The protocol to which the client requests a switch, such as `websocket` (RFC 9110 §7.8, RFC 8441): any response rejects
-   * it, `ServerExchange.switchProtocols` accepts it. Absent in nearly every request; there is no body where it is present.
+   * The protocol to which the client requests a switch, such as `websocket` (RFC 9110 §7.8, RFC 8441): any response
+   * rejects it, `ServerExchange.switchProtocols` accepts it. Absent in nearly every request; there is no body where it
+   * is present.
    */
   readonly upgrade: string | undefined;
   /** The body of the request, and the methods that respond to it. */
   readonly exchange: ServerExchange;
 }
 
-/** What the client does meanwhile. */
+/** Receives the events of the client while its request is in progress. */
 export type DownstreamEvents = ServerExchangeEvents;

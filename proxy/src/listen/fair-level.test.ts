@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fairLevel } from "./fair-level.ts";
 
-test("a level keeps all together at the target, and takes nothing of those below it", () => {
+test("a level reduces the sum to the target, and does not reduce amounts below it", () => {
   fc.assert(
     fc.property(fc.array(fc.nat(1_000), { minLength: 1 }), fc.nat(20_000), (amounts, target) => {
       const level = fairLevel(amounts, target);

@@ -1,6 +1,6 @@
 /**
- * The most that each of several may keep so that all together keep at most `target`: those below it keep what they have.
- * Infinity where they have no more than `target` as they are.
+ * Returns the level to which amounts must be reduced so that their sum is at most `target` (max-min fairness). Amounts
+ * below the level are not reduced. Returns Infinity if the sum is at most `target` already.
  */
 export function fairLevel(amounts: readonly number[], target: number): number {
   let left = target;

@@ -1,15 +1,18 @@
-/** Looks at the beginning of a connection before anybody is given the whole of it. */
+/** Reads the beginning of a connection to determine its protocol. */
 import type { Socket } from "node:net";
 
-/** What the bytes so far allow to say: nothing yet, or a value and how many of the bytes were its own. */
+/**
+ * The result of parsing the bytes so far: undefined if more are needed, else a value and the bytes that it consumed.
+ */
 export type FirstBytes<T> = undefined | { readonly value: T; readonly consumed: number };
 
 /**
- * Reads until `parse` returns a result, puts back the bytes that it did not consume, and calls `done` with the socket paused. Never
- * calls it when the client goes away meanwhile.
+ * Reads until `parse` returns a result, puts back the bytes that it did not consume, pauses the socket and calls
+ * `done`. If the client disconnects first, `done` is not called.
  *
- * @param fail takes what `parse` or `done` throws.
  * @param parse called with all bytes so far; must return a result within a bounded number of them.
+ * @param fail receives errors that `parse` or `done` throws.
+ * @param before bytes that were read already.
  */
 export function readFirstBytes<T>(
   socket: Socket,
@@ -33,6 +36,6 @@ export function readFirstBytes<T>(
       fail(error);
     }
   });
-  // Paused where an earlier look has just ended.
+  // An earlier call has left the socket paused.
   if (socket.isPaused()) socket.resume();
 }

@@ -40,14 +40,14 @@ describe("an invalid header is detected as early as possible", () => {
     ["a TLS handshake without one", "\x16\x03\x01\x02\x00"],
     ["an address of the other family", "PROXY TCP4 ::1 ::1 1 2\r\n"],
     ["no address", "PROXY TCP4 client server 1 2\r\n"],
-    ["a port that is none", "PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n"],
-    ["a port too many", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2 3\r\n"],
+    ["a port above 65535", "PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n"],
+    ["three ports", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2 3\r\n"],
     ["an unknown family", "PROXY UDP4 192.0.2.1 192.0.2.2 1 2\r\n"],
     ["a line without end", `PROXY ${"x".repeat(101)}`],
     ["version 3", `${signature}\x31\x11\0\0`],
     ["an unknown command", `${signature}\x22\x11\0\0`],
     ["a block too short for its family", `${signature}\x21\x11\0\x04\x01\x02\x03\x04`],
-    ["a block beyond all measure", `${signature}\x21\x11\xff\xff`],
+    ["a block above the maximum length", `${signature}\x21\x11\xff\xff`],
   ])("%s", (_, bytes) => {
     expect(readProxyHeader(Buffer.from(bytes, "latin1"))).toEqual({ value: { kind: "invalid" }, consumed: 0 });
   });
@@ -56,7 +56,7 @@ describe("an invalid header is detected as early as possible", () => {
 test.each([
   ["version 1", Buffer.from("PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n")],
   ["version 2", binary(0x21, 0x11, ipv4)],
-])("a header of %s that comes byte by byte is waited for", (_, header) => {
+])("a header of %s that arrives byte by byte is read when it is complete", (_, header) => {
   for (let length = 1; length < header.length; length++) {
     expect(readProxyHeader(header.subarray(0, length)), `${length} bytes`).toBeUndefined();
   }

@@ -1,27 +1,27 @@
 /**
- * The PROXY protocol, versions 1 (text) and 2 (binary): a load balancer sends the address of the client before its first byte
- * (haproxy.org, "The PROXY protocol", 2020-03-05). It is read only with a setting, since any peer can claim any address with
- * it.
+ * The PROXY protocol, versions 1 (text) and 2 (binary): a load balancer sends the address of the client before its
+ * first byte (haproxy.org, "The PROXY protocol", 2020-03-05). It is read only with a setting, since any peer can claim
+ * any address with it.
  */
 import { isIP } from "node:net";
 import { shortAddress } from "@gatewayproxy/runtime/ip-address";
 import type { FirstBytes } from "./first-bytes.ts";
 
-/** What a header says. */
+/** A parsed PROXY protocol header. */
 export type ProxyHeader =
-  /** `sourceAddress` is absent where the balancer speaks for itself (health checks) or knows nothing. */
+  /** `sourceAddress` is undefined for connections of the balancer itself (health checks), or if it knows no address. */
   { readonly kind: "header"; readonly sourceAddress: string | undefined } | { readonly kind: "invalid" };
 
 /** §2.2 */
 const signature = Buffer.from("\r\n\r\n\0\r\nQUIT\n", "latin1");
 /** §2.2: signature, version and command, family, length. */
 const fixedBytes = 16;
-/** Addresses and what a balancer may add behind them (TLVs); far more than any known one sends. */
+/** Bound of the addresses and the extensions (TLVs) that follow them. Known balancers send far less. */
 const maxAddressBytes = 4_096;
-/** §2.1: longest line, CRLF included. */
+/** §2.1: maximum length of a line, with CRLF. */
 const maxLineBytes = 107;
 
-/** Reads the first bytes of a connection. Anything other than a well-formed header is invalid. */
+/** Parses the first bytes of a connection. Anything other than a well-formed header is invalid. */
 export function readProxyHeader(bytes: Buffer): FirstBytes<ProxyHeader> {
   const known = Math.min(bytes.length, signature.length);
   if (bytes.compare(signature, 0, known, 0, known) === 0) {
@@ -46,7 +46,7 @@ function readLine(bytes: Buffer): FirstBytes<ProxyHeader> {
   return found(source, consumed);
 }
 
-/** Behind the signature: version and command, family and transport, length of what follows (§2.2). */
+/** The signature is followed by version and command, family and transport, and the length of the rest (§2.2). */
 function readBinary(bytes: Buffer): FirstBytes<ProxyHeader> {
   const command = bytes.readUInt8(12);
   const family = bytes.readUInt8(13);
@@ -56,7 +56,7 @@ function readBinary(bytes: Buffer): FirstBytes<ProxyHeader> {
   if (bytes.length < consumed) return undefined;
   switch (command) {
     case 0x20:
-      // LOCAL: the balancer's own connection, whatever follows.
+      // LOCAL: a connection of the balancer itself; the addresses are ignored.
       return found(undefined, consumed);
     case 0x21:
       return addressOf(bytes.subarray(fixedBytes, consumed), family, consumed);
@@ -65,7 +65,9 @@ function readBinary(bytes: Buffer): FirstBytes<ProxyHeader> {
   }
 }
 
-/** Source, destination, their ports; the high half of `family` says of which kind (§2.2). */
+/**
+ * Reads the source address. Source, destination and their ports have the format in the high half of `family` (§2.2).
+ */
 function addressOf(block: Buffer, family: number, consumed: number): FirstBytes<ProxyHeader> {
   switch (family >> 4) {
     case 1:
@@ -73,12 +75,12 @@ function addressOf(block: Buffer, family: number, consumed: number): FirstBytes<
     case 2:
       return block.length < 36 ? invalid : found(ipv6Text(block), consumed);
     default:
-      // Unspecified, or a Unix socket: no address that could mean anything to a limit.
+      // Unspecified, or a Unix socket: there is no IP address that a limit could use.
       return found(undefined, consumed);
   }
 }
 
-/** One client has one spelling: a balancer may write an IPv6 address in many ways, and map an IPv4 address into it. */
+/** Normalizes the address: a balancer may write an IPv6 address in many forms, and map an IPv4 address into it. */
 function found(source: string | undefined, consumed: number): FirstBytes<ProxyHeader> {
   const sourceAddress = source === undefined ? undefined : shortAddress(source);
   return { value: { kind: "header", sourceAddress }, consumed };

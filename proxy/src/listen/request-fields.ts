@@ -1,11 +1,10 @@
 /**
- * The header section of a request in the one form that everything reads: routes match it, expressions and limit keys
- * see it, and the backend receives it. Each name comes once, so no reader can pick another line than the one that was
- * counted.
+ * Normalizes the header section of a request. Routes, expressions, limit keys and the backend all read the same result.
+ * Each name occurs once, so the backend cannot read another line than the one that a limit has counted.
  *
- * - Lines of one name are joined in their order (RFC 9110 §5.3, RFC 9113 §8.2.3). A name that has a single value by its
- *   definition and comes twice is an error (RFC 9110 §5.3).
- * - Fields that `Connection` names belong to the client's connection and are not forwarded, so nothing sees them.
+ * - Lines of one name are joined in their order (RFC 9110 §5.3, RFC 9113 §8.2.3). A second line of a field that is
+ *   defined to have a single value is an error (RFC 9110 §5.3).
+ * - Fields that `Connection` names are removed. They apply to the client's connection only and are not forwarded.
  * - Names that a CGI-style server could read as another field (`X_User` as `X-User`) are dropped or rejected.
  * - `x-gateway-model` is dropped: in matches it stands for the model that the body names, and a client must not choose another.
  * - `Bearer` and `Basic` are spelled so, with one space (RFC 9110 §11.1: the scheme is case-insensitive).
@@ -14,7 +13,7 @@ import { joinedValue } from "../filters/header-edits.ts";
 import { connectionOptions, isName } from "../filters/hop-by-hop.ts";
 import { modelHeader } from "../routing/request-reading.ts";
 
-/** What happens to a field whose name has other characters than letters, digits and hyphens, an underscore above all. */
+/** The actions on a field whose name has other characters than letters, digits and hyphens, such as an underscore. */
 export const irregularNameActions = ["drop", "reject", "keep"] as const;
 /** `drop` removes the field, `reject` rejects the request with a 400, `keep` forwards the field. */
 export type IrregularNameAction = (typeof irregularNameActions)[number];
@@ -27,10 +26,10 @@ export interface FieldFault {
 }
 
 /**
- * Returns the normalized section, or why the request is rejected. Returns `rawHeaders` itself, without a copy, if it is
- * normalized.
+ * Returns the normalized section, or why the request is rejected. Returns `rawHeaders` itself, without a copy, if it
+ * needs no change.
  *
- * @param rawHeaders names and values in turn, as node:http and node:http2 give them.
+ * @param rawHeaders names and values alternate, as in node:http.
  */
 export function requestFields(
   rawHeaders: readonly string[],
@@ -39,13 +38,13 @@ export function requestFields(
   return isRegular(rawHeaders) ? rawHeaders : regularized(rawHeaders, irregularNames);
 }
 
-/** Sections longer than this are looked up in a map instead of pair by pair. */
+/** In longer sections, repeated names are found by a map and not by comparing pairs. */
 const maxPairwise = 2 * 32;
 
-/** True for most requests; allocates nothing. */
+/** Whether the section needs no change, which is true for most requests. Allocates nothing. */
 function isRegular(rawHeaders: readonly string[]): boolean {
   if (rawHeaders.length > maxPairwise) return false;
-  // The lengths of names met so far, modulo 32: most names differ in it from all others.
+  // A bit for each length, modulo 32, of the names so far. Most names differ in length from all others.
   let lengths = 0;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";
@@ -135,7 +134,7 @@ const singleValued: ReadonlySet<string> = new Set([
   ...["proxy-authorization", "range", "referer", "sec-websocket-key", "sec-websocket-version", "user-agent"],
 ]);
 
-/** False where the scheme is spelled in a way that `withPlainScheme` changes. */
+/** Whether `withPlainScheme` would not change the value. */
 function hasPlainScheme(credentials: string): boolean {
   return !anyScheme.test(credentials) || plainScheme.test(credentials);
 }

@@ -1,10 +1,10 @@
 /**
- * TLS towards clients: which certificate, which versions, which protocol, whose client certificates. All of it belongs
- * to the listener whose hostname is most specific for the name that the client asks for (SNI), as routing chooses the
- * listener of a request. A name that no listener has gets no certificate, and so a handshake failure alert.
+ * Terminates the TLS of clients. The listener whose hostname is most specific for the server name of the client (SNI)
+ * decides on the certificate, the versions, the protocol and the validation of client certificates, just as routing
+ * chooses the listener of a request. A client with a server name that no listener has gets a handshake failure alert.
  *
- * An instance never changes: other listeners make another one, for the connections that come then. Those that are open,
- * or in the middle of their handshake, keep what they began with.
+ * An instance is immutable. When the listeners change, new connections get a new instance. Open connections and
+ * handshakes in progress keep the instance with which they began.
  */
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
@@ -13,27 +13,27 @@ import type { Certificate, ClientValidation, Listener, ListenerTls, TlsVersion }
 import { HostTable } from "../routing/host-table.ts";
 import type { TlsSession } from "./connection.ts";
 
-/** A TLS listener as far as TLS is concerned. */
+/** The parts of a listener that TLS termination uses. */
 export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: ListenerTls };
 
-/** What becomes of connections and their handshakes. */
+/** Receives the results of handshakes. */
 export interface TlsOutcomes {
-  /** Called with a connection whose handshake is done, paused. */
+  /** Called with a connection whose handshake is done. The socket is paused. */
   readonly onSecure: (socket: TLSSocket, session: TlsSession) => void;
-  /** Called with a connection that is closed because of its handshake. @param reason in words. */
+  /** Called with a connection that is closed because its handshake has failed. @param reason for the log. */
   readonly onRejected: (socket: TLSSocket, reason: string) => void;
   /** Called for an internal error during a handshake, which has ended that connection. */
   readonly onFault: (error: unknown) => void;
 }
 
 const handshakeTimeoutMs = 10_000;
-/** Ends a handshake. It is not part of the API of node:tls. */
+/** Aborts a handshake from a callback. The error does not come from node:tls. */
 const handshakeFault = new Error("no certificate could be chosen");
 
 /** The TLS server of one bind, for a fixed list of listeners. A handshake has 10 s. */
 export class TlsTermination {
   readonly #names = new HostTable<CompiledListener>();
-  /** Never listens: connections are handed to it. */
+  /** Does not listen: `terminate` passes connections to it. */
   readonly #server: Server;
 
   readonly #outcomes: TlsOutcomes;
@@ -45,19 +45,20 @@ export class TlsTermination {
     const rules = listeners.map(({ tls }) => tls);
     const asksCertificate = rules.some(({ clientValidation }) => clientValidation !== undefined);
     this.#server = createServer({
-      // A client that names no host belongs to the listener of every host.
+      // A client without SNI gets the settings of the listener without a hostname.
       ...this.#names.find("")?.optionsFor(""),
       handshakeTimeout: handshakeTimeoutMs,
-      // The version is settled before the name is known: what all accept together here, each listener at the end.
+      // TLS negotiates the version before the server name is known. Here the listeners' ranges are combined; the range
+      // of the listener is checked after the handshake.
       minVersion: lowest(rules.map(({ minVersion }) => minVersion)),
       maxVersion: highest(rules.map(({ maxVersion }) => maxVersion)),
       // Validated after the handshake, when the listener is known.
       requestCert: asksCertificate,
       rejectUnauthorized: false,
-      // A resumed session brings the verdict of its first handshake along, which may have been another listener's
-      // (CVE-2025-23419): where certificates count, every connection shows its own.
+      // A resumed session keeps the validation result of its first handshake, which may have been with another listener
+      // (CVE-2025-23419). If a listener validates client certificates, sessions are not resumed.
       ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
-      // node:tls calls these from native code: nothing but the end of the process would catch what they throw.
+      // node:tls calls these from native code, where an exception would end the process.
       SNICallback: (name, done) => {
         const found = this.#guarded(() => ({ context: this.#names.find(name)?.contextFor(name) }));
         if (found === undefined) done(handshakeFault);
@@ -71,7 +72,7 @@ export class TlsTermination {
     });
   }
 
-  /** @returns undefined where `action` fails, which has been reported then. */
+  /** Returns the result of `action`. Reports its error and returns undefined if it throws. */
   #guarded<Value>(action: () => Value): Value | undefined {
     try {
       return action();
@@ -138,7 +139,7 @@ type ContextOptions = ReturnType<typeof contextOptions>;
 const contexts = new WeakMap<Certificate, WeakMap<readonly string[], Map<string, CompiledContext>>>();
 const noAuthorities: readonly string[] = [];
 
-/** A context has one certificate: of several, Node gives a connection that named its host the last alone. */
+/** A context has one certificate. With several, Node would present only the last one to a client with SNI. */
 function compileContext({ ciphers = tls12Ciphers, clientValidation }: ListenerTls, certificate: Certificate) {
   const authorities = clientValidation === undefined ? noAuthorities : authoritiesOf(clientValidation);
   const ofCertificate = contexts.get(certificate) ?? new WeakMap<readonly string[], Map<string, CompiledContext>>();
@@ -163,15 +164,15 @@ function contextOptions(ciphers: string, authorities: readonly string[], { chain
 }
 
 /**
- * Returns the authorities with which OpenSSL validates client certificates. It is empty if every client is accepted: OpenSSL
- * accepts a certificate of an unknown authority, but for one with the name of a known authority and the signature of another it
- * leaves an error, and Node closes the connection.
+ * Returns the authorities with which OpenSSL validates client certificates. The list is empty if every client is
+ * accepted: OpenSSL accepts a certificate of an unknown authority. A certificate with the name of a known authority and
+ * the signature of another would leave an error in OpenSSL, and Node would close the connection.
  */
 function authoritiesOf({ authorities, mode }: ClientValidation): readonly string[] {
   return mode === "AllowValidOnly" ? authorities : noAuthorities;
 }
 
-/** Forward secrecy and authenticated encryption; of the others HTTP/2 forbids most (RFC 9113 §9.2.2). */
+/** The ciphers with forward secrecy and authenticated encryption. HTTP/2 prohibits most others (RFC 9113 §9.2.2). */
 const tls12Ciphers = [
   "ECDHE-ECDSA-AES128-GCM-SHA256",
   "ECDHE-RSA-AES128-GCM-SHA256",
@@ -181,24 +182,26 @@ const tls12Ciphers = [
   "ECDHE-RSA-CHACHA20-POLY1305",
 ].join(":");
 
-/** RFC 8446 §B.4; always on where TLS 1.3 is. */
+/** RFC 8446 §B.4. They are enabled whenever TLS 1.3 is. */
 const tls13Ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
-/** Node says `false` or nothing for a client that named no host, whatever its types say. */
+/**
+ * Returns the server name in lower case. For a client without SNI, Node passes `false` or nothing, despite its types.
+ */
 function nameOf(serverName: unknown): string {
   return typeof serverName === "string" ? serverName.toLowerCase() : "";
 }
 
-/** OpenSSL's codes where a listener shows no certificate, which it does for no other name than its own. */
+/** Error codes of OpenSSL for a handshake without a certificate: no listener has one for the server name. */
 const withoutCertificate = new Set(["ERR_SSL_NO_SUITABLE_SIGNATURE_ALGORITHM", "ERR_SSL_NO_SHARED_CIPHER"]);
 
-/** What Node says of a handshake that failed, without OpenSSL's places in its code. */
+/** Returns the reason in an error of a handshake, without OpenSSL's source locations. */
 function reasonOf(error: Error & { readonly code?: string; readonly reason?: string }): string {
   const { reason = error.message, code = "" } = error;
   return withoutCertificate.has(code) ? `no listener has a certificate for the server name (${reason})` : reason;
 }
 
-/** Why a listener does not take a connection whose handshake is done; undefined where it does. */
+/** Returns why a listener does not accept a connection whose handshake is done; undefined if it accepts it. */
 function faultOf({ minVersion, maxVersion, clientValidation }: ListenerTls, socket: TLSSocket): string | undefined {
   const version = socket.getProtocol() ?? "";
   if (version < minVersion || version > maxVersion) {

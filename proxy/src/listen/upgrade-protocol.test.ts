@@ -12,7 +12,7 @@ const asked = fc.oneof(
     .map((list) => list.join(", ")),
 );
 
-test("whatever is asked for, what is sent to a backend is nothing or an entry of the list, of the same name", () => {
+test("for any requested protocol, the backend gets none, or the entry of the list with the same name", () => {
   fc.assert(
     fc.property(asked, (value) => {
       for (const sent of [allowedUpgrade(value, allowed), allowedConnectProtocol(value, allowed)]) {

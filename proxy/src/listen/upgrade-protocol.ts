@@ -2,11 +2,11 @@
  * The protocols that a request may switch to (RFC 9110 §7.8). One list serves the `Upgrade` field of HTTP/1.1 and the
  * `:protocol` pseudo-header of HTTP/2 (RFC 8441), because both become `Upgrade` on the connection to the backend.
  *
- * After a switch the proxy no longer reads requests. A protocol that carries HTTP itself (`h2c`) would therefore carry
- * requests past every route, filter and limit; the list never contains one.
+ * After a switch the proxy no longer reads requests. A protocol that carries HTTP itself (`h2c`) would bypass all
+ * routes, filters and limits, so the list never contains one.
  */
 
-/** Each protocol as it is sent to backends, by its name in lower case. */
+/** The permitted protocols, in the spelling that backends get, by their names in lower case. */
 export type UpgradeProtocols = ReadonlyMap<string, string>;
 
 /** Only `websocket` (RFC 6455). */
@@ -17,24 +17,25 @@ export function mayBeAllowed(protocol: string): boolean {
   return isProtocolName(protocol) && !/^(?:h\d+c?|http|https|tls)(?:\/|$)/i.test(protocol);
 }
 
-/** @param protocols that `mayBeAllowed` accepts. */
+/** Builds the map of permitted protocols. @param protocols that `mayBeAllowed` accepts. */
 export function upgradeProtocols(protocols: readonly string[]): UpgradeProtocols {
   return new Map(protocols.map((protocol) => [protocol.toLowerCase(), protocol]));
 }
 
 /**
- * Returns the protocol to request from the backend, in the spelling of the list. Names are compared without regard to case, as
- * RFC 9110 §7.8 recommends.
+ * Returns the protocol to request from the backend, in the spelling of the list. Names are compared without regard to
+ * case, as RFC 9110 §7.8 recommends.
  *
- * @param value of `Upgrade`. A list of protocols matches none, since the backend could choose another one.
+ * @param value of `Upgrade`. A list of protocols never matches, because the backend could choose a protocol of the list
+ * that is not allowed.
  */
 export function allowedUpgrade(value: string | undefined, allowed: UpgradeProtocols): string | undefined {
   return value === undefined ? undefined : allowed.get(value.toLowerCase());
 }
 
 /**
- * Returns the protocol to request from the backend for the `:protocol` of an extended CONNECT (RFC 8441 §4). Only the spelling
- * of the list in lower case matches, since there are no older clients with another one.
+ * Returns the protocol to request from the backend for the `:protocol` of an extended CONNECT (RFC 8441 §4). Only the
+ * spelling of the list in lower case matches, since there are no older clients with another one.
  */
 export function allowedConnectProtocol(value: string, allowed: UpgradeProtocols): string | undefined {
   return allowed.get(value);

@@ -1,4 +1,4 @@
-/** A rule of a snapshot in the form that serves requests: everything that can be known before one arrives is looked up. */
+/** A rule of a snapshot, compiled to serve requests: all references are resolved before requests arrive. */
 import type { Authenticator } from "../authentication/authenticator.ts";
 import type { Authenticators } from "../authentication/authenticators.ts";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
@@ -36,37 +36,37 @@ export interface CompiledRule {
   readonly key: string;
   /** `namespace/name` */
   readonly gateway: string;
-  /** What the Gateway, in all its replicas, is called in `CDN-Loop`. */
+  /** The name of the Gateway in `CDN-Loop`; all its replicas have the same. */
   readonly loopName: string;
-  /** Whether any of its targets has mirrors, whichever requests they get. */
+  /** Whether a target of the rule has mirrors. */
   readonly mirrors: boolean;
-  /** Undefined where no policy authenticates requests. */
+  /** Undefined if no policy authenticates requests. */
   readonly authentication: Authenticator | undefined;
   /** The local limits of all policies that apply; `isEmpty` if there are none. */
   readonly limits: LimitSet;
-  /** Undefined where none applies. */
+  /** The global limits of all policies that apply; undefined if there are none. */
   readonly globalLimits: GlobalLimitSet | undefined;
   /** Whether a limit counts the tokens of responses. */
   readonly countsTokens: boolean;
-  /** What its policies say of the usage event of streams; the nearest one decides. */
+  /** How its policies treat the usage event of streams; the policy with the nearest target decides. */
   readonly usageChunk: UsageChunk | undefined;
-  /** A policy that cannot be read closes it. */
+  /** Whether the rule denies all requests, because one of its policies is invalid. */
   readonly isClosed: boolean;
-  /** Of the rule; backend references have none. */
+  /** The CORS filter of the rule; backend references have none. */
   readonly cors: Cors | undefined;
-  /** Query parameters that some expression of the limits reads. */
+  /** Query parameters that the expressions of the limits read. */
   readonly queryNames: ParameterNames;
-  /** Whether some expression of the limits reads the path. */
+  /** Whether an expression of the limits reads the path. */
   readonly readsPath: boolean;
   /** Gateway API `HTTPRouteTimeouts`; undefined: only the idle timeouts of connections to backends apply. */
   readonly timeouts: Timeouts | undefined;
   /** Gateway API `HTTPRouteRetry`; undefined repeats only attempts that no endpoint has processed, and safe ones. */
   readonly retry: RetryPolicy | undefined;
-  /** Of the rule, where it redirects; then no target is picked. */
+  /** The redirect filter of the rule; if there is one, no target is picked. */
   readonly redirect: RedirectTarget | undefined;
   /** The provider of its first `ai` Backend, for local replies before a target is picked; undefined if it has none. */
   readonly provider: AiBackend["provider"] | undefined;
-  /** The target of the next request; nothing when the rule names none that may be chosen. */
+  /** Picks the target of the next request; undefined if no target of the rule has a weight above 0. */
   readonly pick: Picker<CompiledTarget>;
   /** The targets by model; undefined where no target lists its models. */
   readonly models: RuleModels<CompiledTarget> | undefined;
@@ -81,7 +81,7 @@ export type CompiledTarget =
   | ({ readonly kind: "redirect"; readonly weight: number } & RedirectTarget)
   | ({ readonly kind: "backend"; readonly weight: number } & BackendTarget);
 
-/** Sends the client elsewhere. */
+/** A target that responds with a redirect. */
 export interface RedirectTarget {
   readonly filters: CompiledFilters;
   readonly redirect: NonNullable<CompiledFilters["redirect"]>;
@@ -90,11 +90,11 @@ export interface RedirectTarget {
 /** A backend with the filters of its reference. */
 export interface BackendTarget {
   readonly backend: BackendHandle;
-  /** Of the rule and of the reference, in this order. */
+  /** The filters of the rule, then those of the reference. */
   readonly filters: CompiledFilters;
   /** The backends that may get a copy of the request; empty for none. */
   readonly mirrors: readonly MirrorTarget[];
-  /** The authority to send where no filter says otherwise; absent keeps the client's. */
+  /** The authority to send unless a filter sets one; undefined keeps the client's. */
   readonly authority: string | undefined;
   /** The LLM provider and its model; undefined for any other backend. */
   readonly ai: AiBackend | undefined;
@@ -114,10 +114,10 @@ export interface RuleContext {
   readonly rotations: Rotations;
 }
 
-/** Limits that were compiled, by their list: the rules of a route mostly have one and the same. */
+/** Compiled limits by their list. The rules of a route mostly share one list. */
 export type CompiledLimits = Map<RouteRule["limits"], LimitSet>;
 
-/** The rules of one snapshot share `knownLimits`. */
+/** Compiles a rule. @param knownLimits shared by the rules of one snapshot. */
 export function compileRule(
   context: RuleContext,
   knownLimits: CompiledLimits,
@@ -160,7 +160,7 @@ function providerOf(targets: readonly CompiledTarget[]): AiBackend["provider"] |
   return first?.provider;
 }
 
-/** Of several policies the one whose target is nearest: a rule, then a route, a listener, a Gateway. */
+/** Returns the setting of the policy with the nearest target: a rule, then a route, a listener, a Gateway. */
 function usageChunkOf({ limits, globalLimits = [] }: RouteRule): UsageChunk | undefined {
   const saying = [...limits, ...globalLimits].filter(({ usageChunk }) => usageChunk !== undefined);
   return saying.toSorted((one, other) => distanceOf(one.target) - distanceOf(other.target))[0]?.usageChunk;
@@ -171,7 +171,7 @@ function distanceOf(target: string): number {
   return (target.startsWith("Gateway/") ? 2 : 0) + (target.includes("#") ? 0 : 1);
 }
 
-/** What the expressions of a rule's limits read of the request target. */
+/** Returns the parts of the request target that the expressions of a rule's limits read. */
 function readsOf(expressions: readonly Expression[]): Pick<CompiledRule, "queryNames" | "readsPath"> {
   const reads = expressions.map(({ target }) => target);
   const names = new Set<string>();
@@ -187,7 +187,7 @@ function redirectOf(filters: CompiledFilters): RedirectTarget | undefined {
   return filters.redirect === undefined ? undefined : { filters, redirect: filters.redirect };
 }
 
-/** @param place of the reference in its rule, from 0. */
+/** @param place index of the reference in its rule. */
 function compileTarget(context: RuleContext, rule: RouteRule, ref: BackendRef, place: number): CompiledTarget {
   const { weight } = ref;
   const backend = ref.kind === "backend" ? context.backends.get(ref.backend) : undefined;
@@ -206,7 +206,7 @@ function compileTarget(context: RuleContext, rule: RouteRule, ref: BackendRef, p
   };
 }
 
-/** A fraction of the requests is copied as exactly as weights divide them. @param owner names the reference. */
+/** Compiles mirrors. Their fractions are as exact as the weights of backends. @param owner key of the reference. */
 function compileMirrors(
   { backends, rotations }: RuleContext,
   owner: string,
@@ -223,8 +223,8 @@ function compileMirrors(
 }
 
 /**
- * A Backend that names a host is a server on its own, often behind a shared front that routes by name: it is asked by
- * its own name. A Service is asked by the name that the client used.
+ * Returns the authority that a Backend with a host name gets: its own name, because such a server is often behind a
+ * shared front end that routes by name. Undefined for all others: a Service gets the name that the client used.
  */
 function authorityOf(backend: Backend): string | undefined {
   const endpoint = backend.endpoints[0];

@@ -1,7 +1,7 @@
 /**
- * One request from its head to its last byte. It runs the stages of its rule (`stages.ts`) until one of them responds or
- * forwards the request, follows the events of its client, and passes the record of what happened on once, when the client has
- * everything or has gone.
+ * One request from its head to its last byte. It runs the stages of its rule (`stages.ts`) until one of them responds
+ * or forwards the request, and handles the events of its client. It passes on its record once, when the client has
+ * received the whole response or has disconnected.
  */
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { networkOf } from "@gatewayproxy/runtime/ip-address";
@@ -60,29 +60,29 @@ import {
   severityOfStatus,
 } from "./trace-messages.ts";
 
-/** What all exchanges of a listening address share. */
+/** The services that all exchanges of a bind share. */
 export interface ExchangeServices extends StageServices, RecordServices {
-  /** Proxies in front whose word about the client's address is taken. */
+  /** Number of trusted proxies in front of this one that append to `X-Forwarded-For`. */
   readonly trustedHops: number;
-  /** Bits of a client's IPv6 address that `source.address` shows. */
+  /** Length in bits of the IPv6 prefix that `source.address` has. */
   readonly ipv6PrefixLength: number;
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   /** All exchanges that have begun and not ended. */
   readonly live: LinkedSet<Exchange>;
-  /** Who waits for a request to watch, and the log of single requests. */
+  /** Assigns requests to the traces of operators and to the log of single requests. */
   readonly tracer: Tracer;
-  /** As paths of requests and of routes are read. */
+  /** How paths of requests and of routes are normalized. */
   readonly pathRules: PathRules;
-  /** Called once per exchange, first. */
+  /** Called once per exchange, at its start. */
   readonly started: () => void;
-  /** Takes the record over; called once per exchange, last. */
+  /** Called once per exchange, at its end. The receiver owns the record from then on. */
   readonly finished: (record: RequestRecord) => void;
-  /** An internal error, for the log. */
+  /** Called for an internal error. */
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
 
-/** Rules that do not match which a trace lists. */
+/** Maximum number of rules that do not match in a trace. */
 const maxPassedOver = 50;
 
 const textHeaders = ["content-type", "text/plain"];
@@ -92,16 +92,16 @@ const noMatch: Match = { path: { kind: "PathPrefix", value: "/" }, headers: [], 
 
 /** What an exchange waits for between two stages. */
 interface OpenWait {
-  /** On the monotonic clock. */
+  /** Monotonic. */
   readonly sinceMs: number;
   readonly task: Wait<unknown>["task"];
-  /** The request has ended before. */
+  /** Called if the request ends first. */
   readonly abandon: () => void;
 }
 
 /**
- * A request and its response. `serve` or `reject` is called once after the constructor; from then on it follows the events of
- * its `Downstream`.
+ * A request and its response. `serve` or `reject` is called once after the constructor. Then the exchange handles the
+ * events of its `Downstream`.
  */
 export class Exchange implements StagedRequest, DownstreamEvents, Stallable, HeldRequest, Linked<Exchange> {
   before: Exchange | undefined;
@@ -129,7 +129,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
    * - `waiting`: a stage waits. It moves on by `#resume`, or is ended by `abort`.
    * - `forwarding`: `#forwarding` makes attempts, and responds.
    * - `responded`: a local reply was sent, and the client has not read all of it.
-   * - `closed`: the client has everything, or has gone. What `#forwarding` still reads is not for the client.
+   * - `closed`: the client has received the whole response, or has disconnected. `#forwarding` may still read the
+   *   response, for its usage.
    */
   #state: "staged" | "waiting" | "forwarding" | "responded" | "closed" = "staged";
   #stages: readonly Stage[] = [];
@@ -173,7 +174,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     }
   }
 
-  /** Responds without any rule. */
+  /** Responds with `reply`. No stage runs. @param listener as for `serve`. */
   reject(reply: LocalReply, listener: Listener | undefined): void {
     this.record.listener = listener?.key;
     if (this.services.tracer.isWatching) this.#beginTrace(undefined, listener);
@@ -221,7 +222,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.#run("continue");
   }
 
-  /** Runs the stages behind the one that has ended with `result`. */
+  /** Runs the stages after the one that has ended with `result`. */
   #run(result: StageResult): void {
     while (result === "continue") {
       const stage = this.#stages[this.#next++];
@@ -231,7 +232,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
       result = stage.run(this);
     }
     if (typeof result !== "object") return;
-    // A stage that ended its request by itself has sent a response.
+    // A stage that has ended the request has sent a response already.
     if (this.#state !== "staged") return;
     this.#state = "forwarding";
     this.#forwarding = result;
@@ -292,7 +293,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     return (this.#view ??= this.#viewOf(this.#rule));
   }
 
-  /** @param rule absent where none matches. */
+  /** @param rule undefined if none matches. */
   #viewOf(rule: CompiledRule | undefined): RequestView {
     const { method, path, authority, scheme, rawHeaders } = this.downstream.head;
     return {
@@ -375,7 +376,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
         this.#forwarding?.abort(reply);
         return;
       case "responded":
-        // The client does not get the response that set another reason.
+        // The client does not receive the response that has set another reason.
         this.record.reason = reply.reason;
         this.downstream.exchange.reset();
         return;
@@ -389,7 +390,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     try {
       this.#abort(internalError);
     } catch (failure) {
-      // A header that cannot be written made the response fail, and would be part of this one too.
+      // A header that cannot be written makes any response fail, so this one may fail for the same reason.
       this.services.faulted(failure, this.record);
       this.downstream.exchange.reset();
     }
@@ -418,7 +419,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   }
 
   #close(completed: boolean): void {
-    // A response may still be read for its usage, which is not part of the client's duration.
+    // The response may still be read for its usage. The duration does not include that time.
     this.record.durationMs = this.services.clock.monotonicMs() - this.startMs;
     this.#abandonWait();
     this.deadline?.cancel();
@@ -452,7 +453,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     if (this.#state === "closed") return undefined;
     const { status, requestBytes, responseBytes } = this.record;
     const { unreadBytes } = this.downstream.exchange;
-    // A response may start before the end of the request. It may take any time unless others wait.
+    // A response may start before the upload ends. Such an upload has no timeout unless it delays other requests.
     const waitsForUpload = this.#body?.waitsFor !== undefined && (status === 0 || this.delaysOthers);
     return waitsForUpload || unreadBytes > 0 ? requestBytes + responseBytes - unreadBytes : undefined;
   }
@@ -477,7 +478,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.abort(headMemoryFull);
   }
 
-  /** Its description and what it waits for, for operators. @param nowMs monotonic */
+  /** Returns the task of the request, with its current wait or attempt, for operators. @param nowMs monotonic. */
   describe(nowMs: number): Task {
     const { requestId, method, path, route, backend, endpoint, status, attempts } = this.record;
     const children: Task[] = [];

@@ -10,7 +10,7 @@ import { isGrpcRequest } from "./grpc-reply.ts";
 import { durationText } from "./limit-fields.ts";
 import type { StagedRequest } from "./stage.ts";
 
-/** A response, with flat headers that the caller may edit. */
+/** A response. `headers` are names and values that alternate; the caller may edit them. */
 export interface FormattedDenial {
   readonly status: number;
   readonly headers: string[];
@@ -18,8 +18,8 @@ export interface FormattedDenial {
 }
 
 /**
- * Returns the response of a policy. A gRPC call gets the text of a denial, and status 429, which decides its gRPC status: it
- * has no body.
+ * Returns the response that a policy specifies. For a gRPC call, whose response has no body, the status is 429, which
+ * decides its gRPC status, and the body is the text of its message.
  */
 export function formattedDenial(
   request: StagedRequest,
@@ -31,14 +31,14 @@ export function formattedDenial(
   const status = isGrpc ? 429 : (denied.status ?? 429);
   const headers = [...response.rawHeaders];
   const own = isGrpc ? textOf(denied) : contentOf(request, response, denied, status);
-  // 404, 410 and others could be stored by a cache (RFC 9111 §4.2.2), which a denial must not be.
+  // A cache may store responses with 404, 410 and others (RFC 9111 §4.2.2). It must not store a denial.
   if (status !== 429) replaceFields(headers, ["cache-control", "no-store"]);
   if (own !== undefined) replaceFields(headers, own.headers);
   if (denied.headers !== undefined) replaceFields(headers, denied.headers);
   return { status, headers, body: own?.body ?? response.body };
 }
 
-/** Returns the body of the policy; undefined leaves that of the gateway or the service. */
+/** Returns the body that the policy specifies; undefined keeps that of the gateway or the service. */
 function contentOf(
   request: StagedRequest,
   response: DenialResponse,
@@ -58,7 +58,7 @@ function textOf({ body }: DeniedResponse): ErrorResponse | undefined {
   return body === undefined ? undefined : { headers: ["content-type", "text/plain; charset=utf-8"], body };
 }
 
-/** The wording that programs search for the time to wait: "try again in 6m0s". */
+/** Returns a message with the phrase in which clients search the time to wait: "try again in 6m0s". */
 function messageOf(retryAfterSeconds: number | undefined): string {
   const advice = retryAfterSeconds === undefined ? "" : ` Please try again in ${durationText(retryAfterSeconds)}.`;
   return `Rate limit exceeded.${advice}`;
@@ -76,7 +76,7 @@ function problem({ named }: DenialResponse, detail: string, status: number): Err
   return { headers: ["content-type", "application/problem+json"], body: JSON.stringify(body) };
 }
 
-/** Without a picked target, the provider of the rule counts. */
+/** Returns the API of the request, by the provider of the target, or of the rule if no target was picked. */
 function apiOfRequest({ target, rule, downstream, view }: StagedRequest): ReturnType<typeof apiOf> {
   const provider = target?.kind === "backend" ? target.ai?.provider : rule.provider;
   return apiOf(provider, downstream.head.path, headerOf(view, "anthropic-version") !== undefined);

@@ -46,7 +46,7 @@ test("a reply keeps the fields that do not describe the body", () => {
   });
 });
 
-test("a message is cut", () => {
+test("a message is truncated to 1024 bytes", () => {
   const { headers } = grpcReply({ status: 503, reason: undefined, headers: [], body: "x".repeat(5_000) });
   expect(headers.at(-1)).toBe("x".repeat(1_024));
 });

@@ -1,13 +1,13 @@
 /**
- * Local replies to gRPC calls. A client of gRPC reads the status of a call from the field `grpc-status`, so a local reply to a
- * call is a response without messages ("Trailers-Only" of gRPC over HTTP/2): HTTP status 200, the gRPC status, and the text
- * of the reply as the message.
+ * Local replies to gRPC calls. A client of gRPC reads the status of a call from the field `grpc-status`, so a local
+ * reply to a call is a response without messages ("Trailers-Only" of gRPC over HTTP/2): HTTP status 200, the gRPC
+ * status, and the text of the reply as the message.
  */
 import { percentEncode } from "@gatewayproxy/grpc/status";
 import type { FailureReason } from "../telemetry/request-record.ts";
 import { isName } from "../filters/hop-by-hop.ts";
 
-/** Codes of google.rpc.Code that local replies have. */
+/** The codes of google.rpc.Code that local replies use. */
 export const GrpcCode = {
   Unknown: 2,
   DeadlineExceeded: 4,
@@ -23,9 +23,10 @@ export const GrpcCode = {
 export type GrpcCode = (typeof GrpcCode)[keyof typeof GrpcCode];
 
 /**
- * gRPC codes by HTTP status. 400 to 404, 429 and 502 to 504 are those of gRPC's "HTTP to gRPC Status Code Mapping", which
- * clients use, except for 429 and 504: as in Envoy, an exhausted limit and an exceeded timeout have codes of their own. 413 and
- * 431 are sizes above a maximum, which servers of gRPC report as an exhausted resource. Any other status: `Unknown`.
+ * gRPC codes by HTTP status. 400 to 404, 429 and 502 to 504 are those of gRPC's "HTTP to gRPC Status Code Mapping",
+ * which clients use, except for 429 and 504: as in Envoy, an exhausted limit and an exceeded timeout have their own
+ * codes. 413 and 431 are sizes above a maximum, which gRPC servers report as an exhausted resource. Any other status is
+ * `Unknown`.
  */
 const codesByStatus: Readonly<Record<number, GrpcCode>> = {
   400: GrpcCode.Internal,
@@ -55,11 +56,11 @@ export function grpcCodeOf(status: number, reason: FailureReason | undefined): G
 }
 
 /**
- * Whether a request is a gRPC call: its `content-type` is `application/grpc`, alone or followed by a message format
- * (`+proto`) or by parameters, and it came over HTTP/2. gRPC-Web (`application/grpc-web`) is another protocol, whose
- * clients read the HTTP status.
+ * Whether a request is a gRPC call: it uses HTTP/2, and its `content-type` is `application/grpc`, alone or followed by
+ * a message format (`+proto`) or parameters. gRPC-Web (`application/grpc-web`) is another protocol, whose clients read
+ * the HTTP status.
  *
- * @param rawHeaders flat.
+ * @param rawHeaders names and values alternate.
  */
 export function isGrpcRequest(httpVersion: string, rawHeaders: readonly string[]): boolean {
   if (httpVersion !== "2") return false;
@@ -78,11 +79,11 @@ export function readGrpcStatus(value: string | undefined): number | undefined {
   return value !== undefined && /^\d{1,3}$/.test(value) ? Number(value) : undefined;
 }
 
-/** A local reply with the HTTP status that a request without gRPC gets. */
+/** A local reply as a request without gRPC gets it. */
 export interface HttpReply {
   readonly status: number;
   readonly reason: FailureReason | undefined;
-  /** Flat. */
+  /** Names and values alternate. */
   readonly headers: readonly string[];
   readonly body: Buffer | string;
 }
@@ -90,12 +91,12 @@ export interface HttpReply {
 /** Fields that describe the body, which a gRPC reply lacks. */
 const bodyFields: ReadonlySet<string> = new Set(["content-type", "content-encoding", "content-length"]);
 
-/** The longest message in bytes, before its encoding. */
+/** Maximum length of a message in bytes, before its encoding. */
 const maxMessageBytes = 1_024;
 
 /**
- * Returns the gRPC reply: its code, and its flat header section. It has no body. The fields of the HTTP reply stay, such as
- * those of limits and `retry-after`.
+ * Returns the gRPC reply: its code, and its header section, in which names and values alternate. It has no body. It
+ * keeps the fields of the HTTP reply that do not describe the body, such as those of limits and `retry-after`.
  */
 export function grpcReply({ status, reason, headers, body }: HttpReply): {
   readonly code: GrpcCode;

@@ -1,10 +1,11 @@
-/** The lines of a request's log about calls to rate limit services. */
+/** Logs the calls to rate limit services in the log of a request. */
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { overrideKeyOf, type RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { RateLimitResponse } from "../policy/ratelimit/global/messages.ts";
 import type { CallWatcher } from "../policy/ratelimit/global/call-watcher.ts";
 import type { RequestLogger } from "../telemetry/request-log.ts";
 
+/** Returns the watcher of a request's calls. It logs results at debug, and calls at trace. */
 export function callLines(log: RequestLogger): CallWatcher {
   return {
     callStarted({ service, policy, domain }, { method, call, descriptors: about }) {
@@ -37,7 +38,7 @@ function shownDescriptor(descriptor: RequestDescriptor): string {
   return `${shown.join(", ")}${hits === 1 ? "" : ` ×${hits}`}${overrideKeyOf(descriptor)}`;
 }
 
-/** `OVER_LIMIT, 0 of 10 in 3600 s left, resets in 1200 ms`. */
+/** Returns `OVER_LIMIT, 0 of 10 in 3600 s left, resets in 1200 ms`. */
 function shownStatus({ code, limit, remaining, resetMs }: RateLimitResponse["statuses"][number]): string {
   if (limit === undefined) return `${code}, no limit`;
   const window = limit.windowSeconds === undefined ? "" : ` in ${limit.windowSeconds} s`;

@@ -1,10 +1,10 @@
 /**
- * The fields of the header families `Ietf` and `OpenAI`. A family replaces the fields of an upstream, and of a rate limit
- * service, as a whole.
+ * The fields of the header families `Ietf` and `OpenAI`. A family replaces the fields of an upstream, and of a rate
+ * limit service, as a whole.
  *
- * `Ietf` is draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` and `RateLimit` are lists of strings with parameters
- * (RFC 9651 §3.1). Tokens have the quota unit "tokens", which the registry of the draft does not contain. Items have no
- * partition key, since the key of a counter may identify a user or be a credential.
+ * `Ietf` is draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` and `RateLimit` are lists of strings with
+ * parameters (RFC 9651 §3.1). Tokens have the quota unit "tokens", which the registry of the draft does not contain.
+ * Items have no partition key, since the key of a counter may identify a user or be a credential.
  */
 import { dropFields } from "../filters/header-edits.ts";
 import { type ShownLimit, withDistinctNames } from "../policy/ratelimit/shown-limit.ts";
@@ -19,10 +19,11 @@ const openAiNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Sets the fields of the families that the policies of the limits send. Edits `headers` (flat) in place.
+ * Sets the fields of the header families that the policies of the limits enable. Edits `headers` in place.
  *
+ * @param headers names and values alternate.
  * @param limits that apply to the request.
- * @param denying the one of them that denies the request; of `OpenAI` it takes the place of the limits of its unit.
+ * @param denying the limit that denies the request. The fields of `OpenAI` show it instead of other limits of its unit.
  */
 export function setLimitFields(headers: string[], limits: readonly ShownLimit[], denying?: ShownLimit): void {
   const items = nearestOf(withDistinctNames(limits).filter(({ families }) => families.includes("Ietf")));
@@ -40,7 +41,7 @@ export function setLimitFields(headers: string[], limits: readonly ShownLimit[],
   }
 }
 
-/** Returns the items nearest to exhaustion, if there are more than a field may have, in their order. */
+/** Returns the limits in their order; if there are more than 16, only those that are nearest to exhaustion. */
 function nearestOf(limits: readonly ShownLimit[]): readonly ShownLimit[] {
   if (limits.length <= maxItems) return limits;
   const kept = new Set(limits.toSorted((a, b) => shareOf(a) - shareOf(b)).slice(0, maxItems));
@@ -56,19 +57,19 @@ function shareOf({ limit, remaining }: ShownLimit): number {
   return limit === 0 ? 0 : remaining / limit;
 }
 
-/** The default of the draft is "requests". */
+/** The quota unit of an item. The draft's default is "requests". */
 const quotaUnits: Readonly<Record<ShownLimit["counts"], string>> = {
   requests: "",
   tokens: ';qu="tokens"',
   concurrent: ';qu="concurrent-requests"',
 };
 
-/** `"per-user";q=1000;qu="tokens";w=60` */
+/** Returns `"per-user";q=1000;qu="tokens";w=60`. */
 function policyItem({ name, limit, counts, windowSeconds }: ShownLimit): string {
   return `"${name}";q=${limit}${quotaUnits[counts]}${windowSeconds === undefined ? "" : `;w=${windowSeconds}`}`;
 }
 
-/** `"per-user";r=600;t=42` */
+/** Returns `"per-user";r=600;t=42`. */
 function limitItem({ name, remaining, resetSeconds }: ShownLimit): string {
   return `"${name}";r=${remaining}${resetSeconds === undefined ? "" : `;t=${resetSeconds}`}`;
 }
@@ -78,7 +79,7 @@ function openAiFields({ counts, limit, remaining, resetSeconds }: ShownLimit): r
   return resetSeconds === undefined ? fields : [...fields, `x-ratelimit-reset-${counts}`, durationText(resetSeconds)];
 }
 
-/** Returns a duration as OpenAI writes it, which is the format of Go: `42s`, `6m0s`, `24h0m0s`. */
+/** Returns a duration in the format of OpenAI and Go: `42s`, `6m0s`, `24h0m0s`. */
 export function durationText(seconds: number): string {
   const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60];
   if (seconds < 60) return `${seconds}s`;

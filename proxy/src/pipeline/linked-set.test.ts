@@ -6,7 +6,7 @@ interface Member extends Linked<Member> {
   readonly name: number;
 }
 
-test("holds what was added and not deleted, in the order of coming, whatever the order of going", () => {
+test("contains the members that were added and not deleted, in the order of insertion", () => {
   fc.assert(
     fc.property(fc.array(fc.nat(9)), (changes) => {
       const set = new LinkedSet<Member>();

@@ -1,20 +1,21 @@
 /**
- * A set of frequently changing items, which are linked through themselves. A `Set` hashes each item and recreates its table
- * every few hundred changes, and each old table is garbage. A change here writes only to the neighbors.
+ * A set for items that are frequently added and deleted, as an intrusive linked list. A `Set` hashes each item and
+ * recreates its table every few hundred changes, and each old table is garbage. A change here writes only to the
+ * neighbors.
  */
 
-/** A member's own part of the set; of no use to anybody else. */
+/** The links of a member, which only `LinkedSet` uses. */
 export interface Linked<T> {
   before: T | undefined;
   after: T | undefined;
 }
 
-/** Iterates in the order in which the members came. A member is in one set at most, and once. */
+/** A set that iterates in the order of insertion. A member may be in at most one set. */
 export class LinkedSet<T extends Linked<T>> implements Iterable<T> {
   #first: T | undefined;
   #last: T | undefined;
 
-  /** `member` is in no set. */
+  /** Adds a member, which must not be in any set. */
   add(member: T): void {
     member.before = this.#last;
     if (this.#last === undefined) this.#first = member;
@@ -22,7 +23,7 @@ export class LinkedSet<T extends Linked<T>> implements Iterable<T> {
     this.#last = member;
   }
 
-  /** `member` is in this set. */
+  /** Deletes a member, which must be in this set. */
   delete(member: T): void {
     const { before, after } = member;
     if (before === undefined) this.#first = after;

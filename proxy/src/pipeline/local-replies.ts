@@ -6,7 +6,7 @@ import { maxCallValueBytes, maxValueBytes } from "../policy/ratelimit/global/cal
 import type { FailureReason } from "../telemetry/request-record.ts";
 import type { UpstreamFailure } from "../upstream/failure.ts";
 
-/** A response without an upstream. */
+/** A response that the proxy makes without an upstream. */
 export interface LocalReply {
   readonly status: number;
   readonly reason: FailureReason;
@@ -27,8 +27,8 @@ export interface LocalReply {
 /** No listener or no rule matches (Gateway API `HTTPRouteRule`). */
 export const routeNotFound: LocalReply = { status: 404, reason: "RouteNotFound", body: "no route matches" };
 /**
- * Matching the request with the regular expressions of the routes exceeds the work budget. Its rule is unknown, and another
- * rule might lack the filters and limits of the right one.
+ * Matching the request with the regular expressions of the routes exceeds the work budget. Its rule is unknown, and
+ * another rule might lack the filters and limits of the right one.
  */
 export const matchTooCostly: LocalReply = {
   status: 400,
@@ -112,7 +112,7 @@ export const conflictingParameter: LocalReply = {
 };
 /** The body must be buffered, and exceeds the maximum. */
 const bodyTooLarge: LocalReply = { status: 413, reason: "BadRequest", body: "request body too large" };
-/** The body must be buffered, and other bodies use all of the memory for bodies. */
+/** The body must be buffered, and other bodies use all of the memory for request bodies. */
 export const bodyMemoryFull: LocalReply = {
   status: 503,
   reason: "BodyMemoryFull",
@@ -162,7 +162,9 @@ export const upgradeNotAllowed: LocalReply = {
   reason: "UpgradeNotAllowed",
   body: "this backend does not allow switching protocols",
 };
-/** No response would report the tokens of the request, which a limit counts, or the work would not use the prescribed model. */
+/**
+ * A limit counts tokens that no response to the request would report, or the work would not use the prescribed model.
+ */
 export const deferredWorkNotAllowed: LocalReply = {
   status: 400,
   reason: "BadRequest",
@@ -192,7 +194,7 @@ export const loopDetected: LocalReply = {
   reason: "LoopDetected",
   body: "the request comes back to this gateway again and again; a backend of its route leads here",
 };
-/** `CDN-Loop` (RFC 8586) says that this Gateway has mirrored the request before; its copies would be copied, too. */
+/** `CDN-Loop` (RFC 8586) shows that this Gateway has mirrored the request before; its copies would be copied, too. */
 export const mirrorLoopDetected: LocalReply = {
   status: 508,
   reason: "LoopDetected",
@@ -228,12 +230,12 @@ export function unreadableBody(why: keyof typeof unreadableBodies): LocalReply {
   return unreadableBodies[why];
 }
 
-/** The reply to a request whose body must be buffered and could not be. */
+/** Returns the reply to a request whose body must be buffered and could not be. */
 export function bodyNotBuffered({ isOutOfMemory }: { readonly isOutOfMemory: boolean }): LocalReply {
   return isOutOfMemory ? bodyMemoryFull : bodyTooLarge;
 }
 
-/** The reply for a backend that failed before its response started. */
+/** Returns the reply to a request whose last attempt has failed before a response started. */
 export function upstreamFailed(failure: UpstreamFailure): LocalReply {
   switch (failure.kind) {
     case "connect":

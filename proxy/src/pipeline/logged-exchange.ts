@@ -1,4 +1,6 @@
-/** The way back to the client of a request that is logged in detail: each head that the client gets is logged. */
+/**
+ * The exchange of a request that is logged in detail. It logs each response head, and delegates to the real exchange.
+ */
 import type { FieldList, IncomingBody, ServerExchange, SwitchedStream } from "@gatewayproxy/http/ports";
 import { loggedHeaders, type RequestLogger } from "../telemetry/request-log.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Copies of requests to backends whose responses are discarded (Gateway API `HTTPRequestMirrorFilter`). A copy never delays or
- * fails its request: it is sent when its body is complete, without waiting, and it is omitted if it would be expensive (a long
- * body, a backend with too many requests in progress).
+ * Copies of requests to backends whose responses are discarded (Gateway API `HTTPRequestMirrorFilter`). A copy never
+ * delays or fails its request: it is sent when its body is complete, without waiting, and it is omitted if it would be
+ * expensive (a long body, a backend with too many requests in progress).
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
@@ -10,7 +10,7 @@ import type { Picker } from "../routing/weighted.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
 
-/** Where copies go, and how many of the requests. */
+/** The backend of the copies, and the choice of the requests that are copied. */
 export interface MirrorTarget {
   readonly backend: BackendHandle;
   readonly pick: Picker<{ readonly weight: number; readonly isCopied: boolean }>;
@@ -27,12 +27,12 @@ export interface MirrorServices {
   readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
 }
 
-/** Maximum time of a response, which is read and dropped. */
+/** Maximum time of the response to a copy. */
 const responseTimeoutMs = 15_000;
-/** Maximum requests in progress at the endpoint; with more, it gets no copies. */
+/** Number of requests in progress at an endpoint from which on it gets no copies. */
 const maxInFlight = 256;
 
-/** Sends `request` to those of `targets` whose turn it is. @param request with the client's own body. */
+/** Sends copies of `request` to the targets that pick it. @param request with the body as the client sent it. */
 export function mirrorRequest(
   services: MirrorServices,
   targets: readonly MirrorTarget[],
@@ -48,7 +48,8 @@ export function mirrorRequest(
     } else {
       body.keepUpTo(largeBodyBytes);
       body.collect((whole) => {
-        // A copy outlives its request, and its memory is not counted. A body that is buffered for edits may be far longer.
+        // The memory of a copy is not counted, and a copy may outlive its request. Bodies that are buffered for edits
+        // may be far longer than the bound of copies.
         if (whole === undefined || whole.length > largeBodyBytes) services.mirrored(backend.backend.key, "skipped");
         else sendCopy(services, backend, { ...head, body: whole });
       });
@@ -56,7 +57,7 @@ export function mirrorRequest(
   }
 }
 
-/** A copy that fails inside the proxy is a failed copy, and nothing to the request that it copies. */
+/** Sends a copy. An internal error counts as a failed copy and does not affect the request. */
 function sendCopy(services: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
   try {
     trySendCopy(services, target, request);

@@ -1,4 +1,4 @@
-/** The record of a request, as it is when the head has come; every step after fills in what it finds out. */
+/** Creates the record of a request when its head has arrived. Later steps fill in their results. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { requestIdOf } from "../filters/forwarded.ts";
 import { isName } from "../filters/hop-by-hop.ts";
@@ -6,7 +6,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { Connection } from "../listen/connection.ts";
 import type { RequestHead } from "../listen/request-head.ts";
 
-/** The source of start times and of request ids. */
+/** The sources of start times and request ids. */
 export interface RecordServices {
   /** The wall clock gives `startMs`. */
   readonly clock: Clock;
@@ -57,7 +57,7 @@ export function newRecord(
   };
 }
 
-/** First value of a field; `name` lower case. */
+/** Returns the first value of a field. @param name in lower case. */
 function fieldOf(rawHeaders: readonly string[], name: string): string | undefined {
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const candidate = rawHeaders[i];

@@ -1,4 +1,4 @@
-/** The units that an allowed request holds of its limits, and their response headers. */
+/** The units that an allowed request has reserved in its limits, and the headers of the limits on its response. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { replaceFields } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
@@ -10,13 +10,14 @@ import type { ShownLimit } from "../policy/ratelimit/shown-limit.ts";
 import type { LimitState } from "../policy/ratelimit/window.ts";
 import { setLimitFields } from "./limit-fields.ts";
 
+/** The reservation of one request, local and global. */
 export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: LocalAllowed | undefined;
   #global: GlobalReservation | undefined;
-  /** State of the local limits, as the client gets it in headers. */
+  /** The state of the local limits that the response headers show. */
   #state: LimitState | undefined;
-  /** States of the local limits for header families that list limits; undefined if none of them is sent. */
+  /** The states of the local limits for header families that list limits; undefined if no such family is sent. */
   #listed: readonly ShownLimit[] | undefined;
 
   /** @param local undefined if no local limit applies. */
@@ -27,7 +28,7 @@ export class RequestReservation {
     this.#listed = local?.report.listed;
   }
 
-  /** Adds what the request holds of its global limits. */
+  /** Adds the reservation in global limits. */
   addGlobal(global: GlobalReservation): void {
     this.#global = global;
   }
@@ -38,8 +39,10 @@ export class RequestReservation {
   }
 
   /**
-   * Sets the state of the limits on a response, instead of the backend's own limits, in the header families of their
-   * policies. Edits `headers` (flat) in place. Has no effect if no limit is enforced.
+   * Sets the state of the limits in the headers of a response, in the header families of their policies. It replaces
+   * the limit headers of the backend. Has no effect if no limit is enforced.
+   *
+   * @param headers names and values alternate; edited in place.
    */
   setHeaders(headers: string[]): void {
     const state = this.#state;
@@ -57,13 +60,17 @@ export class RequestReservation {
     }
   }
 
-  /** Sets the headers from the rate limit service on the request to the backend, instead of the client's. */
+  /**
+   * Sets the headers of the rate limit service on the request to the backend. They replace fields of the client.
+   *
+   * @param headers names and values alternate; edited in place.
+   */
   setBackendHeaders(headers: string[]): void {
     const backendHeaders = this.#global?.backendHeaders;
     if (backendHeaders !== undefined && backendHeaders.length > 0) replaceFields(headers, backendHeaders);
   }
 
-  /** Makes `setHeaders` use the current state of the local limits, instead of that at the decision. */
+  /** Reads the current state of the local limits for `setHeaders`, which otherwise shows the state at the decision. */
   readState(): void {
     const nowMs = this.#clock.monotonicMs();
     this.#state = this.#local?.reservation.state(nowMs);
@@ -77,7 +84,7 @@ export class RequestReservation {
     this.#global?.charge(usage, nowMs);
   }
 
-  /** Ends the request for limits of requests in progress. Later calls have no effect. */
+  /** Frees the place of the request in limits of requests in progress. Later calls have no effect. */
   release(): void {
     const nowMs = this.#clock.monotonicMs();
     this.#local?.reservation.release(nowMs);

@@ -1,4 +1,4 @@
-/** The edits of responses that a rule asks for. */
+/** The edits of responses that the filters of a rule specify. */
 import type { CompiledFilters } from "../filters/compile-filters.ts";
 import { setCorsHeaders } from "../filters/cors.ts";
 import type { HeaderEditor } from "../filters/header-edits.ts";
@@ -8,7 +8,7 @@ import type { CompiledRule } from "./compiled-rule.ts";
  * Returns the editor of a response; undefined if there is nothing to edit. The fields of CORS come first, so that a
  * ResponseHeaderModifier can replace them.
  *
- * @param rawHeaders of the request, flat.
+ * @param rawHeaders of the request; names and values alternate.
  */
 export function responseEditor(
   { cors }: CompiledRule,

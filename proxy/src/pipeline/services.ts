@@ -1,19 +1,19 @@
-/** What the requests of a listening address share. */
+/** The services that the requests of a bind share. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { AbandonedResponses } from "./attempts/abandoned-responses.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 
-/** What stages use. */
+/** The services that stages use. */
 export interface StageServices {
-  /** Port of the listeners, as their Gateways name it. */
+  /** The port of the listeners in their Gateways. */
   readonly listenerPort: number;
   /** The source of all times of requests. */
   readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** Reads the rest of responses whose clients have left, for their usage. */
+  /** Reads the rest of responses whose clients have disconnected, for their usage. */
   readonly abandonedResponses: AbandonedResponses;
   /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;

@@ -1,7 +1,7 @@
 /**
- * The contract of the stages that a request passes, one after the other, until one of them responds or the last one forwards
- * the request. `stages.ts` lists them in their order. A stage has no state of its own: it reads the compiled rule, and leaves
- * its result on the request for the stages behind it.
+ * The contract of stages. A request passes the stages of its rule, one after the other, until one of them responds or
+ * the last one forwards the request. `stages.ts` lists them in their order. A stage has no state: it reads the compiled
+ * rule, and stores its result in the request for later stages.
  */
 import type { Identities } from "../cel/identity.ts";
 import type { RequestView } from "../cel/request-view.ts";
@@ -23,40 +23,40 @@ import type { StageServices } from "./services.ts";
 /**
  * The result of a stage.
  * - `continue`: the next stage runs.
- * - `responded`: the client has its response, and no other stage runs.
+ * - `responded`: a response was sent, and no other stage runs.
  * - `waiting`: the request continues when the `Wait` of the stage ends.
- * - attempts: the request is forwarded by them, and no other stage runs.
+ * - a `Forwarding`: it forwards the request, and no other stage runs.
  */
 export type StageResult = "continue" | "responded" | "waiting" | Forwarding;
 
 /** One step of a request. */
 export interface Stage {
-  /** For tests and errors. */
+  /** The name, for tests and error messages. */
   readonly name: string;
   run(request: StagedRequest): StageResult;
 }
 
-/** Something that a stage waits for: a rate limit service, or the body of the request. */
+/** A wait of a stage for a rate limit service, or for the body of the request. */
 export interface Wait<Value> {
   /** Shown to operators while the request waits; absent: nothing is shown. */
   readonly task?: { readonly kind: "globalCall"; readonly name: string };
-  /** Begins. Calls `done` at most once: within this call, or later. */
+  /** Starts the operation. It calls `done` at most once: within this call, or later. */
   start(done: (value: Value) => void): void;
-  /** Continues the request with what it has waited for. Not called after the end of the request. */
+  /** Continues the request with the result of the operation. Not called after the end of the request. */
   proceed(value: Value): StageResult;
-  /** The request has ended before `done` was called. */
+  /** Called when the request ends before `done` was called. */
   onAbandoned?(): void;
-  /** `done` was called after the end of the request. */
+  /** Called when `done` is called after the end of the request. */
   onLate?(value: Value): void;
 }
 
-/** A request as its stages see it. */
+/** The interface of a request for its stages. */
 export interface StagedRequest {
   readonly services: StageServices;
   readonly downstream: Downstream;
-  /** Gets what the access log and the metrics show. */
+  /** The values for the access log and the metrics. */
   readonly record: RequestRecord;
-  /** Absent if the request is not traced. */
+  /** Undefined if the request is not traced. */
   readonly trace: RequestTrace | undefined;
   readonly rule: CompiledRule;
   /** The match of the rule that the request meets. */
@@ -65,37 +65,46 @@ export interface StagedRequest {
   readonly isQueryAmbiguous: boolean;
   /** The start of the request, on the monotonic clock. */
   readonly startMs: number;
-  /** Address of the client; an IPv6 address as its network. */
+  /** The address of the client; for IPv6, that of its network. */
   readonly client: string;
-  /** The request as expressions see it, with one budget of work for all of them. */
+  /** The values of the request for expressions, with one work budget for all of them. */
   readonly view: RequestView;
-  /** The body; undefined if there is none. Reading it sends 100 (Continue), so it is taken only when it is needed. */
+  /**
+   * Returns the body; undefined if there is none. Reading it sends 100 (Continue), so stages take it only to use it.
+   */
   takeBody(): RequestBody | undefined;
 
-  /** What `pickTarget` has picked; undefined before it, and where the rule has nothing to pick. */
+  /** The target that `pickTarget` has picked; undefined before it, and if the rule has no target to pick. */
   target: CompiledTarget | undefined;
-  /** What `requestModel` has read of the body; undefined where no limit is about it. */
+  /** The values of the body that `requestModel` has read; undefined if no limit uses them. */
   llm: LlmRequest | undefined;
-  /** What `authenticate` has verified; undefined before it, and where no policy authenticates. */
+  /** The identities that `authenticate` has verified; undefined before it, and if no policy authenticates requests. */
   identities: Identities | undefined;
-  /** What the request holds of its limits; undefined while none has allowed it. */
+  /** The reservation in the limits; undefined until a limit has allowed the request. */
   reservation: RequestReservation | undefined;
   /** The value of `CDN-Loop` for the backend, set by `detectLoop`. */
   loop: string;
   /** Set by `requestTimeout`; undefined if the rule has none. */
   deadline: RequestDeadline | undefined;
-  /** The request to the backend of `requestFilters`, as the stages behind it change it. */
+  /** The request to the backend, which `requestFilters` creates and later stages change. */
   outgoing: OutgoingToBackend | undefined;
 
   /** Sends a local reply. */
   reply(reply: LocalReply): "responded";
-  /** Sends a response of a stage, without the fields of `cors`. @param headers flat; the request id is added. */
+  /**
+   * Sends a response of a stage, without the fields of `cors`, and adds `x-request-id`.
+   *
+   * @param headers names and values alternate.
+   */
   respond(status: number, headers: string[], body: Buffer | string): "responded";
   /** As `respond`, with the fields of `cors`. Without them, a browser hides a response from scripts. */
   respondWithCors(status: number, headers: string[], body: Buffer | string): "responded";
-  /** Waits, unless `start` calls `done` immediately. A stage returns its result. */
+  /**
+   * Starts a wait. If `start` calls `done` immediately, the request does not wait. A stage returns the result of this
+   * call.
+   */
   wait<Value>(wait: Wait<Value>): StageResult;
-  /** Ends the request at any time: with `reply`, or by truncating a response that has started. */
+  /** Ends the request at any time: sends `reply`, or resets a response that has started. */
   abort(reply: LocalReply): void;
   /** Ends the request because of an internal error. Never throws. */
   fault(error: unknown): void;
@@ -105,7 +114,7 @@ export interface StagedRequest {
 export interface OutgoingToBackend {
   readonly target: BackendTarget;
   readonly request: OutgoingRequest;
-  /** What becomes of the usage event of a stream; undefined where the client gets it, or there is none. */
+  /** The edit of the usage event of a stream; undefined if the client gets the event, or if there is none. */
   readonly usageEdit: UsageEdit | undefined;
 }
 
@@ -123,7 +132,7 @@ export function backendOf({ target }: StagedRequest): BackendTarget {
   return target;
 }
 
-/** Returns the request as the expressions of limits see it, with what `requestModel` has read. */
+/** Returns the values of the request for the expressions of limits, with those that `requestModel` has read. */
 export function limitView({ view, llm }: StagedRequest): RequestView {
   return llm === undefined ? view : { ...view, llm };
 }

@@ -14,7 +14,7 @@ const globalLimits = (needsBody: boolean): GlobalLimitSet => ({ needsBody }) as 
 
 test.each([
   [
-    "a plain rule has no stage of what it does not use",
+    "a plain rule has only the stages that it needs",
     {},
     ["ambiguous query", "pick target", "require backend", "detect loop", "request filters", "prepare body", "forward"],
   ],
@@ -59,7 +59,7 @@ test.each([
     ],
   ],
   [
-    "a timeout of 0 is none",
+    "a timeout of 0 adds no stage",
     { timeouts: { requestMs: 0 } },
     ["ambiguous query", "pick target", "require backend", "detect loop", "request filters", "prepare body", "forward"],
   ],

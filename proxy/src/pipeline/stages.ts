@@ -31,7 +31,7 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
   const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true || rule.models !== undefined;
   const picksByModel = readsModel && rule.redirect === undefined;
   const stages = [
-    // Before everything that reads the query.
+    // Before all stages that read the query.
     rejectAmbiguousQuery,
     // Before the limits: browsers send preflight requests on their own, and without credentials.
     rule.cors && preflight,
@@ -57,10 +57,11 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     rule.models && listModels,
     // With the filters of the rule, and before the body is edited for a provider.
     rule.mirrors && mirror,
-    // Before the body is awaited, since the timeout includes the time that the client takes.
+    // Before the body is awaited: the timeout includes the time in which the client sends it.
     (rule.timeouts?.requestMs ?? 0) > 0 && requestTimeout,
     prepareBody,
-    // Attempts with their timeouts and retries, the usage of the response, and the response to the client: `attempts/`.
+    // Makes the attempts with their timeouts and retries, reads the usage, and sends the response to the client
+    // (`attempts/`).
     forward,
   ];
   return { rule, stages: stages.filter((stage) => typeof stage === "object") };

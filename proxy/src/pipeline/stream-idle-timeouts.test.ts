@@ -13,7 +13,7 @@ function waitingRequest(): Stallable {
   };
 }
 
-test("a request that has ended since the last look is not kept in memory", async () => {
+test("a request that has ended since the last check is not kept in memory", async () => {
   const clock = new FakeClock();
   const live = new Set<Stallable>();
   const watch = new StreamIdleTimeouts({

@@ -1,73 +1,78 @@
 /**
- * Ends requests that wait for a client without progress: it does not read its response, or does not send the rest of its
- * upload. Such a client would hold its request, a connection to the backend and the buffers of both for any time.
+ * Ends requests that wait for their client without progress: the client does not read its response, or does not send
+ * the rest of its upload. Such a client would hold its request, a connection to the backend and the buffers of both for
+ * any time.
  *
- * Two rules apply. A request on which nothing passes is ended after a long time. While requests of others wait for a
- * connection to the same endpoint, a request that holds one of them must get on at a minimum rate, and is ended soon
- * otherwise. That rate grows with the number of such requests of one client address, so that many slow requests of one
- * address go before a few of others. It applies to slow requests only: clients behind one address that read and send
- * promptly do not wait for themselves, and are never counted.
+ * Two timeouts apply:
  *
- * All requests are looked at together, from time to time, so that none pays for a timer of its own; a stall is noticed that
- * much later. Not watched here is the backend's silence: pools have a limit for it, and rules have timeouts.
+ * - The idle timeout ends a request after a long time without data in either direction.
+ * - The contended timeout is shorter. It applies to a request that delays others: while other requests wait for a
+ *   connection to the same endpoint, or for body memory, it must progress at a minimum rate. The rate grows with the
+ *   number of such requests of the client address, so that many slow requests of one address end before a few of
+ *   others. Clients behind one address that read and send promptly do not wait for themselves, and are not counted.
+ *
+ * One timer checks all requests periodically, so that requests need no timers of their own. A stall is detected up to
+ * one period late. A silent backend is not handled here: connection pools have an idle timeout, and rules have
+ * timeouts.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
-/** A request as the watch sees it. */
+/** A request to which the idle timeouts apply. */
 export interface Stallable {
   /** Address of the client. */
   readonly client: string;
-  /** Whether it holds a connection to a backend for which other requests wait. */
+  /** Whether it holds a connection to a backend, or body memory, for which other requests wait. */
   readonly delaysOthers: boolean;
   /**
-   * Bytes that have passed either way, which never become fewer; undefined while the request does not wait for its client,
-   * which is most of the time.
+   * Returns the bytes that have passed in both directions, which never decrease. Returns undefined while the request
+   * does not wait for its client, which is most of the time.
    */
   progress(): number | undefined;
   /** Ends the request. */
   endStalled(): void;
   /**
-   * What the watch knows of the request. It is kept here and not in a map of the watch, which would keep requests in memory
-   * that have ended since the last look.
+   * The progress of the request at the last check. It is stored in the request and not in a map of
+   * `StreamIdleTimeouts`, which would keep requests in memory that have ended since the last check.
    */
   stallState: StallState | undefined;
 }
 
 /** The two timeouts, and the requests that they apply to. At least one timeout is above 0. */
 export interface StreamIdleTimeoutsOptions {
-  /** Times the looks, eight for each timeout. */
+  /** Times the checks, eight per timeout. */
   readonly clock: Clock;
   /** Milliseconds after which a request without a byte in either direction is ended; 0: never. */
   readonly timeoutMs: number;
-  /** As `timeoutMs`, for a request that delays others and stays below 500 bytes a second; 0: no such rule. */
+  /** As `timeoutMs`, for a request that delays others and stays below 500 bytes per second; 0: never. */
   readonly contendedTimeoutMs: number;
-  /** Whether any request waits for a connection to a backend; asked often. */
+  /** Whether any request waits for a connection to a backend or for body memory. Called at each check. */
   readonly isContended: () => boolean;
   /** All requests in progress. */
   readonly requests: () => Iterable<Stallable>;
 }
 
-/** A stall is ended at most this part of the timeout late. */
+/** Checks per timeout. A stalled request is ended at most an eighth of the timeout late. */
 const looksPerTimeout = 8;
-/** Bytes per second of a request that delays others, times the requests of its client that do so too. */
+/** Minimum rate of a request that delays others; it is multiplied by the number of such requests of its client. */
 const minBytesPerSecond = 500;
 
-/** Progress of a request that waited for its client at the last look. */
+/** The progress of a request that waited for its client at the last check. */
 export interface StallState {
-  /** At the last look. */
+  /** The bytes at the last check. */
   readonly progress: number;
-  /** Monotonic; when that figure was first seen. */
+  /** The time of the first check with these bytes; monotonic. */
   readonly sinceMs: number;
-  /** Where the minimum rate is counted from, and since when. */
+  /** The bytes from which the minimum rate is measured. */
   readonly paidProgress: number;
+  /** The time from which the minimum rate is measured; monotonic. */
   readonly paidMs: number;
 }
 
-/** Looks at all requests of a worker from time to time. `close` stops it. */
+/** Checks all requests of a worker periodically. `close` stops it. */
 export class StreamIdleTimeouts {
   readonly #options: StreamIdleTimeoutsOptions;
   #timer: Timer;
-  /** Monotonic; when all are looked at, even if no request waits. */
+  /** The time of the next check if the worker is not contended; monotonic. */
   #nextLookMs = 0;
 
   constructor(options: StreamIdleTimeoutsOptions) {
@@ -99,7 +104,7 @@ export class StreamIdleTimeouts {
   #look(nowMs: number): void {
     const { timeoutMs, contendedTimeoutMs, requests } = this.#options;
     const waiting = new Map<Stallable, number>();
-    /** Of requests that delay others, by client. */
+    /** The number of requests that delay others, by client. */
     const counts = new Map<string, number>();
     for (const request of requests()) {
       const progress = request.progress();
@@ -119,12 +124,16 @@ export class StreamIdleTimeouts {
       request.stallState = isStill || isTooSlow ? undefined : next;
       if (isStill || isTooSlow) stalled.push(request);
     }
-    // Those that end leave the list that was just gone through.
+    // Ended requests are deleted from `requests()`, so they are ended after the iteration.
     for (const request of stalled) request.endStalled();
   }
 }
 
-/** @param dueBytes the bytes since `paidProgress` after which the time restarts. */
+/**
+ * Returns the state after a check.
+ *
+ * @param dueBytes the bytes since `paidProgress` that restart the contended timeout.
+ */
 function advance(before: StallState | undefined, progress: number, nowMs: number, dueBytes: number): StallState {
   if (before === undefined) return { progress, sinceMs: nowMs, paidProgress: progress, paidMs: nowMs };
   const isPaid = progress - before.paidProgress >= dueBytes;

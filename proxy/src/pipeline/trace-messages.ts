@@ -1,4 +1,4 @@
-/** The messages for a traced request. Called only for such a request, so clarity comes first. */
+/** The messages of a traced request. Few requests are traced, so this module prefers clarity to speed. */
 import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { Authenticator, AuthenticationResult } from "../authentication/authenticator.ts";
 import type { GlobalDecision } from "../ir/global-limit.ts";
@@ -21,7 +21,7 @@ import type { Severity } from "../telemetry/trace/request-trace.ts";
 import type { CompiledRule } from "./compiled-rule.ts";
 import type { RequestHead } from "../listen/request-head.ts";
 
-/** The head of the request, with secrets redacted. `worker` counts from 1. */
+/** Returns the message with the head of the request, with secrets redacted. `worker` counts from 1. */
 export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHead, worker: number): TraceMessage {
   const { requestId, method, scheme, authority, path, httpVersion, sourceAddress } = record;
   return {
@@ -68,7 +68,7 @@ export function routeSelection(
 
 const pathKinds = { Exact: "path", PathPrefix: "path prefix", RegularExpression: "path matching" } as const;
 
-/** `path prefix /v1, method POST, header x-team = blue`. */
+/** Returns a match as text: `path prefix /v1, method POST, header x-team = blue`. */
 function describeMatch({ path, method, headers, query }: Match): string {
   const value = (kind: "header" | "query", { name, kind: how, value: wanted }: Match["headers"][number]): string =>
     `${kind} ${name} ${how === "Exact" ? "=" : "matching"} ${redactNamed(name, wanted)}`;
@@ -80,7 +80,7 @@ function describeMatch({ path, method, headers, query }: Match): string {
   ].join(", ");
 }
 
-/** The policies whose limits apply to the rule, by policy and target, with the number of their local entries. */
+/** Returns the message with the policies of the rule, by policy and target, and the number of their local entries. */
 export function policySelection({ limits, globalLimits }: CompiledRule): TraceMessage {
   const local = Map.groupBy(limits.limits, ({ policy, target }) => `${policy}\n${target}`);
   const global = Map.groupBy(globalLimits?.limits ?? [], ({ policy, target }) => `${policy}\n${target}`);
@@ -94,7 +94,7 @@ export function policySelection({ limits, globalLimits }: CompiledRule): TraceMe
   };
 }
 
-/** The result of authentication, with the identity and never the credential. */
+/** Returns the message with the result of authentication. It has the identity and never the credential. */
 export function authenticationResult({ policies }: Authenticator, result: AuthenticationResult): TraceMessage {
   return {
     type: "authentication",
@@ -106,7 +106,12 @@ export function authenticationResult({ policies }: Authenticator, result: Authen
   };
 }
 
-/** @param isCounted All local entries allowed the request, so those that do not count tokens have counted it. */
+/**
+ * Returns the message with the decision of one local limit.
+ *
+ * @param isCounted whether all local entries have allowed the request, so that those that do not count tokens have
+ * counted it.
+ */
 export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
   const { limit, key, capacity, used, units, outcome } = figures;
   const cost = isCounted && outcome === "allowed" && limit.counts !== "tokens" ? units : 0;
@@ -139,12 +144,12 @@ export function globalPolicy({ limit, outcome, by, notApplied }: GlobalDecision)
   };
 }
 
-/** Success unless the limit denies the request, or would deny it. */
+/** Returns the severity of a decision: `success`, or `warn` if the limit denies the request or would deny it. */
 export function severityOf(decision: LimitDecision["outcome"]): Severity {
   return decision === "allowed" || decision === "notApplied" ? "success" : "warn";
 }
 
-/** The cost of the response, if its usage was read. */
+/** Returns the message with the usage of the response, or why it was not read; undefined if there is none to read. */
 export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | undefined {
   if (usage === undefined) return usageUnread && { type: "llmUsage", uncounted: usageUnread };
   const { input, output, total, model, estimated, ...details } = usage;
@@ -159,7 +164,9 @@ export function llmUsage({ usage, usageUnread }: RequestRecord): TraceMessage | 
   };
 }
 
-/** The end of the request: its status (0 if no response started), attempts and body sizes in bytes. */
+/**
+ * Returns the message for the end of the request: status (0 if no response started), attempts and body sizes in bytes.
+ */
 export function requestFinished({
   status,
   reason,
@@ -171,7 +178,7 @@ export function requestFinished({
   return { type: "requestFinished", status, ...cause, calls: attempts, requestBytes, responseBytes };
 }
 
-/** A status for operators; 0 means no response. */
+/** Returns the severity of a response for operators. @param status 0 if no response started. */
 export function severityOfStatus(status: number, reason?: string): Severity {
   if (status === 0 || status >= 500) return "error";
   return status >= 400 || reason !== undefined ? "warn" : "success";

@@ -58,7 +58,7 @@ const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
 
 const field = fc.tuple(fc.constantFrom("p", "q", "P", "r"), fc.constantFrom("1", "2"));
 const parameters = fc.array(field, { maxLength: 4 });
-/** Each name comes once, as the server leaves them. */
+/** Each name occurs once, as after normalization. */
 const fields = fc.uniqueArray(field, { selector: ([name]) => name.toLowerCase(), maxLength: 3 });
 
 const request: fc.Arbitrary<RequestHead> = fc

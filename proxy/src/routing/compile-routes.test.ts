@@ -324,7 +324,7 @@ describe("precedence (Gateway API HTTPRouteRule.matches)", () => {
     expect(winnerOf(["a/a", "2026-01-01T01:00:00Z"], ["z/z", "2026-01-01T02:00:00+02:00"])).toBe("z/z");
   });
 
-  test("takes a route without a creation time for the youngest", () => {
+  test("treats a route without a creation time as the youngest", () => {
     expect(winnerOf(["a/a", undefined], ["z/z", "2026-01-01T00:00:00Z"])).toBe("z/z");
   });
 
@@ -363,7 +363,7 @@ describe("hosts", () => {
     ]);
   });
 
-  test("goes on to less specific hostnames when no rule of the specific one matches", () => {
+  test("tries less specific hostnames when no rule of the specific one matches", () => {
     const routes = [
       on("exact", ["a.b.com"], prefix("/exact")),
       on("wild", ["*.b.com"], prefix("/wild")),
@@ -422,7 +422,7 @@ describe("what is found", () => {
   });
 });
 
-describe("a query parameter that comes twice with different values", () => {
+describe("a query parameter that occurs twice with different values", () => {
   const one = (name: string, path = "/") =>
     matchOf({ path: prefix(path), query: [{ kind: "Exact", name, value: "1" }] });
   const routes = [

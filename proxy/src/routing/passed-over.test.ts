@@ -55,7 +55,7 @@ describe("a rule that does not get a request", () => {
   });
 });
 
-test("those that nearly match come first, and the others are counted", () => {
+test("rules that nearly match are first, and the others are counted", () => {
   const only = { headers: [], query: [] };
   const far = Array.from({ length: 1_500 }, (_, at) =>
     routeOf(`far-${at}`, { rules: [ruleOf([{ ...only, path: exact(`/${at}`) }])] }),
@@ -72,7 +72,7 @@ test("those that nearly match come first, and the others are counted", () => {
   expect([rules.length, more]).toEqual([2, 1_499]);
 });
 
-test("a rule is said to match exactly where it gets the request when it is alone", () => {
+test("a rule is reported as a match exactly if it gets the request when it is alone", () => {
   const value = fc.record({
     kind: fc.constantFrom("Exact" as const, "RegularExpression" as const),
     name: fc.constantFrom("p", "q"),

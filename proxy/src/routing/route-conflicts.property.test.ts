@@ -49,7 +49,7 @@ const routes = fc.uniqueArray(
   { selector: ({ key }) => key, minLength: 1, maxLength: 5 },
 );
 
-/** A listener has those routes that have hosts in common with it, as translation sees to. */
+/** A listener has the routes that have hosts in common with it, as after translation. */
 const listeners: fc.Arbitrary<Listener[]> = fc.uniqueArray(
   fc
     .record({ hostname: fc.option(fc.constantFrom(...hostnames), { nil: undefined, freq: 4 }), routes })
@@ -78,7 +78,7 @@ const fields = (names: Readonly<Record<string, readonly string[]>>): [string, st
     [[]],
   );
 
-/** Of every header and parameter each value and none, of methods and paths one more than the matches name. */
+/** Every value of each header and parameter, and none; methods and paths of the matches, and one more of each. */
 const requests: readonly RequestHead[] = hosts.flatMap((authority) =>
   ["GET", "POST", "PUT"].flatMap((method) =>
     paths
@@ -97,7 +97,7 @@ interface Served {
   readonly rule: object;
 }
 
-/** What the index says of every request, by listener. */
+/** The results of the index for every request, by listener. */
 function serveAll(all: readonly Listener[]): ReadonlyMap<string, readonly Served[]> {
   const index = compileRoutes(bindOf(all), (_, __, rule) => rule);
   const served = requests.flatMap((head) => {
@@ -109,7 +109,7 @@ function serveAll(all: readonly Listener[]): ReadonlyMap<string, readonly Served
   return Map.groupBy(served, ({ listener }) => listener);
 }
 
-/** Whether one match, at the hostname of the conflict, holds for a request; asked of an index with nothing else. */
+/** Whether one match, at the hostname of the conflict, holds for a request, by an index with this match only. */
 function holdsFor(listener: Listener, route: Route, rule: Route["rules"][number], conflict: Conflict) {
   const matches = rule.matches.filter((_, at) => conflict.match === undefined || at === conflict.match);
   const named = conflict.hostname === undefined ? [] : [conflict.hostname];
@@ -140,7 +140,7 @@ function checkConflict(
   if (conflict.extent === "Overlap") expect(isOwnHere || rule.matches.length > 1).toBe(true);
 }
 
-test("a rule is called unreachable exactly where no request reaches it, and loses to the winner that is named", () => {
+test("a rule is reported as unreachable exactly if no request reaches it, and loses to the reported winner", () => {
   const seen = { unreachable: 0, overlaps: 0, byHostname: 0, byListener: 0 };
   fc.assert(
     fc.property(listeners, (all) => {

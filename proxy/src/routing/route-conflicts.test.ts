@@ -1,4 +1,4 @@
-/** What comparing thousands of routes costs: its steps are counted, not timed. */
+/** The cost of comparing thousands of routes. Steps are counted, not timed. */
 import { describe, expect, test } from "vitest";
 import { type ConflictListener, type FoundConflicts, maxWinners } from "./conflicts/findings.ts";
 import { defaultPathRules } from "./path-rules.ts";

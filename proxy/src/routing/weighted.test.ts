@@ -47,7 +47,7 @@ describe("compileWeighted", () => {
     expect(count(compileWeighted(refs(0, 7)), 50)).toEqual({ 1: 50 });
   });
 
-  test("gives each ref its exact share of every whole cycle, wherever it is counted to", () => {
+  test("gives each ref its exact share of every whole cycle, from any start", () => {
     const weights = fc.array(fc.integer({ min: 0, max: 50 }), { minLength: 2, maxLength: 6 });
     fc.assert(
       fc.property(weights, fc.integer({ min: 1, max: 400 }), (all, times) => {
@@ -65,7 +65,7 @@ describe("compileWeighted", () => {
 });
 
 describe("Rotations", () => {
-  test("go on where the last snapshot left off", () => {
+  test("continue from the previous snapshot", () => {
     const rotations = new Rotations();
     const names = Array.from({ length: 10 }, () => {
       rotations.beginSnapshot();
@@ -83,7 +83,7 @@ describe("Rotations", () => {
     expect(rotations.of("default/r/1", [1, 1])).toEqual([0, 0]);
   });
 
-  test("are forgotten when a whole snapshot has not asked for them", () => {
+  test("are dropped when a whole snapshot has not used them", () => {
     const rotations = new Rotations();
     const first = rotations.of("default/r/0", [1, 1]);
     rotations.beginSnapshot();

@@ -1,6 +1,6 @@
 /**
- * What translation says of a reference that fails has a bounded length, so that statuses and problems grow with the objects
- * that are written, and not with their product.
+ * The messages about references that fail have a bounded length, so that statuses and problems grow with the number of
+ * objects, and not with their product.
  */
 import { describe, expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
@@ -138,7 +138,7 @@ describe.each(worlds)("of %s", (_, objects) => {
     expect(Math.max(...messages.map(({ length }) => length))).toBeLessThan(4_200);
   });
 
-  test("what is said is not much more than what was written", () => {
+  test("messages are not much longer than the manifests", () => {
     const written = JSON.stringify(objects).length;
     expect(JSON.stringify([statuses, problems]).length).toBeLessThan(8 * written);
   });

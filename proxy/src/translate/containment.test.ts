@@ -18,7 +18,7 @@ spec: ${index % 2 === 0 ? "{}" : "{gatewayClassName: a, listeners: [{name: http,
 const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
 const all: readonly Resource[] = [...resources.Gateway, ...resources.HTTPRoute];
 
-/** A function that has no steps of its own. */
+/** Wraps a function without steps. */
 const stepping = <T>(compute: (set: ResourceSet) => T) =>
   function* (set: ResourceSet): Steps<T> {
     return compute(set);
@@ -26,7 +26,7 @@ const stepping = <T>(compute: (set: ResourceSet) => T) =>
 
 const keysOf = (set: ResourceSet) => [...set.Gateway, ...set.HTTPRoute].map(resourceKey);
 
-test("leaves out exactly the objects that cannot be computed with, and computes with the others", () => {
+test("omits exactly the objects that make the computation fail, and computes with the others", () => {
   expect(problems).toEqual([]);
   fc.assert(
     fc.property(fc.subarray([...all], { maxLength: 10 }), (bad) => {
@@ -47,7 +47,7 @@ test("leaves out exactly the objects that cannot be computed with, and computes 
   );
 });
 
-test("throws what no object is at fault for", () => {
+test("throws an error that no object causes", () => {
   const compute = function* (): Steps<never> {
     throw new Error("broken");
   };
@@ -185,7 +185,7 @@ describe("a thousand objects at fault", () => {
   });
 });
 
-describe("a policy that cannot be computed with", () => {
+describe("a policy that makes the computation fail", () => {
   /** The policy with a field that throws when it is read. */
   function withTrap(path: readonly string[]): ResourceSet {
     const [policy] = parsed.resources.ProxyPolicy;

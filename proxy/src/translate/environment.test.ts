@@ -33,7 +33,7 @@ describe("Gateways in pods of their own", () => {
     }
   });
 
-  test("listen at every address of the pod, whatever address is asked of the Service", () => {
+  test("listen at every address of the pod, for any requested address of the Service", () => {
     const { binds } = translated(gateway("a", "  addresses: [{value: 192.0.2.7}]"));
     expect(binds).toMatchObject([{ port: 80 }]);
     expect(binds[0]).not.toHaveProperty("address");

@@ -1,6 +1,6 @@
 /**
- * What holds for every configuration, however odd: the scenarios of the golden files, changed at random, are translated
- * without an exception, and what comes out is consistent in itself.
+ * Properties of every configuration: the scenarios of the golden files, with random changes, are translated without an
+ * exception, and the result is consistent.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const scenarios = readdirSync(folder)
     return documents.filter(({ errors }) => errors.length === 0).map((document): unknown => document.toJS());
   });
 
-/** Words that mean something somewhere, so that a change often makes another valid configuration. */
+/** Words that are valid in some field, so that a change often results in another valid configuration. */
 const words = fc.constantFrom<unknown>(
   ...["web", "app", "default", "elsewhere", "http", "HTTPRoute", "Gateway", "Service", "", "gateway-proxy", "/", "/x"],
   ...["a.example.com", "*.example.com", "HTTPS", "TLS", "IPAddress", "Exact", "RegularExpression", "[", "__proto__"],
@@ -31,7 +31,7 @@ const words = fc.constantFrom<unknown>(
 );
 
 interface Edit {
-  /** Which of the places, as a fraction of all. */
+  /** The position of the change, as a fraction of all. */
   readonly at: number;
   readonly kind: "replace" | "delete" | "repeat" | "transplant";
   readonly value: unknown;
@@ -122,7 +122,7 @@ describe("for every configuration", () => {
     holds(({ binds, backends }) => expect(structuredClone({ binds, backends })).toEqual({ binds, backends }));
   });
 
-  test("several translations in turns give what each gives at once", () => {
+  test("interleaved translations have the same results as single ones", () => {
     fc.assert(
       fc.property(
         fc.array(configuration, { minLength: 2, maxLength: 3 }),

@@ -1,6 +1,6 @@
 /**
- * Golden tests: each `testdata/NAME.in.yaml` holds manifests, its `NAME.out.yaml` what they become: snapshot, statuses
- * and problems. `UPDATE_GOLDEN=1` rewrites the outcome, to be read as code afterwards.
+ * Golden tests: `testdata/NAME.in.yaml` has manifests, and `NAME.out.yaml` the result of their translation: snapshot,
+ * statuses and problems. `UPDATE_GOLDEN=1` writes the results. Review them like code.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

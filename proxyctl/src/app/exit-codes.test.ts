@@ -1,4 +1,4 @@
-/** What each command exits with, as docs/proxyctl.md has it. */
+/** The exit codes of each command, as documented in docs/proxyctl.md. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -88,7 +88,9 @@ metadata: { name: shop, annotations: { nginx.ingress.kubernetes.io/limit-rate: "
   return { address: admin.address, folder };
 }
 
-/** Arguments that every command with a proxy rejects. `AT` stands for `--address` and a proxy that serves gateway/web. */
+/**
+ * Arguments that every command with a proxy rejects. `AT` stands for `--address` and a proxy that serves gateway/web.
+ */
 function asking(command: string): readonly (readonly [line: string, exitCode: number])[] {
   return [
     [`${command} gateway/web AT`, 0],

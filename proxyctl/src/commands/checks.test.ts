@@ -1,4 +1,4 @@
-/** The commands that look for faults, and those that help to type. */
+/** The commands that find errors, and the completion of command lines. */
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { startKubeApi } from "../kube/testing/kube-api.ts";
@@ -170,7 +170,7 @@ spec: { targetRefs: [{ group: "", kind: Service, name: s }], validation: { hostn
     expect(found.warnings.map(({ resource, message }) => `${resource}: ${message}`).sort()).toMatchSnapshot();
   });
 
-  test("does not take for missing what is there and is wrong", async () => {
+  test("does not report invalid objects as missing", async () => {
     const input = `${lone}---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute

@@ -13,7 +13,7 @@ async function config(...args: string[]) {
   return await proxyctl(["config", ...args, "--address", admin.address]);
 }
 
-/** Saves a text as a file that is gone after the test. */
+/** Saves a text to a file that is deleted after the test. */
 async function saved(text: string): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), "proxyctl-"));
   onTestFinished(() => rm(directory, { recursive: true }));

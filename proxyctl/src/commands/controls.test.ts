@@ -1,4 +1,6 @@
-/** What a hostile tenant, client or proxy writes into a text reaches the terminal as letters, whatever the command. */
+/**
+ * Control characters in texts of hostile tenants, clients and proxies are escaped on the terminal, by every command.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";

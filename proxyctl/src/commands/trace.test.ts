@@ -195,7 +195,7 @@ test("trace goes through port-forwards of one pod, to the admin server and to th
 });
 
 describe("without a request trace", () => {
-  test("follows the next one of anybody", async () => {
+  test("follows the next one of any client", async () => {
     const admin = await startAdmin({ "GET /debug/trace": `: ready\n\n${streamOf(unmatchedTrace)}` });
     const run = await proxyctl(["trace", "--address", admin.address, "--expression", 'request.method == "POST"']);
     expect(run).toMatchObject({ exitCode: 0, stderr: `watching ${admin.address} for the next request\n` });

@@ -7,7 +7,7 @@ import type { RawPeer } from "@gatewayproxy/http/http2/testing/raw-server";
 export const responseHead = encodeHeaderBlock([":status", "200", "content-type", "application/grpc"]);
 export const okTrailers = encodeHeaderBlock(["grpc-status", "0"]);
 
-/** `message` with gRPC's framing. */
+/** Returns `message` with the framing of gRPC. */
 export function framed(message: Uint8Array): Buffer {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);

@@ -1,4 +1,7 @@
-/** A connection of the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about, unless it names another. */
+/**
+ * A connection of the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about,
+ * unless it names another.
+ */
 import { describe, expect, test } from "vitest";
 import { TestBody } from "../../testing/exchanges.ts";
 import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
@@ -52,7 +55,7 @@ describe("a connection", () => {
     expect(peer.chunks.filter((chunk) => chunk.some(({ type }) => type === FrameType.Headers))).toHaveLength(1);
   });
 
-  test("says goodbye when it is closed, after the last response (§6.8)", async () => {
+  test("sends GOAWAY when it is closed, after the last response (§6.8)", async () => {
     const { peer, client, send, state } = await connectClient();
     const { received, over } = send();
     await peer.until(FrameType.Headers);

@@ -1,7 +1,7 @@
 /**
  * The client side of one HTTP/2 connection (RFC 9113). Owns the socket and handles the frames of the connection as a
- * whole; `client-streams.ts` handles requests. All bytes of one turn of the event loop are sent in one write, and repeated
- * header blocks are decoded once.
+ * whole; `client-streams.ts` handles requests. All bytes of one turn of the event loop are sent in one write, and
+ * repeated header blocks are decoded once.
  *
  * The memory and work that the peer can cause is bounded: header bytes, CONTINUATION frames, requests that it does not
  * read, and frames that advance no stream (`FloodLimit`). A peer that violates the protocol loses the connection.
@@ -26,19 +26,21 @@ export interface ClientConnectionOptions<Head> {
   readonly socket: Socket;
   /** Whether `socket` is a TLS socket, which keeps a written buffer after the write. */
   readonly isTls: boolean;
-  /** Takes the needed data from a head or trailers. Must be pure: equal blocks are read once. */
+  /** Extracts the needed data from a head or trailers. It must be pure, because it is called once for equal blocks. */
   readonly readHead: (head: ResponseHead) => Head;
   /** The windows, and the bounds for unsent bytes and pings. */
   readonly limits: ClientLimits;
   /** Times pings. */
   readonly clock: Clock;
-  /** The peer's settings have arrived: it accepts requests. */
+  /** Called when the peer's settings have arrived, so that it accepts requests. */
   readonly onOpen: () => void;
-  /** The connection accepts no more requests, by GOAWAY or since it is closed. Called once; `reason` is for the log. */
+  /**
+   * Called once, when the connection accepts no more requests, by GOAWAY or because it closes. `reason` is for the log.
+   */
   readonly onDrain: (reason: string) => void;
-  /** Called when this side fails internally while it reads a response. */
+  /** Called for an internal error of this side in reading a response. */
   readonly onError?: ((error: unknown) => void) | undefined;
-  /** The socket is closed. */
+  /** Called when the socket is closed. */
   readonly onClose: () => void;
 }
 
@@ -46,9 +48,9 @@ export interface ClientConnectionOptions<Head> {
  * The state of a connection.
  * - `opening`: waits for the peer's SETTINGS, which move it to `open`. Requests wait.
  * - `open`: accepts requests.
- * - `draining`: accepts no requests. GOAWAY, `drain` and the last stream identifier move the states above here. The end of
- *   the last stream moves it to `closed`.
- * - `closed`: ignores everything. The end of the socket, a violation of HTTP/2 and `destroy` move any state here.
+ * - `draining`: accepts no requests. GOAWAY, `drain` and the last stream identifier move the states above to this one.
+ *   The end of the last stream moves it to `closed`.
+ * - `closed`: ignores all input. The end of the socket, a violation of HTTP/2 and `destroy` move any state to this one.
  */
 type Phase = "opening" | "open" | "draining" | "closed";
 
@@ -125,7 +127,10 @@ export class ClientConnection<Head> {
     this.#writer.windowUpdate(0, limits.connectionWindowBytes - defaultWindowBytes);
   }
 
-  /** Whether requests can be sent now. A peer that owes the acknowledgement of a ping may be gone. */
+  /**
+   * Whether requests can be sent now. They cannot while a ping is not acknowledged, since the peer may have
+   * disappeared.
+   */
   get isAvailable(): boolean {
     return this.#phase === "open" && this.#pingTimer === undefined;
   }
@@ -140,13 +145,13 @@ export class ClientConnection<Head> {
     if (this.#phase === "opening" || this.#phase === "closed") return;
     this.#streams.sweep();
     const isSilent = this.#streams.active > 0 && ++this.#silentSweeps * sweepMs >= this.#options.limits.silenceMs;
-    // Once, until it sends a part of a response: many gRPC servers close connections that ping more frequently.
+    // Pings once until the peer sends a part of a response: many gRPC servers close connections that ping more often.
     if (!isSilent || this.#receivedAtPing === this.#streams.received) return;
     this.#receivedAtPing = this.#streams.received;
     this.#ping();
   }
 
-  /** Sends a request, as soon as the peer accepts one. */
+  /** Sends a request when the peer accepts one. */
   start(stream: ClientStream<Head>): void {
     if (this.#hasReportedDrain) stream.unprocessed("the connection is closing");
     else this.#streams.start(stream);
@@ -204,7 +209,7 @@ export class ClientConnection<Head> {
     }
   }
 
-  /** An error of this side: the streams of this connection end. */
+  /** Ends the connection with all its streams, because of an error of this side. */
   #internalError(error: unknown): void {
     this.#options.onError?.(error);
     this.destroy(`this side has failed to read a response: ${String(error)}`);
@@ -235,7 +240,10 @@ export class ClientConnection<Head> {
     this.#close(reason);
   }
 
-  /** Asks for a proof that the peer lives, as after a request timed out: a slow peer still acknowledges a ping. */
+  /**
+   * Checks that the peer is alive, such as after a timeout of a request. A peer that is only slow acknowledges the
+   * ping.
+   */
   #ping(): void {
     if (this.#phase === "closed" || this.#pingTimer !== undefined) return;
     const { clock, limits } = this.#options;
@@ -263,7 +271,9 @@ export class ClientConnection<Head> {
     if (isFirst) this.#options.onOpen();
   }
 
-  /** Handles GOAWAY: requests that the peer has not processed go elsewhere, the others finish here (§6.8). */
+  /**
+   * Handles GOAWAY: returns the requests that the peer has not processed; the others finish on this connection (§6.8).
+   */
   #goAway(lastStreamId: number, code: number): void {
     this.drain(
       code === ErrorCode.NoError

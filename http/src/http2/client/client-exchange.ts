@@ -22,7 +22,7 @@ import type { ResponseHead } from "./response-block.ts";
 
 /** The events of an exchange over HTTP/2. */
 export interface Http2ExchangeEvents extends ClientExchangeEvents {
-  /** The server accepts the request now, and its head is written. Called at most once, perhaps within `send`. */
+  /** Called when the head of the request is written, at most once. It may be called within `send`. */
   onSent(): void;
 }
 
@@ -40,7 +40,7 @@ export interface ExchangeOptions {
 const noBytes = Buffer.alloc(0);
 const noFields: FieldList = [];
 
-/** A request and its response. After the end of the stream, what is held of the response is still delivered. */
+/** A request and its response. Buffered bytes of the response are still delivered after the end of the stream. */
 export class Http2ClientExchange
   extends ClientStream<ResponseHead>
   implements ClientExchange, BodyReceiver, DeliveryOwner, UploadOwner, TunnelExchange
@@ -58,7 +58,7 @@ export class Http2ClientExchange
   #upload: Upload | undefined;
   #tunnel: ExchangeTunnel | undefined;
   #trailers: FieldList = noFields;
-  /** Whether no event follows. */
+  /** Whether the last event has been emitted. */
   #isOver = false;
   readonly #maxSweeps: number;
   /** Sweeps since the last progress. */
@@ -82,7 +82,7 @@ export class Http2ClientExchange
     this.#maxSweeps = Math.ceil(idleTimeoutMs / sweepMs);
   }
 
-  // The receiver's side.
+  // The methods for the receiver.
 
   pause(): void {
     if (!this.#isOver) this.#delivery.pause();
@@ -100,7 +100,7 @@ export class Http2ClientExchange
     this.#end(false);
   }
 
-  // The stream's side.
+  // The events of the stream.
 
   opened(host: ClientHost): void {
     const head = this.#head;
@@ -148,7 +148,7 @@ export class Http2ClientExchange
     return this.#asksForTunnel && status < 300;
   }
 
-  /** The connection gets chunks that nothing else changes, so a part of one needs no copy. */
+  /** Delivers a part of a chunk without a copy: nothing else changes the chunks of the connection. */
   data(buffer: Buffer, start: number, end: number): void {
     this.#sweeps = 0;
     this.#delivery.data(buffer.subarray(start, end));
@@ -210,7 +210,7 @@ export class Http2ClientExchange
     return this.#delivery.isPaused || (this.#upload?.isOver === false && !this.isWaiting);
   }
 
-  // The upload's side.
+  // The methods for the upload.
 
   sendBody(bytes: Buffer): boolean {
     this.#sweeps = 0;
@@ -266,7 +266,7 @@ export class Http2ClientExchange
   }
 
   onAborted(): void {
-    // A failure is an event of its own.
+    // The failure is reported by `onFailure`.
   }
 
   // The tunnel after a switch of protocols.
@@ -277,7 +277,7 @@ export class Http2ClientExchange
     this.#events.onSwitched(this.#switchedFields(fields), this.#tunnel);
   }
 
-  /** A client of HTTP/1 expects the proof that its key was read (RFC 6455 §4.2.2). */
+  /** Adds `sec-websocket-accept`: a client of HTTP/1 expects the proof that its key was read (RFC 6455 §4.2.2). */
   #switchedFields(fields: FieldList): FieldList {
     if (this.#webSocketKey === undefined) return fields;
     const accept = createHash("sha1").update(`${this.#webSocketKey}${webSocketGuid}`).digest("base64");
@@ -340,7 +340,7 @@ export class Http2ClientExchange
 /** RFC 6455 §1.3 */
 const webSocketGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** Functions of their own, so that no closure is allocated for each request. */
+/** Named functions for `process.nextTick`, so that a request allocates no closures. */
 function startUpload(upload: Upload): void {
   upload.start();
 }

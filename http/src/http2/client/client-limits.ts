@@ -1,17 +1,17 @@
-/** Bounds of a connection of a client. */
+/** Bounds of a connection to a server. */
 
 export interface ClientLimits {
-  /** Response bytes in flight on one stream, and those that are held for a paused receiver. */
+  /** Receive window of a stream, which also bounds the bytes that are buffered for a paused receiver. */
   readonly streamWindowBytes: number;
-  /** Response bytes in flight on all streams together. */
+  /** Receive window of the connection. */
   readonly connectionWindowBytes: number;
   /** Maximum header bytes of one response, compressed or not. */
   readonly maxHeaderListBytes: number;
   /** A shorter DATA frame that does not end its stream counts as a frame without progress. */
   readonly smallFrameBytes: number;
   /**
-   * Bytes of requests that the server has not read; beyond it no more requests are sent. With acknowledgements, twice as many
-   * end the connection.
+   * Maximum bytes of requests that the server has not read. Beyond it, no more requests are sent. If the unread bytes,
+   * acknowledgements included, exceed twice this bound, the connection is closed.
    */
   readonly maxWaitingBytes: number;
   /** The highest stream identifier, 2^31 − 1 by the protocol (RFC 9113 §5.1.1). */
@@ -22,7 +22,7 @@ export interface ClientLimits {
   readonly pingTimeoutMs: number;
 }
 
-/** For many small calls: 256 KiB for each stream, 1 MiB for a connection, 4 MiB of unsent requests, and 1 s for a PING. */
+/** Bounds for many small calls: windows of 256 KiB and 1 MiB, 4 MiB of unread requests, and 1 s for a PING. */
 export const defaultClientLimits: ClientLimits = {
   streamWindowBytes: 262_144,
   connectionWindowBytes: 1_048_576,
@@ -34,11 +34,11 @@ export const defaultClientLimits: ClientLimits = {
   pingTimeoutMs: 1_000,
 };
 
-/** For any response: 64 KiB of head, any number of small parts, and 20 s for a PING. */
+/** Bounds for any response: 64 KiB of head, any number of small parts, and 20 s for a PING. */
 export const defaultHttp2ClientLimits: ClientLimits = {
   ...defaultClientLimits,
   maxHeaderListBytes: 65_536,
-  // Empty ones. An event stream consists of small ones.
+  // Only empty frames count, because an event stream consists of small ones.
   smallFrameBytes: 1,
   pingTimeoutMs: 20_000,
 };

@@ -1,4 +1,7 @@
-/** Requests of the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about, unless it names another. */
+/**
+ * Requests of the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about,
+ * unless it names another.
+ */
 import { once } from "node:events";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -216,7 +219,7 @@ describe("an upload", () => {
     expect([received.failure?.kind, body.isCancelled]).toEqual(["reset", true]);
   });
 
-  test("is given up when the response is complete before it (§8.1)", async () => {
+  test("is cancelled when the response is complete before it (§8.1)", async () => {
     const { peer, send, client } = await connectClient();
     const body = new TestBody();
     const { received, over } = send(upload(body));
@@ -299,7 +302,7 @@ describe("extended CONNECT (RFC 8441)", () => {
     expect(peer.got(FrameType.Headers)).toEqual([]);
   });
 
-  test("that the server declines has a normal response (§5)", async () => {
+  test("that the server rejects has a normal response (§5)", async () => {
     const { peer, send } = await connectClient(connectProtocol);
     const { received, over } = send(webSocket);
     await peer.until(FrameType.Headers);
@@ -322,7 +325,7 @@ describe("extended CONNECT (RFC 8441)", () => {
     expect([dataBytes(peer, 1), resetCodes(peer), client.isAvailable]).toEqual([7, [], true]);
   });
 
-  test("is reset when the client breaks it off, and closed when the server does", async () => {
+  test("is reset when the client aborts it, and closed when the server aborts it", async () => {
     const first = await openTunnel();
     first.tunnel.destroy();
     await first.peer.until(FrameType.RstStream);

@@ -2,9 +2,9 @@
 import { ErrorCode } from "../frame.ts";
 import { Http2Stream, type StreamHost } from "../http2-stream.ts";
 
-/** The interface of the connection's streams for one of them. */
+/** The interface of `ClientStreams` for a single stream. */
 export interface ClientHost extends StreamHost {
-  /** Called once, when the subclass has ended the stream. After a timeout the peer gets RST_STREAM, and must prove that it lives. */
+  /** Called once, when the subclass has ended the stream. After a timeout, the peer gets RST_STREAM and a PING. */
   ended(stream: Http2Stream, hasTimedOut: boolean): void;
 }
 
@@ -19,16 +19,16 @@ export abstract class ClientStream<Head> extends Http2Stream {
   isOpen = false;
   /** Whether the final head of the response has been received. */
   hasHead = false;
-  /** Whether all of the request has been sent. */
+  /** Whether the whole request has been sent. */
   hasSentEnd = false;
-  /** Whether each side may go on after the end of the other (RFC 8441 §5). */
+  /** Whether each side may continue after the end of the other (RFC 8441 §5). */
   isTunnel = false;
 
   constructor() {
     super(0);
   }
 
-  /** The stream is open: sends the request. */
+  /** Sends the request. Called when the stream is open. */
   abstract opened(host: ClientHost): void;
   /** Receives the final head. */
   abstract receivedHead(head: Head, status: number): void;
@@ -36,15 +36,15 @@ export abstract class ClientStream<Head> extends Http2Stream {
   abstract receivedTrailers(trailers: Head): void;
   /** Receives a part of the body, which is not empty, and valid during the call only. */
   abstract data(buffer: Buffer, start: number, end: number): void;
-  /** The response is complete. */
+  /** Called when the response is complete. */
   abstract completed(): void;
-  /** The response violates HTTP. The peer gets RST_STREAM. */
+  /** Called when the response violates HTTP. The peer gets RST_STREAM. */
   abstract malformed(reason: string): void;
-  /** The peer has reset the stream, and may have processed the request. */
+  /** Called when the peer has reset the stream. It may have processed the request. */
   abstract wasReset(code: number): void;
-  /** The peer has not processed the request. */
+  /** Called when the stream ends and the peer has not processed the request. */
   abstract unprocessed(reason: string): void;
-  /** The connection is closed; the peer may have processed the request. */
+  /** Called when the connection is closed. The peer may have processed the request. */
   abstract connectionLost(reason: string): void;
 
   /** Receives an interim head (1xx). */
@@ -52,11 +52,11 @@ export abstract class ClientStream<Head> extends Http2Stream {
 
   /** Called every `sweepMs` while the stream is open. */
   sweep(): void {
-    // Some have a deadline instead.
+    // A subclass may have a deadline instead.
   }
 
   /**
-   * Returns the length of the body of a response; undefined for any (RFC 9110 §6.4.1).
+   * Returns the length of the body of a response; undefined if any length is permitted (RFC 9110 §6.4.1).
    *
    * @param announced its content-length; undefined if it has none.
    */
@@ -78,14 +78,14 @@ export abstract class ClientStream<Head> extends Http2Stream {
     this.hasSentEnd = true;
   }
 
-  /** Processes the end of the response. A request that was not sent completely is not needed any more. */
+  /** Processes the end of the response. If the request was not sent completely, the stream is reset. */
   endInput(): void {
     this.isInputComplete = true;
     if (!this.hasSentEnd && !this.isTunnel) this.reset(ErrorCode.Cancel);
     this.completed();
   }
 
-  /** Drops what waits for a window, and what is held, at the end. */
+  /** Drops the bytes that wait for a window, and the buffered input. Called at the end of the stream. */
   close(host: StreamHost): void {
     this.isOpen = false;
     this.dropWaiting(host);

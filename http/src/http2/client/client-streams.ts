@@ -1,6 +1,6 @@
 /**
- * The streams of one connection of a client: opens and ends them (RFC 9113 §5, §6.1, §6.4), and queues requests until the
- * peer accepts them.
+ * The streams of one connection of a client: opens and ends them (RFC 9113 §5, §6.1, §6.4), and queues requests until
+ * the peer accepts them.
  */
 import { assertProtocol } from "../assert-protocol.ts";
 import { ErrorCode } from "../frame.ts";
@@ -13,15 +13,15 @@ import { readResponseBlock, type ResponseBlock, type ResponseHead } from "./resp
 
 /** The connection that carries the streams, and its bounds. */
 export interface ClientStreamsOptions<Head> extends StreamsOptions {
-  /** Takes the needed data from a head or trailers. Must be pure: equal blocks are read once. */
+  /** Extracts the needed data from a head or trailers. It must be pure, because it is called once for equal blocks. */
   readonly readHead: (head: ResponseHead) => Head;
   /** The bounds of heads and unsent bytes, and the last stream identifier. */
   readonly limits: ClientLimits;
-  /** The last stream has ended. */
+  /** Called when the last stream has ended. */
   readonly onIdle: () => void;
-  /** All stream identifiers are used up. */
+  /** Called when all stream identifiers are used up. */
   readonly onStreamIdsExhausted: () => void;
-  /** An open stream has timed out. */
+  /** Called when an open stream has timed out. */
   readonly onTimeout: () => void;
 }
 
@@ -56,7 +56,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     );
   }
 
-  /** Sends the request, now or when the peer accepts it. */
+  /** Sends the request when the peer accepts it. */
   start(stream: ClientStream<Head>): void {
     if (this.writer.waitingBytes > this.#client.limits.maxWaitingBytes) {
       stream.unprocessed("the server does not read its requests");
@@ -186,7 +186,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   rstStream(id: number, code: number): void {
     const stream = this.streamOf(id);
     if (stream === undefined) return;
-    // The stream is closed, so nothing more is sent on it.
+    // The peer has closed the stream, so RST_STREAM is not sent.
     if (code === ErrorCode.RefusedStream && !stream.hasHead) {
       stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)");
     } else {
@@ -201,11 +201,12 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     }
   }
 
+  /** Returns the requests that have no stream, to be sent on another connection. */
   returnQueued(reason: string): void {
     for (const stream of this.#queue) stream.unprocessed(reason);
   }
 
-  /** Ends all streams: the connection is closed. */
+  /** Ends all streams, because the connection is closed. */
   connectionLost(reason: string): void {
     for (const stream of this.table.all()) stream.connectionLost(reason);
   }

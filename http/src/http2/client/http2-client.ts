@@ -1,4 +1,4 @@
-/** A connection to an HTTP/2 server (RFC 9113) that sends requests as exchanges (`ports.ts`), many at one time. */
+/** A connection to an HTTP/2 server (RFC 9113) that sends many concurrent requests, as exchanges (`ports.ts`). */
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { ClientExchange, ClientRequest } from "../../ports.ts";
@@ -13,13 +13,17 @@ export interface Http2ClientOptions {
   readonly limits: ClientLimits;
   /** Times pings and tunnels. */
   readonly clock: Clock;
-  /** The server accepts requests. Called once, unless the connection fails before. */
+  /** Called once, when the server accepts requests, unless the connection fails before. */
   readonly onOpen: () => void;
-  /** The connection takes no more requests: the server leaves (GOAWAY), or it is closed. Called once. @param reason for the log. */
+  /**
+   * Called once, when the connection accepts no more requests: by GOAWAY, or because it closes.
+   *
+   * @param reason for the log.
+   */
   readonly onUnavailable: (reason: string) => void;
   /** Called once, when the socket has closed. */
   readonly onClosed: () => void;
-  /** Called when this side fails while it reads a response. */
+  /** Called for an internal error of this side in reading a response. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
@@ -55,8 +59,8 @@ export class Http2ClientConnection implements Swept {
   }
 
   /**
-   * Sends a request, after `onOpen`. The events other than `onSent` begin after this call. A switch of protocols is requested by
-   * extended CONNECT (RFC 8441), and `onSwitched` has the fields that a client of HTTP/1 expects.
+   * Sends a request, after `onOpen`. The events other than `onSent` begin after this call. A switch of protocols is
+   * requested by extended CONNECT (RFC 8441), and `onSwitched` has the fields that a client of HTTP/1 expects.
    *
    * @param idleTimeoutMs maximum time without progress in either direction, exact to a second; 0 is unlimited.
    * @throws `TypeError` for a request that is not valid in HTTP/2. Nothing is sent then.

@@ -1,4 +1,4 @@
-/** Makes the head of a request one of HTTP/2 (RFC 9113 §8.2, §8.3.1; RFC 8441 §4). */
+/** Converts the head of a request to HTTP/2 (RFC 9113 §8.2, §8.3.1; RFC 8441 §4). */
 import { assertMethodAndPath, needsLength, repeatedField, requestBodyLength } from "../../client-request.ts";
 import { firstLetterOf, isNamed, letters } from "../../fields.ts";
 import { isFieldValue } from "../../http1/characters.ts";
@@ -9,7 +9,7 @@ import { appendFields } from "../outgoing-fields.ts";
 export interface RequestFields {
   /** Pseudo-header fields and fields, names in lower case. */
   readonly fields: FieldList;
-  /** The length of the body; undefined for one that arrives in parts and was not announced. */
+  /** The length of the body; undefined for a body that arrives in parts and has no content-length. */
   readonly bodyLength: number | undefined;
   /** The `sec-websocket-key`, which HTTP/2 does not send (RFC 8441 §5); undefined if there is none. */
   readonly webSocketKey: string | undefined;
@@ -18,8 +18,7 @@ export interface RequestFields {
 /**
  * Returns the head of a request. A requested switch of protocols becomes an extended CONNECT.
  *
- * @throws `TypeError` for a method, a path or a field that would not be read as one, or a `content-length` other than the
- *   length of the body.
+ * @throws `TypeError` for an invalid method, path or field, or a `content-length` other than the length of the body.
  */
 export function requestFields(request: ClientRequest, scheme: "http" | "https"): RequestFields {
   assertMethodAndPath(request);
@@ -38,10 +37,10 @@ export function requestFields(request: ClientRequest, scheme: "http" | "https"):
   return { fields: head, bodyLength, webSocketKey };
 }
 
-/** The fields of a request: those that HTTP/2 reads or sends in another form, and the others. */
+/** The fields of a request, with those apart that HTTP/2 sends in another form. */
 interface SortedFields {
   host: string | undefined;
-  /** The content-length, which is one of `kept`, too. */
+  /** The value of content-length, which `kept` contains too. */
   announced: string | undefined;
   webSocketKey: string | undefined;
   readonly kept: string[];
@@ -63,7 +62,7 @@ function isTakenOut(name: string, value: string, upgrade: string | undefined, fo
       if (!isNamed(name, "content-length")) return false;
       if (found.announced !== undefined) throw repeatedField("Content-Length");
       found.announced = value;
-      // What follows the head of a tunnel is no body.
+      // The bytes after the head of a tunnel are not a body.
       return upgrade !== undefined;
     case letters.h:
       if (!isNamed(name, "host")) return false;

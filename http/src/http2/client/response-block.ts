@@ -8,11 +8,11 @@ import { fieldSectionError } from "../fields.ts";
 export interface ResponseHead {
   /** `:status`; 0 in trailers. */
   readonly status: number;
-  /** The regular fields: names in lower case and values in turns. */
+  /** The regular fields: names, in lower case, and values alternate. */
   readonly fields: FieldList;
 }
 
-/** The result of a block: the data that the caller takes from it, or why it is malformed. */
+/** The result of a block: the data that the caller extracts from it, or why it is malformed. */
 export type ResponseBlock<Head> =
   | {
       readonly kind: "head";
@@ -26,8 +26,8 @@ export type ResponseBlock<Head> =
 /**
  * Reads a block.
  *
- * @param fields undefined for too many.
- * @param readHead takes the needed data from a valid block; it must be pure.
+ * @param fields undefined if they exceed the bounds.
+ * @param readHead extracts the needed data from a valid block; it must be pure.
  */
 export function readResponseBlock<Head>(
   fields: FieldList | undefined,
@@ -52,7 +52,7 @@ function malformed(reason: string): { readonly kind: "malformed"; readonly reaso
   return { kind: "malformed", reason };
 }
 
-/** Control characters, which RFC 9113 §8.2.1 leaves to the recipient. */
+/** Returns the error for a control character; RFC 9113 §8.2.1 permits recipients to reject them. */
 function valueError(fields: FieldList): string | undefined {
   for (let at = 0; at < fields.length; at += 2) {
     if (!isFieldValue(fields[at + 1] ?? "")) return `${fields[at] ?? ""} has a control character`;
@@ -60,7 +60,7 @@ function valueError(fields: FieldList): string | undefined {
   return undefined;
 }
 
-/** RFC 9110 §8.6 and §6.5.1: one length at most, and none in trailers. */
+/** Returns the error in content-length: at most one is permitted, and none in trailers (RFC 9110 §8.6, §6.5.1). */
 function framingError(status: number, fields: FieldList): string | undefined {
   let lengths = 0;
   for (let at = 0; at < fields.length; at += 2) {

@@ -1,15 +1,15 @@
 /**
- * Decodes compressed header blocks (HPACK, RFC 7541). A connection has one decoder: its dynamic table follows the peer's,
- * so every block must be decoded, in order, even if its stream is of no interest.
+ * Decodes compressed header blocks (HPACK, RFC 7541). A connection has one decoder: its dynamic table follows the
+ * peer's, so every block must be decoded, in order, even if its stream is of no interest.
  *
- * Bounds: the table never exceeds `tableBytes`. A block whose fields exceed `maxListBytes` is read to its end, to keep the
- * table in step, but its fields are not kept, so a small block of references cannot become large.
+ * Bounds: the table never exceeds `tableBytes`. A block whose fields exceed `maxListBytes` is read to its end, to keep
+ * the table in sync, but further fields are not kept, so that a small block of references cannot become large.
  */
 import { ConnectionError, ErrorCode } from "../frame.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { staticTable } from "./static-table.ts";
 
-/** The size of an entry besides its text, in the table (RFC 7541 §4.1) and in a header list (RFC 9113 §6.5.2). */
+/** The size of an entry without its text, in the table (RFC 7541 §4.1) and in a header list (RFC 9113 §6.5.2). */
 const entryOverheadBytes = 32;
 
 interface Entry {
@@ -59,8 +59,9 @@ export class HpackDecoder {
   }
 
   /**
-   * Returns the fields of a whole block as [name, value, name, value, …], with text as latin1 characters; the first of them if
-   * they exceed `maxListBytes` (`isTooLarge`). Throws `ConnectionError` for an invalid block: the tables of both sides then differ for good.
+   * Returns the fields of a whole block as [name, value, name, value, …], with text as latin1 characters. If they
+   * exceed `maxListBytes` (`isTooLarge`), only the first ones are returned. Throws `ConnectionError` for an invalid
+   * block: the tables of both sides then differ permanently.
    */
   decode(source: Buffer, start: number, end: number): string[] {
     this.#source = source;
@@ -119,7 +120,9 @@ export class HpackDecoder {
     return entry;
   }
 
-  /** Reads an integer with a prefix of 1 to 8 bits (§5.1); at most 21 bits beyond it, more than any bound here allows. */
+  /**
+   * Reads an integer with a prefix of 1 to 8 bits (§5.1); at most 21 bits beyond it, more than any bound here allows.
+   */
   #readInteger(prefixBits: number): number {
     const mask = (1 << prefixBits) - 1;
     let value = this.#readByte() & mask;

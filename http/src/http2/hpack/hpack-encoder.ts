@@ -1,14 +1,15 @@
 /**
- * Encodes header blocks (HPACK, RFC 7541) without a dynamic table. A block then depends only on its fields, so the blocks
- * of ordinary responses are encoded once for all connections. Text is not compressed: such responses have a few dozen bytes.
+ * Encodes header blocks (HPACK, RFC 7541) without a dynamic table. A block then depends only on its fields, so the
+ * blocks of ordinary responses are encoded once for all connections. Text is not compressed: such responses have a few
+ * dozen bytes.
  */
 import type { FieldList } from "../../ports.ts";
 import { staticTable } from "./static-table.ts";
 
-/** Fields to send: a block that was encoded without the dynamic table, or names and values in turns. */
+/** Fields to send: a block that was encoded without the dynamic table, or names and values that alternate. */
 export type HeaderSource = Uint8Array | FieldList;
 
-/** The first entry of each name; the reverse order lets the first win. */
+/** The first entry of each name: in reverse order, the first one is set last. */
 const indexOfName = new Map(staticTable.map(([name], index) => [name, index + 1] as const).reverse());
 /** The entries of each name that have a value. */
 const valuesOfName = Map.groupBy(
@@ -17,8 +18,8 @@ const valuesOfName = Map.groupBy(
 );
 
 /**
- * Sets the size of the encoder's dynamic table to 0 for good (§6.3). It begins the first block on a connection, so the
- * encoder need not observe the table size that the peer allows.
+ * Sets the size of the encoder's dynamic table to 0 permanently (§6.3). It begins the first block on a connection, so
+ * the encoder need not observe the table size that the peer allows.
  */
 export const emptyTableUpdate: Buffer = Buffer.from([0x20]);
 
@@ -29,7 +30,7 @@ export function encodeHeaderBlock(fields: FieldList): Buffer {
   return Buffer.copyBytesFrom(block, 0, end);
 }
 
-/** Bytes of an integer at most: the prefix, and four times seven bits. */
+/** Maximum bytes of an integer: the prefix, and four times seven bits. */
 const integerBytes = 5;
 
 /** Returns an upper bound for the length of an encoded block. */
@@ -39,7 +40,11 @@ export function maxBlockBytes(fields: FieldList): number {
   return bytes;
 }
 
-/** As `encodeHeaderBlock`, into `target` from `start`, where `maxBlockBytes` are free. @returns where the block ends. */
+/**
+ * As `encodeHeaderBlock`, into `target` from `start`, where `maxBlockBytes` are free.
+ *
+ * @returns the end of the block.
+ */
 export function writeHeaderBlock(target: Buffer, start: number, fields: FieldList): number {
   let at = start;
   for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -60,7 +65,7 @@ function writeField(target: Buffer, start: number, name: string, value: string):
   return writeString(target, writeInteger(target, start, 0, 4, nameIndex), value);
 }
 
-/** A longer string is written by a native call, which takes as long as some dozen characters. */
+/** Longer strings are written by a native call, which takes as much time as a loop over some dozen characters. */
 const shortLength = 24;
 
 function writeString(target: Buffer, start: number, text: string): number {

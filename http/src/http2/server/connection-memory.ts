@@ -1,10 +1,10 @@
 /**
- * A budget for the memory that clients make a server hold: responses that they do not read, and calls that they leave
- * open. Beyond it the connection with the most memory is closed, so that clients which read their responses keep
- * theirs.
+ * A budget for the memory that clients can cause: responses that they do not read, and calls that they leave open.
+ * Beyond it, the connection with the most memory is closed, so that clients that read their responses keep their
+ * connections.
  */
 
-/** Approximate memory of an open call beside its bytes. */
+/** Approximate memory of an open call without its bytes. */
 export const openCallBytes = 1_024;
 
 /** A connection whose memory the budget bounds. */
@@ -16,7 +16,7 @@ export interface ChargedConnection {
 /** The budget of one server, for all of its connections. */
 export class ConnectionMemory {
   readonly #maxBytes: number;
-  /** Bytes that each connection holds, without those that hold none. */
+  /** Bytes that each connection holds. Connections that hold none are absent. */
   readonly #bytesOf = new Map<ChargedConnection, number>();
   #bytes = 0;
 

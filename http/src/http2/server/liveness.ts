@@ -1,4 +1,4 @@
-/** Detects peers that never send a preface or that are gone without notice, by a periodic check instead of timers. */
+/** Detects peers that send no preface or that have disappeared, by a periodic check instead of timers. */
 
 /** Timeouts of a peer, in milliseconds. */
 export interface LivenessLimits {

@@ -1,6 +1,6 @@
 /**
- * Reads the first bytes of a connection: an HTTP/2 client sends the preface (RFC 9113 §3.4); any other client is at the
- * wrong port.
+ * Reads the first bytes of a connection. An HTTP/2 client sends the preface (RFC 9113 §3.4). Any other client has
+ * connected to the wrong port.
  */
 import { clientPreface } from "../frame.ts";
 
@@ -10,7 +10,7 @@ export type PrefaceResult =
   | { readonly kind: "complete"; readonly rest: Buffer }
   | { readonly kind: "mismatch"; readonly response: string };
 
-/** The text for a client of HTTP/1 at the port of a gRPC server. */
+/** The response to an HTTP/1 client at the port of a gRPC server. */
 export const grpcOnly = "this port speaks gRPC (HTTP/2 with prior knowledge)";
 
 function http1Response(text: string): string {
@@ -23,7 +23,7 @@ export class PrefaceReader {
   readonly #text: string;
   #received: Buffer = Buffer.alloc(0);
 
-  /** @param text says what is expected, for clients of HTTP/1. */
+  /** @param text the response to an HTTP/1 client; it states what is expected. */
   constructor(text: string) {
     this.#text = text;
   }

@@ -13,7 +13,7 @@ export type RequestBlock<Head> =
  * Parses the fields of a request's first block.
  *
  * @param allowsConnect whether the method may be CONNECT.
- * @param readHead takes the data that the handler needs from a well-formed head; it must be pure.
+ * @param readHead extracts the data that the handler needs from a well-formed head; it must be pure.
  */
 export function readRequestBlock<Head>(
   fields: readonly string[],

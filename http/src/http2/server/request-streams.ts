@@ -1,6 +1,6 @@
 /**
- * The requests of one connection: opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4). Streams in progress are bounded,
- * including cancelled ones until their handler is done.
+ * The requests of one connection: opens, feeds and ends streams (RFC 9113 §5, §6.1, §6.4). Streams in progress are
+ * bounded, including cancelled ones until their handler is done.
  */
 import type { FloodLimit } from "../flood-limit.ts";
 import type { FieldList } from "../../ports.ts";
@@ -15,11 +15,15 @@ import { type RequestHost, ServerStream, type StreamReceiver } from "./server-st
 
 /** The handler of requests, shared by all connections of a server. */
 export interface RequestHandler<Head> {
-  /** Takes the needed data from a head. Must be pure: equal heads are read once. */
+  /** Extracts the needed data from a head. It must be pure, because it is called once for equal heads. */
   readHead(head: RequestHead): Head;
   /** Starts a request; its body follows through the receiver. */
   open(stream: ServerStream, head: Head): StreamReceiver;
-  /** Responds to a request whose fields exceed the bounds. Absent: 431 without a body. @param fields the first of them. */
+  /**
+   * Responds to a request whose fields exceed the bounds. Absent: 431 without a body.
+   *
+   * @param fields the first of them.
+   */
   rejectTooLarge?(stream: ServerStream, fields: FieldList): void;
 }
 
@@ -29,7 +33,7 @@ export interface RequestStreamsOptions<Head> extends StreamsOptions {
   readonly handler: RequestHandler<Head>;
   /** The bounds of requests. */
   readonly limits: Http2Limits;
-  /** Bounds requests that are begun and not finished. */
+  /** Bounds requests that begin and do not finish. */
   readonly earlyResets: FloodLimit;
   /** Bounds requests that the client resets before they have a response; absent: no bound. */
   readonly resets: FloodLimit | undefined;
@@ -37,7 +41,7 @@ export interface RequestStreamsOptions<Head> extends StreamsOptions {
   readonly onIdle: () => void;
 }
 
-/** Number of reset streams whose ids are kept, because frames for them may still arrive. */
+/** Number of reset streams whose identifiers are kept, because frames for them may still arrive. */
 const maxRecentResets = 1_024;
 
 /**
@@ -58,7 +62,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
   readonly #requests: RequestStreamsOptions<Head>;
   readonly #blocks: HeaderBlockReader<RequestBlock<Head>>;
   readonly #recentResets = new Set<number>();
-  /** Streams whose last frame is written and not taken by the kernel, and the flush that has it. */
+  /** Streams whose last frame is written and not passed to the kernel, and the flushes that contain it. */
   readonly #unwritten: ServerStream[] = [];
   readonly #unwrittenFlushes: number[] = [];
   /** Cancelled requests whose handler still runs. */
@@ -98,7 +102,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     this.#unwrittenFlushes.push(this.writer.flushes + 1);
   }
 
-  /** The kernel has taken the frames up to a flush. */
+  /** Called when the frames up to a flush have been passed to the kernel. */
   written(flush: number): void {
     const flushes = this.#unwrittenFlushes;
     let count = 0;
@@ -143,7 +147,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
       return;
     }
     if (this.table.size + this.#cancelledInProgress >= limits.maxConcurrentStreams) {
-      // Before it has read the server's SETTINGS, a correct client may open more streams than allowed.
+      // A correct client may open more streams than allowed until it has read the server's SETTINGS.
       this.idleFrames.count();
       this.#rejectStream(id, ErrorCode.RefusedStream);
       return;
@@ -221,7 +225,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
       this.idleFrames.count();
       return;
     }
-    // Counts work that was started for nothing. After a complete request, a reset is the normal way to stop waiting.
+    // Counts work that was started without need. After a complete request, a reset is the normal way to stop waiting.
     if (!stream.isInputComplete) this.#requests.earlyResets.count();
     this.#requests.resets?.count();
     this.#cancel(stream);

@@ -125,7 +125,7 @@ describe("ServerConnection", () => {
     await raw.until(() => raw.frames.find(({ flags, type }) => type === FrameType.Headers && (flags & 1) === 1));
   });
 
-  test("takes padding, priority and a header block in pieces", async () => {
+  test("accepts padding, priority and a header block in pieces", async () => {
     const { server, port } = await startServer();
     const raw = client(port);
     const block = requestBlock("x-long", "v".repeat(100));
@@ -156,7 +156,7 @@ describe("ServerConnection", () => {
     expect(pong).toMatchObject({ flags: Flag.Ack, payload: Buffer.from("12345678") });
   });
 
-  test("returns 431 to a header list beyond its bound and stays in step", async () => {
+  test("responds with 431 to a header list beyond its bound and keeps the table in sync", async () => {
     const { server, port } = await startServer({ maxHeaderListBytes: 300 });
     const raw = client(port);
     raw.send(whole(1, "x", "v".repeat(300)), whole(3));
@@ -169,7 +169,7 @@ describe("ServerConnection", () => {
   });
 });
 
-describe("a client that breaks the protocol", () => {
+describe("a client that violates the protocol", () => {
   const goAway = (code: number) => ({ frame: "GOAWAY", code });
   const reset = (code: number) => ({ frame: "RST_STREAM", code });
   const { ProtocolError, FrameSizeError, FlowControlError, StreamClosed, CompressionError, EnhanceYourCalm } =
@@ -335,7 +335,7 @@ describe("a client that breaks the protocol", () => {
     expect(raw.frames.filter(({ type }) => type === FrameType.GoAway)).toEqual([]);
   });
 
-  test("that opens the connection's window lets the responses leave that wait for it", async () => {
+  test("that opens the connection's window gets the responses that wait for it", async () => {
     const { port } = await startServer();
     const raw = client(port);
     const ended = (id: number) =>
@@ -376,7 +376,7 @@ describe("a client that breaks the protocol", () => {
     expect(String(server.errors[0])).toContain("bytes of responses are not read");
   });
 
-  test("that reads no responses is disconnected when all together hold too much, and none that holds less", async () => {
+  test("that reads no responses is disconnected when all clients together hold too much, and others are not", async () => {
     const { server, port } = await startServer({}, 200_000);
     const stall = async (responses: number) => {
       const raw = client(port);
@@ -400,7 +400,7 @@ describe("a client that breaks the protocol", () => {
     await expect.poll(() => server.memory.bytes).toBe(0);
   });
 
-  test("that begins calls and does not finish them is disconnected when all together hold too much", async () => {
+  test("that begins calls and does not finish them is disconnected when all clients together hold too much", async () => {
     const { server, port } = await startServer({}, 300 * 1_024);
     const raw = client(port);
     const honest = client(port);
@@ -424,7 +424,7 @@ describe("a client that breaks the protocol", () => {
     expect(raw.text).toMatch(/^HTTP\/1\.1 505 .*speaks gRPC/s);
   });
 
-  test("can send anything: the connection ends, the server lives", async () => {
+  test("may send any bytes: the connection ends, and the server continues", async () => {
     const { port } = await startServer();
     const piece = fc.oneof(
       fc.tuple(fc.nat(10), fc.nat(255), fc.nat(9), fc.uint8Array({ maxLength: 40 })).map((frame) => rawFrame(...frame)),
@@ -449,7 +449,7 @@ describe("a client that breaks the protocol", () => {
 });
 
 describe("drain", () => {
-  test("serves what was in progress and what crossed the word, then ends", async () => {
+  test("serves the requests in progress and those that cross the GOAWAY, then ends", async () => {
     const { server, port } = await startServer();
     server.hold = true;
     const raw = client(port);
@@ -459,7 +459,7 @@ describe("drain", () => {
     const first = await raw.frame(FrameType.GoAway);
     const ping = await raw.frame(FrameType.Ping);
     raw.send(whole(3), rawFrame(FrameType.Ping, Flag.Ack, 0, ping.payload));
-    // Too late to be taken, and not to be taken amiss.
+    // The request is too late to be served, and must not be an error.
     raw.send(open(5), data(5, "late", Flag.EndStream));
     const second = await raw.until(() => raw.frames.filter(({ type }) => type === FrameType.GoAway)[1]);
 
@@ -472,7 +472,7 @@ describe("drain", () => {
     expect(raw.frames.filter(({ flags, type }) => type === FrameType.Headers && (flags & 1) === 1)).toHaveLength(2);
   });
 
-  test("is seen by node's client as an ordinary end", async () => {
+  test("is an ordinary end for node's client", async () => {
     const { server, port } = await startServer();
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     await once(session, "remoteSettings");

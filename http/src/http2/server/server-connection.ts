@@ -1,7 +1,7 @@
 /**
- * The server's side of one HTTP/2 connection (RFC 9113). It owns the socket and the frames of the connection as a
- * whole; requests are in `request-streams.ts`. It is made for many small requests: responses of one turn leave in one
- * write, and a header block that was seen before is not decoded again.
+ * The server side of one HTTP/2 connection (RFC 9113). It owns the socket and the frames of the connection as a whole;
+ * requests are in `request-streams.ts`. It is optimized for many small requests: responses of one turn are sent in one
+ * write, and repeated header blocks are decoded once.
  *
  * The memory and work that a peer can cause is bounded: streams, header bytes, CONTINUATION frames, unread output, and
  * frames that do not advance a request (`FloodLimit`). Not supported, and rejected or ignored as the protocol
@@ -32,21 +32,21 @@ export interface ConnectionOptions<Head> {
   readonly handler: RequestHandler<Head>;
   /** The bounds of the connection. */
   readonly limits: Http2Limits;
-  /** The budget of all connections of the server. Absent: there is none. */
+  /** The memory budget of all connections of the server; absent: no bound. */
   readonly memory?: ConnectionMemory;
   /**
-   * Schedules a flush of frames that are written while nothing is read. Default: after the pending promise jobs, so that the
-   * responses to one Redis reply leave together.
+   * Schedules a flush of frames that are written while no input is processed. Default: after the pending promise jobs,
+   * so that the responses to one Redis reply are sent together.
    */
   readonly defer?: Defer;
-  /** Says what is expected, in the response to a client of HTTP/1. Default: that of a gRPC server. */
+  /** The response to a client of HTTP/1, which states what is expected. Default: that of a gRPC server. */
   readonly http1Text?: string;
   /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
   /** Called once, when the socket is closed. */
   readonly onClose: () => void;
   /**
-   * Called with the reason why the connection is closed: `ConnectionError` for an error of the peer; any other is
+   * Called with the error for which the connection is closed: `ConnectionError` for an error of the peer; any other is
    * internal.
    */
   readonly onError: (error: unknown) => void;
@@ -60,14 +60,14 @@ export interface ConnectionOptions<Head> {
  *   moves it to `closing`.
  * - `closing`: accepts no new requests. The end of the last response ends the connection.
  * - `failed`: GOAWAY with an error was sent, or the socket is closed; further input is ignored. An error of the peer,
- *   an internal error, `closeForMemory` and the end of the socket move any state here.
+ *   an internal error, `closeForMemory` and the end of the socket move any state to this one.
  */
 type Phase = "open" | "leaving" | "draining" | "closing" | "failed";
 
 /** A shorter DATA frame that does not end its request counts for the flood limit. */
 const smallFrameBytes = 256;
 
-/** Time for the peer to read the last of what it was sent, after this side has ended. */
+/** Time for the peer to read the last bytes, after this side has ended. */
 const lastReadTimeoutMs = 60_000;
 
 const afterJobs: Defer = (run, flush) => process.nextTick(run, flush);
@@ -89,7 +89,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   /** Monotonic. */
   #idleSinceMs: number;
   #lastSeenStreamId = 0;
-  /** Monotonic; when this side was seen to have ended. */
+  /** The time of the first check after this side has ended; monotonic. */
   #endedSinceMs: number | undefined;
 
   /** Takes ownership of the socket. */
@@ -137,7 +137,7 @@ export class ServerConnection<Head> implements ChargedConnection {
     socket.on("close", () => this.#closed());
   }
 
-  /** Bytes of an incomplete frame, of an incomplete header block, and of bodies that were not delivered. */
+  /** Bytes of an incomplete frame, of an incomplete header block, and of undelivered bodies. */
   get heldBytes(): number {
     return this.#frames.heldBytes + this.#streams.heldBytes;
   }
@@ -197,7 +197,7 @@ export class ServerConnection<Head> implements ChargedConnection {
     this.#writer.ping(drainPing, 0, false);
   }
 
-  /** Closes the connection with an error, after the frames that are written. */
+  /** Closes the connection with GOAWAY and an error, after the written frames. */
   closeForFlood(reason: string): void {
     if (this.#phase !== "failed") this.#fail(new ConnectionError(ErrorCode.EnhanceYourCalm, reason));
   }
@@ -238,7 +238,7 @@ export class ServerConnection<Head> implements ChargedConnection {
     this.#updateMemory();
   };
 
-  /** Sent only after the client's preface: other clients would not understand it. */
+  /** Sends SETTINGS. Called after the client's preface, since clients of other protocols would not understand them. */
   #sendSettings(): void {
     const { limits } = this.#options;
     const settings: (readonly [number, number])[] = [
@@ -348,12 +348,12 @@ export class ServerConnection<Head> implements ChargedConnection {
       },
       pong: (buffer, start) => this.#pong(buffer, start),
       goAway: () => {
-        // Refers to streams that the server opened, and there are none; the peer ends the connection itself.
+        // GOAWAY is about streams that the server opened, and it opens none. The peer ends the connection itself.
       },
     };
   }
 
-  /** The peer has received the GOAWAY: all requests that it sent before have arrived. */
+  /** Handles the acknowledgement of the PING after GOAWAY: all requests that the peer sent before it have arrived. */
   #pong(buffer: Buffer, start: number): void {
     if (drainPing.compare(buffer, start, start + drainPing.length) !== 0) return;
     this.#isLeaveAcknowledged = true;

@@ -15,10 +15,10 @@ import { interimHeadFields, outgoingFields, responseHeadFields } from "../outgoi
 import type { RequestHead } from "./request-head.ts";
 import type { ServerStream, StreamReceiver } from "./server-stream.ts";
 
-/** The progress of the response. `closed`: the exchange is over. */
+/** The progress of the response. `closed`: the exchange has ended. */
 type ResponseState = "awaited" | "started" | "ended" | "switched" | "closed";
 
-/** Bytes of a response that wait for the client before its sender is asked to hold back. */
+/** Bytes of a response that may wait for the client before `write` returns false. */
 const maxWaitingBytes = 65_536;
 const noBytes = Buffer.alloc(0);
 const noFields: FieldList = [];
@@ -31,14 +31,14 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   readonly #clock: Clock;
   #state: ResponseState = "awaited";
   #events: ServerExchangeEvents | undefined;
-  /** Of the body, or of what follows a switch of protocols. */
+  /** The delivery of the body, or of the bytes after a switch of protocols. */
   readonly #delivery: BodyDelivery;
   #awaitsContinue: boolean;
   #tunnel: ExchangeTunnel | undefined;
   /** Whether the end of this side of the tunnel has been passed to the kernel. */
   #isTunnelWritten = false;
 
-  /** @param hasBody whether the head was not the whole request. */
+  /** @param hasBody false if the request ends with its head. */
   constructor(stream: ServerStream, head: RequestHead, hasBody: boolean, clock: Clock) {
     this.#stream = stream;
     this.head = head;
@@ -61,7 +61,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   }
 
   get unreadBytes(): number {
-    // What waits for the window of the stream says more than what all streams of the connection have written.
+    // The bytes that wait for the window of the stream are more precise than those that all streams have written.
     return this.#stream.isWaiting ? this.#stream.waitingBytes : this.#stream.unsentBytes;
   }
 
@@ -113,7 +113,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   }
 
   /**
-   * Rejects a request. What the client's window does not allow of the message is left out, so that nothing waits for a
+   * Rejects a request. The message is omitted if the client's window does not permit it, so that no bytes wait for a
    * client that does not read.
    */
   reject({ status, message }: { readonly status: number; readonly message: string }): void {
@@ -123,7 +123,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
 
   switchProtocols(_protocol: string, fields: readonly string[]): SwitchedStream {
     if (this.#state !== "awaited") throw new Error("a response has been sent instead of the switch of protocols");
-    // Proves to an HTTP/1 client that its key was read. HTTP/2 has neither (RFC 8441 §5).
+    // The field proves to an HTTP/1 client that its key was read. HTTP/2 uses neither (RFC 8441 §5).
     const kept = fields.filter((_, at) => fields[at - (at % 2)]?.toLowerCase() !== "sec-websocket-accept");
     this.#stream.isTunnel = true;
     this.#stream.sendHeaders(responseHeadFields(200, kept, this.#clock.nowMs()));
@@ -192,7 +192,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     if (this.#isTunnelWritten) this.close(true);
   }
 
-  // The stream's side.
+  // The events of the stream.
 
   data(chunk: Buffer, isLast: boolean, trailers: FieldList): void {
     if (chunk.length > 0) this.#delivery.data(chunk);
@@ -224,7 +224,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     this.close(false);
   }
 
-  /** The response is written, or will not be. */
+  /** Ends the exchange. @param completed whether the whole response has been passed to the kernel. */
   close(completed: boolean): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
@@ -233,7 +233,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     this.#events?.onClose(completed);
   }
 
-  /** @returns false after the client has left. */
+  /** @returns false after the client has disconnected. */
   #begins(): boolean {
     if (this.#state === "closed") return false;
     if (this.#state !== "awaited") throw new Error("a request has one response");
@@ -246,7 +246,7 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
   }
 }
 
-/** Functions of their own, so that no closure is allocated for each call. */
+/** Named functions for `process.nextTick`, so that a call allocates no closures. */
 function closeCompleted(exchange: Http2Exchange): void {
   exchange.close(true);
 }

@@ -6,9 +6,9 @@ export interface Http2Limits extends LivenessLimits {
    * Maximum number of requests in progress. Further ones are rejected with REFUSED_STREAM, which a client may retry.
    */
   readonly maxConcurrentStreams: number;
-  /** Maximum header bytes of one request, compressed or not; more gets 431. */
+  /** Maximum header bytes of one request, compressed or not. A request with more gets 431. */
   readonly maxHeaderListBytes: number;
-  /** Maximum number of fields of a trailer section; more are as larger ones. Absent: any number. */
+  /** Maximum number of fields of a trailer section. More have the same effect as too large ones. Absent: any number. */
   readonly maxTrailers?: number;
   /** Receive window of a stream, in bytes. */
   readonly streamWindowBytes: number;
@@ -19,17 +19,20 @@ export interface Http2Limits extends LivenessLimits {
   /** Time without a request after which the connection is drained, in milliseconds. Absent: any time. */
   readonly idleTimeoutMs?: number;
   /**
-   * DATA frames of fewer bytes that do not end their stream, at once and then per second. Absent: 256 bytes, and as frames
-   * that do not advance a request.
+   * Maximum number of small DATA frames, at once (`burst`) and then per second. Frames of fewer `bytes` that do not end
+   * their stream are small. Absent: frames of fewer than 256 bytes count as frames that do not advance a request.
    */
   readonly smallFrames?: { readonly bytes: number; readonly burst: number; readonly perSecond: number };
-  /** Requests that the client may reset before they have a response, at once and then per second. Absent: any number. */
+  /**
+   * Maximum number of requests that the client resets before their end, at once and then per second. Absent: any
+   * number.
+   */
   readonly resets?: { readonly burst: number; readonly perSecond: number };
-  /** Maximum bytes of responses that the peer does not read; more ends the connection. */
+  /** Maximum bytes of responses that the peer does not read. More end the connection. */
   readonly maxWaitingBytes: number;
 }
 
-/** Enough for Envoy (one connection per worker, up to 1024 requests in progress), and little memory per connection. */
+/** Bounds that suffice for Envoy (a connection per worker, up to 1024 requests in progress), with little memory. */
 export const defaultHttp2Limits: Http2Limits = {
   maxConcurrentStreams: 1_024,
   maxHeaderListBytes: 16_384,

@@ -15,26 +15,36 @@ export interface StreamReceiver {
   /**
    * Receives bytes of the body, valid during the call only. `isLast` is set with the last chunk, which may be empty.
    *
-   * @param trailers names and values in turns; empty unless `isLast`.
+   * @param trailers names and values alternate; empty unless `isLast`.
    */
   data(chunk: Buffer, isLast: boolean, trailers: FieldList): void;
-  /** Nothing waits for the windows of the client any more, and the response goes on. */
+  /** Called when no bytes wait for the windows of the client any more, and the response continues. */
   flowing?(): void;
-  /** The kernel has taken all of the response. Either this or `cancel` is called, unless the stream was reset. */
+  /**
+   * Called when the whole response has been passed to the kernel. Either this or `cancel` is called, unless the stream
+   * was reset.
+   */
   written?(): void;
-  /** The trailers exceed the bounds of a header list. They end the request, and no `data` follows. Absent: a reset. */
+  /**
+   * Called when the trailers exceed the bounds of a header list. They end the request, and no `data` follows. Absent:
+   * the stream is reset.
+   */
   trailersTooLarge?(): void;
   /**
-   * The peer cancelled the request, or the connection is closed: a response would not be read. No further calls follow.
+   * Called when the peer cancels the request or the connection is closed, so that a response would not be read. No
+   * further calls follow.
    */
   cancel(): void;
 }
 
-/** The interface of the connection's requests for one of them. */
+/** The interface of `RequestStreams` for a single stream. */
 export interface RequestHost extends StreamHost {
-  /** Called when nothing more will be sent. With `wasReset`, frames of the peer may still arrive. */
+  /** Called when the stream sends no more frames. With `wasReset`, frames of the peer may still arrive. */
   finished(stream: ServerStream, wasReset: boolean): void;
-  /** The last frame of the response is written. `StreamReceiver.written` is called when the kernel has taken it. */
+  /**
+   * Called when the last frame of the response is written. `StreamReceiver.written` is called when it has been passed
+   * to the kernel.
+   */
   ended(stream: ServerStream): void;
   /** Resets the stream after an error of the peer. */
   failed(stream: ServerStream, code: ErrorCode): void;
@@ -48,9 +58,9 @@ export class ServerStream extends Http2Stream {
   readonly #host: RequestHost;
   /** Receives the body; set by the connection once the request is open. */
   receiver: StreamReceiver | undefined;
-  /** Whether the peer has cancelled; nothing is sent any more. */
+  /** Whether the peer has cancelled. Then no more frames are sent. */
   isCancelled = false;
-  /** Whether the client may go on after the end of the response (RFC 8441 §5). */
+  /** Whether the client may continue after the end of the response (RFC 8441 §5). */
   isTunnel = false;
   #hasOutputEnded = false;
   #isFinished = false;
@@ -60,7 +70,10 @@ export class ServerStream extends Http2Stream {
     this.#host = host;
   }
 
-  /** Bytes of responses that the client has not taken: those of this stream that wait, and those in the write buffer. */
+  /**
+   * Bytes that the client has not read: those of this stream that wait, and those in the write buffer of the
+   * connection.
+   */
   get unsentBytes(): number {
     return this.waitingBytes + this.#host.writer.waitingBytes;
   }
@@ -70,25 +83,24 @@ export class ServerStream extends Http2Stream {
     return this.#isFinished || this.isCancelled;
   }
 
-  /** Whether the windows and the socket allow so many bytes now. */
+  /** Whether the windows and the socket permit this number of bytes now. */
   canSend(bytes: number): boolean {
     return Math.min(this.sendWindowBytes, this.#host.sendWindowBytes, this.#host.writer.bodyRoom) >= bytes;
   }
 
-  /** Received bytes are kept. The client gets no window for them until `release`. */
+  /** Counts received bytes that are buffered. The client gets no window for them until `release`. */
   hold(bytes: number): void {
     this.holdInput(this.#host, bytes);
   }
 
-  /** No bytes are kept any more. */
+  /** Ends the count of buffered bytes, and opens the window of the stream for them. */
   release(): void {
     this.releaseInput(this.#host);
     if (!this.#isFinished) this.#host.refillStream(this);
   }
 
   /**
-   * Sends a whole response. The blocks are encoded header blocks; `body` is copied, or must not change until it is
-   * sent.
+   * Sends a whole response. `body` may be kept, and must not change until it is sent.
    */
   respond(headers: HeaderSource, body: Uint8Array, trailers: HeaderSource): void {
     this.sendHeaders(headers);
@@ -103,7 +115,7 @@ export class ServerStream extends Http2Stream {
     this.onOutputEnd();
   }
 
-  /** Sends a head that a body follows, or an interim one. */
+  /** Sends an interim head, or a head with a body. */
   sendHeaders(headers: HeaderSource): void {
     if (!this.isDone) this.#host.writer.headers(this.id, headers, false);
   }

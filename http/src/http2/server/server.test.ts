@@ -1,4 +1,7 @@
-/** The server of HTTP/2 exchanges, through its sockets. Cases name the section of RFC 9113, RFC 9110 or RFC 8441 they are about. */
+/**
+ * The server of HTTP/2 exchanges, through its sockets. Cases name the section of RFC 9113, RFC 9110 or RFC 8441 they
+ * are about.
+ */
 import { once } from "node:events";
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from "node:http2";
 import { setImmediate as turn } from "node:timers/promises";
@@ -192,7 +195,7 @@ describe("a response", () => {
     await expect.poll(() => completed).toEqual([true]);
   });
 
-  test("of a client that leaves before it is taken is not complete", async () => {
+  test("of a client that disconnects before the kernel has taken it is not complete", async () => {
     const begun: Http2Exchange[] = [];
     const { openFrames, completed } = await serveExchanges(collect(begun));
     const client = openFrames();
@@ -204,7 +207,7 @@ describe("a response", () => {
     expect(completed).toEqual([false]);
   });
 
-  test("waits for the window of its stream, and says when to go on (§5.2)", async () => {
+  test("waits for the window of its stream, and reports when it continues (§5.2)", async () => {
     const begun: Http2Exchange[] = [];
     let drains = 0;
     const { openFrames } = await serveExchanges((exchange) => {
@@ -243,7 +246,7 @@ describe("a response", () => {
     expect(sent.equals(Buffer.from(Array.from({ length: 30_000 }, (_, i) => i & 0xff)))).toBe(true);
   });
 
-  test("shares the connection with others in turn, also behind a large one", async () => {
+  test("shares the connection with others in turn, also after a large one", async () => {
     const begun: Http2Exchange[] = [];
     const { openFrames } = await serveExchanges(collect(begun));
     const client = openFrames();
@@ -291,7 +294,7 @@ describe("the body of a request", () => {
     await client.frame(FrameType.Headers, 1);
   });
 
-  test("gets no window for what is not taken (§5.2)", async () => {
+  test("gets no window for bytes that are not read (§5.2)", async () => {
     const begun: Http2Exchange[] = [];
     const { openFrames, connections } = await serveExchanges(collect(begun), { streamWindowBytes: 40_000 });
     const client = openFrames();
@@ -323,7 +326,7 @@ describe("the body of a request", () => {
     await expect.poll(() => seen).toMatchObject({ data: "onetwo", trailers: [] });
   });
 
-  test("is aborted when the client resets the stream, or leaves", async () => {
+  test("is aborted when the client resets the stream, or disconnects", async () => {
     const begun: Http2Exchange[] = [];
     const { openFrames, completed } = await serveExchanges(collect(begun));
     const client = openFrames();
@@ -424,7 +427,7 @@ describe("a rejected request", () => {
 });
 
 describe("a connection", () => {
-  test("of HTTP/1 gets a 505, which says nothing of gRPC", async () => {
+  test("of HTTP/1 gets a 505 that does not mention gRPC", async () => {
     const { openFrames } = await serveExchanges(ok);
     const client = openFrames(false);
     client.send(Buffer.from("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -1,4 +1,4 @@
-/** The HTTP/2 connections of one listener: their timeouts, and their end. */
+/** Serves the HTTP/2 connections of one listener, with their timeouts, and closes them. */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { FieldList, ServerExchangeEvents } from "../../ports.ts";
@@ -12,13 +12,13 @@ import type { ServerStream, StreamReceiver } from "./server-stream.ts";
 
 /** Receives the requests of a connection. */
 export interface Http2Receiver<Head> {
-  /** Takes the needed data from a head. Must be pure: equal heads are read once. */
+  /** Extracts the needed data from a head. It must be pure, because it is called once for equal heads. */
   readHead(head: RequestHead): Head;
   /** Called for each request. Returns the receiver of its events; undefined after `Http2Exchange.reject`. */
   onRequest(exchange: Http2Exchange, head: Head): ServerExchangeEvents | undefined;
   /** Called for a request whose fields exceed the bounds, after its response (431). @param fields the first of them. */
   onTooLarge(message: string, fields: FieldList): void;
-  /** Something has failed in the receiver, or in the connection. The stream or the connection is closed. */
+  /** Called for an internal error of the receiver or the connection. The stream or the connection is closed. */
   onFault(error: unknown): void;
 }
 
@@ -28,7 +28,7 @@ export interface Http2ServerOptions {
   readonly clock: Clock;
 }
 
-/** Interval of `ServerConnection.check`. Timeouts are up to so much longer. */
+/** Interval of `ServerConnection.check`. Timeouts are up to one interval longer. */
 const checkMs = 1_000;
 const tooLarge = { status: 431, message: "too many or too large header fields" };
 
@@ -46,7 +46,7 @@ export class Http2Server {
     this.#checks = options.clock.every(checkMs, () => this.#check());
   }
 
-  /** Serves the requests of a socket, which nothing else reads from now on. */
+  /** Serves the requests of a socket. Nothing else may read it from then on. */
   serve<Head>(socket: Socket, receiver: Http2Receiver<Head>): Http2ServerConnection {
     const { limits, clock } = this.#options;
     const connection: Http2ServerConnection = new ServerConnection({
@@ -55,7 +55,8 @@ export class Http2Server {
       clock,
       limits,
       handler: new ExchangeHandler(receiver, clock),
-      // After all events that the event loop had ready: responses that arrive together leave in one write.
+      // Flushes after all events that the event loop had ready, so that responses that arrive together are sent in one
+      // write.
       defer: setImmediate,
       http1Text: "the client selected HTTP/2 in the TLS handshake (ALPN), and sent HTTP/1",
       onClose: () => this.#connections.delete(connection),
@@ -64,13 +65,13 @@ export class Http2Server {
       },
     });
     this.#connections.add(connection);
-    // Paused where the protocol was found out.
+    // The socket was paused when its protocol was determined.
     socket.resume();
     if (this.#isLeaving) connection.leave();
     return connection;
   }
 
-  /** Asks clients to leave. Their requests are still served. */
+  /** Asks clients to close their connections (GOAWAY). Their requests are still served. */
   leave(): void {
     this.#isLeaving = true;
     for (const connection of this.#connections) connection.leave();
@@ -87,7 +88,7 @@ export class Http2Server {
     this.#checks.cancel();
   }
 
-  /** What a client has sent in time waits in its socket while the process does not run, so it is read between two checks. */
+  /** Skips a check if sockets have not been read since the last one: timely bytes of clients may still wait in them. */
   #check(): void {
     if (!this.#hasRead) return;
     this.#hasRead = false;
@@ -110,7 +111,7 @@ interface ReadHead<Head> {
   readonly head: Head;
 }
 
-/** Makes exchanges of streams. */
+/** Creates an exchange for each stream. */
 class ExchangeHandler<Head> implements RequestHandler<ReadHead<Head>> {
   readonly #receiver: Http2Receiver<Head>;
   readonly #clock: Clock;

@@ -1,4 +1,4 @@
-/** A client of HTTP/2 connected to a server that sends frames as a test says. */
+/** A client of HTTP/2 that is connected to a server whose frames a test sends. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
@@ -36,7 +36,7 @@ export const settings = (...entries: readonly (readonly [number, number])[]): Bu
     Buffer.concat(entries.map(([setting, value]) => Buffer.concat([Buffer.from([0, setting]), uint32(value)]))),
   );
 
-/** Where a client and its server stand. */
+/** A client and its server. */
 export interface ClientState {
   isOpen: boolean;
   /** Why the connection takes no more requests. */
@@ -44,7 +44,7 @@ export interface ClientState {
   isClosed: boolean;
 }
 
-/** Connects a client. @param preface what the server sends first. Without SETTINGS, the client is not open yet. */
+/** Connects a client. @param preface the first bytes of the server. Without SETTINGS, the client is not open yet. */
 export async function connectClient(preface: Buffer = settings(), limits: Partial<ClientLimits> = {}) {
   const server = await RawServer.start(preface);
   const socket = connect({ port: server.port, host: "127.0.0.1", noDelay: true });

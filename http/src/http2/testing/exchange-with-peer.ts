@@ -1,4 +1,4 @@
-/** Requests of a client to a server that sends frames as a test says, and what the server received. */
+/** Requests of a client to a server whose frames a test sends, and the frames that the server received. */
 import type { ClientRequest } from "../../ports.ts";
 import { FrameType } from "../frame.ts";
 import { connectClient } from "./connect-client.ts";

@@ -12,7 +12,7 @@ import { defaultHttp2Limits, type Http2Limits } from "../server/server-limits.ts
 import { recorded } from "../../testing/receivers.ts";
 import { RawClient } from "./raw-client.ts";
 
-/** What a test does with a request. */
+/** Handles a request in a test. */
 export type ExchangeHandler = (exchange: Http2Exchange) => Partial<ServerExchangeEvents> | undefined;
 
 /** Starts a server whose clock stands still. */

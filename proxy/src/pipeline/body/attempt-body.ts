@@ -1,34 +1,34 @@
-/** The body of a request as one attempt sends it: the bytes that were received before, then those that arrive. */
+/** The body of one attempt: first the bytes that were received before the attempt, then those that arrive. */
 import type { BodyReceiver, OutgoingBody } from "@gatewayproxy/http/ports";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 
-/** The body of the client, of which attempts are made. */
+/** The body of the client, from which attempts read. */
 export interface AttemptSource {
-  /** The attempt reads: bytes may arrive. */
+  /** Called when the attempt can take more bytes. */
   flow(): void;
-  /** The attempt has enough for now. */
+  /** Called when the attempt cannot take more bytes for now. */
   hold(): void;
-  /** The attempt has received all of the body. */
+  /** Called when the attempt has received the whole body. */
   onSent(): void;
-  /** The attempt needs no more. */
+  /** Called when the attempt needs no more bytes. */
   onCancelled(attempt: AttemptBody): void;
 }
 
-/** Maximum bytes that are received for an attempt that does not read them yet. */
+/** Bytes that may arrive before the attempt begins to read. With more, the client is paused. */
 const readAheadBytes = 64 * 1024;
 
-/** A body that is read once, by the connection of the attempt. */
+/** The body that the connection of an attempt reads, once. */
 export class AttemptBody implements OutgoingBody {
   readonly #source: AttemptSource;
-  /** Received before the attempt began, in order. */
+  /** The bytes that were received before the attempt, in order. */
   #kept: readonly Buffer[];
   #keptIndex = 0;
-  /** Received while the attempt did not read. */
+  /** The bytes that were received while the attempt did not read. */
   readonly #ahead = new ChunkBuffer();
   #receiver: BodyReceiver | undefined;
   #isPaused = false;
   #isDelivering = false;
-  /** The body has arrived completely, or its client has left. */
+  /** Whether the body has arrived completely, or its client has disconnected. */
   #ending: "end" | "aborted" | undefined;
   #isOver = false;
 
@@ -64,7 +64,7 @@ export class AttemptBody implements OutgoingBody {
     this.#source.onCancelled(this);
   }
 
-  /** Bytes of the client have arrived. */
+  /** Passes bytes of the client to the attempt, or buffers them. */
   push(bytes: Buffer): void {
     if (this.#isOver) return;
     const isNext = this.#keptIndex === this.#kept.length && this.#ahead.length === 0;
@@ -77,13 +77,13 @@ export class AttemptBody implements OutgoingBody {
     this.#deliver();
   }
 
-  /** The body has arrived completely. */
+  /** Ends the body, which has arrived completely. */
   end(): void {
     this.#ending = "end";
     this.#deliver();
   }
 
-  /** The client has left before the end of the body. */
+  /** Aborts the body, because the client has disconnected before its end. */
   break(): void {
     this.#ending = "aborted";
     this.#kept = [];

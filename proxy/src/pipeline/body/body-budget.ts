@@ -1,44 +1,51 @@
 /**
- * The memory that request bodies may take, for all workers of a process together. Bodies are held where they must be
- * known whole (an LLM request that is edited or limited by its content) or may be sent again (retries, mirrors).
+ * Limits the memory of request bodies, for all workers of a process together. A body is buffered if it must be complete
+ * (an LLM request that is edited or limited by its content) or may be sent again (retries, mirrors).
  *
- * Two rules keep one client from taking all of it. Bodies above 64 KiB leave an eighth to smaller ones. From three
- * quarters on, a client that holds more than an eighth gets no more, so that the last quarter is left to others.
+ * Two rules ensure that one client cannot use the whole budget:
  *
- * The counters lie in shared memory, a row per worker, so that what a worker held that dies can be given back.
+ * - One eighth of the budget is reserved for bodies of up to 64 KiB.
+ * - When three quarters are in use, a client may not hold more than one eighth, so that the last quarter remains for
+ *   others.
+ *
+ * The counters are in shared memory, with a row for each worker, so that the memory of a worker that died can be
+ * released.
  */
+
+/** Default of the budget of a process in bytes: 256 MiB. */
 export const defaultBodyMemoryBytes = 256 * 1024 * 1024;
 /** Unit of the counters, so that a small body costs one atomic operation. */
 const stepBytes = 16 * 1024;
-/** From this part of the budget on, uploads that stand still are ended early and clients are held to their part. */
+/** From this part of the budget on, stalled uploads are ended early and `clientPart` applies. */
 const tightPart = 0.75;
-/** What only bodies of up to `smallBodyBytes` may take. */
+/** The part of the budget that is reserved for bodies of up to `smallBodyBytes`. */
 const reservedPart = 1 / 8;
-/** What one client may hold once the budget is tight. */
+/** Maximum part of the budget for one client while the budget is tight. */
 const clientPart = 1 / 8;
-/** Up to this length a body may take what is reserved. */
+/** Maximum length of a body that may use the reserved part, in bytes. */
 export const smallBodyBytes = 64 * 1024;
 
-/** Counters of clients; those whose addresses have the same hash share one, and its bound. */
+/** Number of client counters. Clients whose addresses have the same hash share a counter and its bound. */
 const clientCounters = 4_096;
-/** Of one worker: its sum, then those of clients. */
+/** Length of the row of one worker: its total, then the counters of clients. */
 const rowLength = 1 + clientCounters;
 
-/** @param workers whose numbers begin at 1. */
+/** Returns the shared memory of a budget. @param workers number of workers; their numbers begin at 1. */
 export function createBodyMemory(workers: number): SharedArrayBuffer {
   return new SharedArrayBuffer((1 + workers * rowLength) * Int32Array.BYTES_PER_ELEMENT);
 }
 
-/** The view of one worker on the budget of the process. Amounts are counted in steps of 16 KiB. */
+/** The budget of the process, as one worker uses it. It counts in steps of 16 KiB. */
 export class BodyBudget {
-  /** In steps: of all workers, then the row of each. */
+  /** Steps in use: the total of all workers, then a row for each worker. */
   readonly #held: Int32Array;
   readonly #row: number;
   readonly #maxSteps: number;
 
   /**
-   * @param memory made by `createBodyMemory`.
-   * @param worker from 1; 0 for who only reads.
+   * @param memory of `createBodyMemory`.
+   * @param worker number of the worker, from 1; 0 for a reader that opens no shares.
+   * @param maxBytes the size of the budget.
    */
   constructor(memory: SharedArrayBuffer, worker: number, maxBytes: number) {
     this.#held = new Int32Array(memory);
@@ -46,33 +53,33 @@ export class BodyBudget {
     this.#maxSteps = Math.floor(maxBytes / stepBytes);
   }
 
-  /** Of all workers. */
+  /** Bytes in use by all workers. */
   get heldBytes(): number {
     return Atomics.load(this.#held, 0) * stepBytes;
   }
 
-  /** Whether little is left. */
+  /** Whether at least three quarters of the budget are in use. */
   get isTight(): boolean {
     return Atomics.load(this.#held, 0) >= this.#maxSteps * tightPart;
   }
 
-  /** What of one worker was held is free again, for it has died. */
+  /** Releases the memory of a worker that has died. */
   releaseOf(worker: number): void {
     const row = rowOf(worker);
     Atomics.sub(this.#held, 0, Atomics.exchange(this.#held, row, 0));
     this.#held.fill(0, row + 1, row + rowLength);
   }
 
-  /** A share of the budget that grows with one body. @param client its address. */
+  /** Returns a share of the budget for one body. @param client the address of its client. */
   openShare(client = ""): BodyShare {
     return new BodyShare(this, client);
   }
 
   /**
-   * Takes `steps` more for a body that has `before`.
+   * Takes `steps` for a body that already has `before` steps.
    *
-   * @param counter of the body's client, as `counterOf` has it.
-   * @returns whether there were so many.
+   * @param counter of the client, by `counterOf`.
+   * @returns false if the budget does not permit it; then nothing is taken.
    */
   take(steps: number, before: number, counter: number): boolean {
     const isSmall = (before + steps) * stepBytes <= smallBodyBytes;
@@ -86,6 +93,7 @@ export class BodyBudget {
     return true;
   }
 
+  /** Returns `steps` of a body to the budget. @param counter as for `take`. */
   give(steps: number, counter: number): void {
     Atomics.sub(this.#held, 0, steps);
     this.#count(-steps, counter);
@@ -96,7 +104,7 @@ export class BodyBudget {
     Atomics.add(this.#held, this.#row + counter, steps);
   }
 
-  /** In all workers. */
+  /** Returns the steps of a client in all workers. */
   #heldBy(counter: number): number {
     let steps = 0;
     for (let row = rowOf(1); row < this.#held.length; row += rowLength) {
@@ -106,11 +114,11 @@ export class BodyBudget {
   }
 }
 
-/** What one body has of the budget. */
+/** The share of one body in the budget. */
 export class BodyShare {
   readonly #budget: BodyBudget;
   readonly #client: string;
-  /** Of the client; 0 before anything is held. */
+  /** The counter of the client; 0 while the share is empty. */
   #counter = 0;
   #steps = 0;
 
@@ -123,7 +131,11 @@ export class BodyShare {
     return this.#steps === 0;
   }
 
-  /** @returns whether the body may have `bytes` in all; otherwise the share stays as it is. */
+  /**
+   * Grows the share to `bytes` in total, unless it is that large already.
+   *
+   * @returns false if the budget does not permit it; then the share does not change.
+   */
   growTo(bytes: number): boolean {
     const steps = Math.ceil(bytes / stepBytes);
     if (steps <= this.#steps) return true;
@@ -133,7 +145,7 @@ export class BodyShare {
     return true;
   }
 
-  /** Gives everything back. */
+  /** Returns the whole share to the budget. */
   close(): void {
     if (this.#steps > 0) this.#budget.give(this.#steps, this.#counter);
     this.#steps = 0;
@@ -144,7 +156,7 @@ function rowOf(worker: number): number {
   return 1 + (worker - 1) * rowLength;
 }
 
-/** The place of a client's counter in a row, from 1; the same in every worker. */
+/** Returns the index of a client's counter in a row, from 1. It is the same in all workers. */
 function counterOf(client: string): number {
   // FNV-1a
   let hash = 0x811c9dc5;

@@ -5,10 +5,10 @@ import { readBody } from "./body-reading.ts";
 
 const names: MemberNames = { model: [] };
 const small = Buffer.from('{"model":1}');
-/** Of many slices. */
+/** A body of many slices. */
 const large = Buffer.from(`{"x":[${"0,".repeat(2 * 1024 * 1024)}0],"model":1}`);
 
-/** Turns of the event loop until `isDone`. */
+/** Returns the number of turns of the event loop until `isDone`. */
 async function turnsUntil(isDone: () => boolean): Promise<number> {
   let turns = 0;
   while (!isDone()) {
@@ -39,7 +39,7 @@ test("a large body is read over many turns of the event loop, and several take t
   expect(ended).toEqual(["first object", "second object", "third object"]);
 });
 
-test("the body of a request that has ended is not read on", async () => {
+test("reading stops when the request has ended", async () => {
   const ended: string[] = [];
   const body = { isReleased: false };
   readBody(body, large, names, () => ended.push("left"));

@@ -1,16 +1,16 @@
 /**
- * Reads the JSON of request bodies without holding other requests up: a small body at once, a large one in slices, with
- * one slice of one body in each turn of the event loop.
+ * Reads the JSON of request bodies without delaying other requests. It reads a small body at once, and a large one in
+ * slices. Each turn of the event loop reads one slice of one body.
  */
 import { type JsonReading, RequestJsonReader, type MemberNames } from "../../llm/request-json.ts";
 
-/** Bytes that are read in one turn of the event loop. Requests wait for one such slice at most. */
+/** Bytes that are read in one turn of the event loop. Other requests wait for at most one slice. */
 const sliceBytes = 128 * 1024;
 
-/** A body that is let go when its request has ended. */
+/** A body that is released when its request ends. */
 interface Releasable {
   readonly isReleased: boolean;
-  /** Takes what fails in a later turn; absent: the thread ends. */
+  /** Receives errors of later turns; absent: they are thrown, and end the thread. */
   fault?(error: unknown): void;
 }
 
@@ -21,12 +21,12 @@ interface Job {
   readonly done: (reading: JsonReading) => void;
 }
 
-/** Of this worker, in the order of their turns. */
+/** The bodies that this worker still reads, in the order of their turns. */
 const waiting: Job[] = [];
 
 /**
- * Calls `done` once with what was read of `whole`: within this call where it is small, never when the request has ended
- * meanwhile.
+ * Reads `whole` and calls `done` once with the result: within this call if `whole` has at most 128 KiB, else in a later
+ * turn. If the request ends first, `done` is not called.
  */
 export function readBody(
   body: Releasable,

@@ -64,7 +64,7 @@ function openReading(body: RequestBody): AttemptBody {
 }
 
 describe("open", () => {
-  test("gives the body as it comes", async () => {
+  test("returns the body as it arrives", async () => {
     const { client, body, record } = upload();
     const opened = body.open([], false);
     client.write("one ");
@@ -73,7 +73,7 @@ describe("open", () => {
     expect(record.requestBytes).toBe(7);
   });
 
-  test("gives it again from its first byte, in the middle of the upload and after it", async () => {
+  test("returns it again from its first byte, during the upload and after it", async () => {
     const { client, body, record } = upload();
     const first = openReading(body);
     client.write("one ");
@@ -87,7 +87,7 @@ describe("open", () => {
     expect(record.requestBytes).toBe(7);
   });
 
-  test("gives a body that is longer than what is kept whole, and once", async () => {
+  test("returns a body that exceeds the kept bytes completely, and only once", async () => {
     const { client, body } = upload();
     const opened = body.open([], false);
     const long = "x".repeat(100_000);
@@ -96,7 +96,7 @@ describe("open", () => {
     expect(body.isReplayable).toBe(false);
   });
 
-  test("holds the client back while it is paused", async () => {
+  test("pauses the client while the attempt is paused", async () => {
     const { client, body, record } = upload();
     openReading(body).pause();
     for (let n = 0; n < 64; n++) client.write(Buffer.alloc(16 * 1024));
@@ -105,7 +105,7 @@ describe("open", () => {
     expect(client.writableNeedDrain).toBe(true);
   });
 
-  test("lets the client finish when the call is over before its upload", async () => {
+  test("reads the rest of the upload when the attempt ends before it", async () => {
     const { client, body } = upload();
     const opened = openReading(body);
     opened.pause();
@@ -116,7 +116,7 @@ describe("open", () => {
     expect(client.readableEnded).toBe(true);
   });
 
-  test("fails the call when the client breaks off", async () => {
+  test("aborts the attempt when the client disconnects", async () => {
     const { client, body } = upload();
     const opened = body.open([], false);
     client.write("one ");
@@ -127,7 +127,7 @@ describe("open", () => {
 });
 
 describe("collect", () => {
-  test("waits for the end, beside a call that reads", async () => {
+  test("waits for the end while an attempt reads", async () => {
     const { client, body } = upload();
     const whole = Promise.withResolvers<Buffer | undefined>();
     body.collect(whole.resolve);
@@ -146,7 +146,7 @@ describe("collect", () => {
     expect(await whole.promise).toBeUndefined();
   });
 
-  test("takes more where more is kept", async () => {
+  test("returns longer bodies if more bytes are kept", async () => {
     const { client, body } = upload();
     body.keepUpTo(200_000);
     const whole = Promise.withResolvers<Buffer | undefined>();
@@ -156,7 +156,7 @@ describe("collect", () => {
   });
 });
 
-test("a small body of known length is whole before the call, any other goes as it comes", async () => {
+test("a small body of known length is complete before the attempt, any other is sent as it arrives", async () => {
   const small = upload();
   let isReady = false;
   small.body.whenReady(["Content-Length", "3"], () => (isReady = true));
@@ -187,7 +187,7 @@ test("a failing use of the complete body is reported to the owner, and the other
 });
 
 describe("replaceBy", () => {
-  test("charges what is sent in the place of the body, and says where there is no memory for it", async () => {
+  test("charges the replacement to the memory for bodies, and returns false if there is not enough", async () => {
     const { client, body } = upload(128 * 1024);
     client.end("small");
     await new Promise((resolve) => body.collect(resolve));

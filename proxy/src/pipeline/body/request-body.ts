@@ -1,7 +1,7 @@
 /**
- * The body of a request to a backend. It is forwarded as it arrives, with back-pressure. Its first bytes are kept, up to a
- * bound (`smallBodyBytes` by default), so that a failed call can be repeated and a mirror can get a copy. A small body of known
- * length is read completely first, and sent in one write with the head.
+ * The body of a request to a backend. It is forwarded as it arrives, with back-pressure. Its first bytes are kept, up
+ * to a bound (`smallBodyBytes` by default), so that a failed attempt can be repeated and a mirror can get a copy. A
+ * small body of known length is read completely first, and sent in one write with the head.
  */
 import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
 import { AttemptBody, type AttemptSource } from "./attempt-body.ts";
@@ -9,29 +9,30 @@ import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { TokenIds } from "../../llm/token-ids.ts";
 
-/** Where a rule retries or mirrors, its bodies are kept up to this length. */
+/** Maximum bytes of a body that are kept for rules with retries or mirrors. */
 export const largeBodyBytes = 1024 * 1024;
 
 /** The state of a body while it is forwarded. */
 interface BodyRecord {
   requestBytes: number;
-  /** What ids of tokens in it lack to be four bytes long, where they are looked for. */
+  /** The bytes by which token ids in the body are shorter than four bytes each; 0 unless `countTokenIds` was called. */
   missingIdBytes: number;
 }
 
-/** A request's body and where its bytes are counted as they arrive. */
+/** The source of a request's body, and the services that it uses. */
 export interface BodySource {
   readonly body: IncomingBody;
+  /** Counts the bytes as they arrive. */
   readonly record: BodyRecord;
-  /** Of the memory for bodies, which is given back by `release`. */
+  /** The share of the memory for bodies; `release` closes it. */
   readonly share: BodyShare;
-  /** Takes what fails where the body is used later than its user could see. */
+  /** Receives errors of callbacks that run after their caller has returned. */
   readonly owner: { fault(error: unknown): void };
 }
 
 /**
- * The body of one request, which is read at most once from the client and may be opened for several attempts. Nothing
- * is read before `open`, `collect`, `peek` or `whenReady`.
+ * The body of one request. It is read from the client at most once, and may be opened for several attempts. Reading
+ * begins with the first call of `open`, `collect`, `peek` or `whenReady`.
  */
 export class RequestBody implements BodyReceiver, AttemptSource {
   readonly #source: IncomingBody;
@@ -40,7 +41,7 @@ export class RequestBody implements BodyReceiver, AttemptSource {
   readonly #share: BodyShare;
   readonly #owner: BodySource["owner"];
   #isOutOfMemory = false;
-  /** Everything that has come; absent once that was more than is kept. */
+  /** All bytes that have arrived; undefined after they have exceeded the bound, or after `release`. */
   #kept: ChunkBuffer | undefined = new ChunkBuffer();
   #limitBytes = smallBodyBytes;
   /**
@@ -48,10 +49,10 @@ export class RequestBody implements BodyReceiver, AttemptSource {
    * - `unread`: no byte was requested yet. The first reader moves it to `flowing`.
    * - `flowing`: bytes arrive. The end of the body moves it to `ended`, and the loss of the client to `broken`.
    * - `ended`: the body has arrived completely.
-   * - `broken`: the client has left before the end; readers get an error.
+   * - `broken`: the client has disconnected before the end; readers get an error.
    */
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
-  /** The attempt that gets what comes next. */
+  /** The attempt that gets the next bytes. */
   #attempt: AttemptBody | undefined;
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
@@ -63,21 +64,23 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     this.#record = record;
   }
 
-  /** Looks for ids of tokens, for an estimate of what the body costs; called before any of it has been let go. */
+  /** Searches the body for token ids, to estimate its tokens. Must be called before bytes of the body are released. */
   countTokenIds(): void {
     this.#tokenIds = new TokenIds();
     for (const piece of this.#kept?.pieces() ?? []) this.#tokenIds.push(piece);
     this.#record.missingIdBytes = this.#tokenIds.missingBytes;
   }
 
-  /** Keeps up to `bytes` where less was kept so far; has no effect on what has been given up already. */
+  /** Raises the bound of the kept bytes to `bytes`. Has no effect on a body that has been released. */
   keepUpTo(bytes: number): void {
     this.#limitBytes = Math.max(this.#limitBytes, bytes);
   }
 
   /**
-   * Calls `done` when the body may be sent: for a small one of known length when it is whole, else at once. With false
-   * where there is no memory for it.
+   * Calls `done` when the body may be sent: when it is complete if it is small and has a known length, else at once.
+   * The argument is false if there is no memory for it.
+   *
+   * @param headers of the request: names and values alternate.
    */
   whenReady(headers: readonly string[], done: (isReady: boolean) => void): void {
     const length = contentLengthOf(headers);
@@ -85,22 +88,22 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     else this.collect((whole) => done(whole !== undefined));
   }
 
-  /** Whether the body was let go because other bodies have all of the memory. */
+  /** Whether the body was released because other bodies use all of the memory. */
   get isOutOfMemory(): boolean {
     return this.#isOutOfMemory;
   }
 
-  /** Whether some of it is held in memory. */
+  /** Whether bytes of the body are in memory. */
   get isHeld(): boolean {
     return !this.#share.isEmpty;
   }
 
-  /** Whether what was held has been let go. */
+  /** Whether the kept bytes have been released. */
   get isReleased(): boolean {
     return this.#kept === undefined;
   }
 
-  /** Holds `bytes` in the place of a body that has come whole. @returns false where there is no memory for them. */
+  /** Replaces a complete body by `bytes`. @returns false if there is no memory for them. */
   replaceBy(bytes: Buffer): boolean {
     this.#kept = new ChunkBuffer();
     this.#kept.push(bytes);
@@ -108,20 +111,20 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     return !this.#isOutOfMemory;
   }
 
-  /** Lets go of what is held; the body is not needed any more. */
+  /** Releases the kept bytes and their memory. The body cannot be opened from its first byte after that. */
   release(): void {
     this.#kept = undefined;
     this.#share.close();
   }
 
-  /** No call will be made again: lets go of what is kept for that. */
+  /** Releases the kept bytes unless `collect` waits for them. Called when no further attempt will be made. */
   keepNoMore(): void {
     if (this.#awaitingWhole.length === 0) this.release();
   }
 
   /**
-   * Calls `done` once with the whole body, or with nothing when it is longer than what is kept. Never calls it when the
-   * client goes away meanwhile.
+   * Calls `done` once with the complete body, or with undefined if it exceeds the bound or the memory for bodies. If
+   * the client disconnects first, `done` is not called.
    */
   collect(done: (whole: Buffer | undefined) => void): void {
     if (this.#kept === undefined) {
@@ -135,9 +138,9 @@ export class RequestBody implements BodyReceiver, AttemptSource {
   }
 
   /**
-   * Calls `done` once with the first bytes of the body, before they count against what is kept, so that `done` may still
-   * ask for more to be kept; empty: the body is empty, or its first bytes have been let go. Never calls it when the client
-   * goes away meanwhile.
+   * Calls `done` once with the first bytes of the body, before the bound of the kept bytes is checked, so that `done`
+   * can raise it by `keepUpTo`. The bytes are empty if the body is empty or has been released. If the client
+   * disconnects first, `done` is not called.
    */
   peek(done: (start: Buffer) => void): void {
     if (this.#kept === undefined || this.#state === "ended" || this.#kept.length > 0) {
@@ -148,23 +151,26 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     this.#begin();
   }
 
-  /** Whether `open` can give the body from its first byte. */
+  /** Whether `open` can return the body from its first byte. */
   get isReplayable(): boolean {
     return this.#kept !== undefined && this.#state !== "broken";
   }
 
-  /** What the rest of it waits for: the client to send, or a call to read. Absent where nothing is read, or all has come. */
+  /**
+   * Whether the rest of the body waits for the client to send or for an attempt (`call`) to read. Undefined before
+   * reading begins, and after the end.
+   */
   get waitsFor(): "client" | "call" | undefined {
     if (this.#state !== "flowing") return undefined;
     return this.#source.isPaused ? "call" : "client";
   }
 
   /**
-   * Returns the body from its first byte, for one attempt: a buffer if it is small and has arrived completely. The body of the
-   * client is read, and dropped or kept, after the attempt has been cancelled.
+   * Returns the body from its first byte, for one attempt: a buffer if it is small and has arrived completely. If the
+   * attempt is cancelled, the body of the client is still read, and dropped or kept.
    *
-   * @param headers of the attempt.
-   * @param isLast no attempt follows: a complete body is released when it has been sent.
+   * @param headers of the attempt: names and values alternate.
+   * @param isLast whether no attempt follows. A complete body is then released after it has been sent.
    */
   open(headers: readonly string[], isLast: boolean): Buffer | AttemptBody {
     if (this.#state === "ended" && this.#kept !== undefined) {
@@ -201,7 +207,7 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     this.#attempt = undefined;
   }
 
-  /** What the client still sends is read and dropped (or kept), so that its connection stays usable. */
+  /** Reads the rest of the body and drops or keeps it, so that the client's connection stays usable. */
   onCancelled(attempt: AttemptBody): void {
     if (this.#attempt === attempt) this.#attempt = undefined;
     this.#source.resume();
@@ -221,14 +227,14 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     }
     this.#tellStart(chunk);
     if (this.#kept !== undefined && !this.#keep(this.#kept, chunk)) {
-      // The first reader gets what was kept before it is let go; any later one would get a torn body.
+      // The attempt has a copy of the list of kept bytes. A later attempt would lack the first bytes of the body.
       this.release();
       this.#tellWhole(undefined);
     }
     this.#attempt?.push(chunk);
   }
 
-  /** @returns whether there is room for it. */
+  /** @returns whether the bound and the memory for bodies permit to keep `chunk`. */
   #keep(kept: ChunkBuffer, chunk: Buffer): boolean {
     if (kept.length + chunk.length > this.#limitBytes) return false;
     kept.push(chunk);
@@ -273,7 +279,7 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     }
   }
 
-  /** Using the body has failed inside the proxy. */
+  /** Reports an internal error in the use of the body to its owner. */
   fault(error: unknown): void {
     this.#owner.fault(error);
   }

@@ -18,7 +18,7 @@ test("an allowance never gives more than its total, and each namespace its deman
         const isGiven = allowance.spend(namespace, units);
         if (isGiven) taken.set(namespace, before + units);
         else denials++;
-        // Whatever others have taken.
+        // Independently of the other namespaces.
         if (before + units <= part) expect(isGiven).toBe(true);
       }
       expect([...taken.values()].reduce((sum, units) => sum + units, 0)).toBeLessThanOrEqual(total);

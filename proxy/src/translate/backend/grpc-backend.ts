@@ -1,7 +1,7 @@
 /**
- * The backend of a GRPCRoute. gRPC needs HTTP/2, so the backend is called by HTTP/2 whatever its `appProtocol`: in clear text with
- * prior knowledge, or agreed on by ALPN with TLS (Gateway API `GRPCBackendRef`). A Service that HTTPRoutes call by HTTP/1.1 is in
- * the snapshot once for each protocol.
+ * The backend of a GRPCRoute. gRPC needs HTTP/2, so the backend is called by HTTP/2 for any `appProtocol`: in clear
+ * text with prior knowledge, or negotiated by ALPN with TLS (Gateway API `GRPCBackendRef`). A Service that HTTPRoutes
+ * call by HTTP/1.1 is in the snapshot once for each protocol.
  */
 import type { Backend } from "../../ir/snapshot.ts";
 import { memoised } from "../memoised.ts";

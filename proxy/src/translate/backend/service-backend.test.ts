@@ -10,7 +10,7 @@ interface Conditions {
   readonly terminating?: boolean;
 }
 
-/** The addresses that a Service's requests go to, of endpoints in these conditions: 10.0.0.1, 10.0.0.2, … */
+/** Returns the addresses of a Service that get requests, of endpoints with these conditions: 10.0.0.1, 10.0.0.2, … */
 function used(...endpoints: readonly Conditions[]): readonly string[] {
   const slice = {
     apiVersion: "discovery.k8s.io/v1",
@@ -52,19 +52,19 @@ const ending = { ready: false, serving: true, terminating: true };
 const ended = { ready: false, serving: false, terminating: true };
 
 describe("of the endpoints of a Service", () => {
-  test("those that are ready are used, and none that is about to end", () => {
+  test("those that are ready are used, and none that is terminating", () => {
     expect(used(ready, ending, ready)).toEqual(["10.0.0.1", "10.0.0.3"]);
   });
 
-  test("those that serve while they end are used where none is ready", () => {
+  test("those that serve while they terminate are used if none is ready", () => {
     expect(used(ended, ending)).toEqual(["10.0.0.2"]);
   });
 
-  test("a thousand are used, however many there are", () => {
+  test("at most a thousand are used", () => {
     expect(used(...Array.from({ length: 1_500 }, () => ready))).toHaveLength(1_000);
   });
 
-  test("none is used that serves no more", () => {
+  test("those that do not serve are not used", () => {
     expect(used(ended, { ready: false })).toEqual([]);
   });
 });

@@ -8,15 +8,17 @@ import { conditionFrom } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import { compareText } from "../index/object-names.ts";
 
-/** Whose Gateway it is, by its class. */
+/** Whether this controller implements a Gateway, by its class. */
 export type Ownership =
   | "ours"
-  /** Another controller's. */
+  /** Another controller implements it. */
   | "foreign"
   /** Its class does not exist, which is most likely an error. */
   | "unknown";
 
-/** Returns the ownership of a Gateway. The class `gateway-proxy` needs no resource, unless one names another controller. */
+/**
+ * Returns the ownership of a Gateway. The class `gateway-proxy` needs no resource, unless one names another controller.
+ */
 export function gatewayOwnership(classes: readonly GatewayClass[]): (gateway: Gateway) => Ownership {
   const controllers = new Map(classes.map(({ metadata, spec }) => [metadata.name, spec.controllerName]));
   return ({ spec }) => {

@@ -98,8 +98,8 @@ endpoints: [{addresses: ["fd00::1"], targetRef: {kind: Pod, name: one}}]
 const { resources, problems } = parseManifests([{ path: "x.yaml", text }]);
 const names = (kind: keyof ResourceSet) => gatewayScope(resources, gateway)[kind].map(({ metadata }) => metadata.name);
 
-describe("the part of a cluster that is one Gateway's", () => {
-  test("has the Gateway, its routes, and what they lead to", () => {
+describe("the scope of a Gateway", () => {
+  test("has the Gateway, its routes, and the objects to which they refer", () => {
     expect(problems).toEqual([]);
     expect(names("Gateway")).toEqual(["web"]);
     expect(names("HTTPRoute")).toEqual(["both"]);
@@ -107,7 +107,7 @@ describe("the part of a cluster that is one Gateway's", () => {
     expect(names("Service")).toEqual(["app", "web-proxy"]);
   });
 
-  test("knows nothing of the other parents of its routes, nor of the other targets of its policies", () => {
+  test("has neither the other parents of its routes, nor the other targets of its policies", () => {
     const { HTTPRoute, ProxyPolicy } = gatewayScope(resources, gateway);
     expect(HTTPRoute[0]?.spec.parentRefs.map(({ name }) => name)).toEqual(["web"]);
     expect(ProxyPolicy[0]?.spec.targetRefs.map(({ name }) => name)).toEqual(["both"]);

@@ -1,6 +1,7 @@
 /**
- * The buckets of policies: counters that entries of one namespace share. The oldest policy with a bucket determines what it
- * counts and in which windows; an entry that differs has a finding, and a counter of its own, so that it still limits.
+ * The buckets of policies: counters that entries of one namespace share. The oldest policy with a bucket determines
+ * what it counts and in which windows; an entry that differs has a finding, and a counter of its own, so that it still
+ * limits.
  */
 import type { FieldPath } from "../../api/issue.ts";
 import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
@@ -12,7 +13,7 @@ export const maxBuckets = 1_024;
 
 type Entry = LocalEntry | FallbackEntry;
 
-/** What a bucket counts, and the policy that says so. */
+/** The counted units and windows of a bucket, and the policy that determines them. */
 interface Bucket {
   readonly counts: string;
   readonly owner: string;
@@ -66,7 +67,7 @@ function findingOf(error: string, path: FieldPath): Finding<"Invalid"> {
   return { reason: "Invalid", message, path: ["spec", "traffic", "rateLimit", ...path] };
 }
 
-/** What entries of a bucket must have in common: `tokens in windows of 2 Hours`. */
+/** Returns the properties that all entries of a bucket must share: `tokens in windows of 2 Hours`. */
 function countedIn({ tokens, unit, every = 1, window, timeZone = "UTC" }: Entry): string {
   if (unit === undefined) return "requests in progress";
   const kind = window === "Sliding" ? "sliding " : "";

@@ -1,4 +1,4 @@
-/** Whatever of a policy cannot be read: it closes its targets, or some limit that it enforces is in force there. */
+/** A policy with any invalid part closes its targets, or enforces some of its limits there. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { proxyGroup } from "../../api/names.ts";

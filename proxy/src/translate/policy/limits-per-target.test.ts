@@ -1,4 +1,4 @@
-/** How many limits of all policies a target may have, and what becomes of the policies beyond. */
+/** The maximum number of limits of all policies on a target, and the effect on policies that exceed it. */
 import { expect, test } from "vitest";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import type { RefusedPolicies } from "../context.ts";

@@ -1,6 +1,6 @@
 /**
- * Translates local limit entries. The identity of a counter decides whether it is kept after an edit, and which targets share
- * it.
+ * Translates local limit entries. The identity of a counter decides whether it is kept after an edit, and which targets
+ * share it.
  */
 import { hash } from "node:crypto";
 import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
@@ -13,8 +13,8 @@ import { nameKey } from "../index/object-names.ts";
  * Returns the entries of a policy at one of its targets, in the order of the policy.
  *
  * The identity of a counter is the policy, the target and the limit. A policy with two routes as targets therefore has
- * separate counters for each, one on a Gateway has a counter for all its routes, and neither the order of the entries nor
- * their mode resets a counter. Equal entries are distinguished by their number.
+ * separate counters for each, one on a Gateway has a counter for all its routes, and neither the order of the entries
+ * nor their mode resets a counter. Equal entries are distinguished by their number.
  *
  * @param target `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` for a section name.
  */
@@ -45,7 +45,7 @@ export function localLimits(policy: ProxyPolicy, target: string, sharing: Sharin
   });
 }
 
-/** With whom entries share what they count. */
+/** How entries share their counters and amounts. */
 export interface Sharing {
   /** The ready replicas of the proxy, this one included; at least 1. */
   readonly readyReplicas: number;
@@ -54,9 +54,9 @@ export interface Sharing {
 }
 
 /**
- * Returns what differs in an entry that shares its counter or its amounts. A share is rounded down, so that all replicas
- * together do not exceed the limit, as far as it can be divided. The identity of the counter uses the whole amount, so that
- * a change of the replicas does not start a new counter.
+ * Returns what differs in an entry that shares its counter or its amounts. A share is rounded down, so that all
+ * replicas together do not exceed the limit, as far as it can be divided. The identity of the counter uses the whole
+ * amount, so that a change of the replicas does not start a new counter.
  */
 export function sharedBy(
   policy: ProxyPolicy,
@@ -77,13 +77,13 @@ export function sharedBy(
   };
 }
 
-/** What an entry counts, and which requests. */
+/** The counted units of an entry, and the requests to which it applies. */
 export type Amounts = Pick<
   LocalLimit,
   "counts" | "amount" | "burst" | "unit" | "unitCount" | "window" | "key" | "when" | "amountFrom" | "cost"
 >;
 
-/** Returns what an entry counts, as written. */
+/** Returns the amounts of an entry as in the manifest. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
   const { requests, tokens, concurrent, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
   const window = windowOf(entry.window, entry.timeZone);
@@ -108,7 +108,10 @@ function windowOf(window: LocalEntry["window"], timeZone = "UTC"): LimitWindow |
   return window === "Calendar" ? { kind: window, timeZone } : undefined;
 }
 
-/** Describes the windows of a limit, if it has any: `/Hours`, `2 Hours`, `sliding Hours`, `Months of the calendar in Europe/Berlin`. */
+/**
+ * Describes the windows of a limit, if it has any: `/Hours`, `2 Hours`, `sliding Hours`, `Months of the calendar in
+ * Europe/Berlin`.
+ */
 function describeWindows({ unit, unitCount, window }: Pick<LocalLimit, "unit" | "unitCount" | "window">): string {
   if (unit === undefined) return "";
   const units = unitCount === undefined ? unit : `${unitCount} ${unit}`;

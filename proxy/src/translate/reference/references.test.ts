@@ -21,7 +21,7 @@ const gateway = (tls: object, listenerTls?: object): Resource =>
     tls,
   });
 
-/** Permits Gateways and ListenerSets of `ours` to name what is called `granted` in `theirs`. */
+/** Permits Gateways and ListenerSets of `ours` to refer to the object `granted` in `theirs`. */
 function grant(kind: string): Resource {
   const parsed = parseResource({
     apiVersion: `${gatewayGroup}/v1beta1`,
@@ -43,7 +43,7 @@ const configMap = (name: string, namespace?: string) => ({ group: "", kind: "Con
 const both = (kind: string) => ["granted", "other"].map((name) => ({ group: "", kind, name, namespace: "theirs" }));
 const frontend = (...caCertificateRefs: readonly object[]) => ({ validation: { caCertificateRefs } });
 
-describe("what is read of Secrets and ConfigMaps is what is named by", () => {
+describe("the Secrets and ConfigMaps that are read are the referents of", () => {
   test.each([
     ["a listener", gateway({}, { certificateRefs: [{ name: "cert" }] }), ["Secret ours/cert"]],
     ["a Gateway for clients", gateway({ frontend: { default: frontend(configMap("ca")) } }), ["ConfigMap ours/ca"]],

@@ -13,7 +13,7 @@ function resource(apiVersion: string, kind: string, name: string, spec: object) 
 
 const backendTls = { caRef: { name: "ca" } };
 
-/** Each names a Secret or a ConfigMap of which there is none. */
+/** Each refers to a Secret or a ConfigMap that does not exist. */
 const resources = resourceSet([
   resource(`${gatewayGroup}/v1`, "GatewayClass", "gateway-proxy", { controllerName: "gatewayproxy.dev/controller" }),
   resource(`${gatewayGroup}/v1`, "Gateway", "web", {

@@ -1,6 +1,6 @@
 /**
- * Translates `GRPCRouteMatch`. A gRPC call is a request for the path `/service/method`, so a match of services and methods is a
- * match of paths:
+ * Translates `GRPCRouteMatch`. A gRPC call is a request for the path `/service/method`, so a match of services and
+ * methods is a match of paths:
  *
  * | match                         | path                                                      |
  * | ----------------------------- | --------------------------------------------------------- |
@@ -10,8 +10,9 @@
  * | method without service        | regular expression with less precedence than any service  |
  * | none                          | prefix `/`                                                |
  *
- * In this order they have precedence, as the API says: a match with a service over one without, then one with a method. It leaves
- * regular expressions, and methods without service, to implementations. An exact method comes before expressions, as for paths.
+ * The rows are in the order of precedence. The API specifies that a match with a service precedes one without, and then
+ * that one with a method precedes. It leaves regular expressions, and methods without service, to implementations. An
+ * exact method precedes expressions, as for paths.
  */
 import { type GrpcRouteMatch, methodPattern } from "../../api/grpc-route-match.ts";
 import type { Match, PathMatch } from "../../ir/match.ts";

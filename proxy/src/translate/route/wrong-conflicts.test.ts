@@ -1,4 +1,4 @@
-/** That the search for route conflicts only reports: were all that it finds wrong, what is served would be the same. */
+/** The search for route conflicts only reports: wrong results would not change which requests are served. */
 import { expect, test, vi } from "vitest";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import type { FoundConflicts } from "../../routing/conflicts/findings.ts";

@@ -1,6 +1,7 @@
 /**
- * Which filters are served: one case each, with a file of its own beside this one. To serve another, add its form to
- * `ir/filter.ts`, its file here, and its case below. RequestMirror, which refers to a backend, is `filter-list.ts`'s.
+ * Translates each supported filter by a case and a file of this folder. To support another filter, add its form to
+ * `ir/filter.ts`, its file here, and its case below. `filter-list.ts` translates RequestMirror, which refers to a
+ * backend.
  */
 import type { HttpRouteFilter } from "../../../api/http-route-filter.ts";
 import type { Filter } from "../../../ir/filter.ts";
@@ -9,7 +10,7 @@ import { translateHeaderModifier } from "./header-modifier.ts";
 import { translateRequestRedirect } from "./request-redirect.ts";
 import { translateUrlRewrite } from "./url-rewrite.ts";
 
-/** The filter as the data path runs it, or undefined where we do not serve its type. */
+/** Returns the filter in the form of the snapshot; undefined if its type is not supported. */
 export function translateFilter(filter: Exclude<HttpRouteFilter, { type: "RequestMirror" }>): Filter | undefined {
   switch (filter.type) {
     case "RequestHeaderModifier":
