@@ -155,7 +155,9 @@ export class LimitGate {
   recheck({ descriptors, reservation }: GateAllowed, nowMs: number, done: (hasLeft: boolean) => void): void {
     const tokens = descriptors.filter(({ compiled }) => compiled.descriptor.counts === "tokens");
     const plans = tokens.length === 0 ? [] : decisionCallsOf(this.limit, tokens);
-    const isOver = reservation?.hasTokensLeft(nowMs) === false || this.#cachedDenial(tokens) !== undefined;
+    const isOver =
+      reservation?.hasTokensLeft(nowMs) === false ||
+      this.#cachedDenial({ descriptors: tokens, notApplied: [] }) !== undefined;
     let pending = isOver ? 0 : plans.length;
     let isDone = pending === 0;
     if (isDone) done(!isOver);
