@@ -69,7 +69,7 @@ export function withoutFigures(text: string): string {
 }
 
 /** Files of the pages that are in its folder. */
-const pageFiles = ["dump.json", "access.jsonl", "policy.yaml", "cpu.pb.gz", "heap.pb.gz"];
+const pageFiles = ["dump.json", "access.jsonl", "policy.yaml", "ingress.yaml", "cpu.pb.gz", "heap.pb.gz"];
 
 /** Runs the text after `proxyctl ` of a page, against the quickstart. */
 export async function runProxyctl(

@@ -225,7 +225,7 @@ spec: { parentRefs: [{ name: web }], rules: [{ backendRefs: [{ group: x.example,
 
 describe("completion", () => {
   test.each([
-    ["a command", ["con"], ["config"]],
+    ["a command", ["con"], ["config", "convert"]],
     ["a command below it", ["config", ""], ["all", "backends", "routes", "policies", "dump"]],
     ["a resource", ["config", "all", "ga"], ["gateway/"]],
     ["a flag", ["trace", "--ad"], ["--admin-port", "--admin-token", "--admin-token-file", "--address"]],
