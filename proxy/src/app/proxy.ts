@@ -24,6 +24,7 @@ import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policy/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../listen/request-head.ts";
+import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
@@ -68,6 +69,7 @@ export class Proxy {
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
   readonly #bodies: BodyBudget;
+  readonly #providers: ProviderStates;
   readonly #configuration: Configuration;
   #hasServed = false;
   /** Listening addresses of the servers for operators. */
@@ -87,12 +89,15 @@ export class Proxy {
     const bodies = createBodyMemory(workers);
     const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
+    const providers = createProviderMemory();
+    this.#providers = new ProviderStates(providers, mainOwner);
     this.#pool = new WorkerPool({
       workers,
       heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
       start: {
         counters,
         bodies,
+        providers,
         bodyMemoryBytes,
         clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / workers),
         expectsProxyHeader: settings.proxyProtocol === "required",
@@ -109,6 +114,7 @@ export class Proxy {
       },
       counters: this.#counters,
       bodies: this.#bodies,
+      providers: this.#providers,
       clock,
       log: logs.logger("proxy::workers"),
       onRestart: (worker) => {

@@ -57,6 +57,7 @@ import { defaultRequestRules, type RequestRules } from "../listen/request-head.t
 import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
 import { recordRejected } from "./rejected-request.ts";
+import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
 import { selectRoute } from "./select-route.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
@@ -136,6 +137,8 @@ export interface DataPlaneOptions
   readonly expectsProxyHeader: boolean;
   /** Absent: the default, of this worker's own. */
   readonly bodies?: BodyBudget;
+  /** The health and quota of LLM providers, shared by all workers; absent: of this worker's own. */
+  readonly providers?: ProviderStates;
   /** Absent: the default. */
   readonly clientMemory?: ClientMemory;
   /** Protocols that a request may switch to; absent: the default. */
@@ -176,6 +179,7 @@ export class DataPlane {
   readonly tracer: Tracer;
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
+  readonly #providers: ProviderStates;
   readonly #globalLimiter: GlobalLimiter;
   readonly #authenticators: Authenticators;
   readonly #binds = new Map<string, OpenBind>();
@@ -194,6 +198,7 @@ export class DataPlane {
     this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.#preparedMatches = new PreparedMatches(this.#requestRules.path);
     this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
+    this.#providers = options.providers ?? new ProviderStates(createProviderMemory(), options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
@@ -249,6 +254,7 @@ export class DataPlane {
       globalLimiter: this.#globalLimiter,
       authenticators: this.#authenticators,
       rotations: this.#rotations,
+      providers: this.#providers,
     };
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));

@@ -17,6 +17,7 @@ import type { HeldRequest } from "../listen/client-connections.ts";
 import type { Connection } from "../listen/connection.ts";
 import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import { memoryInProgress } from "../listen/request-memory.ts";
+import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
 import type { RouteMatch } from "../routing/compile-routes.ts";
 import { passedOver } from "../routing/passed-over.ts";
@@ -25,6 +26,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
+import type { ProviderChoice } from "./attempts/provider-choice.ts";
 import type { RequestDeadline } from "./attempts/request-deadline.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
@@ -111,6 +113,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   match: Match = noMatch;
   isQueryAmbiguous = false;
   target: CompiledTarget | undefined;
+  providers: ProviderChoice | undefined;
   llm: LlmRequest | undefined;
   identities: Identities | undefined;
   reservation: RequestReservation | undefined;
@@ -278,6 +281,11 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     const share = this.services.bodies.openShare(this.client);
     this.#body = new RequestBody({ body, record: this.record, share, owner: this });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
+    if (this.providers !== undefined) {
+      // Each provider gets the body as it came, edited for it.
+      this.#body.keepUpTo(maxAiRequestBytes);
+      this.#body.keepOriginal();
+    }
     return this.#body;
   }
 

@@ -38,6 +38,8 @@ export function newRecord(
     identity: undefined,
     authentication: undefined,
     backend: undefined,
+    provider: undefined,
+    failovers: [],
     endpoint: undefined,
     attempts: 0,
     status: 0,

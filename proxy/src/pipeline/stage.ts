@@ -12,6 +12,7 @@ import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
+import type { ProviderChoice } from "./attempts/provider-choice.ts";
 import type { RequestDeadline } from "./attempts/request-deadline.ts";
 import type { RequestBody } from "./body/request-body.ts";
 import type { BackendTarget, CompiledRule, CompiledTarget } from "./compiled-rule.ts";
@@ -74,6 +75,8 @@ export interface StagedRequest {
 
   /** What `pickTarget` has picked; undefined before it, and where the rule has nothing to pick. */
   target: CompiledTarget | undefined;
+  /** The providers of the request; undefined where the picked reference has no list of them. */
+  providers: ProviderChoice | undefined;
   /** What `requestModel` has read of the body; undefined where no limit is about it. */
   llm: LlmRequest | undefined;
   /** What `authenticate` has verified; undefined before it, and where no policy authenticates. */

@@ -30,10 +30,14 @@ export const requestModel: Stage = {
   },
 };
 
-/** The model that the Backend prescribes takes the place of the client's. */
+/**
+ * The model that the Backend prescribes takes the place of the client's. Of several providers it is that of the first in the
+ * list, so that a limit by model counts a request alike, whichever provider responds.
+ */
 function setModel(request: StagedRequest, llm: LlmRequest): "continue" {
-  const { target } = request;
-  const prescribed = target?.kind === "backend" ? target.ai?.model : undefined;
+  const { target, providers } = request;
+  const first = providers?.list.providers[0]?.target;
+  const prescribed = (first ?? (target?.kind === "backend" ? target : undefined))?.ai?.model;
   request.llm = prescribed === undefined ? llm : { ...llm, requestModel: prescribed };
   return "continue";
 }

@@ -21,6 +21,8 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     identity: undefined,
     authentication: undefined,
     backend: "Service/default/shop:80",
+    provider: undefined,
+    failovers: [],
     endpoint: "10.0.0.1:8080",
     attempts: 1,
     status: 200,
