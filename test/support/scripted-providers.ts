@@ -53,19 +53,19 @@ const event = (data: object): string => `data: ${JSON.stringify(data)}\n\n`;
 const chunk = { id: "1", object: "chat.completion.chunk", created: 1, model: "m" };
 
 /** A whole response whose text is `content`. */
-export function ok(content: string, headers: Readonly<Record<string, string>> = {}): Behavior {
-  const body = { id: "1", object: "chat.completion", created: 1, model: "m", choices: choice(content), usage };
+export function ok(content: string, headers: Readonly<Record<string, string>> = {}, reported = usage): Behavior {
+  const body = { id: "1", object: "chat.completion", created: 1, model: "m", choices: choice(content), usage: reported };
   return (_request, response) => {
     response.writeHead(200, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
   };
 }
 
 /** A stream whose text is `content`. */
-export function stream(content: string, headers: Readonly<Record<string, string>> = {}): Behavior {
+export function stream(content: string, headers: Readonly<Record<string, string>> = {}, reported = usage): Behavior {
   return (_request, response) => {
     response.writeHead(200, { "content-type": "text/event-stream", ...headers });
     response.write(event({ ...chunk, choices: delta(content) }));
-    response.end(`${event({ ...chunk, choices: [], usage })}data: [DONE]\n\n`);
+    response.end(`${event({ ...chunk, choices: [], usage: reported })}data: [DONE]\n\n`);
   };
 }
 
@@ -120,8 +120,8 @@ export interface FailoverOptions extends TestGatewayOptions {
   readonly rule?: string;
   /** Entries of the limits. Default: many tokens. */
   readonly local?: readonly string[];
-  /** Further documents. */
-  readonly more?: readonly string[];
+  /** `spec.traffic.rateLimit.refundOn`, as flow YAML. */
+  readonly refundOn?: string;
 }
 
 const limit = 1_000_000;
@@ -129,7 +129,7 @@ const limit = 1_000_000;
 /** Starts the providers, and a gateway whose only route leads to the Backend `chat` with all of them. */
 export async function startFailover(
   list: readonly Provider[],
-  { failover, rule, local = [`{ tokens: ${limit}, unit: Hours }`], more = [], ...options }: FailoverOptions = {},
+  { failover, rule, local = [`{ tokens: ${limit}, unit: Hours }`], refundOn, ...options }: FailoverOptions = {},
 ): Promise<FailoverGateway> {
   const servers = await Promise.all(list.map((provider) => startProvider(provider)));
   const documents = list.map(({ name, ai = "provider: { openaiCompatible: {} }", isPassthrough = false }, place) => {
@@ -159,10 +159,8 @@ spec: { ai: { providers: [${entries.join(", ")}]${failover === undefined ? "" : 
     `{ ${rule === undefined ? "" : `${rule}, `}backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: chat }] }`,
   ]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
-  const gateway = await startGateway(
-    manifests(gatewayManifest(), chat, ...documents, route, policy, ...more),
-    options,
-  );
+  const limits = refundOn === undefined ? policy : `${policy}      refundOn: ${refundOn}\n`;
+  const gateway = await startGateway(manifests(gatewayManifest(), chat, ...documents, route, limits), options);
   const body = (isStream: boolean): string =>
     JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }], ...(isStream && { stream: true }) });
   return {
