@@ -228,6 +228,7 @@ export class Proxy {
           clock,
           pool,
           counters,
+          providers: this.#providers,
           counterBytes,
           configuration,
           watches,
@@ -359,6 +360,8 @@ export class Proxy {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
+    const { backends } = this.#configuration.state().snapshot;
+    this.#metrics.providers(this.#providers.figures(backends, this.#options.clock.monotonicMs()));
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };

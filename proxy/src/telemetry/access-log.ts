@@ -90,6 +90,8 @@ function fieldsOf(time: string, record: RequestRecord) {
     rule: record.rule,
     identity: record.identity === undefined ? undefined : truncate(redactText(record.identity)),
     backend: record.backend,
+    provider: record.provider,
+    failovers: failoversOf(record),
     endpoint: record.endpoint,
     calls: record.attempts > 1 ? record.attempts : undefined,
     status: record.status,
@@ -113,6 +115,11 @@ function fieldsOf(time: string, record: RequestRecord) {
     globalLimits: globalOutcomes(record.globalDecisions),
     msg: "request",
   };
+}
+
+/** `provider: cause`, as in `Backend/default/openai: status 429`; absent when the request has not moved. */
+function failoversOf({ failovers }: RequestRecord): string[] | undefined {
+  return failovers.length === 0 ? undefined : failovers.map(({ provider, cause }) => `${provider}: ${cause}`);
 }
 
 /** `policy#entry target`, as in `default/chat#0 HTTPRoute/default/chat`; absent when no entry decided so. */

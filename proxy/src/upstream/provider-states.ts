@@ -14,21 +14,12 @@
  */
 import { hash } from "node:crypto";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
-import type { Backend } from "../ir/snapshot.ts";
+import type { ProviderFigures } from "../ir/endpoint-state.ts";
+import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { deservesEjection, ejectionMs } from "./ejection.ts";
 
 /** The state of a provider for one client. */
 export type ProviderCondition = "available" | "outOfQuota" | "failing";
-
-/** The state of a provider, for operators. */
-export interface ProviderReport {
-  /** Time until the reset of its quota, in milliseconds; 0 if it is not out of quota. */
-  readonly outOfQuotaForMs: number;
-  /** Time for which it gets no requests since it fails, in milliseconds; 0 if it does not. */
-  readonly failingForMs: number;
-  /** The number of failures since the last success. */
-  readonly consecutiveFailures: number;
-}
 
 const bucketCount = 128;
 const ways = 8;
@@ -91,6 +82,18 @@ export class ProviderStates {
     // 13 hexadecimal digits are a whole number below 2⁵³; 0 stands for an empty row.
     const number = Number.parseInt(hash("sha256", identity).slice(0, 13), 16) || 1;
     return new ProviderState(this.#numbers, this.#lock, number);
+  }
+
+  /** Returns the states of the providers of all lists, by the keys of their Backends. */
+  figures(backends: Readonly<Record<BackendKey, Backend>>, nowMs: number): ReadonlyMap<BackendKey, ProviderFigures> {
+    const figures = new Map<BackendKey, ProviderFigures>();
+    for (const { failover } of Object.values(backends)) {
+      for (const { backend: key } of failover?.providers ?? []) {
+        const backend = backends[key];
+        if (backend !== undefined) figures.set(key, this.of(providerIdentity(backend)).report(nowMs));
+      }
+    }
+    return figures;
   }
 
   /** Releases the lock if a worker has died with it. */
@@ -188,7 +191,7 @@ export class ProviderState {
   }
 
   /** Returns the state for operators. */
-  report(nowMs: number): ProviderReport {
+  report(nowMs: number): ProviderFigures {
     const row = this.#find();
     if (row === undefined) return { outOfQuotaForMs: 0, failingForMs: 0, consecutiveFailures: 0 };
     return {

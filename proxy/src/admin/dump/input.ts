@@ -3,8 +3,8 @@ import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
-import type { Snapshot } from "../../ir/snapshot.ts";
-import type { EndpointState } from "../../ir/endpoint-state.ts";
+import type { BackendKey, Snapshot } from "../../ir/snapshot.ts";
+import type { EndpointState, ProviderFigures } from "../../ir/endpoint-state.ts";
 
 /** The state of all threads at one time. */
 export interface DumpInput {
@@ -23,6 +23,8 @@ export interface DumpInput {
   }[];
   /** The endpoints of every worker; an endpoint occurs once per worker. */
   readonly endpoints: readonly EndpointState[];
+  /** The providers of Backends with several, by the keys of their Backends. */
+  readonly providers: ReadonlyMap<BackendKey, ProviderFigures>;
 }
 
 /** Facts that do not change while the process runs. */
