@@ -339,7 +339,7 @@ export class Forwarding implements RelayOwner {
 
   /** Prepares the request for the next provider, and sends it. */
   #prepareNext(): void {
-    const { failover, record, fault } = this.#options;
+    const { failover, fault } = this.#options;
     const next = failover?.choice.next();
     if (failover === undefined || next === undefined) {
       this.#reply(providersOutOfQuota(failover?.choice.resetMs ?? 0));
@@ -347,7 +347,6 @@ export class Forwarding implements RelayOwner {
     }
     const { target } = next;
     this.#state = "preparing";
-    record.provider = target.backend.backend.key;
     failover.prepare(target, (prepared) => {
       if (this.#state !== "preparing") return;
       try {
@@ -419,6 +418,7 @@ export class Forwarding implements RelayOwner {
     const isRepeated = this.#history.add(pool);
     record.attempts++;
     record.endpoint = pool.address;
+    if (failover !== undefined) record.provider = target.backend.backend.key;
     if (trace !== undefined) this.#traceAttempt(trace, pool);
     this.#timer?.cancel();
     const relay = this.#newRelay();
