@@ -17,7 +17,17 @@ import {
   stream,
 } from "../support/scripted-providers.ts";
 
-const kinds = ["ok", "usedUp", "denied", "deniedFor30s", "error", "reset", "cutBefore", "cutAfter", "rejected"] as const;
+const kinds = [
+  "ok",
+  "usedUp",
+  "denied",
+  "deniedFor30s",
+  "error",
+  "reset",
+  "cutBefore",
+  "cutAfter",
+  "rejected",
+] as const;
 type Kind = (typeof kinds)[number];
 
 const usageOf = (place: number) => ({ prompt_tokens: 30, completion_tokens: place, total_tokens: 30 + place });
@@ -90,7 +100,13 @@ const mayHaveCost = (kind: Kind): boolean => kind === "reset" || kind === "cutBe
 const movesOn = (kind: Kind): boolean => kind.startsWith("denied") || kind === "error" || mayHaveCost(kind);
 
 /** Follows the attempts of a request. @returns what its client and the limit must see. */
-function replay(list: readonly Listed[], states: readonly State[], script: readonly Kind[], record: RequestRecord, nowMs: number) {
+function replay(
+  list: readonly Listed[],
+  states: readonly State[],
+  script: readonly Kind[],
+  record: RequestRecord,
+  nowMs: number,
+) {
   const tried = new Set<number>();
   const places = [...record.failovers.map(({ provider }) => provider), record.provider ?? ""].map((key) =>
     Number(/p(\d)$/.exec(key)?.[1] ?? -1),

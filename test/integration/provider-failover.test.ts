@@ -61,9 +61,15 @@ describe("a request moves to the next provider", () => {
 
   test.each(cases)("%s", async (_, cause, isStream, first) => {
     const second = isStream ? stream("second") : ok("second");
-    const failover = await startFailover([{ name: "a", script: first }, { name: "b", priority: 1, script: [second] }], {
-      failover: timeouts,
-    });
+    const failover = await startFailover(
+      [
+        { name: "a", script: first },
+        { name: "b", priority: 1, script: [second] },
+      ],
+      {
+        failover: timeouts,
+      },
+    );
     const response = await awaiting(failover, failover.chat({ stream: isStream }));
     expect([response.status, await contentOf(response)]).toEqual([200, "second"]);
     const [a, b] = failover.providers;
@@ -134,9 +140,15 @@ describe("a request stays", () => {
 
   test("with a provider that is slow, if there is no other one", async () => {
     const late: Behavior = (request, response) => setTimeout(() => ok("late")(request, response), 30);
-    const failover = await startFailover([{ name: "a", script: "away" }, { name: "b", priority: 1, script: [late] }], {
-      failover: "{ firstByteTimeout: 1ms }",
-    });
+    const failover = await startFailover(
+      [
+        { name: "a", script: "away" },
+        { name: "b", priority: 1, script: [late] },
+      ],
+      {
+        failover: "{ firstByteTimeout: 1ms }",
+      },
+    );
     expect(await contentOf(await awaiting(failover, failover.chat()))).toBe("late");
   });
 

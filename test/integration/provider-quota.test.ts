@@ -108,7 +108,11 @@ describe("the reset", () => {
     const response = await failover.chat();
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "12"]);
     expect(await response.text()).toBe("every provider is out of quota");
-    expect(failover.gateway.records[1]).toMatchObject({ reason: "ProvidersOutOfQuota", attempts: 0, provider: undefined });
+    expect(failover.gateway.records[1]).toMatchObject({
+      reason: "ProvidersOutOfQuota",
+      attempts: 0,
+      provider: undefined,
+    });
     expect(countOf(failover)).toEqual([1, 1]);
   });
 

@@ -241,17 +241,29 @@ describe("a limit of requests", () => {
   });
 
   test("is not refunded as unreached if one provider got the request", async () => {
-    const failover = await startFailover([{ name: "a", script: [status(503)] }, { name: "b", priority: 1, script: "away" }], {
-      local: [refunded],
-    });
+    const failover = await startFailover(
+      [
+        { name: "a", script: [status(503)] },
+        { name: "b", priority: 1, script: "away" },
+      ],
+      {
+        local: [refunded],
+      },
+    );
     const response = await failover.chat();
     expect([response.status, response.headers.get("x-ratelimit-remaining")]).toEqual([503, "9"]);
   });
 
   test("is refunded if no provider could be reached", async () => {
-    const failover = await startFailover([{ name: "a", script: "away" }, { name: "b", priority: 1, script: "away" }], {
-      local: [refunded],
-    });
+    const failover = await startFailover(
+      [
+        { name: "a", script: "away" },
+        { name: "b", priority: 1, script: "away" },
+      ],
+      {
+        local: [refunded],
+      },
+    );
     const response = await failover.chat();
     expect([response.status, response.headers.get("x-ratelimit-remaining")]).toEqual([503, "10"]);
   });
@@ -273,7 +285,10 @@ describe("a client that leaves", () => {
     const ended = failover.gateway.nextRecord();
     abort.abort();
     await response;
-    expect(await advanceUntil(failover, ended)).toMatchObject({ reason: "ClientDisconnect", usage: { estimated: true } });
+    expect(await advanceUntil(failover, ended)).toMatchObject({
+      reason: "ClientDisconnect",
+      usage: { estimated: true },
+    });
     expect(failover.providers.map(({ received }) => received.length)).toEqual([1, 1]);
   });
 });

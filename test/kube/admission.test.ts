@@ -183,7 +183,9 @@ const rejected: readonly (readonly [string, object])[] = [
   ...Object.entries({
     ...{ host: "a.com", port: 443, path: "/v1", auth: { passthrough: {} }, upgrades: "Allow" },
     ...{ deferredWork: "Allow", otherEndpoints: "Allow", usageChunk: "Merge", tls: {} },
-  }).map(([field, value]) => [`${field} beside providers`, several({ providers: [provider("a")], [field]: value })] as const),
+  }).map(
+    ([field, value]) => [`${field} beside providers`, several({ providers: [provider("a")], [field]: value })] as const,
+  ),
   ["no provider", ai({ provider: {} })],
   ["two providers", ai({ provider: { openai: {}, anthropic: {} } })],
   ["an unknown provider", ai({ provider: { opnai: {} } })],

@@ -41,7 +41,9 @@ test("demo:failover shows a conversation that survives, charged once for each tu
     remaining -= Number(tokens);
     expect(Number(left)).toBe(remaining);
   }
-  expect(output).toContain(`The responses cost ${10_000 - remaining} tokens, and the limit was charged ${10_000 - remaining}.`);
+  expect(output).toContain(
+    `The responses cost ${10_000 - remaining} tokens, and the limit was charged ${10_000 - remaining}.`,
+  );
 
   signal("SIGINT");
   await ended;

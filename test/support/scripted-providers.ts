@@ -30,7 +30,7 @@ export interface Provider {
   readonly priority?: number;
   /** Default 1. */
   readonly weight?: number;
-  /** What it does with each request; the last entry is repeated. `away` listens nowhere. */
+  /** Its behavior with each request; the last entry is repeated. `away` listens nowhere. */
   readonly script: readonly Behavior[] | "away";
   /** Further fields of `spec.ai`, as flow YAML. Default: the provider `openaiCompatible`. */
   readonly ai?: string;
@@ -54,7 +54,14 @@ const chunk = { id: "1", object: "chat.completion.chunk", created: 1, model: "m"
 
 /** A whole response whose text is `content`. */
 export function ok(content: string, headers: Readonly<Record<string, string>> = {}, reported = usage): Behavior {
-  const body = { id: "1", object: "chat.completion", created: 1, model: "m", choices: choice(content), usage: reported };
+  const body = {
+    id: "1",
+    object: "chat.completion",
+    created: 1,
+    model: "m",
+    choices: choice(content),
+    usage: reported,
+  };
   return (_request, response) => {
     response.writeHead(200, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
   };

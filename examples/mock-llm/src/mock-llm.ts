@@ -16,7 +16,13 @@ import { embeddings } from "./openai-embeddings.ts";
 import { responses } from "./openai-responses.ts";
 import { rerank } from "./rerank.ts";
 import { type Reply, send } from "./reply.ts";
-import { type Behavior, InvalidReplyOption, readBehavior, readReplyOptions, type ReplyOptions } from "./reply-options.ts";
+import {
+  type Behavior,
+  InvalidReplyOption,
+  readBehavior,
+  readReplyOptions,
+  type ReplyOptions,
+} from "./reply-options.ts";
 
 export interface MockLlmOptions {
   /** 0 selects a free port. */

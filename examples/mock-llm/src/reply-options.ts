@@ -33,7 +33,7 @@ export interface ReplyOptions {
 
 const prefix = "x-mock-";
 
-/** The headers that every request gets without its own: what the mock was told to do until further notice. */
+/** The headers that every request gets without its own: those of `PUT /mock/behavior`. */
 export type Behavior = Readonly<Record<string, string>>;
 
 /** Parses a behavior: the headers without `x-mock-`, as members of an object. @throws InvalidReplyOption */

@@ -140,7 +140,9 @@ const providerEntry = strictObject({
   ),
   priority: integer(0, 15)
     .optional()
-    .describe("Providers with a lower number are tried first. Those with the same number share requests. Defaults to 0."),
+    .describe(
+      "Providers with a lower number are tried first. Those with the same number share requests. Defaults to 0.",
+    ),
   weight: integer(1, 1_000_000)
     .optional()
     .describe("Share of the requests among the available providers of the same priority. Defaults to 1."),
@@ -289,13 +291,18 @@ const aiBackend = exactlyOneOf(aiFields, ["provider", "providers"])
       context.addIssue({ code: "custom", path: [field], message: `found ${field}, ${besideProviders}` });
     }
     if (typeof single !== "object" || single === null || found !== undefined) return;
-    const provider = providersWithHost.find((name) => (single as Readonly<Record<string, unknown>>)[name] !== undefined);
+    const provider = providersWithHost.find(
+      (name) => (single as Readonly<Record<string, unknown>>)[name] !== undefined,
+    );
     if (provider === undefined) return;
     context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
   })
   .meta(
     publishRules(
-      { rule: "has(self.provider) != has(self.providers)", message: "accepted is exactly one of provider and providers" },
+      {
+        rule: "has(self.provider) != has(self.providers)",
+        message: "accepted is exactly one of provider and providers",
+      },
       {
         rule: `has(self.host) || !has(self.provider) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
         message: hostAccepted,

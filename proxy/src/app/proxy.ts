@@ -69,7 +69,8 @@ export class Proxy {
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
   readonly #bodies: BodyBudget;
-  readonly #providers: ProviderStates;
+  readonly #providerMemory = createProviderMemory();
+  readonly #providers = new ProviderStates(this.#providerMemory, mainOwner);
   readonly #configuration: Configuration;
   #hasServed = false;
   /** Listening addresses of the servers for operators. */
@@ -89,16 +90,11 @@ export class Proxy {
     const bodies = createBodyMemory(workers);
     const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
-    const providers = createProviderMemory();
-    this.#providers = new ProviderStates(providers, mainOwner);
     this.#pool = new WorkerPool({
       workers,
       heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
       start: {
-        counters,
-        bodies,
-        providers,
-        bodyMemoryBytes,
+        ...{ counters, bodies, bodyMemoryBytes, providers: this.#providerMemory },
         clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / workers),
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,

@@ -186,7 +186,8 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, bodies, providers, onRestart, onTraced, onBindFailure, unclaimedWatches } = this.#options;
+    const { log, clock, counters, bodies, providers, onRestart, onTraced, onBindFailure, unclaimedWatches } =
+      this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       this.#totals.retire(number);

@@ -137,7 +137,11 @@ function assertProviders(
   if (providers === undefined) return;
   assert(providers.length > 0, key, "has a list of providers that is empty");
   for (const { backend, weight } of providers) {
-    assert(backends[backend]?.ai !== undefined, key, `has provider ${backend}, which is no LLM provider of the snapshot`);
+    assert(
+      backends[backend]?.ai !== undefined,
+      key,
+      `has provider ${backend}, which is no LLM provider of the snapshot`,
+    );
     assert(Number.isSafeInteger(weight) && weight >= 1, key, `has provider ${backend} with weight ${weight}`);
   }
 }

@@ -59,7 +59,11 @@ test("any fields give a time of at least 0, or none", () => {
     ...["retry-after", "retry-after-ms", "x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-remaining-tokens"],
     ...["x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"],
   );
-  const value = fc.oneof(fc.string(), fc.integer().map(String), fc.constantFrom("0", "9".repeat(40), "1e9", "Infinity"));
+  const value = fc.oneof(
+    fc.string(),
+    fc.integer().map(String),
+    fc.constantFrom("0", "9".repeat(40), "1e9", "Infinity"),
+  );
   fc.assert(
     fc.property(fc.integer({ min: 200, max: 599 }), fc.array(fc.tuple(name, value)), (status, fields) => {
       const { resetMs } = readQuota(status, fields.flat(), nowMs);

@@ -79,7 +79,7 @@ function timeUntil(text: string | undefined, nowMs: number): number | undefined 
   }
   if (/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|[smhd])){1,5}$/.test(value)) {
     let ms = 0;
-    for (const [, amount = "", unit = ""] of value.matchAll(/([\d.]+)(ms|[smhd])/g)) {
+    for (const [, amount = "", unit = ""] of value.matchAll(/(\d{1,9}(?:\.\d{1,9})?)(ms|[smhd])/gy)) {
       ms += Number(amount) * (unitsMs[unit] ?? 0);
     }
     return ms;

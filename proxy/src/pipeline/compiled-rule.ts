@@ -228,7 +228,9 @@ function compileTarget(context: RuleContext, rule: RouteRule, ref: BackendRef, p
     ...{ backend: handle, filters, mirrors, authority: authorityOf(handle.backend), ai: handle.backend.ai },
   });
   const { failover } = backend.backend;
-  if (failover !== undefined) return { kind: "providers", weight, ...compileProviders(context, backend, failover, targetOf) };
+  if (failover !== undefined) {
+    return { kind: "providers", weight, ...compileProviders(context, backend, failover, targetOf) };
+  }
   return { kind: "backend", weight, ...targetOf(backend) };
 }
 

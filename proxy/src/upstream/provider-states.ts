@@ -1,5 +1,5 @@
 /**
- * What is known of LLM providers that fail or are out of quota, in memory that all workers share: a provider that is out of
+ * The health and quota of LLM providers, in memory that all workers share: a provider that is out of
  * quota is left alone by all of them.
  *
  *     lock | buckets of 8 rows of 128 bytes
@@ -136,7 +136,7 @@ export class ProviderState {
   }
 
   /**
-   * The provider is out of quota, as it has told a client.
+   * The provider has responded to a client that it is out of quota.
    *
    * @param resetMs the time until its reset; undefined if it has not said one.
    */

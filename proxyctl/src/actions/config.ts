@@ -56,7 +56,8 @@ const parts = {
   },
   backends: {
     data: ({ backends }) => backendRows(backends).map(({ state, ...row }) => ({ ...row, ...state })),
-    table: ({ backends }, layout) => tableOrNone("backends", backendColumns, backendRows(backends), layout, backendNotes),
+    table: ({ backends }, layout) =>
+      tableOrNone("backends", backendColumns, backendRows(backends), layout, backendNotes),
   },
   policies: {
     data: ({ policies }) => policies,

@@ -44,9 +44,7 @@ describe("doctor", () => {
     const backends = sampleDump.backends.filter(({ name }) => name === "openai" || name === "several");
     const admin = await startAdmin({ "GET /config_dump": { ...sampleDump, backends }, "GET /limits": noLimits });
     const { stdout } = await proxyctl(["doctor", "--address", admin.address]);
-    expect(stdout).toMatch(
-      /^warn +backends +2 providers without requests: Backend\/default\/openai is out of quota$/m,
-    );
+    expect(stdout).toMatch(/^warn +backends +2 providers without requests: Backend\/default\/openai is out of quota$/m);
   });
 
   test("reports failed workers, services that fail before they are unavailable, and all counters", async () => {

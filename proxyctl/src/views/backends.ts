@@ -67,7 +67,11 @@ export const backendColumns: readonly Column<BackendRow>[] = [
   { head: "HEALTH", cell: ({ state }) => (state?.health ?? 0).toFixed(2) },
   { head: "REQUESTS", cell: ({ state }) => String(state?.requests ?? 0) },
   { head: "LATENCY", cell: ({ state }) => renderLatency(state?.latencyMs) },
-  { head: "PRIORITY", isWide: true, cell: ({ provider }) => (provider === undefined ? none : String(provider.priority)) },
+  {
+    head: "PRIORITY",
+    isWide: true,
+    cell: ({ provider }) => (provider === undefined ? none : String(provider.priority)),
+  },
   { head: "WEIGHT", isWide: true, cell: ({ provider }) => (provider === undefined ? none : String(provider.weight)) },
   { head: "ADDRESS", isWide: true, cell: ({ state }) => state?.address ?? none },
   { head: "IN-FLIGHT", isWide: true, cell: ({ state }) => String(state?.inFlight ?? 0) },

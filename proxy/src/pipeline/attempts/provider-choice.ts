@@ -20,6 +20,7 @@ export interface ProviderChoiceOptions {
   readonly client: string;
 }
 
+/** The choice for one request. A provider is chosen by `next`, and gets its attempt later. */
 export class ProviderChoice {
   readonly #options: ProviderChoiceOptions;
   readonly #client: number;

@@ -7,6 +7,7 @@ import { bodyMemoryFull } from "../local-replies.ts";
 import { prepareProviderRequest, type ProviderRequest } from "../provider-request.ts";
 import { type OutgoingToBackend, outgoingOf, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
 
+/** Edits the body, or buffers it, or rejects the request. */
 export const prepareBody: Stage = {
   name: "prepare body",
   run(request) {

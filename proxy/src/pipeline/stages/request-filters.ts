@@ -6,6 +6,7 @@ import type { BackendTarget } from "../compiled-rule.ts";
 import type { OutgoingRequest } from "../provider-request.ts";
 import { backendOf, type Stage, type StagedRequest } from "../stage.ts";
 
+/** Makes the request to the picked target. */
 export const requestFilters: Stage = {
   name: "request filters",
   run(request) {

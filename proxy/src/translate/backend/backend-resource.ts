@@ -67,10 +67,17 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
   });
   const [first] = missing;
   const findings = [...missing, ...malformed];
-  if (first === undefined) return { resource, resolution: { kind: "resolved", value: backend }, providers: [], findings };
+  if (first === undefined) {
+    return { resource, resolution: { kind: "resolved", value: backend }, providers: [], findings };
+  }
   const message = `Backend ${nameKey(resource)} is invalid: ${first.message}`;
   const { code } = first;
-  return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message, code }, providers: [], findings };
+  return {
+    resource,
+    resolution: { kind: "unresolved", reason: "BackendNotFound", message, code },
+    providers: [],
+    findings,
+  };
 }
 
 /** Returns the finding for a Backend with a forbidden IP address or localhost, which need no resolution. */

@@ -58,7 +58,12 @@ export function resolveProviders(
   const [first] = usable;
   if (first === undefined) {
     const message = `Backend ${nameKey(resource)} is invalid: it has no valid provider`;
-    return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message }, providers: [], findings };
+    return {
+      resource,
+      resolution: { kind: "unresolved", reason: "BackendNotFound", message },
+      providers: [],
+      findings,
+    };
   }
   const value: Backend = {
     ...identity(resource),
@@ -95,7 +100,9 @@ function resolveProvider(
   }
   const accepted = "accepted is a Backend with ai.provider";
   if (hasProviders(resource)) return invalid("InvalidProvider", `Backend ${key} has providers itself, ${accepted}`);
-  if (resource.spec.ai === undefined) return invalid("InvalidProvider", `Backend ${key} is no LLM provider, ${accepted}`);
+  if (resource.spec.ai === undefined) {
+    return invalid("InvalidProvider", `Backend ${key} is no LLM provider, ${accepted}`);
+  }
   const resolution = states.get(key)?.resolution;
   if (resolution === undefined || resolution.kind === "unresolved") {
     return invalid("InvalidProvider", resolution?.message ?? `Backend ${key} is invalid`);

@@ -91,7 +91,10 @@ function resolveService(
   const resolution = references.resolve(policy, backendRef);
   if (resolution.kind === "resolved" && resolution.value.failover !== undefined) {
     const { namespace, name } = resolution.value;
-    return { kind: "unresolved", message: `Backend ${namespace}/${name} has LLM providers, which are no rate limit service` };
+    return {
+      kind: "unresolved",
+      message: `Backend ${namespace}/${name} has LLM providers, which are no rate limit service`,
+    };
   }
   if (resolution.kind === "resolved" || resolution.kind === "unresolved") return resolution;
   return { kind: "unresolved", message: resolution.message };
