@@ -281,7 +281,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     const share = this.services.bodies.openShare(this.client);
     this.#body = new RequestBody({ body, record: this.record, share, owner: this });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
-    if (this.providers !== undefined) {
+    const mayBeSentAgain = this.#rule?.retry !== undefined || (this.providers?.list.providers.length ?? 0) > 1;
+    if (this.providers !== undefined && mayBeSentAgain) {
       // Each provider gets the body as it came, edited for it.
       this.#body.keepUpTo(maxAiRequestBytes);
       this.#body.keepOriginal();

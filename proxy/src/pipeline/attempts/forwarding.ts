@@ -266,8 +266,11 @@ export class Forwarding implements RelayOwner {
 
   /** The timeouts of a rule apply to responses. A switched connection lasts as long as it is used. */
   onSwitched(): void {
-    this.#options.deadline?.cancel();
+    const { deadline, failover } = this.#options;
+    deadline?.cancel();
     this.#timer?.cancel();
+    this.#silenceTimer?.cancel();
+    failover?.choice.onBegun(switchingProtocols);
   }
 
   onUpstreamFailure(failure: UpstreamFailure): void {
@@ -542,6 +545,8 @@ export class Forwarding implements RelayOwner {
     else if (decision.why !== undefined) log?.debug({ cause, why: decision.why }, "call not retried");
   }
 }
+
+const switchingProtocols = 101;
 
 function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {
   // The response has arrived completely; the rest depends on the client.
