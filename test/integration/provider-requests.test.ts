@@ -3,6 +3,8 @@ import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import OpenAI from "openai";
 import { describe, expect, test, vi } from "vitest";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
+import { startBackend } from "../support/backend.ts";
+import { backendManifest } from "../support/gateway.ts";
 import {
   contentOf,
   type FailoverGateway,
@@ -105,6 +107,25 @@ describe("each provider", () => {
     expect(failover.gateway.records[0]).toMatchObject({ reason: "ForbiddenAddress", attempts: 3 });
     expect(failover.providers.map(({ received }) => received.length)).toEqual([0, 0, 0]);
   });
+});
+
+test("a mirror gets one copy of a request, as its client sent it", async () => {
+  const copies: string[] = [];
+  const mirror = await startBackend((request, response) => {
+    request.on("data", (bytes: Buffer) => copies.push(bytes.toString())).on("end", () => response.end());
+  });
+  const to =
+    "{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: copy } } }";
+  const failover = await startFailover(
+    [
+      { name: "a", ai: "provider: { openai: { model: prescribed } }", script: [status(503)] },
+      { name: "b", priority: 1, script: [ok("second")] },
+    ],
+    { rule: `filters: [${to}]`, more: backendManifest("copy", mirror.port) },
+  );
+  expect(await contentOf(await failover.chat())).toBe("second");
+  await vi.waitFor(() => expect(copies).toHaveLength(1));
+  expect(JSON.parse(copies[0] ?? "")).toMatchObject({ model: "m" });
 });
 
 describe("a body", () => {

@@ -127,6 +127,8 @@ export interface FailoverOptions extends TestGatewayOptions {
   readonly rule?: string;
   /** Entries of the limits. Default: many tokens. */
   readonly local?: readonly string[];
+  /** A further document. */
+  readonly more?: string;
   /** `spec.traffic.rateLimit.refundOn`, as flow YAML. */
   readonly refundOn?: string;
 }
@@ -136,7 +138,7 @@ const limit = 1_000_000;
 /** Starts the providers, and a gateway whose only route leads to the Backend `chat` with all of them. */
 export async function startFailover(
   list: readonly Provider[],
-  { failover, rule, local = [`{ tokens: ${limit}, unit: Hours }`], refundOn, ...options }: FailoverOptions = {},
+  { failover, rule, local = [`{ tokens: ${limit}, unit: Hours }`], refundOn, more, ...options }: FailoverOptions = {},
 ): Promise<FailoverGateway> {
   const servers = await Promise.all(list.map((provider) => startProvider(provider)));
   const documents = list.map(({ name, ai = "provider: { openaiCompatible: {} }", isPassthrough = false }, place) => {
@@ -167,7 +169,10 @@ spec: { ai: { providers: [${entries.join(", ")}]${failover === undefined ? "" : 
   ]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
   const limits = refundOn === undefined ? policy : `${policy}      refundOn: ${refundOn}\n`;
-  const gateway = await startGateway(manifests(gatewayManifest(), chat, ...documents, route, limits), options);
+  const gateway = await startGateway(
+    manifests(gatewayManifest(), chat, ...documents, route, limits, ...(more === undefined ? [] : [more])),
+    options,
+  );
   const body = (isStream: boolean): string =>
     JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }], ...(isStream && { stream: true }) });
   return {

@@ -166,7 +166,7 @@ export function compileRule(
     key: rule.key,
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
-    mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
+    mirrors: targets.some((target) => (backendTargetOf(target)?.mirrors.length ?? 0) > 0),
     authentication: context.authenticators.compile(rule.authentication),
     limits,
     globalLimits,
@@ -184,8 +184,14 @@ export function compileRule(
 }
 
 function providerOf(targets: readonly CompiledTarget[]): AiBackend["provider"] | undefined {
-  const [first] = targets.flatMap((target) => (target.kind === "backend" ? (target.ai ?? []) : []));
+  const [first] = targets.flatMap((target) => backendTargetOf(target)?.ai ?? []);
   return first?.provider;
+}
+
+/** The backend of a target; of a list of providers the first one, which has the same API and filters as the others. */
+function backendTargetOf(target: CompiledTarget): BackendTarget | undefined {
+  if (target.kind === "providers") return target.providers[0]?.target;
+  return target.kind === "backend" ? target : undefined;
 }
 
 /** Of several policies the one whose target is nearest: a rule, then a route, a listener, a Gateway. */
