@@ -28,11 +28,6 @@ export class AttemptHistory {
     return this.#tried.length - this.#moves;
   }
 
-  /** Whether an attempt was repeated since its endpoint has not processed it. */
-  get wasUnprocessed(): boolean {
-    return this.#wasUnprocessed;
-  }
-
   /** Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. */
   get hasTimedOut(): boolean {
     return this.#hasTimedOut;
@@ -57,7 +52,7 @@ export class AttemptHistory {
     this.#wasUnprocessed = true;
   }
 
-  /** The next attempt continues this one: at another provider, or at the same one if it has not processed the request. */
+  /** The next attempt continues this one at another provider. */
   addMove(): void {
     this.#moves++;
   }

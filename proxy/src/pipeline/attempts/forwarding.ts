@@ -299,10 +299,6 @@ export class Forwarding implements RelayOwner {
   #continueAfter(failure: UpstreamFailure): boolean {
     const { failover } = this.#options;
     if (failover === undefined) return false;
-    if (failure.kind === "unprocessed" && this.#retries.repeatsUnprocessed()) {
-      this.#attemptOnce();
-      return true;
-    }
     failover.choice.onFailure(failure);
     if (failure.kind === "aborted" || failure.kind === "unsendable") return false;
     const mayHaveCost = failure.kind === "timeout" || failure.kind === "reset";

@@ -98,15 +98,6 @@ export class RetryRules {
     return { kind: "retry", waitMs };
   }
 
-  /** Whether an attempt that a provider has not processed is repeated there once, before the request moves on. */
-  repeatsUnprocessed(): boolean {
-    const { history } = this.#options;
-    if (history.wasUnprocessed || !this.isBodyKept) return false;
-    history.addUnprocessed();
-    history.addMove();
-    return true;
-  }
-
   /** Whether the body can be sent from its first byte again. */
   get isBodyKept(): boolean {
     return this.#options.request.body?.isReplayable !== false;
