@@ -18,6 +18,7 @@ import type { Connection } from "../listen/connection.ts";
 import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import { memoryInProgress } from "../listen/request-memory.ts";
 import { clientApi } from "../llm/client-api.ts";
+import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
 import type { RequestHead as RoutableHead, RequestModel, RouteMatch } from "../routing/compile-routes.ts";
 import { passedOver } from "../routing/passed-over.ts";
@@ -26,6 +27,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
+import type { ProviderChoice } from "./attempts/provider-choice.ts";
 import type { RequestDeadline } from "./attempts/request-deadline.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
@@ -116,6 +118,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   match: Match = noMatch;
   isQueryAmbiguous = false;
   target: CompiledTarget | undefined;
+  providers: ProviderChoice | undefined;
   llm: LlmRequest | undefined;
   identities: Identities | undefined;
   reservation: RequestReservation | undefined;
@@ -318,6 +321,12 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     const share = this.services.bodies.openShare(this.client);
     this.#body = new RequestBody({ body, record: this.record, share, owner: this });
     if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
+    const mayBeSentAgain = this.#rule?.retry !== undefined || (this.providers?.list.providers.length ?? 0) > 1;
+    if (this.providers !== undefined && mayBeSentAgain) {
+      // Each provider gets the body as it came, edited for it.
+      this.#body.keepUpTo(maxAiRequestBytes);
+      this.#body.keepOriginal();
+    }
     return this.#body;
   }
 
