@@ -76,6 +76,14 @@ test("a month is one window, whatever its length, and its requests are counted a
   expect(await redirected()).toBe(302);
 });
 
+test("the longest window of the calendar is enforced", async () => {
+  const gateway = await serve("{ requests: 1, unit: Months, every: 1000, window: Calendar }");
+  // 1,000 months from 1970 on end in May 2053.
+  const seconds = (Date.parse("2053-05-01T00:00:00Z") - Date.parse("2026-11-27T12:00:00Z")) / 1_000;
+  expect(await send(gateway)).toBe(`200 0 ${seconds}`);
+  expect(await send(gateway)).toBe(`429 0 ${seconds}`);
+});
+
 test("a clock that is set back by an hour over midnight restores nothing", async () => {
   const gateway = await serve("{ requests: 1, unit: Days, window: Calendar }", "2026-11-27T23:59:00Z");
   expect(await send(gateway)).toBe("200 0 60");

@@ -4,7 +4,7 @@
  *
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
- *           16  refill        f64     56  window in s  i32
+ *           16  refill        f64     56  window in s  u32
  *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, epoch from
  *                                           bit 16, i32
  *     row    61 × u32: units by part of a sliding window; units by owner for requests in progress
@@ -463,9 +463,10 @@ export class CounterTable {
     return ((this.#words[slot * slotWords + offsets.word.state] ?? 0) >> kindShift) & stateMask;
   }
 
-  /** Windows are whole seconds: 32 bits of milliseconds would end at 24 days. */
+  /** Windows are whole seconds: 32 bits of milliseconds end at 49 days, and those of seconds at 136 years. */
   #windowMsOf(slot: number): number {
-    return (this.#words[slot * slotWords + offsets.word.windowSeconds] ?? 0) * 1_000;
+    // As an unsigned number: 1,000 calendar months are longer than 2^31 seconds.
+    return ((this.#words[slot * slotWords + offsets.word.windowSeconds] ?? 0) >>> 0) * 1_000;
   }
 
   /** Returns the slot of a bucket to reuse: an unused one first, then the keyed counter used longest ago. */
