@@ -86,6 +86,7 @@ export class RequestReservation {
 
   /** Frees the place of the request in limits of requests in progress. Later calls have no effect. */
   release(): void {
+    if (this.#local?.reservation.holdsPlace !== true && this.#global?.holdsPlace !== true) return;
     const nowMs = this.#clock.monotonicMs();
     this.#local?.reservation.release(nowMs);
     this.#global?.release(nowMs);

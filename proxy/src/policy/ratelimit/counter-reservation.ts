@@ -18,8 +18,8 @@ export class CounterReservation implements Reservation {
   readonly #applied: AppliedEntries;
   /** The start of the window that counted the request, by entry. */
   readonly #startsMs: readonly number[];
-  /** The epoch of the counter that counted the request, by entry. */
-  readonly #epochs: readonly number[];
+  /** The epoch of the counter that counted the request, by entry; undefined if all are 0. */
+  readonly #epochs: readonly number[] | undefined;
   /** Present if a cost is computed from the response. */
   readonly #view: RequestView | undefined;
   #isRefunded = false;
@@ -30,7 +30,7 @@ export class CounterReservation implements Reservation {
     table: CounterTable,
     applied: AppliedEntries,
     startsMs: readonly number[],
-    epochs: readonly number[],
+    epochs: readonly number[] | undefined,
     view: RequestView | undefined,
   ) {
     this.#table = table;
@@ -67,6 +67,11 @@ export class CounterReservation implements Reservation {
     this.#update(at, nowMs, (state, windows) => count(state, windows, tokens, nowMs));
   }
 
+  /** As `Reservation.holdsPlace`. */
+  get holdsPlace(): boolean {
+    return this.#applied.budgets.some(({ windows }) => windows.kind === "Concurrent");
+  }
+
   /** As `Reservation.release`. */
   release(nowMs: number): void {
     if (this.#isReleased) return;
@@ -98,7 +103,7 @@ export class CounterReservation implements Reservation {
     if (entry?.countsRequests !== true || startMs === notCounted || this.#isRefunded) return;
     if (windows.kind === "Concurrent") return;
     // A reset has restored these units already.
-    if (state.epoch !== this.#epochs[at]) return;
+    if (state.epoch !== (this.#epochs?.[at] ?? 0)) return;
     if (cause !== undefined && !(entry.limit.refundOn ?? defaultRefundOn).includes(cause)) return;
     refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }

@@ -31,6 +31,7 @@ import {
   settleFixed,
   settleSliding,
   type WallClock,
+  wallMsAt,
   wholeSeconds,
   type Window,
   type Windows,
@@ -455,8 +456,7 @@ export class CounterTable {
 
   /** Returns the rest of the calendar window in the scratch space. */
   #calendarMsLeft(nowMs: number): number {
-    const wallMs = nowMs + this.clock.nowMs() - this.clock.monotonicMs();
-    return this.#scratch.startMs + this.#scratch.lengthMs - wallMs;
+    return this.#scratch.startMs + this.#scratch.lengthMs - wallMsAt(this.clock, nowMs);
   }
 
   #kindOf(slot: number): number {

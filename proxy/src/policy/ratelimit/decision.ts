@@ -58,6 +58,8 @@ export interface Reservation {
    *   after all.
    */
   refund(nowMs: number, cause?: RefundCause): void;
+  /** Whether a limit of requests in progress counts the request, so that `release` has an effect. */
+  readonly holdsPlace: boolean;
   /** Ends the request for limits of requests in progress. Must be called once the request has ended, in whatever way. */
   release(nowMs: number): void;
 }

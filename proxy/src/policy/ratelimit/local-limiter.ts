@@ -256,12 +256,13 @@ export class LimitSet {
     withFigures: boolean,
   ): LocalDecision {
     const startsMs: number[] = [];
-    const epochs: number[] = [];
+    let epochs: number[] | undefined;
     let isAllAllowed = applied.entries.length === this.#entries.length;
     for (let at = 0; at < applied.entries.length; at++) {
       const state = states[at];
       startsMs.push(state?.isCounted === true ? state.startMs : notCounted);
-      epochs.push(state?.epoch ?? 0);
+      // Counters have epochs from the first reset on.
+      if (state !== undefined && state.epoch !== 0) (epochs ??= applied.entries.map(() => 0))[at] = state.epoch;
       isAllAllowed &&= state?.isAllowed === true;
     }
     const report = {

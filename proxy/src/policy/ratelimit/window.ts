@@ -77,6 +77,11 @@ export interface LimitState {
 /** The clocks that relate monotonic times to the calendar. */
 export type WallClock = Pick<Clock, "nowMs" | "monotonicMs">;
 
+/** Returns the time of the wall clock at a monotonic time. */
+export function wallMsAt(clock: WallClock, nowMs: number): number {
+  return nowMs + clock.nowMs() - clock.monotonicMs();
+}
+
 /** The calendar windows of an entry. */
 export class CalendarTime {
   readonly #windows: CalendarWindows;
@@ -87,9 +92,9 @@ export class CalendarTime {
     this.#clock = clock;
   }
 
-  /** Returns the time of the wall clock at a monotonic time. */
+  /** As `wallMsAt`. */
   wallMs(nowMs: number): number {
-    return nowMs + this.#clock.nowMs() - this.#clock.monotonicMs();
+    return wallMsAt(this.#clock, nowMs);
   }
 
   /** Returns the window at a time of the wall clock. */

@@ -316,6 +316,11 @@ export class GlobalReservation implements Reservation {
     for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs);
   }
 
+  /** As `Reservation.holdsPlace`. */
+  get holdsPlace(): boolean {
+    return this.#reservations.some(({ result }) => result.reservation?.holdsPlace === true);
+  }
+
   /** As `Reservation.release`. */
   release(nowMs: number): void {
     for (const { result } of this.#reservations) result.reservation?.release(nowMs);
