@@ -15,7 +15,8 @@ import {
 import { counterKey, type KeyOptions, runtimeSegments, taggedKey, windowKey } from "./keys.ts";
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
-import { type CalendarWindow, spanAt, subWindowAt } from "../model/limit-window.ts";
+import { subWindowAt } from "@gatewayproxy/runtime/sliding-window";
+import { type CalendarWindow, spanAt } from "../model/limit-window.ts";
 import {
   type CurrentLimit,
   type Descriptor,
@@ -313,7 +314,7 @@ export function groupCounters(
   return limits.map(({ limit: { requestsPerUnit: limit }, window }) => {
     if (window.kind === "sliding") {
       const { windowSeconds } = window;
-      const subWindow = subWindowAt(windowSeconds, nowMs);
+      const subWindow = subWindowAt(nowMs, windowSeconds * 1_000);
       const key = windowKey(tagged, window);
       return { counter: { kind: "sliding", key, limit, windowSeconds, subWindow }, windowSeconds };
     }

@@ -3,6 +3,7 @@
  * plain data, which may be posted to worker threads.
  */
 import { type CalendarUnit, CalendarWindows } from "@gatewayproxy/runtime/calendar";
+import { countedSubWindows, subWindowStartMs } from "@gatewayproxy/runtime/sliding-window";
 
 /** Windows of a fixed length, aligned to the Unix epoch. */
 export interface FixedWindow {
@@ -37,12 +38,6 @@ export interface AlignedSpan {
   /** The first second after the window. */
   readonly endSeconds: number;
 }
-
-/** Parts into which a sliding window is divided. A hit is counted for one part longer than the window. */
-export const subWindows = 60;
-
-/** Sub-windows whose hits a sliding window counts: those within the window, and the one in which it begins. */
-export const countedSubWindows = subWindows + 1;
 
 /**
  * The calendars of one thread. They keep the last window, so that a call computes no dates. There are as many as the
@@ -83,14 +78,9 @@ export function windowName(window: LimitWindow): string {
   return `calendar-${window.every}-${window.unit}-${window.timeZone}`;
 }
 
-/** Returns the number of the sub-window that contains a time, counted from the epoch. */
-export function subWindowAt(windowSeconds: number, nowMs: number): number {
-  return Math.floor((nowMs * subWindows) / (windowSeconds * 1_000));
-}
-
 /** Returns the time in ms at which a sliding window no longer counts the hits of a sub-window. */
 export function subWindowLeavesMs(windowSeconds: number, subWindow: number): number {
-  return Math.ceil(((subWindow + countedSubWindows) * windowSeconds * 1_000) / subWindows);
+  return Math.ceil(subWindowStartMs(subWindow + countedSubWindows, windowSeconds * 1_000));
 }
 
 /** Returns the seconds after which a sliding window certainly no longer counts a hit of now. */

@@ -205,13 +205,8 @@ export class CounterTable {
 
   #beginsWith(slot: number, beginnings: readonly Buffer[]): boolean {
     if (this.#numbers[slot * slotNumbers + offsets.number.windowEnd] === 0) return false;
-    const text = slot * slotBytes + offsets.byte.text;
     const length = this.#words[slot * slotWords + offsets.word.textLength] ?? 0;
-    return beginnings.some(
-      (beginning) =>
-        beginning.length <= length &&
-        this.#text.compare(beginning, 0, beginning.length, text, text + beginning.length) === 0,
-    );
+    return beginsWithAny(this.#text, slot * slotBytes + offsets.byte.text, length, beginnings);
   }
 
   #find(first: number, digest: string): number {
@@ -274,4 +269,12 @@ export class CounterTable {
     if (soonestEnd > nowSeconds) this.#memory.countEviction();
     return soonest;
   }
+}
+
+/** Returns whether the `length` bytes of `text` from `start` on begin with one of `beginnings`. */
+export function beginsWithAny(text: Buffer, start: number, length: number, beginnings: readonly Buffer[]): boolean {
+  return beginnings.some(
+    (beginning) =>
+      beginning.length <= length && text.compare(beginning, 0, beginning.length, start, start + beginning.length) === 0,
+  );
 }

@@ -2,20 +2,20 @@
  * The sliding windows of a process in one SharedArrayBuffer, so that its worker threads share them. Like the counters
  * (`counter-table.ts`) they are in buckets of slots, found by their fingerprint, but a slot has the hits of each sub-window:
  *
- * slot   0  newest sub-window  f64     24  fingerprint  4 × i32     44  text of the key, 108 bytes of UTF-8
- * 8  windowSeconds      f64     40  length of the text, i32    152  hits of 61 sub-windows, f64 each
- * 16  freeAtSeconds      f64
+ *     slot   0  newest sub-window  f64     24  fingerprint      4 × i32     44  text of the key, 108 bytes of UTF-8
+ *            8  windowSeconds      f64     40  length of text   i32        152  hits of 61 sub-windows, f64 each
+ *           16  freeAtSeconds      f64
  *
  * The hits of a sub-window are at its number modulo 61. A slot is free from the second on in which its last hits leave
  * the window. A slot of zeros is free.
  */
-import { hash, randomBytes } from "node:crypto";
-import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
-import { bucketOf, wordOf } from "@gatewayproxy/runtime/counter-memory";
+import { hash } from "node:crypto";
+import { bucketOf, CounterMemory, createCounterMemory, ways, wordOf } from "@gatewayproxy/runtime/counter-memory";
+import { countedSubWindows, subWindowAt, subWindows } from "@gatewayproxy/runtime/sliding-window";
 import { type GroupCount, type LiveCounter, maxCount } from "../model/counter-store.ts";
-import { countedSubWindows, subWindowAt, subWindowLeavesMs, subWindows } from "../model/limit-window.ts";
+import { subWindowLeavesMs } from "../model/limit-window.ts";
+import { beginsWithAny } from "./counter-table.ts";
 
-const ways = 16;
 const slotBytes = 640;
 const slotNumbers = slotBytes / 8;
 const slotWords = slotBytes / 4;
@@ -28,11 +28,6 @@ const offsets = {
 
 const maxTextBytes = offsets.number.hits * 8 - offsets.byte.text;
 
-const headerBytes = 64;
-const seedBytes = 32;
-const evictionsWord = 0;
-const seedByte = 32;
-
 /** One of so many counters in memory may be a sliding window. */
 const countersPerSlidingWindow = 8;
 
@@ -41,10 +36,7 @@ const countersPerSlidingWindow = 8;
  * eighth as many sliding windows, rounded up to whole buckets. Pages that are never used take no memory.
  */
 export function createSlidingMemory(counters: number): SharedArrayBuffer {
-  const buckets = Math.ceil(counters / countersPerSlidingWindow / ways);
-  const memory = new SharedArrayBuffer(headerBytes + lockBytes(buckets) + buckets * ways * slotBytes);
-  new Uint8Array(memory, seedByte, seedBytes).set(randomBytes(seedBytes));
-  return memory;
+  return createCounterMemory(Math.ceil(counters / countersPerSlidingWindow), { slotBytes });
 }
 
 /** The length of a sliding window, and the sub-window of a call. */
@@ -70,41 +62,33 @@ export interface LockedWindow {
 
 /** One thread's access to the sliding windows. When a bucket is full, the window whose hits leave first is evicted. */
 export class SlidingTable {
-  readonly #header: Int32Array;
-  readonly #locks: BucketLocks;
-  readonly #buckets: number;
-  readonly #seed: string;
+  readonly #memory: CounterMemory;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
   readonly #text: Buffer;
 
   /** `memory` comes from `createSlidingMemory`; `owner` is that of the counter table of the thread. */
   constructor(memory: SharedArrayBuffer, owner: number) {
-    // The locks are rounded up by less than a bucket.
-    this.#buckets = Math.floor((memory.byteLength - headerBytes) / (4 + ways * slotBytes));
-    const slots = headerBytes + lockBytes(this.#buckets);
-    this.#header = new Int32Array(memory, 0, headerBytes / 4);
-    this.#locks = new BucketLocks(new Int32Array(memory, headerBytes, this.#buckets), owner);
-    this.#numbers = new Float64Array(memory, slots);
-    this.#words = new Int32Array(memory, slots);
-    this.#text = Buffer.from(memory, slots);
-    this.#seed = Buffer.from(memory, seedByte, seedBytes).toString("latin1");
+    this.#memory = new CounterMemory(memory, owner);
+    this.#numbers = this.#memory.numbers;
+    this.#words = this.#memory.words;
+    this.#text = this.#memory.text;
   }
 
   /** Maximum number of sliding windows. */
   get capacity(): number {
-    return this.#buckets * ways;
+    return this.#memory.capacity;
   }
 
   /** Windows that all threads evicted before their hits had left, since the memory was created. */
   get evictions(): number {
-    return Atomics.load(this.#header, evictionsWord);
+    return this.#memory.evictions;
   }
 
   /** Returns a window for `withLocks`, which holds the lock of its bucket meanwhile. Nothing is read before. */
   window(key: string): LockedWindow {
-    const digest = hash("sha256", this.#seed + key, "latin1");
-    const bucket = bucketOf(digest, this.#buckets);
+    const digest = hash("sha256", this.#memory.seed + key, "latin1");
+    const bucket = bucketOf(digest, this.#memory.buckets);
     const find = () => this.#find(bucket * ways, digest);
     return {
       bucket,
@@ -130,11 +114,11 @@ export class SlidingTable {
   /** As `CounterTable.withLocks`. A thread that also takes locks of counters takes those first. */
   withLocks<T>(buckets: readonly number[], use: () => T): T {
     const ascending = [...new Set(buckets)].sort((a, b) => a - b);
-    for (const bucket of ascending) this.#locks.lock(bucket);
+    for (const bucket of ascending) this.#memory.locks.lock(bucket);
     try {
       return use();
     } finally {
-      for (const bucket of ascending) this.#locks.unlock(bucket);
+      for (const bucket of ascending) this.#memory.locks.unlock(bucket);
     }
   }
 
@@ -142,7 +126,7 @@ export class SlidingTable {
   deleteByPrefix(prefixes: readonly string[], nowSeconds: number): number {
     const beginnings = prefixes.map((prefix) => Buffer.from(prefix));
     let deleted = 0;
-    for (let bucket = 0; bucket < this.#buckets; bucket++) {
+    for (let bucket = 0; bucket < this.#memory.buckets; bucket++) {
       this.withLocks([bucket], () => {
         for (let slot = bucket * ways; slot < (bucket + 1) * ways; slot++) {
           if (!this.#beginsWith(slot, beginnings)) continue;
@@ -156,7 +140,7 @@ export class SlidingTable {
 
   /** Releases the locks of a thread that ended while it held some. The thread must not run any more. */
   releaseLocksOf(owner: number): number {
-    return this.#locks.releaseAll(owner);
+    return this.#memory.locks.releaseAll(owner);
   }
 
   /** Returns the windows with hits, in no order; their end is the time at which the last hits leave. Takes no lock. */
@@ -164,7 +148,7 @@ export class SlidingTable {
     for (let slot = 0; slot < this.capacity; slot++) {
       const windowEndSeconds = this.#number(slot, offsets.number.freeAt);
       if (windowEndSeconds <= nowSeconds) continue;
-      const now = subWindowAt(this.#number(slot, offsets.number.windowSeconds), nowSeconds * 1_000);
+      const now = subWindowAt(nowSeconds * 1_000, this.#number(slot, offsets.number.windowSeconds) * 1_000);
       const newest = this.#number(slot, offsets.number.newest);
       let count = 0;
       for (let at = Math.max(newest, now) - subWindows; at <= newest; at++) {
@@ -257,13 +241,8 @@ export class SlidingTable {
 
   #beginsWith(slot: number, beginnings: readonly Buffer[]): boolean {
     if (this.#number(slot, offsets.number.freeAt) === 0) return false;
-    const text = slot * slotBytes + offsets.byte.text;
     const length = this.#words[slot * slotWords + offsets.word.textLength] ?? 0;
-    return beginnings.some(
-      (beginning) =>
-        beginning.length <= length &&
-        this.#text.compare(beginning, 0, beginning.length, text, text + beginning.length) === 0,
-    );
+    return beginsWithAny(this.#text, slot * slotBytes + offsets.byte.text, length, beginnings);
   }
 
   #find(first: number, digest: string): number {
@@ -314,12 +293,7 @@ export class SlidingTable {
         soonest = slot;
       }
     }
-    Atomics.add(this.#header, evictionsWord, 1);
+    this.#memory.countEviction();
     return soonest;
   }
-}
-
-/** Bytes of the locks, rounded up to a cache line. */
-function lockBytes(buckets: number): number {
-  return Math.ceil((buckets * 4) / 64) * 64;
 }

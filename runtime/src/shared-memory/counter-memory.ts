@@ -2,7 +2,7 @@
  * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator and
  * without a directory: a counter is found by its fingerprint alone.
  *
- *     header | one lock per bucket | buckets of 16 slots of 128 bytes | a row per slot, if the table has rows
+ *     header | one lock per bucket | buckets of 16 slots | a row per slot, if the table has rows
  *
  * The table decides what a slot contains. The fingerprint is 128 bits of a SHA-256 digest, and 32 more bits select the
  * bucket. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
@@ -13,7 +13,7 @@ import { BucketLocks } from "./bucket-locks.ts";
 
 /** Slots per bucket. */
 export const ways = 16;
-/** The size of a slot in bytes. */
+/** The size of a slot in bytes, unless a table has larger ones. */
 export const slotBytes = 128;
 /** The size of a slot in 64-bit numbers. */
 export const slotNumbers = slotBytes / 8;
@@ -28,23 +28,34 @@ const evictionsWord = 0;
 const bucketsWord = 1;
 const rowWordsWord = 2;
 const resetsWord = 3;
+const slotBytesWord = 4;
 const seedWord = 8;
+
+/** The sizes of a table. */
+export interface CounterShape {
+  /** Bytes of a slot, a multiple of 64; 128 by default. */
+  readonly slotBytes?: number;
+  /** 32-bit words of each slot's row, for tables in which some counters need more than a slot; 0 by default. */
+  readonly rowWords?: number;
+}
 
 /**
  * Creates empty memory with its own secret for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. The
  * operating system provides only the pages in use.
  *
- * @param rowWords 32-bit words of each slot's row, for tables in which some counters need more than a slot.
  * @throws `RangeError` for any other number.
  */
-export function createCounterMemory(counters: number, rowWords = 0): SharedArrayBuffer {
+export function createCounterMemory(counters: number, shape: CounterShape = {}): SharedArrayBuffer {
+  const { slotBytes: bytesOfSlot = slotBytes, rowWords = 0 } = shape;
   if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
     throw new RangeError(`a counter table of ${counters} counters must have 1 to 16777216`);
   }
   const buckets = Math.ceil(counters / ways);
   const slots = headerBytes + align(buckets * 4);
-  const memory = new SharedArrayBuffer(slots + buckets * ways * (slotBytes + rowWords * 4));
-  new Int32Array(memory).set([buckets, rowWords], bucketsWord);
+  const memory = new SharedArrayBuffer(slots + buckets * ways * (bytesOfSlot + rowWords * 4));
+  const header = new Int32Array(memory);
+  header.set([buckets, rowWords], bucketsWord);
+  header[slotBytesWord] = bytesOfSlot;
   new Uint8Array(memory, seedWord * 4, seedBytes).set(randomBytes(seedBytes));
   return memory;
 }
@@ -74,7 +85,7 @@ export class CounterMemory {
     this.buckets = this.#header[bucketsWord] ?? 0;
     this.rowWords = this.#header[rowWordsWord] ?? 0;
     const slots = headerBytes + align(this.buckets * 4);
-    const bytes = this.buckets * ways * slotBytes;
+    const bytes = this.buckets * ways * (this.#header[slotBytesWord] ?? 0);
     this.locks = new BucketLocks(new Int32Array(memory, headerBytes, this.buckets), owner);
     this.numbers = new Float64Array(memory, slots, bytes / 8);
     this.words = new Int32Array(memory, slots, bytes / 4);

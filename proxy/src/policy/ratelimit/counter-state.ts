@@ -3,6 +3,7 @@
  * locks, and read afterwards for headers and reports.
  */
 import type { CounterId } from "./counter-id.ts";
+import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
 import { defaultHeaderFamilies } from "../../ir/limit-response.ts";
 import type { LimitEntry } from "./limit-entry.ts";
 import type { ShownLimit } from "./shown-limit.ts";
@@ -11,7 +12,6 @@ import {
   type LimitState,
   msToReset,
   remaining,
-  ringParts,
   wholeSeconds,
   type Window,
   windowSeconds,
@@ -60,8 +60,8 @@ export function borrowStates(count: number): readonly CounterState[] {
 }
 
 function newState(): CounterState {
-  const parts = new Uint32Array(ringParts);
-  return { used: 0, startMs: 0, lengthMs: 0, epoch: 0, parts, slot: -1, isAllowed: true, isCounted: true };
+  const subWindowUnits = new Uint32Array(countedSubWindows);
+  return { used: 0, startMs: 0, lengthMs: 0, epoch: 0, subWindowUnits, slot: -1, isAllowed: true, isCounted: true };
 }
 
 /** Returns the buckets of counters in locking order. */

@@ -7,7 +7,7 @@
  *           16  refill        f64     56  window in s  u32
  *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, epoch from
  *                                           bit 16, i32
- *     row    61 × u32: units by part of a sliding window; units by owner for requests in progress
+ *     row    61 × u32: units by sub-window of a sliding window; units by owner for requests in progress
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
  * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
@@ -23,11 +23,11 @@ import {
   ways,
   wordOf,
 } from "@gatewayproxy/runtime/counter-memory";
+import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
 import {
   msToReset,
-  ringParts,
   settleFixed,
   settleSliding,
   type WallClock,
@@ -47,7 +47,7 @@ export const defaultCounters = 131_072;
  */
 export function createCounters(counters: number, workers: number): SharedArrayBuffer {
   // Whole cache lines of 64 bytes.
-  return createCounterMemory(counters, Math.ceil(Math.max(ringParts, workers) / 16) * 16);
+  return createCounterMemory(counters, { rowWords: Math.ceil(Math.max(countedSubWindows, workers) / 16) * 16 });
 }
 
 /** Bytes of the key's value that a slot stores. */
@@ -112,7 +112,13 @@ export class CounterTable {
   /** Relates the monotonic times of the counters to the calendar. */
   readonly clock: WallClock;
   /** Scratch space for reading slots outside of a decision. */
-  readonly #scratch: Window = { used: 0, startMs: 0, lengthMs: 0, epoch: 0, parts: new Uint32Array(ringParts) };
+  readonly #scratch: Window = {
+    used: 0,
+    startMs: 0,
+    lengthMs: 0,
+    epoch: 0,
+    subWindowUnits: new Uint32Array(countedSubWindows),
+  };
 
   /**
    * @param memory Made by `createCounters`, the same for all threads.
@@ -261,7 +267,7 @@ export class CounterTable {
     window.lengthMs = this.#windowMsOf(slot);
     if (kind !== sliding) return;
     const row = slot * this.#rowWords;
-    for (let part = 0; part < ringParts; part++) window.parts[part] = this.#rows[row + part] ?? 0;
+    for (let place = 0; place < countedSubWindows; place++) window.subWindowUnits[place] = this.#rows[row + place] ?? 0;
   }
 
   /** Copies a counter into its slot and marks it as used at `nowMs`. The caller holds the bucket's lock. */
@@ -279,7 +285,7 @@ export class CounterTable {
       return;
     }
     const row = slot * this.#rowWords;
-    for (let part = 0; part < ringParts; part++) this.#rows[row + part] = window.parts[part] ?? 0;
+    for (let place = 0; place < countedSubWindows; place++) this.#rows[row + place] = window.subWindowUnits[place] ?? 0;
   }
 
   /** Marks a counter as used at `nowMs`. The caller holds the bucket's lock. */

@@ -407,7 +407,7 @@ function copyCounted(previous: readonly number[], states: readonly CounterState[
     target.startMs = source.startMs;
     target.lengthMs = source.lengthMs;
     target.epoch = source.epoch;
-    target.parts.set(source.parts);
+    target.subWindowUnits.set(source.subWindowUnits);
   };
   for (const [at, before] of previous.entries()) if (before !== -1 && states[at]?.isCounted === false) copy(before, at);
   for (let at = previous.length - 1; at > 0; at--) {

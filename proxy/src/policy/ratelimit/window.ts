@@ -8,8 +8,8 @@
  *   the capacity. While the budget is not full, the next window follows without a gap. With a full budget no window is
  *   open, and the next one starts with the next counted unit. So 10/min with burst 5 allows 15 at once at 0:00, 10 at
  *   1:00, and, without requests in between, 15 again from 2:00 on.
- * - Sliding. Every unit is restored one window after it was counted. Units are counted by parts of a 60th of the window,
- *   and a part is restored when its last moment is one window ago. So no span of one window has more than the capacity.
+ * - Sliding. Every unit is restored one window after it was counted. Units are counted by sub-windows of a 60th of the
+ *   window, and a sub-window is restored when its last moment is one window ago. So no span of one window has more than the capacity.
  * - Calendar. Windows begin and end with days, weeks or months of a time zone, and their end restores all units.
  *
  * Requests in progress have no window (Concurrent): a unit is restored when its request ends.
@@ -18,6 +18,7 @@
  */
 import { CalendarWindows } from "@gatewayproxy/runtime/calendar";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { countedSubWindows, subWindowAt, subWindows, subWindowStartMs } from "@gatewayproxy/runtime/sliding-window";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 
 /** The constants of a counter. */
@@ -46,7 +47,7 @@ export interface Window {
    */
   used: number;
   /**
-   * The start of the open window, on the wall clock for Calendar. For Sliding the start of the newest part. Without meaning
+   * The start of the open window, on the wall clock for Calendar. For Sliding the start of the newest sub-window. Without meaning
    * for Concurrent, and while no window is open.
    */
   startMs: number;
@@ -54,16 +55,12 @@ export interface Window {
   lengthMs: number;
   /** Changes when an operator resets the counter, so that no unit counted before is refunded after it. 0..65535. */
   epoch: number;
-  /** Units by part, for Sliding; part n is at n % `ringParts`. Otherwise of any content. */
-  readonly parts: Uint32Array;
+  /** Units by sub-window, for Sliding; sub-window n is at n % `countedSubWindows`. Otherwise of any content. */
+  readonly subWindowUnits: Uint32Array;
 }
 
-/** Parts of a sliding window. */
-const partsOfWindow = 60;
-/** The parts that are kept: those of a window, and the one in which it begins. */
-export const ringParts = partsOfWindow + 1;
-/** A part counts no more than this, which exceeds the capacity of every entry. */
-const maxPartUnits = 0xffff_ffff;
+/** A sub-window counts no more than this, which exceeds the capacity of every entry. */
+const maxSubWindowUnits = 0xffff_ffff;
 
 /** The figures of one counter in response headers. */
 export interface LimitState {
@@ -162,15 +159,15 @@ export function settleFixed(window: Window, refill: number, windowMs: number, no
 
 /** As `settle`, for sliding windows. */
 export function settleSliding(window: Window, windowMs: number, nowMs: number): void {
-  const newest = partAt(window.startMs, windowMs);
-  const current = partOf(nowMs, windowMs);
-  // The parts from after the newest one until the current one take the places of those that are over.
-  for (let part = newest + 1; part <= current && part <= newest + ringParts; part++) {
-    const place = part % ringParts;
-    window.used -= window.parts[place] ?? 0;
-    window.parts[place] = 0;
+  const newest = subWindowFrom(window.startMs, windowMs);
+  const current = subWindowAt(nowMs, windowMs);
+  // The sub-windows from after the newest one until the current one take the places of those that are over.
+  for (let subWindow = newest + 1; subWindow <= current && subWindow <= newest + countedSubWindows; subWindow++) {
+    const place = subWindow % countedSubWindows;
+    window.used -= window.subWindowUnits[place] ?? 0;
+    window.subWindowUnits[place] = 0;
   }
-  if (current > newest) window.startMs = startOfPart(current, windowMs);
+  if (current > newest) window.startMs = subWindowStartMs(current, windowMs);
 }
 
 /**
@@ -211,16 +208,16 @@ export function count(window: Window, windows: Windows, units: number, nowMs: nu
 }
 
 function countSliding(window: Window, windowMs: number, units: number, nowMs: number): void {
-  // Threads read the clock before they take the lock, so the newest part may be later than `nowMs`.
-  const current = partOf(nowMs, windowMs);
-  const part = window.used === 0 ? current : Math.max(partAt(window.startMs, windowMs), current);
-  if (window.used === 0) window.parts.fill(0);
-  const place = part % ringParts;
-  const before = window.parts[place] ?? 0;
-  const after = Math.min(maxPartUnits, before + units);
-  window.parts[place] = after;
+  // Threads read the clock before they take the lock, so the newest sub-window may be later than `nowMs`.
+  const current = subWindowAt(nowMs, windowMs);
+  const subWindow = window.used === 0 ? current : Math.max(subWindowFrom(window.startMs, windowMs), current);
+  if (window.used === 0) window.subWindowUnits.fill(0);
+  const place = subWindow % countedSubWindows;
+  const before = window.subWindowUnits[place] ?? 0;
+  const after = Math.min(maxSubWindowUnits, before + units);
+  window.subWindowUnits[place] = after;
   window.used += after - before;
-  window.startMs = startOfPart(part, windowMs);
+  window.startMs = subWindowStartMs(subWindow, windowMs);
 }
 
 /** Restores the units of a request in progress, which has ended. Only for Concurrent. */
@@ -229,7 +226,7 @@ export function release(window: Window, units: number): void {
 }
 
 /**
- * Refunds `units` that were counted in the window, or the part of a sliding window, that began at `startMs`. Returns false
+ * Refunds `units` that were counted in the window, or the sub-window of a sliding one, that began at `startMs`. Returns false
  * and does nothing if they are restored already.
  */
 export function refund(window: Window, windows: Windows, units: number, startMs: number): boolean {
@@ -241,12 +238,12 @@ export function refund(window: Window, windows: Windows, units: number, startMs:
 }
 
 function refundSliding(window: Window, windowMs: number, units: number, startMs: number): boolean {
-  const part = partAt(startMs, windowMs);
-  if (partAt(window.startMs, windowMs) - part >= ringParts) return false;
-  const place = part % ringParts;
-  const before = window.parts[place] ?? 0;
+  const subWindow = subWindowFrom(startMs, windowMs);
+  if (subWindowFrom(window.startMs, windowMs) - subWindow >= countedSubWindows) return false;
+  const place = subWindow % countedSubWindows;
+  const before = window.subWindowUnits[place] ?? 0;
   const refunded = Math.min(before, units);
-  window.parts[place] = before - refunded;
+  window.subWindowUnits[place] = before - refunded;
   window.used -= refunded;
   return refunded > 0;
 }
@@ -260,7 +257,7 @@ export function remaining(window: Window, budget: Budget): number {
  * Returns the milliseconds until units are restored; a whole window if none are counted. The window must be settled. The end of
  * requests in progress is not known: a second is short for most, and keeps clients from asking at once.
  *
- * @param missing Units that must be restored: more than one part of a sliding window may have to end for them.
+ * @param missing Units that must be restored: more than one sub-window may have to end for them.
  */
 export function msToReset(window: Window, windows: Windows, nowMs: number, missing = 1): number {
   switch (windows.kind) {
@@ -282,17 +279,17 @@ export function msToReset(window: Window, windows: Windows, nowMs: number, missi
   }
 }
 
-/** Returns the time until the oldest parts that have `missing` units together are restored, or all parts. */
+/** Returns the time until the oldest sub-windows that have `missing` units together are restored, or all. */
 function msToRestored(window: Window, windowMs: number, nowMs: number, missing: number): number {
-  const newest = partAt(window.startMs, windowMs);
+  const newest = subWindowFrom(window.startMs, windowMs);
   let restored = 0;
   let last = newest;
-  for (let part = newest - partsOfWindow; part <= newest && restored < missing; part++) {
-    const units = part < 0 ? 0 : (window.parts[part % ringParts] ?? 0);
+  for (let subWindow = newest - subWindows; subWindow <= newest && restored < missing; subWindow++) {
+    const units = subWindow < 0 ? 0 : (window.subWindowUnits[subWindow % countedSubWindows] ?? 0);
     restored += units;
-    if (units > 0) last = part;
+    if (units > 0) last = subWindow;
   }
-  return startOfPart(last + ringParts, windowMs) - nowMs;
+  return subWindowStartMs(last + countedSubWindows, windowMs) - nowMs;
 }
 
 /** Returns the monotonic time at which the window began; now if none is open. */
@@ -326,16 +323,7 @@ export function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));
 }
 
-/** Returns the number of the part that a time is in. */
-function partOf(ms: number, windowMs: number): number {
-  return Math.floor((ms * partsOfWindow) / windowMs);
-}
-
-/** Returns the number of the part that begins at `startMs`, which `startOfPart` returned. */
-function partAt(startMs: number, windowMs: number): number {
-  return Math.round((startMs * partsOfWindow) / windowMs);
-}
-
-function startOfPart(part: number, windowMs: number): number {
-  return (part * windowMs) / partsOfWindow;
+/** Returns the number of the sub-window that begins at `startMs`, which `subWindowStartMs` returned. */
+function subWindowFrom(startMs: number, windowMs: number): number {
+  return Math.round((startMs * subWindows) / windowMs);
 }

@@ -84,6 +84,17 @@ describe("a sliding window", () => {
     );
   });
 
+  test("clients in one bucket of the table have their own windows", () => {
+    const keyed = requestsLimit({ amount: 3, window: { kind: "Sliding" }, key: "request.path" });
+    const [set] = threadsOf(keyed);
+    const clients = Array.from({ length: 16 }, (_, at) => `/${at}`);
+    const outcomes = (nowMs: number) => clients.map((path) => set?.decide({ ...request, path }, nowMs).kind);
+    for (let at = 0; at < 60; at++) {
+      const allowed = at % 20 < 3;
+      expect(outcomes(1_000_000 + at * 3_100)).toEqual(clients.map(() => (allowed ? "allowed" : "denied")));
+    }
+  });
+
   test("tokens count from the time of their charge, and all of them leave", () => {
     const budget = tokensLimit({ amount: 100, window: { kind: "Sliding" } });
     const [threads] = [threadsOf(budget)];

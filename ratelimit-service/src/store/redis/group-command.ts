@@ -14,7 +14,8 @@ import {
   maxCount,
   StoreError,
 } from "../../model/counter-store.ts";
-import { keepSecondsOf, subWindows } from "../../model/limit-window.ts";
+import { subWindows } from "@gatewayproxy/runtime/sliding-window";
+import { keepSecondsOf } from "../../model/limit-window.ts";
 import type { RedisReply } from "./redis-link.ts";
 
 /**

@@ -12,7 +12,7 @@ import {
   type GroupStep,
   maxCount,
 } from "../../model/counter-store.ts";
-import { subWindowAt } from "../../model/limit-window.ts";
+import { subWindowAt } from "@gatewayproxy/runtime/sliding-window";
 import type { StoreFixture } from "./contract.ts";
 
 const run = randomUUID();
@@ -73,7 +73,7 @@ export function describeCounterGroups(name: string, open: () => Promise<StoreFix
     async function withStore(use: (fixture: StoreFixture, make: Makers) => Promise<void>): Promise<void> {
       const fixture = await open();
       const stem = `{groups_${process.pid}_${run}_${serial++}_}`;
-      const now = subWindowAt(windowSeconds, fixture.nowSeconds * 1_000);
+      const now = subWindowAt(fixture.nowSeconds * 1_000, windowSeconds * 1_000);
       const windowEndSeconds = fixture.nowSeconds + windowSeconds;
       try {
         await use(fixture, {
@@ -156,7 +156,7 @@ export function describeCounterGroups(name: string, open: () => Promise<StoreFix
 
     test("names the hits that must leave before a call is within the limit", () =>
       withStore(async ({ store, nowSeconds }, { sliding }) => {
-        const now = subWindowAt(windowSeconds, nowSeconds * 1_000);
+        const now = subWindowAt(nowSeconds * 1_000, windowSeconds * 1_000);
         const freesWith = async (hits: number, limit: number) =>
           ((await store.applyGroups?.([step(hits, [sliding(limit, 50)])])) ?? [])[0]?.[0]?.freesWith;
         expect(await freesWith(0, 5)).toBeUndefined();

@@ -1,11 +1,12 @@
 /** Builders for entries and requests: a test names what it is about and nothing else. */
 import type { RequestView } from "../../../cel/request-view.ts";
+import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
 import type { LocalLimit } from "../../../ir/limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import { CounterTable, createCounters } from "../counter-table.ts";
 import type { LocalDenial } from "../denial.ts";
 import type { LocalDecision, LocalReport } from "../local-limiter.ts";
-import { ringParts, type WallClock, type Window } from "../window.ts";
+import { type WallClock, type Window } from "../window.ts";
 
 type Shape = Partial<LocalLimit>;
 
@@ -61,7 +62,7 @@ export function freshTable(counters = 1024): CounterTable {
 
 /** The variables of a counter with a window that is open since `startMs`. */
 export function openWindow(used: number, startMs = 0): Window {
-  return { used, startMs, lengthMs: 0, epoch: 0, parts: new Uint32Array(ringParts) };
+  return { used, startMs, lengthMs: 0, epoch: 0, subWindowUnits: new Uint32Array(countedSubWindows) };
 }
 
 /** The wall clock of tests whose monotonic times are times since 1970. */
