@@ -4,6 +4,7 @@ import type { ConvertOptions } from "../actions/convert.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
+import { fileOption } from "../options/file-option.ts";
 
 /** Adds `convert`. */
 export function addConvertCommand(program: Command, io: Io): void {
@@ -16,11 +17,7 @@ export function addConvertCommand(program: Command, io: Io): void {
     "proxyctl convert -f ingress.yaml > limits.yaml",
     "kubectl get backendtrafficpolicies -A -o yaml | proxyctl convert -f -",
   )
-    .requiredOption(
-      "-f, --file <path>",
-      "a file, a folder, or - for standard input (may be repeated)",
-      (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
-    )
+    .addOption(fileOption())
     .action(async (options: ConvertOptions) => {
       await (await actions.convert()).convert(options, io);
     });

@@ -4,6 +4,7 @@ import type { ValidateOptions } from "../actions/validate.ts";
 import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
+import { fileOption } from "../options/file-option.ts";
 import { plainOutput } from "../options/output-option.ts";
 
 /** Adds `validate`. */
@@ -16,11 +17,7 @@ export function addValidateCommand(program: Command, io: Io): void {
     "proxyctl validate -f limits.yaml --strict",
     "kustomize build . | proxyctl validate -f -",
   )
-    .requiredOption(
-      "-f, --file <path>",
-      "a file, a folder, or - for standard input (may be repeated)",
-      (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
-    )
+    .addOption(fileOption())
     .addOption(
       new Option("--strict", "report references to missing objects also for single files").conflicts("references"),
     )
