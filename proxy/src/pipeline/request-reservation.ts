@@ -3,29 +3,28 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { replaceFields } from "../filters/header-edits.ts";
 import type { RefundCause } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
+import type { ShownStates } from "../policy/ratelimit/counter-reservation.ts";
 import type { GlobalReservation } from "../policy/ratelimit/global/global-limiter.ts";
 import { isLimitHeader, limitHeaders } from "../policy/ratelimit/headers.ts";
 import type { LocalAllowed } from "../policy/ratelimit/local-limiter.ts";
 import type { ShownLimit } from "../policy/ratelimit/shown-limit.ts";
-import type { LimitState } from "../policy/ratelimit/window.ts";
 import { setLimitFields } from "./limit-fields.ts";
+
+const nothingShown: ShownStates = { state: undefined, listed: undefined };
 
 /** The reservation of one request, local and global. */
 export class RequestReservation {
   readonly #clock: Clock;
   readonly #local: LocalAllowed | undefined;
   #global: GlobalReservation | undefined;
-  /** The state of the local limits that the response headers show. */
-  #state: LimitState | undefined;
-  /** The states of the local limits for header families that list limits; undefined if no such family is sent. */
-  #listed: readonly ShownLimit[] | undefined;
+  /** The states of the local limits that the response headers show; undefined if no local limit applies. */
+  #shown: ShownStates | undefined;
 
   /** @param local undefined if no local limit applies. */
   constructor(clock: Clock, local: LocalAllowed | undefined) {
     this.#clock = clock;
     this.#local = local;
-    this.#state = local?.report.state;
-    this.#listed = local?.report.listed;
+    this.#shown = local?.report;
   }
 
   /** Adds the reservation in global limits. */
@@ -35,7 +34,7 @@ export class RequestReservation {
 
   /** The states of the local limits, for header families that list limits. */
   get listed(): readonly ShownLimit[] | undefined {
-    return this.#listed;
+    return this.#shown?.listed;
   }
 
   /**
@@ -45,7 +44,7 @@ export class RequestReservation {
    * @param headers names and values alternate; edited in place.
    */
   setHeaders(headers: string[]): void {
-    const state = this.#state;
+    const { state, listed } = this.#shown ?? nothingShown;
     const view = this.#global?.view;
     if (view !== undefined && view.otherHeaders.length > 0) headers.push(...view.otherHeaders);
     const localShare = state === undefined ? Infinity : state.remaining / state.limit;
@@ -55,8 +54,8 @@ export class RequestReservation {
       for (let i = headers.length - 2; i >= 0; i -= 2) if (isLimitHeader(headers[i] ?? "")) headers.splice(i, 2);
       headers.push(...chosen);
     }
-    if (this.#listed !== undefined || view?.listed !== undefined) {
-      setLimitFields(headers, [...(this.#listed ?? []), ...(view?.listed ?? [])]);
+    if (listed !== undefined || view?.listed !== undefined) {
+      setLimitFields(headers, [...(listed ?? []), ...(view?.listed ?? [])]);
     }
   }
 
@@ -72,9 +71,7 @@ export class RequestReservation {
 
   /** Reads the current state of the local limits for `setHeaders`, which otherwise shows the state at the decision. */
   readState(): void {
-    const nowMs = this.#clock.monotonicMs();
-    this.#state = this.#local?.reservation.state(nowMs);
-    this.#listed = this.#local?.reservation.listed(nowMs);
+    this.#shown = this.#local?.reservation.shown(this.#clock.monotonicMs());
   }
 
   /** Charges the tokens of the response. */
@@ -110,8 +107,7 @@ export class RequestReservation {
    */
   refund(cause?: RefundCause): void {
     const nowMs = this.#clock.monotonicMs();
-    this.#state = this.#local?.reservation.refund(nowMs, cause);
-    this.#listed = this.#local?.reservation.listed(nowMs);
+    this.#shown = this.#local?.reservation.refund(nowMs, cause);
     this.#global?.refund(nowMs, cause);
   }
 }

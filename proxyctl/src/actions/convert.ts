@@ -28,7 +28,8 @@ export async function convert({ file }: ConvertOptions, io: Io): Promise<void> {
     io.stderr.write(`${kind}: ${withoutControls(`${object} ${field}: ${message}`)}\n`);
   }
   const leftOut = notes.filter(({ kind }) => kind === "left out").length;
-  io.stderr.write(`${objects} read, ${policies.length} ProxyPolicies written, ${leftOut} left out\n`);
+  const written = `${policies.length} ${policies.length === 1 ? "ProxyPolicy" : "ProxyPolicies"} written`;
+  io.stderr.write(`${objects} read, ${written}, ${leftOut} left out\n`);
   if (leftOut > 0) io.setExitCode(exitCodes.no);
 }
 

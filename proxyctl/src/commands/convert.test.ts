@@ -177,7 +177,7 @@ describe("the input", () => {
       item.trim().replaceAll("\n", "\n    "),
     );
     const run = await convert(`kind: List\nitems:\n  - ${items.join("\n  - ")}\n`);
-    expect(run.stderr).toBe("1 read, 1 ProxyPolicies written, 0 left out\n");
+    expect(run.stderr).toBe("1 read, 1 ProxyPolicy written, 0 left out\n");
   });
 
   test.each([

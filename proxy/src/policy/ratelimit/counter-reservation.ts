@@ -12,6 +12,14 @@ import { count, hasBudget, type LimitState, refund, release, settle, type Window
 /** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
 export const notCounted = -1;
 
+/** The states of counters for the headers of a response. */
+export interface ShownStates {
+  /** As `nearestState` returns it. */
+  readonly state: LimitState | undefined;
+  /** As `listedStates` returns them. */
+  readonly listed: readonly ShownLimit[] | undefined;
+}
+
 /** The units that an allowed request holds in its counters. */
 export class CounterReservation implements Reservation {
   readonly #table: CounterTable;
@@ -86,15 +94,15 @@ export class CounterReservation implements Reservation {
     }
   }
 
-  /** As `Reservation.refund`. Returns the state as `nearestState` does. */
-  refund(nowMs: number, cause?: RefundCause): LimitState | undefined {
+  /** As `Reservation.refund`. Returns the states afterwards, as `shown` does. */
+  refund(nowMs: number, cause?: RefundCause): ShownStates {
     for (let at = 0; at < this.#startsMs.length; at++) {
       this.#update(at, nowMs, (state, windows) => this.#refund(at, state, windows, cause));
     }
     this.#isRefunded = true;
     if (cause === undefined) this.release(nowMs);
     // An entry that was read before another refunded the same counter is read again.
-    return this.#applied.previous === undefined ? this.#nearest(nowMs) : this.state(nowMs);
+    return this.#applied.previous === undefined ? this.#shown(nowMs) : this.shown(nowMs);
   }
 
   #refund(at: number, state: CounterState, windows: Windows, cause: RefundCause | undefined): void {
@@ -108,21 +116,19 @@ export class CounterReservation implements Reservation {
     refund(state, windows, this.#applied.units[at] ?? 0, startMs);
   }
 
-  /** Returns the current state as `nearestState` does. */
-  state(nowMs: number): LimitState | undefined {
-    this.#read(nowMs);
-    return this.#nearest(nowMs);
-  }
-
-  /** Returns the current states as `listedStates` does. */
-  listed(nowMs: number): readonly ShownLimit[] | undefined {
-    if (this.#applied.names === undefined) return undefined;
-    this.#read(nowMs);
-    return listedStates(this.#applied, borrowStates(this.#startsMs.length), nowMs);
-  }
-
-  #read(nowMs: number): void {
+  /** Returns the current states for the headers of a response. */
+  shown(nowMs: number): ShownStates {
     for (let at = 0; at < this.#startsMs.length; at++) this.#update(at, nowMs, leaveUnchanged);
+    return this.#shown(nowMs);
+  }
+
+  /** Of the counters as they were read last. */
+  #shown(nowMs: number): ShownStates {
+    const states = borrowStates(this.#startsMs.length);
+    return {
+      state: nearestState(this.#applied, states, nowMs),
+      listed: listedStates(this.#applied, states, nowMs),
+    };
   }
 
   /** Whether every enforced entry of tokens has some left, as for a new request. */
@@ -137,10 +143,6 @@ export class CounterReservation implements Reservation {
       });
     }
     return hasLeft;
-  }
-
-  #nearest(nowMs: number): LimitState | undefined {
-    return nearestState(this.#applied, borrowStates(this.#startsMs.length), nowMs);
   }
 
   /** Settles one counter, applies `change`, and stores it. */

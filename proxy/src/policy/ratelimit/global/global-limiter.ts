@@ -349,8 +349,8 @@ export class GlobalReservation implements Reservation {
   refund(nowMs: number, cause?: RefundCause): void {
     this.#limitView = this.#nearest(({ reservation, view }) => {
       if (reservation === undefined) return view;
-      const state = reservation.refund(nowMs, cause);
-      return viewOfState(state, reservation.listed(nowMs));
+      const { state, listed } = reservation.refund(nowMs, cause);
+      return viewOfState(state, listed);
     });
   }
 }
