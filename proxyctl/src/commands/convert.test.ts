@@ -148,6 +148,11 @@ describe("a BackendTrafficPolicy", () => {
       "{ limit: { requests: 1, unit: Hour }, cost: { request: { from: Number, number: 0 }, response: { from: Metadata, metadata: { namespace: a, key: b } } } }",
       "metadata a/b is no cost of a response here",
     ],
+    [
+      "metadata with the name of a member of every object",
+      "{ limit: { requests: 1, unit: Hour }, cost: { request: { from: Number, number: 0 }, response: { from: Metadata, metadata: { namespace: a, key: constructor } } } }",
+      "metadata a/constructor is no cost of a response here",
+    ],
   ])("leaves out %s", async (_, rule, note) => {
     const run = await convert(policy(`{ global: { rules: [${rule}] } }`));
     expect(run).toMatchObject({ exitCode: 1, stdout: "" });
