@@ -42,6 +42,7 @@ import {
   queryNamesOtherModel,
 } from "../llm/provider-path.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
+import { isEncoded } from "./body/body-encoding.ts";
 import { readBody } from "./body/body-reading.ts";
 import {
   bodyEncoded,
@@ -355,13 +356,6 @@ const jsonType = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-
 
 function isContentType(name: string): boolean {
   return name.length === 12 && name.toLowerCase() === "content-type";
-}
-
-function isEncoded(headers: readonly string[]): boolean {
-  return someField(
-    headers,
-    (name, value) => name.toLowerCase() === "content-encoding" && value.toLowerCase() !== "identity",
-  );
 }
 
 function someField(headers: readonly string[], accepts: (name: string, value: string) => boolean): boolean {

@@ -8,6 +8,7 @@ import { hasNoModel, type LlmRequest, llmRequestNames, readLlmRequest } from "..
 import { modelOfTarget, withTargetModel } from "../llm/request-target.ts";
 import type { JsonReading } from "../llm/request-json.ts";
 import type { RequestModel } from "../routing/compile-routes.ts";
+import { isEncoded } from "./body/body-encoding.ts";
 import { readBody } from "./body/body-reading.ts";
 import type { RequestBody } from "./body/request-body.ts";
 import { bodyEncoded, bodyNotBuffered, type LocalReply, otherModelInTarget, unreadableBody } from "./local-replies.ts";
@@ -52,7 +53,7 @@ export function readModelForRoute(
 ): void {
   if (body === undefined) {
     done(readingOf({}, head.path));
-  } else if (isEncoded(head)) {
+  } else if (isEncoded(head.rawHeaders)) {
     done({ kind: "rejected", reply: bodyEncoded });
   } else {
     body.peek((start) => {
@@ -90,21 +91,11 @@ function collectModel(head: ModelHead, body: RequestBody, done: (reading: ModelR
 function modelOf(reading: JsonReading, head: ModelHead): ModelReading {
   const llm = readLlmRequest(reading);
   if (typeof llm !== "string") return readingOf(llm, head.path);
-  return { kind: "rejected", reply: isEncoded(head) ? bodyEncoded : unreadableBody(llm) };
+  return { kind: "rejected", reply: isEncoded(head.rawHeaders) ? bodyEncoded : unreadableBody(llm) };
 }
 
 function readingOf(request: LlmRequest, path: string, isWhole = true): ModelReading {
   const llm = withTargetModel(request, path);
   if (llm === "twoModels") return { kind: "rejected", reply: otherModelInTarget };
   return { kind: "read", llm, bodyModel: request.requestModel, isWhole };
-}
-
-function isEncoded({ rawHeaders }: ModelHead): boolean {
-  return rawHeaders.some(
-    (name, at) =>
-      at % 2 === 0 &&
-      name.length === 16 &&
-      name.toLowerCase() === "content-encoding" &&
-      rawHeaders[at + 1]?.toLowerCase() !== "identity",
-  );
 }
