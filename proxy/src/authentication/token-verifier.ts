@@ -1,16 +1,16 @@
 /**
- * Verifies the JSON Web Tokens of one policy (RFC 7519 §7.2, RFC 8725). `jose` checks signatures and claims; this class
- * chooses the keys, and keeps results. Requests with the same token share one check.
+ * Verifies the JSON Web Tokens of one policy (RFC 7519 §7.2, RFC 8725): chooses the issuer and the keys by what a token
+ * claims, has its signature checked, and keeps results. Requests with the same token share one check.
  */
 import type { KeyObject } from "node:crypto";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { errors, type JWTPayload, jwtVerify } from "jose";
 import { claimsOf } from "../cel/identity.ts";
 import type { TokenIssuer } from "../ir/authentication.ts";
 import { sha256Of } from "./credential-digest.ts";
 import type { KeySet } from "./key-set.ts";
 import { clockSkewMs, maxTokenLength, readToken, timeFault, type TokenFault, type UnverifiedToken } from "./token.ts";
 import type { TokenCache, TokenResult } from "./token-cache.ts";
+import { hasSignatureOf } from "./token-signature.ts";
 import type { VerificationQueue } from "./verification-queue.ts";
 
 /** What the verifiers of a worker share. */
@@ -98,48 +98,17 @@ export class TokenVerifier {
     let result = rejected("unknownKey");
     for (const { issuer, keys } of this.#issuers) {
       if (issuer.issuer !== read.issuer || !isFor(read, issuer)) continue;
-      result = worse(result, await this.#checkWith(token, read, client, issuer, keys));
+      result = worse(result, await this.#checkWith(token, read, client, keys));
       if (result.kind === "accepted") return result;
     }
     return result;
   }
 
-  async #checkWith(
-    token: string,
-    read: UnverifiedToken,
-    client: string,
-    issuer: TokenIssuer,
-    set: KeySet,
-  ): Promise<TokenResult> {
+  async #checkWith(token: string, read: UnverifiedToken, client: string, set: KeySet): Promise<TokenResult> {
     const candidates = await candidatesOf(set, read);
     if (typeof candidates === "string") return rejected(candidates);
-    const checked = this.#services.queue.run(client, () => this.#checkSignature(token, read, issuer, candidates));
+    const checked = this.#services.queue.run(client, () => checkSignature(token, read, candidates));
     return checked === undefined ? rejected("overloaded") : await checked;
-  }
-
-  async #checkSignature(
-    token: string,
-    { algorithm }: UnverifiedToken,
-    { issuer, audiences }: TokenIssuer,
-    candidates: readonly KeyObject[],
-  ): Promise<TokenResult> {
-    let result = rejected("signature");
-    for (const key of candidates) {
-      try {
-        const { payload } = await jwtVerify(token, key, {
-          algorithms: [algorithm],
-          issuer,
-          ...(audiences !== undefined && { audience: [...audiences] }),
-          clockTolerance: clockSkewMs / 1_000,
-          currentDate: new Date(this.#services.clock.nowMs()),
-          requiredClaims: ["exp"],
-        });
-        return { kind: "accepted", claims: claimsOf(payload) };
-      } catch (error) {
-        result = rejected(faultOf(error));
-      }
-    }
-    return result;
   }
 
   #keep(key: string, token: string, { expiresMs }: UnverifiedToken, result: TokenResult): void {
@@ -147,6 +116,18 @@ export class TokenVerifier {
     const untilMs = result.kind === "accepted" ? expiresMs + clockSkewMs : Number.POSITIVE_INFINITY;
     this.#services.cache.set(key, { result, untilMs, version: this.#version }, token.length);
   }
+}
+
+/** Returns the result of a token whose claims hold, by its signature. */
+async function checkSignature(
+  token: string,
+  { algorithm, claims }: UnverifiedToken,
+  candidates: readonly KeyObject[],
+): Promise<TokenResult> {
+  for (const key of candidates) {
+    if (await hasSignatureOf(token, algorithm, key)) return { kind: "accepted", claims: claimsOf(claims) };
+  }
+  return rejected("signature");
 }
 
 /** Returns the keys that may have signed a token. Waits for newer ones where there are none. */
@@ -174,17 +155,3 @@ function rejected(fault: TokenFault): TokenResult {
 function worse(before: TokenResult, after: TokenResult): TokenResult {
   return after.kind === "rejected" && after.fault === "unknownKey" ? before : after;
 }
-
-/** The fault that an error of `jose` stands for. */
-function faultOf(error: unknown): TokenFault {
-  if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
-  if (error instanceof errors.JWTExpired) return "expired";
-  if (error instanceof errors.JWTClaimValidationFailed) return claimFaults[error.claim] ?? "malformed";
-  return error instanceof errors.JOSEAlgNotAllowed ? "algorithm" : "malformed";
-}
-
-const claimFaults: Readonly<Partial<Record<keyof JWTPayload, TokenFault>>> = {
-  iss: "issuer",
-  aud: "audience",
-  nbf: "notYetValid",
-};

@@ -1,7 +1,8 @@
 /**
  * The parts of a JSON Web Token before its verification (RFC 7515 §3.1). They decide which key may verify it, and reject
- * most forged tokens without the work of a signature check; nothing else may rely on them.
+ * most forged tokens without the work of a signature check. Nothing else relies on them until the signature is checked.
  */
+import { isUtf8 } from "node:buffer";
 import { tokenAlgorithms } from "./json-web-keys.ts";
 
 /** Maximum length of a token in characters. */
@@ -38,7 +39,12 @@ export interface UnverifiedToken {
   /** In milliseconds since the epoch. */
   readonly expiresMs: number;
   readonly notBeforeMs: number | undefined;
+  /** The whole payload. */
+  readonly claims: Readonly<Record<string, unknown>>;
 }
+
+/** Three parts in base64url without padding (RFC 7515 §7.1). */
+const compactForm = /^[\w-]+\.[\w-]*\.[\w-]*$/;
 
 /** Whether a text has the form of a token: three parts. */
 export function hasTokenForm(text: string): boolean {
@@ -49,25 +55,28 @@ export function hasTokenForm(text: string): boolean {
 
 /** Reads a token without verifying it. */
 export function readToken(token: string): UnverifiedToken | TokenFault {
-  if (token.length > maxTokenLength || !hasTokenForm(token)) return "malformed";
+  if (token.length > maxTokenLength || !compactForm.test(token)) return "malformed";
   const [head = "", payload = ""] = token.split(".", 2);
   const header = jsonOf(head);
   if (header === undefined) return "malformed";
-  const { alg: algorithm, kid } = header;
+  const { alg: algorithm, kid, crit } = header;
   if (typeof algorithm !== "string" || !tokenAlgorithms.has(algorithm)) return "algorithm";
   if (kid !== undefined && typeof kid !== "string") return "malformed";
+  // It lists extensions that a verifier must understand (RFC 7515 §4.1.11). This one understands none.
+  if (crit !== undefined) return "malformed";
   const claims = jsonOf(payload);
   if (claims === undefined) return "malformed";
-  const { iss, aud, exp, nbf } = claims;
+  const { iss, aud, exp, nbf, iat } = claims;
   if (typeof iss !== "string" || typeof exp !== "number") return "malformed";
-  if (nbf !== undefined && typeof nbf !== "number") return "malformed";
+  if (![nbf, iat].every((time) => time === undefined || typeof time === "number")) return "malformed";
   return {
     algorithm,
     kid,
     issuer: iss,
     audiences: [aud].flat().filter((each) => typeof each === "string"),
     expiresMs: exp * 1_000,
-    notBeforeMs: nbf === undefined ? undefined : nbf * 1_000,
+    notBeforeMs: typeof nbf === "number" ? nbf * 1_000 : undefined,
+    claims,
   };
 }
 
@@ -79,7 +88,9 @@ export function timeFault({ expiresMs, notBeforeMs }: UnverifiedToken, nowMs: nu
 
 function jsonOf(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
+    const bytes = Buffer.from(part, "base64url");
+    if (!isUtf8(bytes)) return undefined;
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     return value as Readonly<Record<string, unknown>>;
   } catch {
