@@ -39,10 +39,10 @@ const proxy = {
     packages: ["node-cache"],
     core: ["crypto", "net"],
   },
-  // jose: signatures of tokens. undici: key sets of issuers.
+  // undici: key sets of issuers.
   authentication: {
     layers: ["ir", "cel", "connect"],
-    packages: ["jose", "undici", "@bufbuild/.+"],
+    packages: ["undici", "@bufbuild/.+"],
     core: ["crypto", "util"],
   },
   upstream: { layers: ["ir", "connect"], packages: [] },

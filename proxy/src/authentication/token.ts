@@ -2,7 +2,6 @@
  * The parts of a JSON Web Token before its verification (RFC 7515 §3.1). They decide which key may verify it, and reject
  * most forged tokens without the work of a signature check. Nothing else relies on them until the signature is checked.
  */
-import { isUtf8 } from "node:buffer";
 import { tokenAlgorithms } from "./json-web-keys.ts";
 
 /** Maximum length of a token in characters. */
@@ -86,11 +85,12 @@ export function timeFault({ expiresMs, notBeforeMs }: UnverifiedToken, nowMs: nu
   return notBeforeMs !== undefined && notBeforeMs - clockSkewMs > nowMs ? "notYetValid" : undefined;
 }
 
+/** Another reader could take bytes that are not UTF-8 for other characters. */
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 function jsonOf(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const bytes = Buffer.from(part, "base64url");
-    if (!isUtf8(bytes)) return undefined;
-    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    const value: unknown = JSON.parse(strictUtf8.decode(Buffer.from(part, "base64url")));
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     return value as Readonly<Record<string, unknown>>;
   } catch {

@@ -265,8 +265,9 @@ function countedBy(
     return "an entry charges a request or its response, not both: write an entry for each";
   }
   const key = response.metadata?.key ?? "";
-  if (response.from === "Metadata" && Object.hasOwn(tokenCosts, key))
+  if (response.from === "Metadata" && Object.hasOwn(tokenCosts, key)) {
     return { counts: "tokens", cost: tokenCosts[key] };
+  }
   return `${response.from === "Number" ? "a number" : `metadata ${describe(response)}`} is no cost of a response here: accepted are tokens, which are read from its usage`;
 }
 
