@@ -10,7 +10,14 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ParentRef } from "../api/http-route.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
-import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
+import type {
+  Condition,
+  GatewayClassCondition,
+  GatewayClassStatus,
+  GatewayStatus,
+  ListenerStatus,
+  Statuses,
+} from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
@@ -287,6 +294,8 @@ export interface ObservedState {
   /** Returns the Service of a Gateway in its current state. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
   readonly errors: ProvisionErrors;
+  /** The condition `SupportedVersion` of classes; undefined: unknown. */
+  readonly supportedVersion?: GatewayClassCondition | undefined;
 }
 
 /** Computes every status to write. Runs in steps, because there may be thousands. */
@@ -337,7 +346,7 @@ export function* clusterStatuses(
   return {
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
-      ...status,
+      ...withSupportedVersion(status, observed.supportedVersion),
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
     gateways: gatewayStatuses,
@@ -345,6 +354,14 @@ export function* clusterStatuses(
     listenerSets,
     orphans: orphansOf(resources, gateways),
   };
+}
+
+/** Adds the condition `SupportedVersion`, which is of the same generation as the others. */
+function withSupportedVersion(status: GatewayClassStatus, supportedVersion: GatewayClassCondition | undefined) {
+  if (supportedVersion === undefined) return status;
+  const { observedGeneration } = status.conditions[0] ?? {};
+  const condition = { ...supportedVersion, ...(observedGeneration !== undefined && { observedGeneration }) };
+  return { ...status, conditions: [...status.conditions, condition] };
 }
 
 /**
