@@ -1,5 +1,5 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
@@ -20,6 +20,7 @@ async function provisioning(
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
   const applied: string[] = [];
+  const bodies = new Map<string, KubeObject>();
   const deleted: string[] = [];
   const onChange = vi.fn();
   const provisioner = new Provisioner({
@@ -32,7 +33,10 @@ async function provisioning(
       },
       apply: (path: string, body: KubeObject) => {
         applied.push(path);
-        return rejects(path) ? Promise.reject(new Error("rejected")) : Promise.resolve(body);
+        bodies.set(path, body);
+        const uid = `uid ${applied.length}`;
+        const response = { ...body, metadata: { ...(body["metadata"] as object), uid } };
+        return rejects(path) ? Promise.reject(new Error("rejected")) : Promise.resolve(response);
       },
     },
   });
@@ -40,7 +44,8 @@ async function provisioning(
     provisioner.close();
     connection.close();
   });
-  const itemsOf = (path: string) => (path.endsWith("/serviceaccounts") ? existing : []);
+  const itemsOf = (path: string) =>
+    existing.filter(({ kind = "ServiceAccount" }) => path.endsWith(`/${String(kind).toLowerCase()}s`));
   const serve = async (): Promise<void> => {
     for (;;) {
       const call = await server.next();
@@ -51,7 +56,7 @@ async function provisioning(
   void serve();
   await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
   onChange.mockClear();
-  return { provisioner, applied, deleted, onChange };
+  return { provisioner, applied, bodies, deleted, onChange };
 }
 
 function accounts(namespace: string, count: number) {
@@ -140,5 +145,33 @@ test("rights that the owner of another namespace prevents are not errors of the 
       ],
     ]),
     withheld: new Map(),
+  });
+});
+
+describe("a Deployment", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const shared = { namespace: "infra", name: "web", metadata: { labels } };
+  const account = ownedObject({ kind: "ServiceAccount", ...shared, fields: {} });
+  const deployment = ownedObject({ kind: "Deployment", ...shared, fields: { spec: { replicas: 1 } } });
+  const path = "/apis/apps/v1/namespaces/infra/deployments/web";
+  const accountOf = (uid: string) => ({ ...account.body, metadata: { ...(account.body["metadata"] as object), uid } });
+  const annotated = (uid: string) => ({
+    spec: { replicas: 1, template: { metadata: { annotations: { "gatewayproxy.dev/service-account-uid": uid } } } },
+  });
+
+  test("has the uid of its ServiceAccount from the start, so that it is not rolled out a second time", async () => {
+    const { provisioner, bodies } = await provisioning();
+    await provisioner.reconcile(provision(account, deployment));
+    expect(bodies.get(path)).toMatchObject(annotated("uid 1"));
+  });
+
+  test("is rolled out when its ServiceAccount was deleted and created again", async () => {
+    const existing = [accountOf("second"), { ...deployment.body, ...annotated("first") }];
+    const { provisioner, bodies } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(account, deployment));
+    // This process has applied the account too, and the response has its uid.
+    expect(bodies.get(path)).toMatchObject(annotated("uid 1"));
+    await provisioner.reconcile(provision(deployment));
+    expect(bodies.get(path)).toMatchObject(annotated("second"));
   });
 });

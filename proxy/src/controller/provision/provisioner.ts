@@ -28,6 +28,7 @@ import {
   ownedPath,
   ownedTypes,
 } from "./owned-object.ts";
+import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 
@@ -91,6 +92,8 @@ export class Provisioner {
   readonly #repairs: RepairLimit;
   /** The errors of the last attempts, by key. Each is logged once, and its object is reconciled after all others. */
   readonly #errors = new Map<string, string>();
+  /** The uids of ServiceAccounts that the current pass has applied, by key. Watches report them later. */
+  readonly #appliedAccounts = new Map<string, string | undefined>();
   /** Whether a namespace has more changes than the maximum of one pass. */
   #hasMoreChanges = false;
 
@@ -123,6 +126,7 @@ export class Provisioner {
 
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
   async reconcile({ desired, present, suspended }: Provision): Promise<ProvisionErrors> {
+    this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
     const remaining = this.#remainingRoles(suspended);
@@ -298,8 +302,21 @@ export class Provisioner {
     return hasMoreChanges;
   }
 
+  /**
+   * Returns the object to apply: a Deployment depends on its ServiceAccount, which has the same name. While the account
+   * is missing, the Deployment stays as it is.
+   */
+  #resolved(object: OwnedObject): OwnedObject {
+    if (object.kind !== "Deployment") return object;
+    const { namespace, name } = object;
+    const applied = this.#appliedAccounts.get(objectKey({ namespace, name }));
+    const known = uidOf(this.current("ServiceAccount", namespace, name));
+    return withAccountUid(object, applied ?? known ?? accountUidIn(this.current("Deployment", namespace, name)));
+  }
+
   /** Whether an object is in the state that was applied last. */
-  #isCurrent(object: OwnedObject): boolean {
+  #isCurrent(unresolved: OwnedObject): boolean {
+    const object = this.#resolved(unresolved);
     const current = this.current(object.kind, object.namespace, object.name);
     const applied = this.#applied.get(ownedKey(object));
     if (current === undefined || applied?.text !== JSON.stringify(object.body)) return false;
@@ -307,8 +324,9 @@ export class Provisioner {
   }
 
   /** Applies an object. Resolves with an error, or undefined. */
-  async #ensure(object: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
+  async #ensure(unresolved: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
     const { api, log } = this.#options;
+    const object = this.#resolved(unresolved);
     const key = ownedKey(object);
     const path = ownedPath(object);
     const known = this.current(object.kind, object.namespace, object.name);
@@ -325,6 +343,7 @@ export class Provisioner {
     }
     const response = await api.apply(path, object.body, { fieldManager: controllerName });
     this.#applied.set(key, { text, expected: appliedFields(response, object.body) });
+    if (object.kind === "ServiceAccount") this.#appliedAccounts.set(objectKey(object), uidOf(response));
     log.info({ object: key }, current === undefined ? "created" : "changed");
     return undefined;
   }
