@@ -175,3 +175,52 @@ describe("a Deployment", () => {
     expect(bodies.get(path)).toMatchObject(annotated("second"));
   });
 });
+
+describe("objects that are as they should be", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const accountWith = (more: Readonly<Record<string, string>>, fields: KubeObject = {}) =>
+    ownedObject({
+      ...{ kind: "ServiceAccount", namespace: "infra", name: "web", fields },
+      metadata: { labels: { ...labels, ...more } },
+    });
+  const account = accountWith({ team: "a" });
+
+  /** The objects as a former leader has applied them. */
+  async function appliedBefore(...desired: ReturnType<typeof accounts>): Promise<readonly KubeObject[]> {
+    const { provisioner, bodies } = await provisioning();
+    await provisioner.reconcile(provision(...desired));
+    return [...bodies.values()];
+  }
+
+  test("are not applied again by a new leader", async () => {
+    const existing = await appliedBefore(...accounts("infra", 9));
+    const { provisioner, applied } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(...accounts("infra", 9)));
+    expect(applied).toEqual([]);
+  });
+
+  test("cause no error of a Gateway if the controller may not change them any more", async () => {
+    const existing = await appliedBefore(account);
+    const { provisioner } = await provisioning(() => true, undefined, existing);
+    expect((await provisioner.reconcile(provision(account))).gateways).toEqual(new Map());
+  });
+
+  test.each([
+    ["has another content", accountWith({ team: "b" })],
+    ["lacks a field that was applied before", accountWith({})],
+  ])("are applied by a new leader whose version of them %s", async (_, desired) => {
+    const existing = await appliedBefore(account);
+    const { provisioner, applied } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(desired));
+    expect(applied).toHaveLength(1);
+  });
+
+  test("are applied by a new leader if another writer has changed a field meanwhile", async () => {
+    const desired = accountWith({}, { secrets: [{ name: "a" }] });
+    const [existing = {}] = await appliedBefore(desired);
+    const changed = { ...existing, secrets: [{ name: "b" }] };
+    const { provisioner, applied } = await provisioning(undefined, undefined, [changed]);
+    await provisioner.reconcile(provision(desired));
+    expect(applied).toHaveLength(1);
+  });
+});

@@ -27,6 +27,7 @@ import {
   type OwnedObject,
   ownedPath,
   ownedTypes,
+  withDigest,
 } from "./owned-object.ts";
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
@@ -311,16 +312,26 @@ export class Provisioner {
     const { namespace, name } = object;
     const applied = this.#appliedAccounts.get(objectKey({ namespace, name }));
     const known = uidOf(this.current("ServiceAccount", namespace, name));
-    return withAccountUid(object, applied ?? known ?? accountUidIn(this.current("Deployment", namespace, name)));
+    const uid = applied ?? known ?? accountUidIn(this.current("Deployment", namespace, name));
+    return withAccountUid(object, uid);
   }
 
-  /** Whether an object is in the state that was applied last. */
+  /**
+   * Whether an object is in the state that was applied last. An object that this process has not applied yet is current
+   * if its annotation has the digest of this content, and no other writer has changed its fields since. Fields that the
+   * API server has normalised count as changed then, and the object is applied.
+   */
   #isCurrent(unresolved: OwnedObject): boolean {
     const object = this.#resolved(unresolved);
     const current = this.current(object.kind, object.namespace, object.name);
+    if (current === undefined) return false;
+    const text = JSON.stringify(object.body);
     const applied = this.#applied.get(ownedKey(object));
-    if (current === undefined || applied?.text !== JSON.stringify(object.body)) return false;
-    return contains(current, applied.expected);
+    if (applied !== undefined) return applied.text === text && contains(current, applied.expected);
+    const { body } = withDigest(object);
+    if (!contains(current, body)) return false;
+    this.#applied.set(ownedKey(object), { text, expected: body });
+    return true;
   }
 
   /** Applies an object. Resolves with an error, or undefined. */
@@ -341,8 +352,9 @@ export class Provisioner {
       if (other !== undefined) return `${key} already exists and ${other}`;
       await this.#prepare(current, object);
     }
-    const response = await api.apply(path, object.body, { fieldManager: controllerName });
-    this.#applied.set(key, { text, expected: appliedFields(response, object.body) });
+    const { body } = withDigest(object);
+    const response = await api.apply(path, body, { fieldManager: controllerName });
+    this.#applied.set(key, { text, expected: appliedFields(response, body) });
     if (object.kind === "ServiceAccount") this.#appliedAccounts.set(objectKey(object), uidOf(response));
     log.info({ object: key }, current === undefined ? "created" : "changed");
     return undefined;
