@@ -11,6 +11,18 @@ import { Provisioner } from "./provisioner.ts";
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
+/** The most requests at a time that `api` was in, as each request takes a turn of the event loop. */
+function countConcurrency() {
+  let now = 0;
+  const counted = { most: 0, during };
+  async function during(): Promise<void> {
+    counted.most = Math.max(counted.most, ++now);
+    await new Promise((resolve) => setImmediate(resolve));
+    now--;
+  }
+  return counted;
+}
+
 /** A provisioner over a cluster without objects, whose API takes what `rejects` does not name. */
 async function provisioning(
   rejects: (path: string) => boolean = () => false,
@@ -21,6 +33,7 @@ async function provisioning(
   const connection = new ClusterConnection(server.cluster);
   const applied: string[] = [];
   const bodies = new Map<string, KubeObject>();
+  const concurrency = countConcurrency();
   const deleted: string[] = [];
   const onChange = vi.fn();
   const provisioner = new Provisioner({
@@ -31,8 +44,9 @@ async function provisioning(
         deleted.push(path);
         return Promise.resolve();
       },
-      apply: (path: string, body: KubeObject) => {
+      apply: async (path: string, body: KubeObject) => {
         applied.push(path);
+        await concurrency.during();
         bodies.set(path, body);
         const uid = `uid ${applied.length}`;
         const response = { ...body, metadata: { ...(body["metadata"] as object), uid } };
@@ -56,7 +70,7 @@ async function provisioning(
   void serve();
   await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
   onChange.mockClear();
-  return { provisioner, applied, bodies, deleted, onChange };
+  return { provisioner, applied, bodies, concurrency, deleted, onChange };
 }
 
 function accounts(namespace: string, count: number) {
@@ -76,6 +90,21 @@ test("creates a part of a namespace with thousands of objects in each pass, and 
   expect(applied.filter((path) => path.includes("/few/"))).toHaveLength(5);
   expect(applied.filter((path) => path.includes("/many/"))).toHaveLength(48);
   expect(onChange).toHaveBeenCalled();
+});
+
+test("creates the objects of several Gateways of a namespace at a time", async () => {
+  const { provisioner, concurrency } = await provisioning();
+  await provisioner.reconcile(provision(...accounts("infra", 40)));
+  expect(concurrency.most).toBe(8);
+});
+
+test("creates the objects of one Gateway one after another", async () => {
+  const { provisioner, concurrency } = await provisioning();
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web" };
+  const shared = { namespace: "infra", name: "web", metadata: { labels }, fields: {} };
+  const kinds = ["ServiceAccount", "Service", "Deployment"] as const;
+  await provisioner.reconcile(provision(...kinds.map((kind) => ownedObject({ kind, ...shared }))));
+  expect(concurrency.most).toBe(1);
 });
 
 test("deletes a part of the surplus objects of a namespace in each pass, and all of another", async () => {

@@ -175,15 +175,18 @@ export class Provisioner {
   }
 
   /**
-   * Applies objects: several namespaces in parallel, those of one namespace in order, because they may depend on each
-   * other.
+   * Applies objects: those of several Gateways in parallel, in turns between namespaces, and those of one Gateway in
+   * order, because they depend on each other.
    */
   async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly ProvisionError[]> {
     const errors: ProvisionError[] = [];
     const changed = await runInSlices(this.#changed(objects));
     const batches = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
-    await inParallel([...batches.values()], async (own) => {
-      for (const { object, isInPass } of this.#shareOf(own)) {
+    const lanes = Array.from(batches.values(), (own) => [
+      ...Map.groupBy(this.#shareOf(own), ({ object }) => ownerOf(object.body)).values(),
+    ]);
+    await inParallel(inTurns(lanes), async (lane) => {
+      for (const { object, isInPass } of lane) {
         const key = ownedKey(object);
         if (!isInPass) {
           const error = this.#errors.get(key);
@@ -404,6 +407,12 @@ const changesPerPass = 48;
 
 /** The number of concurrent requests. The API server's priority and fairness would queue more. */
 const concurrency = 8;
+
+/** Orders items of several lists by turns: the first of each list, then the second of each, and so on. */
+function inTurns<T>(lists: readonly (readonly T[])[]): readonly T[] {
+  const numbered = lists.flatMap((list) => list.map((item, turn) => ({ item, turn })));
+  return numbered.sort((a, b) => a.turn - b.turn).map(({ item }) => item);
+}
 
 async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
   const remaining = items.values();
