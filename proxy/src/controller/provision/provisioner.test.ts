@@ -28,6 +28,7 @@ async function provisioning(
   rejects: (path: string) => boolean = () => false,
   current?: KubeObject,
   existing: readonly KubeObject[] = [],
+  unlabelled?: KubeObject,
 ) {
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
@@ -39,7 +40,7 @@ async function provisioning(
   const provisioner = new Provisioner({
     ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
     api: {
-      get: (path: string) => Promise.resolve(rejects(path) ? current : undefined),
+      get: (path: string) => Promise.resolve(unlabelled ?? (rejects(path) ? current : undefined)),
       delete: (path: string) => {
         deleted.push(path);
         return Promise.resolve();
@@ -159,7 +160,7 @@ test("rights that the owner of another namespace prevents are not errors of the 
         new Map([
           [
             "Secret tenant/key",
-            "Role tenant/web-in-tenant already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+            "Role tenant/web-in-tenant already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by); delete it, or set the label to gatewayproxy.dev so that the controller takes it over",
           ],
         ]),
       ],
@@ -170,7 +171,7 @@ test("rights that the owner of another namespace prevents are not errors of the 
     gateways: new Map([
       [
         "infra/web",
-        "RoleBinding infra/web-in-infra already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+        "RoleBinding infra/web-in-infra already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by); delete it, or set the label to gatewayproxy.dev so that the controller takes it over",
       ],
     ]),
     withheld: new Map(),
@@ -251,5 +252,40 @@ describe("objects that are as they should be", () => {
     const { provisioner, applied } = await provisioning(undefined, undefined, [changed]);
     await provisioner.reconcile(provision(desired));
     expect(applied).toHaveLength(1);
+  });
+});
+
+describe("an object from which the label of the controller was removed", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const ownerReferences = [{ kind: "Gateway", name: "web", uid: "gateway uid", controller: true }];
+  const service = ownedObject({
+    ...{ kind: "Service", namespace: "infra", name: "web", fields: {} },
+    metadata: { labels, ownerReferences },
+  });
+
+  test.each<[string, KubeObject]>([
+    ["its owner reference names the Gateway", { ownerReferences }],
+    ["its fields were applied", { managedFields: [{ manager: "gatewayproxy.dev/controller", operation: "Apply" }] }],
+  ])("is repaired if %s, a few times", async (_, metadata) => {
+    const { provisioner, applied } = await provisioning(undefined, undefined, [], {
+      metadata: { labels: {}, ...metadata },
+    });
+    const errors = [];
+    for (let pass = 0; pass < 9; pass++) {
+      errors.push(...(await provisioner.reconcile(provision(service))).gateways.values());
+    }
+    expect(applied.length).toBeGreaterThan(1);
+    expect(errors.at(-1)).toContain("is changed by another writer each time");
+  });
+
+  test.each<[string, KubeObject]>([
+    ["another Gateway owns it", { ownerReferences: [{ ...ownerReferences[0], uid: "another uid" }] }],
+    ["another writer has applied it", { managedFields: [{ manager: "helm", operation: "Apply" }] }],
+  ])("is left alone if %s", async (_, metadata) => {
+    const { provisioner, applied } = await provisioning(undefined, undefined, [], {
+      metadata: { labels: {}, ...metadata },
+    });
+    const { gateways } = await provisioner.reconcile(provision(service));
+    expect([applied, gateways.get("infra/web")]).toEqual([[], expect.stringContaining("delete it, or set the label")]);
   });
 });

@@ -346,10 +346,10 @@ export class Provisioner {
     const known = this.current(object.kind, object.namespace, object.name);
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
-    if (known !== undefined && applied?.text === text && !this.#repairs.take(key)) {
+    const current = known ?? (await api.get(path));
+    if (current !== undefined && applied?.text === text && !this.#repairs.take(key)) {
       return `${key} is changed by another writer each time the controller repairs it`;
     }
-    const current = known ?? (await api.get(path));
     if (current !== undefined) {
       const other = describeOtherOwner(current, object.body, present);
       if (other !== undefined) return `${key} already exists and ${other}`;
@@ -482,9 +482,24 @@ function describeOtherOwner(
   desired: KubeObject,
   present: Provision["present"],
 ): string | undefined {
-  if (labelOf(current, managedByLabel) !== managedBy) return `is not managed by ${managedBy} (label ${managedByLabel})`;
+  if (labelOf(current, managedByLabel) !== managedBy && !wasApplied(current, desired)) {
+    return `is not managed by ${managedBy} (label ${managedByLabel}); delete it, or set the label to ${managedBy} so that the controller takes it over`;
+  }
   const owner = ownerOf(current);
   return owner !== ownerOf(desired) && present.has(owner) ? `belongs to Gateway ${owner}` : undefined;
+}
+
+/**
+ * Whether an object without the label of this controller is one of its objects nevertheless: the label was removed. The
+ * object is owned by the same Gateway, or has fields that this controller has applied.
+ */
+function wasApplied(current: KubeObject, desired: KubeObject): boolean {
+  const { ownerReferences, managedFields } = fieldsOf(current["metadata"]);
+  const uids = objectsOf(fieldsOf(desired["metadata"])["ownerReferences"]).map(({ uid }) => uid);
+  return (
+    objectsOf(ownerReferences).some(({ controller, uid }) => controller === true && uids.includes(uid)) ||
+    objectsOf(managedFields).some(({ manager, operation }) => manager === controllerName && operation === "Apply")
+  );
 }
 
 /** Returns the Gateway to which an object belongs, as `ownerKey`. */
