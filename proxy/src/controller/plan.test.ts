@@ -53,6 +53,19 @@ function portsOf({ provision }: Plan): unknown {
   return (service?.body["spec"] as { ports?: { port: number }[] } | undefined)?.ports?.map(({ port }) => port);
 }
 
+test("namespaces that are being deleted are known", () => {
+  const namespaces = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ending, deletionTimestamp: "2026-01-01T00:00:00Z"}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: infra}
+`;
+  expect(plan(resourcesOf(namespaces)).provision.terminating).toEqual(new Set(["ending"]));
+});
+
 describe("a listener at a port of the proxy's own", () => {
   test.each([
     [15_000, "the admin server"],

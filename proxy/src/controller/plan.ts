@@ -159,6 +159,11 @@ function* planOf(
       desired,
       present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))),
       suspended,
+      terminating: new Set(
+        resources.Namespace.flatMap(({ metadata }) =>
+          metadata.deletionTimestamp === undefined ? [] : [metadata.name],
+        ),
+      ),
     },
   };
 }

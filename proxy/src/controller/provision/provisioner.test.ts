@@ -82,7 +82,7 @@ function accounts(namespace: string, count: number) {
 }
 
 const provision = (...desired: ReturnType<typeof accounts>) => ({
-  ...{ desired, present: new Set<string>(), suspended: new Map<string, never>() },
+  ...{ desired, present: new Set<string>(), suspended: new Map<string, never>(), terminating: new Set<string>() },
 });
 
 test("creates a part of a namespace with thousands of objects in each pass, and all of another", async () => {
@@ -106,6 +106,13 @@ test("creates the objects of one Gateway one after another", async () => {
   const kinds = ["ServiceAccount", "Service", "Deployment"] as const;
   await provisioner.reconcile(provision(...kinds.map((kind) => ownedObject({ kind, ...shared }))));
   expect(concurrency.most).toBe(1);
+});
+
+test("makes no request for objects of a namespace that is being deleted", async () => {
+  const { provisioner, applied } = await provisioning();
+  const desired = provision(...accounts("ending", 200), ...accounts("other", 1));
+  expect((await provisioner.reconcile({ ...desired, terminating: new Set(["ending"]) })).gateways.size).toBe(0);
+  expect(applied).toEqual(["/api/v1/namespaces/other/serviceaccounts/a0"]);
 });
 
 test("deletes a part of the surplus objects of a namespace in each pass, and all of another", async () => {

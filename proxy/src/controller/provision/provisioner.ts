@@ -69,6 +69,8 @@ export interface Provision {
   readonly present: ReadonlySet<string>;
   /** Gateways whose workload stays unchanged because its desired state is unknown, with their rights; by `ownerKey`. */
   readonly suspended: ReadonlyMap<string, SuspendedRights>;
+  /** Namespaces that are being deleted. The API server accepts no new objects there. */
+  readonly terminating: ReadonlySet<string>;
 }
 
 /**
@@ -126,7 +128,7 @@ export class Provisioner {
   }
 
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
-  async reconcile({ desired, present, suspended }: Provision): Promise<ProvisionErrors> {
+  async reconcile({ desired, present, suspended, terminating }: Provision): Promise<ProvisionErrors> {
     this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
@@ -140,10 +142,11 @@ export class Provisioner {
     const owners = Map.groupBy(all, ownedKey);
     // Rights are removed and created first, because pods need them, and a withdrawal must not wait for other objects.
     await this.#removeUnclaimed(isRight, owners, present, suspendedNow);
+    const lasting = all.filter(({ namespace = "" }) => !terminating.has(namespace));
     const errors = [
-      ...(await this.#ensureAll(all.filter(isRight), present)),
+      ...(await this.#ensureAll(lasting.filter(isRight), present)),
       ...(await this.#ensureAll(
-        all.filter((object) => !isRight(object)),
+        lasting.filter((object) => !isRight(object)),
         present,
       )),
     ];
