@@ -205,7 +205,7 @@ export class Controller {
   }
 
   async #reconcile(): Promise<void> {
-    if (this.#configuration === undefined || !this.#provisioner.isSynced || !this.#definitions.isRead) return;
+    if (this.#configuration === undefined || !this.#provisioner.isListed || !this.#definitions.isRead) return;
     this.#options.onSynced();
     const { resources, rejected, forbiddenKinds } = this.#configuration;
     const log = this.#options.logs.logger("controller::reconcile");
@@ -231,6 +231,8 @@ export class Controller {
       clusterStatuses(plan, {
         resources,
         errors,
+        areServicesKnown: this.#provisioner.isKnown("Service"),
+        listError: this.#provisioner.listError,
         supportedVersion: supportedVersion(this.#definitions.current),
         serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
       }),
@@ -242,7 +244,8 @@ export class Controller {
       { durationMs, failed: errors.gateways.size, withheld: errors.withheld.size, isWritten, areFinalizersSet },
       "pass ended",
     );
-    const isProvisioned = errors.gateways.size === 0 && errors.withheld.size === 0;
+    const isProvisioned =
+      errors.gateways.size === 0 && errors.withheld.size === 0 && this.#provisioner.listError === undefined;
     if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
   }

@@ -277,6 +277,21 @@ spec:
     expect(status?.conditions).toContainEqual(expect.objectContaining({ type: "Programmed", status: "True" }));
   });
 
+  test("of Gateways report that a kind cannot be read only where no proxy is ready", () => {
+    const observe = (resources: ResourceSet, areServicesKnown = true) => {
+      const errors = { gateways: new Map(), withheld: new Map() };
+      const observed = { resources, errors, listError: "cannot read Deployment", areServicesKnown };
+      return runToEnd(clusterStatuses(plan(resources), { ...observed, serviceOf: () => service }));
+    };
+    const programmed = ({ gateways: [status] }: ReturnType<typeof observe>) =>
+      status?.conditions.find(({ type }) => type === "Programmed");
+    expect(programmed(observe(resourcesOf(gatewayClass, gateway("web"), slice)))).toMatchObject({ status: "True" });
+    const waiting = resourcesOf(gatewayClass, gateway("web"));
+    expect(programmed(observe(waiting))).toMatchObject({ status: "False", message: "cannot read Deployment" });
+    // Without Services the addresses are unknown, and the status stays as it is.
+    expect(observe(waiting, false)).toMatchObject({ gateways: [], gatewayClasses: [{ name: "ours" }] });
+  });
+
   test("of a Gateway report why its objects cannot be created", () => {
     const gateways = new Map([
       ["infra/web", "quota exceeded"],

@@ -298,7 +298,14 @@ export interface ObservedState {
   readonly resources: ResourceSet;
   /** Returns the Service of a Gateway in its current state. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
+  /**
+   * False if Services cannot be read. Then the statuses of Gateways and ListenerSets stay, because their addresses are
+   * unknown. Default: true.
+   */
+  readonly areServicesKnown?: boolean;
   readonly errors: ProvisionErrors;
+  /** As `Provisioner.listError`. */
+  readonly listError?: string | undefined;
   /** The condition `SupportedVersion` of classes; undefined: unknown. */
   readonly supportedVersion?: GatewayClassCondition | undefined;
 }
@@ -308,7 +315,7 @@ export function* clusterStatuses(
   { statuses: translated, gateways, provision: { suspended } }: Plan,
   observed: ObservedState,
 ): Steps<ClusterStatuses> {
-  const { resources } = observed;
+  const { resources, areServicesKnown = true } = observed;
   const statuses = yield* withWithheldRights(translated, resources, observed.errors.withheld);
   const programmed = new Set<string>();
   const gatewayStatuses: ClusterStatuses["gateways"][number][] = [];
@@ -317,8 +324,11 @@ export function* clusterStatuses(
     const gateway = gateways.get(objectKey(status));
     if (gateway === undefined) continue;
     const owner = ownerKey(status);
-    const error = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
-    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, error);
+    const errors = {
+      ofGateway: suspended.has(owner) ? undefined : observed.errors.gateways.get(owner),
+      ofController: observed.listError,
+    };
+    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, errors);
     const statusWithReadiness = withReadiness(status, gateway, readiness);
     if (isTrue(statusWithReadiness.conditions, "Programmed")) programmed.add(objectKey(status));
     gatewayStatuses.push(statusWithReadiness);
@@ -354,9 +364,9 @@ export function* clusterStatuses(
       ...withSupportedVersion(status, observed.supportedVersion),
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
-    gateways: gatewayStatuses,
+    gateways: areServicesKnown ? gatewayStatuses : [],
     proxyPolicies,
-    listenerSets,
+    listenerSets: areServicesKnown ? listenerSets : [],
     orphans: orphansOf(resources, gateways),
   };
 }

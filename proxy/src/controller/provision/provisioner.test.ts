@@ -29,6 +29,7 @@ async function provisioning(
   current?: KubeObject,
   existing: readonly KubeObject[] = [],
   unlabelled?: KubeObject,
+  forbidden?: string,
 ) {
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
@@ -64,12 +65,13 @@ async function provisioning(
   const serve = async (): Promise<void> => {
     for (;;) {
       const call = await server.next();
-      if (call.isWatch) call.open();
+      if (call.url.pathname.endsWith(forbidden ?? "/none")) call.respond(403, { kind: "Status", message: "forbidden" });
+      else if (call.isWatch) call.open();
       else call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items: itemsOf(call.url.pathname) });
     }
   };
   void serve();
-  await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
+  await vi.waitFor(() => expect(provisioner.isListed).toBe(true));
   onChange.mockClear();
   return { provisioner, applied, bodies, concurrency, deleted, onChange };
 }
@@ -106,6 +108,17 @@ test("creates the objects of one Gateway one after another", async () => {
   const kinds = ["ServiceAccount", "Service", "Deployment"] as const;
   await provisioner.reconcile(provision(...kinds.map((kind) => ownedObject({ kind, ...shared }))));
   expect(concurrency.most).toBe(1);
+});
+
+test("leaves everything as it is while a kind cannot be listed, and says so", async () => {
+  const { provisioner, applied } = await provisioning(undefined, undefined, [], undefined, "/deployments");
+  expect(await provisioner.reconcile(provision(...accounts("infra", 1)))).toEqual({
+    ...{ gateways: new Map(), withheld: new Map() },
+  });
+  expect(applied).toEqual([]);
+  expect(provisioner.listError).toBe(
+    "the controller cannot read Deployment, which needs the verbs list and watch: forbidden",
+  );
 });
 
 test("makes no request for objects of a namespace that is being deleted", async () => {

@@ -62,6 +62,9 @@ export interface ProvisionErrors {
   readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
+/** No errors. */
+export const noProvisionErrors: ProvisionErrors = { gateways: new Map(), withheld: new Map() };
+
 /** The desired objects, and the Gateways whose objects stay unchanged. */
 export interface Provision {
   readonly desired: readonly OwnedObject[];
@@ -117,9 +120,27 @@ export class Provisioner {
     );
   }
 
-  /** Whether all watches are synced. */
-  get isSynced(): boolean {
-    return [...this.#watches.values()].every(({ state }) => state.kind === "synced");
+  /** Whether the objects of each kind were listed, or may not be listed. */
+  get isListed(): boolean {
+    return [...this.#watches.values()].every(({ state }) => state.kind === "synced" || state.kind === "forbidden");
+  }
+
+  /**
+   * Why the objects of a kind are unknown, in one sentence; undefined if all are known. Nothing is created, changed or
+   * deleted then, because objects depend on each other.
+   */
+  get listError(): string | undefined {
+    const errors = [...this.#watches].flatMap(([kind, { state }]) =>
+      state.kind === "forbidden"
+        ? [`the controller cannot read ${kind}, which needs the verbs list and watch: ${state.message}`]
+        : [],
+    );
+    return errors.length === 0 ? undefined : joinSome(errors);
+  }
+
+  /** Whether the objects of a kind are known. */
+  isKnown(kind: OwnedKind): boolean {
+    return this.#watches.get(kind)?.state.kind === "synced";
   }
 
   /** Returns the current state of an owned object; undefined if it does not exist. */
@@ -129,6 +150,7 @@ export class Provisioner {
 
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
   async reconcile({ desired, present, suspended, terminating }: Provision): Promise<ProvisionErrors> {
+    if (this.listError !== undefined) return noProvisionErrors;
     this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
