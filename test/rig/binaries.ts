@@ -2,7 +2,7 @@
  * The paths of the rig's programs. A user of envtest has etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS;
  * `test/rig/build.sh` builds all of them.
  */
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
@@ -31,6 +31,13 @@ export function rigHome(env: NodeJS.ProcessEnv = process.env): string {
 /** The folder with the CRDs of a channel of the Gateway API, in the version of the conformance suite. */
 export function gatewayApiCrds(channel: "standard" | "experimental"): string {
   return join(rigHome(), channel === "standard" ? "gateway-api-crds" : "gateway-api-crds-experimental");
+}
+
+/** The folders with the CRDs of each supported minor version of the Gateway API, standard channel, by version. */
+export function gatewayApiBundles(): ReadonlyMap<string, string> {
+  const bundles = join(rigHome(), "gateway-api-bundles");
+  const versions = existsSync(bundles) ? readdirSync(bundles).filter((name) => name.startsWith("v")) : [];
+  return new Map(versions.sort().map((version) => [version, join(bundles, version)]));
 }
 
 /** The path of a program, or undefined if it is not built. KUBEBUILDER_ASSETS takes precedence. */

@@ -16,6 +16,9 @@ readonly bin="$home/bin"
 readonly kubernetes_version=v1.36.3
 readonly crds="$home/gateway-api-crds"
 readonly experimental_crds="$home/gateway-api-crds-experimental"
+readonly bundles="$home/gateway-api-bundles"
+# The newest patch of each minor version that the controller supports.
+readonly bundle_versions='v1.1.0 v1.2.1 v1.3.0 v1.4.1 v1.5.1 v1.6.3 v1.7.0'
 # Go may be the one of scripts/install-test-programs.sh, if the machine has none or one that is too old.
 PATH="${XDG_CACHE_HOME:-${HOME-}/.cache}/gatewayproxy/bin:$PATH:/usr/local/go/bin"
 
@@ -97,6 +100,30 @@ has_crds() {
   done
 }
 
+# The CRDs of other versions of the Gateway API, which clusters may have: standard channel, one folder for each version.
+copy_bundles() {
+  local version module empty
+  empty=$(mktemp -d)
+  for version in $bundle_versions; do
+    if [ -d "$bundles/$version" ]; then continue; fi
+    # Outside of any module, so that the version does not become a requirement of one.
+    module=$(cd "$empty" && go mod download -json "sigs.k8s.io/gateway-api@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+    rm -rf "$bundles/.new"
+    mkdir -p "$bundles/.new"
+    cp "$module/config/crd/standard"/gateway.networking*.yaml "$bundles/.new"
+    chmod -R u+w "$bundles/.new"
+    mv "$bundles/.new" "$bundles/$version"
+  done
+  rmdir "$empty"
+}
+
+has_bundles() {
+  local version
+  for version in $bundle_versions; do
+    [ -d "$bundles/$version" ] || return 1
+  done
+}
+
 need_go() { # WHAT
   if ! command -v go >/dev/null; then
     echo "$1 needs Go 1.21 or later; run scripts/install-test-programs.sh" >&2
@@ -124,6 +151,14 @@ if ! has_crds; then
   if [ "$check_only" = no ]; then
     need_go "fetching them"
     copy_crds
+  fi
+fi
+if ! has_bundles; then
+  missing=$((missing + 1))
+  echo "the CRDs of other versions of the Gateway API are not in $bundles"
+  if [ "$check_only" = no ]; then
+    need_go "fetching them"
+    copy_bundles
   fi
 fi
 while read -r of name module package; do

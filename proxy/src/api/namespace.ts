@@ -1,13 +1,14 @@
-/** Namespace (core v1): only its labels are used, by listeners that select namespaces by label. */
+/** Namespace (core v1): its labels, by which listeners select namespaces, and whether it is being deleted. */
 import * as z from "zod";
 import { clusterMetadata } from "./metadata.ts";
+import { anyText } from "./schema.ts";
 import type { Immutable } from "./schema.ts";
 
 /** Schema of a Namespace. */
 export const namespaceSchema = z.object({
   apiVersion: z.literal("v1"),
   kind: z.literal("Namespace"),
-  metadata: clusterMetadata,
+  metadata: clusterMetadata.extend({ deletionTimestamp: anyText.optional() }),
 });
 
 /** A parsed Namespace. */

@@ -22,7 +22,11 @@ type ConditionsOf<Reasons extends Readonly<Record<string, string>>> = {
 }[keyof Reasons & string];
 
 /** Conditions of a GatewayClass. */
-export type GatewayClassCondition = ConditionsOf<{ Accepted: "Accepted" | "InvalidParameters" }>;
+export type GatewayClassCondition = ConditionsOf<{
+  Accepted: "Accepted" | "InvalidParameters";
+  /** In a cluster: whether the CustomResourceDefinitions of the Gateway API have a supported version. */
+  SupportedVersion: "SupportedVersion" | "UnsupportedVersion";
+}>;
 
 /** Conditions of a Gateway. */
 export type GatewayCondition = ConditionsOf<{

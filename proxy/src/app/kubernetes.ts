@@ -32,8 +32,15 @@ export interface KubernetesOptions {
   readonly publish: (sourced: SourcedResources) => void;
 }
 
+/** A cluster that is read. */
+export interface OpenedKubernetes {
+  /** The number of watches whose last request failed. */
+  readonly failingWatches: number;
+  close(): Promise<void>;
+}
+
 /** Starts to watch the cluster. Fails if no cluster is configured. A cluster that cannot be reached is retried. */
-export async function openKubernetes(options: KubernetesOptions): Promise<Result<{ close(): Promise<void> }>> {
+export async function openKubernetes(options: KubernetesOptions): Promise<Result<OpenedKubernetes>> {
   const { env, logs, clock, gateway, publish } = options;
   const portsOfProcess = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
   const found = await findCluster({ env });
@@ -59,7 +66,13 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     await source.close();
     connection.close();
   };
-  return { ok: true, value: { close } };
+  const value = {
+    get failingWatches() {
+      return source.failingWatches;
+    },
+    close,
+  };
+  return { ok: true, value };
 }
 
 function* selectResources(gateway: GatewayName | undefined, resources: ResourceSet): Steps<Selection> {

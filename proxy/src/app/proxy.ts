@@ -27,7 +27,7 @@ import type { RequestRules } from "../listen/request-head.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
-import { openKubernetes } from "./kubernetes.ts";
+import { openKubernetes, type OpenedKubernetes } from "./kubernetes.ts";
 import { workerHeapMib } from "./memory-plan.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import type { ProxySettings } from "./settings.ts";
@@ -62,6 +62,8 @@ export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);
   readonly #metrics = new ProcessMetrics();
+  /** In Kubernetes mode, once it is open. */
+  #cluster: OpenedKubernetes | undefined;
   readonly #process = watchProcess();
   readonly #pool: WorkerPool;
   readonly #watches = new TraceWatches();
@@ -288,6 +290,7 @@ export class Proxy {
       ownPorts: this.#operatorAddresses.map(({ port }) => port),
     });
     if (!opened.ok) return opened.problems;
+    this.#cluster = opened.value;
     this.#shutdownSteps.push({ name: "close the source", run: () => opened.value.close() });
     return [];
   }
@@ -354,6 +357,7 @@ export class Proxy {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
+    this.#metrics.watchesFailing(this.#cluster?.failingWatches ?? 0);
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };

@@ -24,6 +24,7 @@ import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import { noCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
+import { DefinitionWatch, supportedVersion } from "./definitions.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
 import { Provisioner } from "./provision/provisioner.ts";
@@ -80,6 +81,7 @@ const maxLines = 20;
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #source: KubernetesSource;
+  readonly #definitions: DefinitionWatch;
   readonly #finalizer: ClassFinalizer;
   readonly #provisioner: Provisioner;
   readonly #writer: StatusWriter;
@@ -109,8 +111,10 @@ export class Controller {
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
     const hasUrgentChange = () => this.#hasNewGrants;
+    this.#definitions = new DefinitionWatch({ connection, clock, random, log: statusLog, onChange });
     this.#writer = new StatusWriter({
       ...{ api, clock, log: statusLog, isLeader, hasUrgentChange, onWritten },
+      declared: (kind, status) => this.#definitions.declared(kind, status),
       onBehind: onChange,
     });
     const log = logs.logger("controller::provision");
@@ -142,6 +146,7 @@ export class Controller {
     this.#isClosed = true;
     await this.#source.close();
     this.#provisioner.close();
+    this.#definitions.close();
     await this.#changes.close();
     this.#retry?.cancel();
     await this.#election.close();
@@ -200,7 +205,7 @@ export class Controller {
   }
 
   async #reconcile(): Promise<void> {
-    if (this.#configuration === undefined || !this.#provisioner.isSynced) return;
+    if (this.#configuration === undefined || !this.#provisioner.isListed || !this.#definitions.isRead) return;
     this.#options.onSynced();
     const { resources, rejected, forbiddenKinds } = this.#configuration;
     const log = this.#options.logs.logger("controller::reconcile");
@@ -226,6 +231,9 @@ export class Controller {
       clusterStatuses(plan, {
         resources,
         errors,
+        areServicesKnown: this.#provisioner.isKnown("Service"),
+        listError: this.#provisioner.listError,
+        supportedVersion: supportedVersion(this.#definitions.current),
         serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
       }),
     );
@@ -236,7 +244,8 @@ export class Controller {
       { durationMs, failed: errors.gateways.size, withheld: errors.withheld.size, isWritten, areFinalizersSet },
       "pass ended",
     );
-    const isProvisioned = errors.gateways.size === 0 && errors.withheld.size === 0;
+    const isProvisioned =
+      errors.gateways.size === 0 && errors.withheld.size === 0 && this.#provisioner.listError === undefined;
     if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
   }

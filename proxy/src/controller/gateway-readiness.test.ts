@@ -28,6 +28,8 @@ endpoints: [${endpoints}]
 const ready = (address: string) => `{addresses: [${address}], conditions: {ready: true}}`;
 const unready = (address: string) => `{addresses: [${address}], conditions: {ready: false}}`;
 
+const noErrors = { ofGateway: undefined, ofController: undefined };
+
 describe("the readiness of a Gateway", () => {
   test("counts the ready proxies of its Service, each once, over all of its slices", () => {
     const all = slices(
@@ -39,11 +41,13 @@ describe("the readiness of a Gateway", () => {
         slice("d", ready("10.0.0.5"), { namespace: "elsewhere" }),
       ].join("\n"),
     );
-    expect(readinessOf(service({}), all, undefined).ready).toBe(2);
+    expect(readinessOf(service({}), all, noErrors).ready).toBe(2);
   });
 
   test("has no address and no ready proxy where there is no Service", () => {
-    expect(readinessOf(undefined, slices(slice("a", ready("10.0.0.1"))), "no quota")).toEqual({
+    expect(
+      readinessOf(undefined, slices(slice("a", ready("10.0.0.1"))), { ...noErrors, ofGateway: "no quota" }),
+    ).toEqual({
       ...{ addresses: [], ready: 0, error: "no quota" },
     });
   });
@@ -82,7 +86,7 @@ describe("the readiness of a Gateway", () => {
     ["none before its Service was given one", { spec: { type: "ClusterIP" } }, []],
   ])("has as addresses %s", (_, fields, expected) => {
     const pods = slices(slice("a", [ready("10.0.0.2"), ready("10.0.0.1"), unready("10.0.0.3")].join(", ")));
-    const { addresses } = readinessOf(service(fields), pods, undefined);
+    const { addresses } = readinessOf(service(fields), pods, noErrors);
     expect(addresses.map(({ type, value }) => `${type} ${value}`)).toEqual(expected);
   });
 
@@ -91,13 +95,13 @@ describe("the readiness of a Gateway", () => {
     ["external addresses", { externalIPs: Array.from({ length: 20 }, (_, index) => `192.0.2.${index}`) }],
   ])("has no more addresses of %s than the API accepts", (_, spec) => {
     const ingress = Array.from({ length: 20 }, (_, index) => ({ ip: `192.0.2.${index}` }));
-    const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), [], undefined);
+    const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), [], noErrors);
     expect(addresses).toHaveLength(16);
   });
 
   test("has no more addresses of pods than the API accepts", () => {
     const pods = slices(slice("a", Array.from({ length: 20 }, (_, index) => ready(`10.0.0.${index + 1}`)).join(", ")));
-    const { addresses, ready: count } = readinessOf(service({ spec: { clusterIP: "None" } }), pods, undefined);
+    const { addresses, ready: count } = readinessOf(service({ spec: { clusterIP: "None" } }), pods, noErrors);
     expect(addresses).toHaveLength(16);
     expect(count).toBe(20);
   });

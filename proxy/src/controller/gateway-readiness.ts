@@ -18,6 +18,14 @@ export interface GatewayReadiness {
   readonly error: string | undefined;
 }
 
+/** Why a workload is not as desired, each in one sentence; undefined: no such reason. */
+export interface WorkloadErrors {
+  /** Its objects could not be created or changed. */
+  readonly ofGateway: string | undefined;
+  /** The controller cannot read the objects of all Gateways. It is no error of a Gateway whose proxies are ready. */
+  readonly ofController: string | undefined;
+}
+
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
 const maxAddresses = 16;
 
@@ -25,7 +33,7 @@ const maxAddresses = 16;
 export function readinessOf(
   service: KubeObject | undefined,
   slices: readonly EndpointSlice[],
-  error: string | undefined,
+  { ofGateway, ofController }: WorkloadErrors,
 ): GatewayReadiness {
   const { namespace, name } = fieldsOf(service?.["metadata"]);
   const own = slices.filter(
@@ -33,6 +41,7 @@ export function readinessOf(
   );
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
   const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
+  const error = ofGateway ?? (pods.length === 0 ? ofController : undefined);
   return { addresses: addressesOf(service, pods).slice(0, maxAddresses), ready: pods.length, error };
 }
 

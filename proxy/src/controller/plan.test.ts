@@ -53,6 +53,19 @@ function portsOf({ provision }: Plan): unknown {
   return (service?.body["spec"] as { ports?: { port: number }[] } | undefined)?.ports?.map(({ port }) => port);
 }
 
+test("namespaces that are being deleted are known", () => {
+  const namespaces = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ending, deletionTimestamp: "2026-01-01T00:00:00Z"}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: infra}
+`;
+  expect(plan(resourcesOf(namespaces)).provision.terminating).toEqual(new Set(["ending"]));
+});
+
 describe("a listener at a port of the proxy's own", () => {
   test.each([
     [15_000, "the admin server"],
@@ -262,6 +275,21 @@ spec:
     const [status] = statusesOf(resourcesOf(gatewayClass, gateway("web"), slice)).gateways;
     expect(status?.addresses).toEqual([{ type: "IPAddress", value: "10.96.0.7" }]);
     expect(status?.conditions).toContainEqual(expect.objectContaining({ type: "Programmed", status: "True" }));
+  });
+
+  test("of Gateways report that a kind cannot be read only where no proxy is ready", () => {
+    const observe = (resources: ResourceSet, areServicesKnown = true) => {
+      const errors = { gateways: new Map(), withheld: new Map() };
+      const observed = { resources, errors, listError: "cannot read Deployment", areServicesKnown };
+      return runToEnd(clusterStatuses(plan(resources), { ...observed, serviceOf: () => service }));
+    };
+    const programmed = ({ gateways: [status] }: ReturnType<typeof observe>) =>
+      status?.conditions.find(({ type }) => type === "Programmed");
+    expect(programmed(observe(resourcesOf(gatewayClass, gateway("web"), slice)))).toMatchObject({ status: "True" });
+    const waiting = resourcesOf(gatewayClass, gateway("web"));
+    expect(programmed(observe(waiting))).toMatchObject({ status: "False", message: "cannot read Deployment" });
+    // Without Services the addresses are unknown, and the status stays as it is.
+    expect(observe(waiting, false)).toMatchObject({ gateways: [], gatewayClasses: [{ name: "ours" }] });
   });
 
   test("of a Gateway report why its objects cannot be created", () => {

@@ -10,7 +10,14 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ParentRef } from "../api/http-route.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
-import type { Condition, GatewayStatus, ListenerStatus, Statuses } from "../api/status.ts";
+import type {
+  Condition,
+  GatewayClassCondition,
+  GatewayClassStatus,
+  GatewayStatus,
+  ListenerStatus,
+  Statuses,
+} from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
@@ -152,6 +159,11 @@ function* planOf(
       desired,
       present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))),
       suspended,
+      terminating: new Set(
+        resources.Namespace.flatMap(({ metadata }) =>
+          metadata.deletionTimestamp === undefined ? [] : [metadata.name],
+        ),
+      ),
     },
   };
 }
@@ -286,7 +298,16 @@ export interface ObservedState {
   readonly resources: ResourceSet;
   /** Returns the Service of a Gateway in its current state. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
+  /**
+   * False if Services cannot be read. Then the statuses of Gateways and ListenerSets stay, because their addresses are
+   * unknown. Default: true.
+   */
+  readonly areServicesKnown?: boolean;
   readonly errors: ProvisionErrors;
+  /** As `Provisioner.listError`. */
+  readonly listError?: string | undefined;
+  /** The condition `SupportedVersion` of classes; undefined: unknown. */
+  readonly supportedVersion?: GatewayClassCondition | undefined;
 }
 
 /** Computes every status to write. Runs in steps, because there may be thousands. */
@@ -294,7 +315,7 @@ export function* clusterStatuses(
   { statuses: translated, gateways, provision: { suspended } }: Plan,
   observed: ObservedState,
 ): Steps<ClusterStatuses> {
-  const { resources } = observed;
+  const { resources, areServicesKnown = true } = observed;
   const statuses = yield* withWithheldRights(translated, resources, observed.errors.withheld);
   const programmed = new Set<string>();
   const gatewayStatuses: ClusterStatuses["gateways"][number][] = [];
@@ -303,8 +324,11 @@ export function* clusterStatuses(
     const gateway = gateways.get(objectKey(status));
     if (gateway === undefined) continue;
     const owner = ownerKey(status);
-    const error = suspended.has(owner) ? undefined : observed.errors.gateways.get(owner);
-    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, error);
+    const errors = {
+      ofGateway: suspended.has(owner) ? undefined : observed.errors.gateways.get(owner),
+      ofController: observed.listError,
+    };
+    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, errors);
     const statusWithReadiness = withReadiness(status, gateway, readiness);
     if (isTrue(statusWithReadiness.conditions, "Programmed")) programmed.add(objectKey(status));
     gatewayStatuses.push(statusWithReadiness);
@@ -337,14 +361,22 @@ export function* clusterStatuses(
   return {
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
-      ...status,
+      ...withSupportedVersion(status, observed.supportedVersion),
       supportedFeatures: supportedFeatures.map((name) => ({ name })),
     })),
-    gateways: gatewayStatuses,
+    gateways: areServicesKnown ? gatewayStatuses : [],
     proxyPolicies,
-    listenerSets,
+    listenerSets: areServicesKnown ? listenerSets : [],
     orphans: orphansOf(resources, gateways),
   };
+}
+
+/** Adds the condition `SupportedVersion`, which is of the same generation as the others. */
+function withSupportedVersion(status: GatewayClassStatus, supportedVersion: GatewayClassCondition | undefined) {
+  if (supportedVersion === undefined) return status;
+  const { observedGeneration } = status.conditions[0] ?? {};
+  const condition = { ...supportedVersion, ...(observedGeneration !== undefined && { observedGeneration }) };
+  return { ...status, conditions: [...status.conditions, condition] };
 }
 
 /**

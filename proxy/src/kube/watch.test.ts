@@ -150,6 +150,18 @@ describe("objects", () => {
     expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
   });
 
+  test("may be out of date while requests fail", async () => {
+    const { server, clock, stream, watch } = await synced();
+    expect(watch.isFailing).toBe(false);
+    stream.end();
+    // The ServiceAccount was deleted: its token is not valid any more.
+    (await nextOf(server, clock)).respond(401, { kind: "Status", code: 401, message: "Unauthorized" });
+    const again = await nextOf(server, clock);
+    expect([watch.isFailing, watch.state]).toEqual([true, { kind: "synced" }]);
+    again.open();
+    await vi.waitFor(() => expect(watch.isFailing).toBe(false));
+  });
+
   test("are parsed again only where their version changed", async () => {
     const { server, clock, stream, watch } = await synced([configMap("a", 1), configMap("b", 2)]);
     const before = new Map(watch.objects);

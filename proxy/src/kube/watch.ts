@@ -61,6 +61,11 @@ export interface ObjectWatch<T> {
   /** Objects by `namespace/name`, or by `name` for objects of the whole cluster. */
   readonly objects: ReadonlyMap<string, T>;
   readonly state: WatchState;
+  /**
+   * Whether the last request failed, so that the objects may be out of date. A kind that the API server does not know is
+   * no failure.
+   */
+  readonly isFailing: boolean;
   /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
@@ -100,6 +105,7 @@ class Reflector<T> implements ObjectWatch<T> {
   /** The objects of `#objects` without their versions, for callers. */
   readonly objects = new Map<string, T>();
   state: WatchState = { kind: "starting" };
+  isFailing = false;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
   #pathIndex = 0;
@@ -143,6 +149,7 @@ class Reflector<T> implements ObjectWatch<T> {
       return 0;
     } catch (error) {
       if (this.#ended.signal.aborted) return 0;
+      this.isFailing = !(error instanceof ApiFailure && (error.status === 404 || error.status === 410));
       const waitMs = this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
@@ -234,6 +241,7 @@ class Reflector<T> implements ObjectWatch<T> {
     for (const key of removed) this.#remove(key);
     this.#version = version;
     this.#missingCount = 0;
+    this.isFailing = false;
     this.#options.log.debug({ path, objects: listed.size, removed: removed.length, version }, "listed");
     const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
     this.#hasChanges = false;
@@ -272,6 +280,7 @@ class Reflector<T> implements ObjectWatch<T> {
       throw error;
     });
     if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
+    this.isFailing = false;
     this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
     for await (const event of readJsonLines(body)) this.#handleEvent(event);
     this.#options.log.debug({ path, version: this.#version }, "watch ended; a new one starts");

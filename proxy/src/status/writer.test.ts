@@ -324,3 +324,33 @@ describe("thousands of objects of one namespace", () => {
     expect(clock.monotonicMs() - startMs).toBeLessThan(2_000);
   });
 });
+
+describe("fields that the definition of a kind does not declare", () => {
+  test("are not written, and do not make a status differ", async () => {
+    const server = new StatusServer();
+    server.put("/apis/gateway.networking.k8s.io/v1/gatewayclasses/ours", {});
+    server.put(gatewayPath, {});
+    const writer = new StatusWriter({
+      ...{ api: server, clock: new FakeClock(), log, isLeader: () => true },
+      declared: (_, status) =>
+        Object.fromEntries(
+          Object.entries(status).filter(([name]) => name !== "supportedFeatures" && name !== "addresses"),
+        ),
+    });
+    const gatewayClass = {
+      name: "ours",
+      conditions: gateway.conditions as never,
+      supportedFeatures: [{ name: "Gateway" }],
+    };
+    const statuses = { ...none, gatewayClasses: [gatewayClass], gateways: [gateway] };
+    const metadata = { namespace: "infra", name: "web" };
+    const current = { ...nothing, GatewayClass: [{ metadata: { name: "ours" } }], Gateway: [{ metadata }] };
+    expect(await writer.write(statuses, current)).toBe(true);
+    expect(server.writes.map(({ body }) => Object.keys(body["status"] as object))).toEqual([
+      ["conditions"],
+      ["conditions", "listeners"],
+    ]);
+    expect(await writer.write(statuses, current)).toBe(true);
+    expect(server.writes).toHaveLength(2);
+  });
+});

@@ -12,7 +12,7 @@ import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
 import { renderKey } from "../api/resource.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
-import { fieldsOf } from "../kube/object.ts";
+import { fieldsOf, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
@@ -32,6 +32,8 @@ export interface StatusWriterOptions {
   readonly onWritten?: (outcome: "written" | "failed") => void;
   /** Called if a pass ends before all statuses are written; the next pass writes the rest. */
   readonly onBehind?: () => void;
+  /** Returns the fields of a status that the definition of its kind declares; absent: all fields are declared. */
+  readonly declared?: (kind: keyof typeof types, status: KubeObject) => KubeObject;
   /** Whether an urgent change waits for the end of this pass, such as a withdrawn permission. */
   readonly hasUrgentChange?: () => boolean;
 }
@@ -56,7 +58,7 @@ const maxAttempts = 5;
 
 /** The condition types that this controller writes, including those that are absent at the moment. */
 const ownedTypes = {
-  GatewayClass: ["Accepted"],
+  GatewayClass: ["Accepted", "SupportedVersion"],
   Gateway: ["Accepted", "Programmed", "ResolvedRefs", "InsecureFrontendValidationMode"],
   ListenerSet: ["Accepted", "Programmed"],
   Backend: ["Accepted"],
@@ -173,7 +175,7 @@ export class StatusWriter {
     this.#withdrawn.delete(key);
     return this.#contained(key, () => {
       const desired = desiredOwnStatus(
-        status,
+        this.#declared(kind, status),
         this.#written.currentStatus(key, resource),
         ownedTypes[kind],
         this.#now(),
@@ -182,6 +184,19 @@ export class StatusWriter {
       if (desired === undefined) return [];
       return [this.#task(key, resource, status, () => this.#apply(kind, object, desired))];
     });
+  }
+
+  /** Reduces a status to declared fields. Conditions are declared by every version of a definition. */
+  #declared(kind: keyof typeof ownedTypes, { conditions, listeners, fields }: OwnStatus): OwnStatus {
+    const declared = (part: KubeObject): KubeObject => this.#options.declared?.(kind, part) ?? part;
+    return {
+      conditions,
+      fields: declared(fields),
+      ...(listeners !== undefined && {
+        // The reduced listeners have a name and conditions, which each version declares.
+        listeners: declared({ listeners })["listeners"] as NonNullable<OwnStatus["listeners"]>,
+      }),
+    };
   }
 
   /** Returns the tasks of `make`. If a status cannot be compared, logs the error and returns a failing task instead. */
@@ -241,7 +256,8 @@ export class StatusWriter {
     return resources.map((resource) => () => {
       const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
-      const { entries: own, fields } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
+      const { entries: own, fields: all } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
+      const fields = this.#options.declared?.(kind, all) ?? all;
       return this.#contained(key, () => {
         if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined) {
           return [];

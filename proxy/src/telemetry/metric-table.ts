@@ -205,6 +205,12 @@ export const processMetrics = {
     help: "Time at which resources were last read without a problem, in seconds since the Unix epoch.",
     labels: [],
   },
+  failingWatches: {
+    name: "gateway_proxy_config_watches_failing",
+    type: "gauge",
+    help: "Watches of the Kubernetes API whose last request failed. While it is above 0, the configuration may be out of date. Always 0 in file mode.",
+    labels: [],
+  },
   heldBodyBytes: {
     name: "gateway_proxy_request_body_memory_bytes",
     type: "gauge",

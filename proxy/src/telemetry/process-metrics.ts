@@ -42,6 +42,11 @@ export class ProcessMetrics {
     this.#families.heldBodyBytes.cell().value = bytes;
   }
 
+  /** Watches of the Kubernetes API whose last request failed. */
+  watchesFailing(count: number): void {
+    this.#families.failingWatches.cell().value = count;
+  }
+
   snapshot(): MetricsSnapshot {
     return takeSnapshot(this.#families);
   }

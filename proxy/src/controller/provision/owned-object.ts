@@ -1,4 +1,5 @@
 /** The objects that the controller owns, and their kinds. */
+import { createHash } from "node:crypto";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
@@ -50,6 +51,22 @@ export function ownedObject({ kind, namespace, name, metadata, fields }: OwnedCo
   const named = { name, ...(namespace !== undefined && { namespace }) };
   const body = { apiVersion: ownedTypes[kind].apiVersion, kind, metadata: { ...named, ...metadata }, ...fields };
   return { kind, namespace, name, body };
+}
+
+/** The annotation with the digest of the content that was applied last. */
+const digestAnnotation = "gatewayproxy.dev/applied";
+
+/**
+ * Returns the object with the digest of its content in an annotation. A controller that starts can then tell from the
+ * current object whether exactly this content was applied last.
+ */
+export function withDigest(object: OwnedObject): OwnedObject {
+  const { metadata, ...fields } = object.body;
+  const digest = createHash("sha256")
+    .update(JSON.stringify([metadata, fields]))
+    .digest("base64url");
+  const annotations = { ...fieldsOf(fieldsOf(metadata)["annotations"]), [digestAnnotation]: digest };
+  return { ...object, body: { ...object.body, metadata: { ...fieldsOf(metadata), annotations } } };
 }
 
 /** Returns the key of an owned object, such as `Role infra/web`. */

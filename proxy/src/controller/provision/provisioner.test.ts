@@ -1,5 +1,5 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
@@ -11,28 +11,48 @@ import { Provisioner } from "./provisioner.ts";
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
+/** The most requests at a time that `api` was in, as each request takes a turn of the event loop. */
+function countConcurrency() {
+  let now = 0;
+  const counted = { most: 0, during };
+  async function during(): Promise<void> {
+    counted.most = Math.max(counted.most, ++now);
+    await new Promise((resolve) => setImmediate(resolve));
+    now--;
+  }
+  return counted;
+}
+
 /** A provisioner over a cluster without objects, whose API takes what `rejects` does not name. */
 async function provisioning(
   rejects: (path: string) => boolean = () => false,
   current?: KubeObject,
   existing: readonly KubeObject[] = [],
+  unlabelled?: KubeObject,
+  forbidden?: string,
 ) {
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
   const applied: string[] = [];
+  const bodies = new Map<string, KubeObject>();
+  const concurrency = countConcurrency();
   const deleted: string[] = [];
   const onChange = vi.fn();
   const provisioner = new Provisioner({
     ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
     api: {
-      get: (path: string) => Promise.resolve(rejects(path) ? current : undefined),
+      get: (path: string) => Promise.resolve(unlabelled ?? (rejects(path) ? current : undefined)),
       delete: (path: string) => {
         deleted.push(path);
         return Promise.resolve();
       },
-      apply: (path: string, body: KubeObject) => {
+      apply: async (path: string, body: KubeObject) => {
         applied.push(path);
-        return rejects(path) ? Promise.reject(new Error("rejected")) : Promise.resolve(body);
+        await concurrency.during();
+        bodies.set(path, body);
+        const uid = `uid ${applied.length}`;
+        const response = { ...body, metadata: { ...(body["metadata"] as object), uid } };
+        return rejects(path) ? Promise.reject(new Error("rejected")) : Promise.resolve(response);
       },
     },
   });
@@ -40,18 +60,20 @@ async function provisioning(
     provisioner.close();
     connection.close();
   });
-  const itemsOf = (path: string) => (path.endsWith("/serviceaccounts") ? existing : []);
+  const itemsOf = (path: string) =>
+    existing.filter(({ kind = "ServiceAccount" }) => path.endsWith(`/${String(kind).toLowerCase()}s`));
   const serve = async (): Promise<void> => {
     for (;;) {
       const call = await server.next();
-      if (call.isWatch) call.open();
+      if (call.url.pathname.endsWith(forbidden ?? "/none")) call.respond(403, { kind: "Status", message: "forbidden" });
+      else if (call.isWatch) call.open();
       else call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items: itemsOf(call.url.pathname) });
     }
   };
   void serve();
-  await vi.waitFor(() => expect(provisioner.isSynced).toBe(true));
+  await vi.waitFor(() => expect(provisioner.isListed).toBe(true));
   onChange.mockClear();
-  return { provisioner, applied, deleted, onChange };
+  return { provisioner, applied, bodies, concurrency, deleted, onChange };
 }
 
 function accounts(namespace: string, count: number) {
@@ -62,7 +84,7 @@ function accounts(namespace: string, count: number) {
 }
 
 const provision = (...desired: ReturnType<typeof accounts>) => ({
-  ...{ desired, present: new Set<string>(), suspended: new Map<string, never>() },
+  ...{ desired, present: new Set<string>(), suspended: new Map<string, never>(), terminating: new Set<string>() },
 });
 
 test("creates a part of a namespace with thousands of objects in each pass, and all of another", async () => {
@@ -71,6 +93,39 @@ test("creates a part of a namespace with thousands of objects in each pass, and 
   expect(applied.filter((path) => path.includes("/few/"))).toHaveLength(5);
   expect(applied.filter((path) => path.includes("/many/"))).toHaveLength(48);
   expect(onChange).toHaveBeenCalled();
+});
+
+test("creates the objects of several Gateways of a namespace at a time", async () => {
+  const { provisioner, concurrency } = await provisioning();
+  await provisioner.reconcile(provision(...accounts("infra", 40)));
+  expect(concurrency.most).toBe(8);
+});
+
+test("creates the objects of one Gateway one after another", async () => {
+  const { provisioner, concurrency } = await provisioning();
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web" };
+  const shared = { namespace: "infra", name: "web", metadata: { labels }, fields: {} };
+  const kinds = ["ServiceAccount", "Service", "Deployment"] as const;
+  await provisioner.reconcile(provision(...kinds.map((kind) => ownedObject({ kind, ...shared }))));
+  expect(concurrency.most).toBe(1);
+});
+
+test("leaves everything as it is while a kind cannot be listed, and says so", async () => {
+  const { provisioner, applied } = await provisioning(undefined, undefined, [], undefined, "/deployments");
+  expect(await provisioner.reconcile(provision(...accounts("infra", 1)))).toEqual({
+    ...{ gateways: new Map(), withheld: new Map() },
+  });
+  expect(applied).toEqual([]);
+  expect(provisioner.listError).toBe(
+    "the controller cannot read Deployment, which needs the verbs list and watch: forbidden",
+  );
+});
+
+test("makes no request for objects of a namespace that is being deleted", async () => {
+  const { provisioner, applied } = await provisioning();
+  const desired = provision(...accounts("ending", 200), ...accounts("other", 1));
+  expect((await provisioner.reconcile({ ...desired, terminating: new Set(["ending"]) })).gateways.size).toBe(0);
+  expect(applied).toEqual(["/api/v1/namespaces/other/serviceaccounts/a0"]);
 });
 
 test("deletes a part of the surplus objects of a namespace in each pass, and all of another", async () => {
@@ -125,7 +180,7 @@ test("rights that the owner of another namespace prevents are not errors of the 
         new Map([
           [
             "Secret tenant/key",
-            "Role tenant/web-in-tenant already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+            "Role tenant/web-in-tenant already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by); delete it, or set the label to gatewayproxy.dev so that the controller takes it over",
           ],
         ]),
       ],
@@ -136,9 +191,121 @@ test("rights that the owner of another namespace prevents are not errors of the 
     gateways: new Map([
       [
         "infra/web",
-        "RoleBinding infra/web-in-infra already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by)",
+        "RoleBinding infra/web-in-infra already exists and is not managed by gatewayproxy.dev (label app.kubernetes.io/managed-by); delete it, or set the label to gatewayproxy.dev so that the controller takes it over",
       ],
     ]),
     withheld: new Map(),
+  });
+});
+
+describe("a Deployment", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const shared = { namespace: "infra", name: "web", metadata: { labels } };
+  const account = ownedObject({ kind: "ServiceAccount", ...shared, fields: {} });
+  const deployment = ownedObject({ kind: "Deployment", ...shared, fields: { spec: { replicas: 1 } } });
+  const path = "/apis/apps/v1/namespaces/infra/deployments/web";
+  const accountOf = (uid: string) => ({ ...account.body, metadata: { ...(account.body["metadata"] as object), uid } });
+  const annotated = (uid: string) => ({
+    spec: { replicas: 1, template: { metadata: { annotations: { "gatewayproxy.dev/service-account-uid": uid } } } },
+  });
+
+  test("has the uid of its ServiceAccount from the start, so that it is not rolled out a second time", async () => {
+    const { provisioner, bodies } = await provisioning();
+    await provisioner.reconcile(provision(account, deployment));
+    expect(bodies.get(path)).toMatchObject(annotated("uid 1"));
+  });
+
+  test("is rolled out when its ServiceAccount was deleted and created again", async () => {
+    const existing = [accountOf("second"), { ...deployment.body, ...annotated("first") }];
+    const { provisioner, bodies } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(account, deployment));
+    // This process has applied the account too, and the response has its uid.
+    expect(bodies.get(path)).toMatchObject(annotated("uid 1"));
+    await provisioner.reconcile(provision(deployment));
+    expect(bodies.get(path)).toMatchObject(annotated("second"));
+  });
+});
+
+describe("objects that are as they should be", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const accountWith = (more: Readonly<Record<string, string>>, fields: KubeObject = {}) =>
+    ownedObject({
+      ...{ kind: "ServiceAccount", namespace: "infra", name: "web", fields },
+      metadata: { labels: { ...labels, ...more } },
+    });
+  const account = accountWith({ team: "a" });
+
+  /** The objects as a former leader has applied them. */
+  async function appliedBefore(...desired: ReturnType<typeof accounts>): Promise<readonly KubeObject[]> {
+    const { provisioner, bodies } = await provisioning();
+    await provisioner.reconcile(provision(...desired));
+    return [...bodies.values()];
+  }
+
+  test("are not applied again by a new leader", async () => {
+    const existing = await appliedBefore(...accounts("infra", 9));
+    const { provisioner, applied } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(...accounts("infra", 9)));
+    expect(applied).toEqual([]);
+  });
+
+  test("cause no error of a Gateway if the controller may not change them any more", async () => {
+    const existing = await appliedBefore(account);
+    const { provisioner } = await provisioning(() => true, undefined, existing);
+    expect((await provisioner.reconcile(provision(account))).gateways).toEqual(new Map());
+  });
+
+  test.each([
+    ["has another content", accountWith({ team: "b" })],
+    ["lacks a field that was applied before", accountWith({})],
+  ])("are applied by a new leader whose version of them %s", async (_, desired) => {
+    const existing = await appliedBefore(account);
+    const { provisioner, applied } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile(provision(desired));
+    expect(applied).toHaveLength(1);
+  });
+
+  test("are applied by a new leader if another writer has changed a field meanwhile", async () => {
+    const desired = accountWith({}, { secrets: [{ name: "a" }] });
+    const [existing = {}] = await appliedBefore(desired);
+    const changed = { ...existing, secrets: [{ name: "b" }] };
+    const { provisioner, applied } = await provisioning(undefined, undefined, [changed]);
+    await provisioner.reconcile(provision(desired));
+    expect(applied).toHaveLength(1);
+  });
+});
+
+describe("an object from which the label of the controller was removed", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const ownerReferences = [{ kind: "Gateway", name: "web", uid: "gateway uid", controller: true }];
+  const service = ownedObject({
+    ...{ kind: "Service", namespace: "infra", name: "web", fields: {} },
+    metadata: { labels, ownerReferences },
+  });
+
+  test.each<[string, KubeObject]>([
+    ["its owner reference names the Gateway", { ownerReferences }],
+    ["its fields were applied", { managedFields: [{ manager: "gatewayproxy.dev/controller", operation: "Apply" }] }],
+  ])("is repaired if %s, a few times", async (_, metadata) => {
+    const { provisioner, applied } = await provisioning(undefined, undefined, [], {
+      metadata: { labels: {}, ...metadata },
+    });
+    const errors = [];
+    for (let pass = 0; pass < 9; pass++) {
+      errors.push(...(await provisioner.reconcile(provision(service))).gateways.values());
+    }
+    expect(applied.length).toBeGreaterThan(1);
+    expect(errors.at(-1)).toContain("is changed by another writer each time");
+  });
+
+  test.each<[string, KubeObject]>([
+    ["another Gateway owns it", { ownerReferences: [{ ...ownerReferences[0], uid: "another uid" }] }],
+    ["another writer has applied it", { managedFields: [{ manager: "helm", operation: "Apply" }] }],
+  ])("is left alone if %s", async (_, metadata) => {
+    const { provisioner, applied } = await provisioning(undefined, undefined, [], {
+      metadata: { labels: {}, ...metadata },
+    });
+    const { gateways } = await provisioner.reconcile(provision(service));
+    expect([applied, gateways.get("infra/web")]).toEqual([[], expect.stringContaining("delete it, or set the label")]);
   });
 });

@@ -27,7 +27,9 @@ import {
   type OwnedObject,
   ownedPath,
   ownedTypes,
+  withDigest,
 } from "./owned-object.ts";
+import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 
@@ -60,6 +62,9 @@ export interface ProvisionErrors {
   readonly withheld: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
+/** No errors. */
+export const noProvisionErrors: ProvisionErrors = { gateways: new Map(), withheld: new Map() };
+
 /** The desired objects, and the Gateways whose objects stay unchanged. */
 export interface Provision {
   readonly desired: readonly OwnedObject[];
@@ -67,6 +72,8 @@ export interface Provision {
   readonly present: ReadonlySet<string>;
   /** Gateways whose workload stays unchanged because its desired state is unknown, with their rights; by `ownerKey`. */
   readonly suspended: ReadonlyMap<string, SuspendedRights>;
+  /** Namespaces that are being deleted. The API server accepts no new objects there. */
+  readonly terminating: ReadonlySet<string>;
 }
 
 /**
@@ -91,6 +98,8 @@ export class Provisioner {
   readonly #repairs: RepairLimit;
   /** The errors of the last attempts, by key. Each is logged once, and its object is reconciled after all others. */
   readonly #errors = new Map<string, string>();
+  /** The uids of ServiceAccounts that the current pass has applied, by key. Watches report them later. */
+  readonly #appliedAccounts = new Map<string, string | undefined>();
   /** Whether a namespace has more changes than the maximum of one pass. */
   #hasMoreChanges = false;
 
@@ -111,9 +120,27 @@ export class Provisioner {
     );
   }
 
-  /** Whether all watches are synced. */
-  get isSynced(): boolean {
-    return [...this.#watches.values()].every(({ state }) => state.kind === "synced");
+  /** Whether the objects of each kind were listed, or may not be listed. */
+  get isListed(): boolean {
+    return [...this.#watches.values()].every(({ state }) => state.kind === "synced" || state.kind === "forbidden");
+  }
+
+  /**
+   * Why the objects of a kind are unknown, in one sentence; undefined if all are known. Nothing is created, changed or
+   * deleted then, because objects depend on each other.
+   */
+  get listError(): string | undefined {
+    const errors = [...this.#watches].flatMap(([kind, { state }]) =>
+      state.kind === "forbidden"
+        ? [`the controller cannot read ${kind}, which needs the verbs list and watch: ${state.message}`]
+        : [],
+    );
+    return errors.length === 0 ? undefined : joinSome(errors);
+  }
+
+  /** Whether the objects of a kind are known. */
+  isKnown(kind: OwnedKind): boolean {
+    return this.#watches.get(kind)?.state.kind === "synced";
   }
 
   /** Returns the current state of an owned object; undefined if it does not exist. */
@@ -122,7 +149,9 @@ export class Provisioner {
   }
 
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
-  async reconcile({ desired, present, suspended }: Provision): Promise<ProvisionErrors> {
+  async reconcile({ desired, present, suspended, terminating }: Provision): Promise<ProvisionErrors> {
+    if (this.listError !== undefined) return noProvisionErrors;
+    this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
     const remaining = this.#remainingRoles(suspended);
@@ -135,10 +164,11 @@ export class Provisioner {
     const owners = Map.groupBy(all, ownedKey);
     // Rights are removed and created first, because pods need them, and a withdrawal must not wait for other objects.
     await this.#removeUnclaimed(isRight, owners, present, suspendedNow);
+    const lasting = all.filter(({ namespace = "" }) => !terminating.has(namespace));
     const errors = [
-      ...(await this.#ensureAll(all.filter(isRight), present)),
+      ...(await this.#ensureAll(lasting.filter(isRight), present)),
       ...(await this.#ensureAll(
-        all.filter((object) => !isRight(object)),
+        lasting.filter((object) => !isRight(object)),
         present,
       )),
     ];
@@ -170,15 +200,18 @@ export class Provisioner {
   }
 
   /**
-   * Applies objects: several namespaces in parallel, those of one namespace in order, because they may depend on each
-   * other.
+   * Applies objects: those of several Gateways in parallel, in turns between namespaces, and those of one Gateway in
+   * order, because they depend on each other.
    */
   async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly ProvisionError[]> {
     const errors: ProvisionError[] = [];
     const changed = await runInSlices(this.#changed(objects));
     const batches = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
-    await inParallel([...batches.values()], async (own) => {
-      for (const { object, isInPass } of this.#shareOf(own)) {
+    const lanes = Array.from(batches.values(), (own) => [
+      ...Map.groupBy(this.#shareOf(own), ({ object }) => ownerOf(object.body)).values(),
+    ]);
+    await inParallel(inTurns(lanes), async (lane) => {
+      for (const { object, isInPass } of lane) {
         const key = ownedKey(object);
         if (!isInPass) {
           const error = this.#errors.get(key);
@@ -298,33 +331,59 @@ export class Provisioner {
     return hasMoreChanges;
   }
 
-  /** Whether an object is in the state that was applied last. */
-  #isCurrent(object: OwnedObject): boolean {
+  /**
+   * Returns the object to apply: a Deployment depends on its ServiceAccount, which has the same name. While the account
+   * is missing, the Deployment stays as it is.
+   */
+  #resolved(object: OwnedObject): OwnedObject {
+    if (object.kind !== "Deployment") return object;
+    const { namespace, name } = object;
+    const applied = this.#appliedAccounts.get(objectKey({ namespace, name }));
+    const known = uidOf(this.current("ServiceAccount", namespace, name));
+    const uid = applied ?? known ?? accountUidIn(this.current("Deployment", namespace, name));
+    return withAccountUid(object, uid);
+  }
+
+  /**
+   * Whether an object is in the state that was applied last. An object that this process has not applied yet is current
+   * if its annotation has the digest of this content, and no other writer has changed its fields since. Fields that the
+   * API server has normalised count as changed then, and the object is applied.
+   */
+  #isCurrent(unresolved: OwnedObject): boolean {
+    const object = this.#resolved(unresolved);
     const current = this.current(object.kind, object.namespace, object.name);
+    if (current === undefined) return false;
+    const text = JSON.stringify(object.body);
     const applied = this.#applied.get(ownedKey(object));
-    if (current === undefined || applied?.text !== JSON.stringify(object.body)) return false;
-    return contains(current, applied.expected);
+    if (applied !== undefined) return applied.text === text && contains(current, applied.expected);
+    const { body } = withDigest(object);
+    if (!contains(current, body)) return false;
+    this.#applied.set(ownedKey(object), { text, expected: body });
+    return true;
   }
 
   /** Applies an object. Resolves with an error, or undefined. */
-  async #ensure(object: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
+  async #ensure(unresolved: OwnedObject, present: Provision["present"]): Promise<string | undefined> {
     const { api, log } = this.#options;
+    const object = this.#resolved(unresolved);
     const key = ownedKey(object);
     const path = ownedPath(object);
     const known = this.current(object.kind, object.namespace, object.name);
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
-    if (known !== undefined && applied?.text === text && !this.#repairs.take(key)) {
+    const current = known ?? (await api.get(path));
+    if (current !== undefined && applied?.text === text && !this.#repairs.take(key)) {
       return `${key} is changed by another writer each time the controller repairs it`;
     }
-    const current = known ?? (await api.get(path));
     if (current !== undefined) {
       const other = describeOtherOwner(current, object.body, present);
       if (other !== undefined) return `${key} already exists and ${other}`;
       await this.#prepare(current, object);
     }
-    const response = await api.apply(path, object.body, { fieldManager: controllerName });
-    this.#applied.set(key, { text, expected: appliedFields(response, object.body) });
+    const { body } = withDigest(object);
+    const response = await api.apply(path, body, { fieldManager: controllerName });
+    this.#applied.set(key, { text, expected: appliedFields(response, body) });
+    if (object.kind === "ServiceAccount") this.#appliedAccounts.set(objectKey(object), uidOf(response));
     log.info({ object: key }, current === undefined ? "created" : "changed");
     return undefined;
   }
@@ -373,6 +432,12 @@ const changesPerPass = 48;
 
 /** The number of concurrent requests. The API server's priority and fairness would queue more. */
 const concurrency = 8;
+
+/** Orders items of several lists by turns: the first of each list, then the second of each, and so on. */
+function inTurns<T>(lists: readonly (readonly T[])[]): readonly T[] {
+  const numbered = lists.flatMap((list) => list.map((item, turn) => ({ item, turn })));
+  return numbered.sort((a, b) => a.turn - b.turn).map(({ item }) => item);
+}
 
 async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
   const remaining = items.values();
@@ -442,9 +507,24 @@ function describeOtherOwner(
   desired: KubeObject,
   present: Provision["present"],
 ): string | undefined {
-  if (labelOf(current, managedByLabel) !== managedBy) return `is not managed by ${managedBy} (label ${managedByLabel})`;
+  if (labelOf(current, managedByLabel) !== managedBy && !wasApplied(current, desired)) {
+    return `is not managed by ${managedBy} (label ${managedByLabel}); delete it, or set the label to ${managedBy} so that the controller takes it over`;
+  }
   const owner = ownerOf(current);
   return owner !== ownerOf(desired) && present.has(owner) ? `belongs to Gateway ${owner}` : undefined;
+}
+
+/**
+ * Whether an object without the label of this controller is one of its objects nevertheless: the label was removed. The
+ * object is owned by the same Gateway, or has fields that this controller has applied.
+ */
+function wasApplied(current: KubeObject, desired: KubeObject): boolean {
+  const { ownerReferences, managedFields } = fieldsOf(current["metadata"]);
+  const uids = objectsOf(fieldsOf(desired["metadata"])["ownerReferences"]).map(({ uid }) => uid);
+  return (
+    objectsOf(ownerReferences).some(({ controller, uid }) => controller === true && uids.includes(uid)) ||
+    objectsOf(managedFields).some(({ manager, operation }) => manager === controllerName && operation === "Apply")
+  );
 }
 
 /** Returns the Gateway to which an object belongs, as `ownerKey`. */

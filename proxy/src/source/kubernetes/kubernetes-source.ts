@@ -80,6 +80,8 @@ export interface SecretSelection {
 
 /** An open source. */
 export interface KubernetesSource {
+  /** The number of watches whose last request failed. Their objects may be out of date. */
+  readonly failingWatches: number;
   close(): Promise<void>;
 }
 
@@ -138,6 +140,11 @@ class Source implements KubernetesSource {
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(collectionPaths(kind))]));
+  }
+
+  get failingWatches(): number {
+    const named = Array.from(this.#named.values(), ({ watch }) => watch);
+    return [...this.#whole.values(), ...named].filter(({ isFailing }) => isFailing).length;
   }
 
   async close(): Promise<void> {

@@ -39,6 +39,11 @@ export function collectionPaths(kind: WholeKind): readonly [string, ...string[]]
   return [first, ...rest];
 }
 
+/** Returns the name of the CustomResourceDefinition of a kind. */
+export function definitionName(kind: WholeKind): string {
+  return `${plurals[kind]}.${kinds[kind].group}`;
+}
+
 /** Returns the collection path of a kind in a namespace. */
 export function namespacedPath(kind: NamedKind, namespace: string): string {
   return `${rootOf(kinds[kind].group, "v1")}/namespaces/${namespace}/${plurals[kind]}`;

@@ -1,0 +1,88 @@
+/**
+ * Clusters with CRDs of the Gateway API from 1.1 to 1.7, whose schemas differ. The API server rejects a server-side apply
+ * of a status with a field that the schema does not have.
+ */
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { gatewayApiBundles } from "../rig/binaries.ts";
+import { startControlPlane } from "../rig/control-plane.ts";
+import { applyDefinitions } from "../rig/definitions.ts";
+import { clusterOf, describeCluster } from "./support/cluster.ts";
+import { kubeconfigOf } from "./support/accounts.ts";
+import { startController } from "./support/controller-process.ts";
+
+const deploy = join(import.meta.dirname, "..", "..", "deploy");
+const system = "gateway-proxy-system";
+
+const objects = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway-proxy}
+spec: {controllerName: gatewayproxy.dev/controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: tenant}
+spec: {gatewayClassName: gateway-proxy, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat, namespace: tenant}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: api, port: 80}]}]}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits, namespace: tenant}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat}]
+  traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}]}}
+`;
+
+const isTrue = (type: string) => expect.objectContaining({ type, status: "True" }) as unknown;
+
+describeCluster("with another bundle of the Gateway API", () => {
+  const bundles = gatewayApiBundles();
+
+  test("the rig has bundles", () => {
+    expect([...bundles.keys()].map((version) => version.replace(/\.\d+$/, ""))).toEqual([
+      "v1.1",
+      "v1.2",
+      "v1.3",
+      "v1.4",
+      "v1.5",
+      "v1.6",
+      "v1.7",
+    ]);
+  });
+
+  test.each([...bundles])(
+    "%s: every object gets its status, and no write fails",
+    { timeout: 120_000 },
+    async (version, folder) => {
+      const plane = await startControlPlane();
+      onTestFinished(() => plane.stop());
+      const cluster = clusterOf(plane.kubeconfig);
+      await applyDefinitions((args) => plane.kubectl(args), [folder, join(deploy, "crds")]);
+      for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
+      await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+      await cluster.apply(objects);
+      const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
+      const controller = await startController({ kubeconfig, namespace: system });
+      onTestFinished(() => controller.stop());
+      const { status } = await cluster.becomes("gatewayclass/gateway-proxy", "", {
+        status: { conditions: expect.arrayContaining([isTrue("Accepted"), isTrue("SupportedVersion")]) as unknown },
+      });
+      const supported = (status as { conditions: readonly { type: string; message: string }[] }).conditions.find(
+        ({ type }) => type === "SupportedVersion",
+      );
+      expect(supported?.message).toContain(version);
+      const accepted = expect.arrayContaining([isTrue("Accepted")]) as unknown;
+      await cluster.becomes("gateway/web", "tenant", {
+        status: { conditions: accepted, listeners: [{ name: "http", attachedRoutes: 1, conditions: accepted }] },
+      });
+      await cluster.becomes("httproute/chat", "tenant", { status: { parents: [{ conditions: accepted }] } });
+      await cluster.becomes("proxypolicy/limits", "tenant", { status: { ancestors: [{ conditions: accepted }] } });
+      expect(controller.log.filter(({ msg }) => String(msg).includes("cannot"))).toEqual([]);
+    },
+  );
+});
