@@ -152,7 +152,13 @@ export type PolicyCondition = ConditionsOf<{
 
 /** Conditions of a Backend. */
 export type BackendCondition = ConditionsOf<{
-  Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" | "ForbiddenAddress";
+  Accepted:
+    | "Accepted"
+    | "Invalid"
+    | "InvalidSecretRef"
+    | "ForbiddenAddress"
+    | "InvalidProvider"
+    | "IncompatibleProviders";
 }>;
 
 /** Status of a GatewayClass. */

@@ -17,6 +17,7 @@ import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
 import { fieldOf, removeField } from "./fields.ts";
+import { FirstEvent } from "./first-event.ts";
 import type { ResponseUsage } from "./response-usage.ts";
 import { joinTunnel } from "./tunnel.ts";
 
@@ -46,6 +47,15 @@ export interface RelayOptions {
 export interface RelayOwner {
   /** Whether to forward a response with this head. If not, the call has been aborted. */
   acceptsStatus(status: number, headers: readonly string[]): boolean;
+  /**
+   * Whether a response with this accepted head is held until its first event, or its first byte if it is no stream, so that
+   * another provider can respond if it fails before.
+   */
+  holdsResponse(headers: readonly string[]): boolean;
+  /** Data of a held response has arrived, and no event yet. */
+  onHeldData(): void;
+  /** A held response is forwarded from now on. */
+  onBegun(): void;
   /** The call failed before any part of its response was forwarded. */
   onUpstreamFailure(failure: UpstreamFailure): void;
   /** The backend has switched protocols, so there will be no response. */
@@ -90,6 +100,8 @@ export class ResponseRelay implements ResponseSink {
    */
   #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
   #abandoned: AbandonedResponse | undefined;
+  /** The response is held until it has begun; undefined if it is not, or has. */
+  #awaited: FirstEvent | undefined;
   /** gRPC: a head with the status is the complete response. Its end follows, and must be in the frame of the head. */
   #isTrailersOnly = false;
 
@@ -128,6 +140,7 @@ export class ResponseRelay implements ResponseSink {
     this.#isTrailersOnly = grpcStatus !== undefined;
     this.#options.record.grpcStatus = readGrpcStatus(grpcStatus);
     this.#awaitsEnd = reportsCharge && status < 400 && isJson(headers);
+    if (!this.#isTrailersOnly && owner.holdsResponse(headers)) this.#awaited = new FirstEvent(headers);
     if (!this.#isTrailersOnly) process.nextTick(release, this, call);
   }
 
@@ -184,9 +197,27 @@ export class ResponseRelay implements ResponseSink {
     if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
     this.#gatheredBytes += chunk.length;
+    if (this.#awaited !== undefined) {
+      this.#awaitBegin(this.#awaited, chunk, call);
+      return;
+    }
     const isScheduled = this.#state === "headHeld" && !this.#isTrailersOnly;
     if (!isScheduled && this.#gathered.length === 1) process.nextTick(release, this, call);
     if (this.#awaitsEnd && this.#gatheredBytes > maxAwaitedBytes) this.#awaitNoMore(call);
+  }
+
+  #awaitBegin(awaited: FirstEvent, chunk: Buffer, call: UpstreamCall): void {
+    if (!awaited.push(chunk) && this.#gatheredBytes <= maxAwaitedBytes) {
+      this.#options.owner.onHeldData();
+      return;
+    }
+    this.#begun();
+    process.nextTick(release, this, call);
+  }
+
+  #begun(): void {
+    this.#awaited = undefined;
+    this.#options.owner.onBegun();
   }
 
   #awaitNoMore(call: UpstreamCall): void {
@@ -200,6 +231,11 @@ export class ResponseRelay implements ResponseSink {
       this.#endAbandoned("whole");
       return;
     }
+    if (this.#awaited?.isMissing === true) {
+      this.onFailure({ kind: "reset", message: "the stream ended before its first event" }, call);
+      return;
+    }
+    if (this.#awaited !== undefined) this.#begun();
     if (trailers.length > 0) this.#options.record.grpcStatus ??= readGrpcStatus(fieldOf(trailers, "grpc-status"));
     const piece = this.#takeGathered();
     const rest = this.#options.usage?.end() ?? nothing;
@@ -215,7 +251,8 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     // Its head and a part of it have come, and would have been passed on.
-    if (this.#state === "headHeld" && this.#awaitsEnd && this.#waitTimer !== undefined) this.#start();
+    const isHeldForEnd = this.#awaitsEnd && this.#awaited === undefined && this.#waitTimer !== undefined;
+    if (this.#state === "headHeld" && isHeldForEnd) this.#start();
     if (this.#state !== "started") {
       this.#state = "dropped";
       record.status = 0;
@@ -301,6 +338,7 @@ export class ResponseRelay implements ResponseSink {
   /** Forwards the bytes of this turn, after the head if it is still held, unless the response is complete. */
   release(call: UpstreamCall): void {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
+    if (this.#awaited !== undefined) return;
     try {
       if (this.#state === "headHeld" && this.#awaitsEnd) {
         this.#waitTimer ??= this.#options.clock.setTimer(maxWaitMs, () => this.#awaitNoMore(call));
