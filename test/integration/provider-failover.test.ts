@@ -3,6 +3,7 @@
  * the provider that has responded, once.
  */
 import { describe, expect, test, vi } from "vitest";
+import { eventStreamMessage } from "../../proxy/src/llm/testing/event-stream-message.ts";
 import {
   type Behavior,
   contentOf,
@@ -36,6 +37,11 @@ async function awaiting<T>({ gateway }: FailoverGateway, response: Promise<T>): 
   return response;
 }
 
+const openAiError = { message: "The server had an error", type: "server_error", param: null, code: null };
+const errorOf = (error: object): string => `data: ${JSON.stringify({ error })}\n\n`;
+const overloaded =
+  'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n';
+
 describe("a request moves to the next provider", () => {
   const away = "away" as const;
   const cases: readonly [string, cause: string, isStream: boolean, first: readonly Behavior[] | "away"][] = [
@@ -55,6 +61,14 @@ describe("a request moves to the next provider", () => {
     ["after a stream that is cut behind a comment", "reset", true, [opened(": wait\n\n", "cut")]],
     ["after a stream that is cut in its first event", "reset", true, [opened('data: {"x', "cut")]],
     ["after a stream that ends without an event", "reset", true, [opened("", "finished")]],
+    ["after a stream that begins with an error of OpenAI", "error event", true, [opened(errorOf(openAiError), "open")]],
+    ["after a stream that begins with an error of Anthropic", "error event", true, [opened(overloaded, "finished")]],
+    [
+      "after a stream that is only an error",
+      "error event",
+      true,
+      [opened(errorOf(openAiError).trimEnd() + "\n", "finished")],
+    ],
     ["after a stream that is silent before its first event", "timeout", true, [opened("", "open")]],
     ["after a stream that is silent behind a comment", "timeout", true, [opened(": wait\n\n", "open")]],
   ];
@@ -85,6 +99,29 @@ describe("a request moves to the next provider", () => {
       attempts: 2,
       usage: { total: usage.total_tokens },
     });
+  });
+
+  test("after a message of Amazon that is an exception", async () => {
+    const type = "application/vnd.amazon.eventstream";
+    const headers = { ":message-type": "exception", ":exception-type": "throttlingException" };
+    const throttled: Behavior = (_, response) =>
+      void response.writeHead(200, { "content-type": type }).end(eventStreamMessage(headers, "{}"));
+    const failover = await startFailover([
+      { name: "a", script: [throttled] },
+      { name: "b", priority: 1, script: [ok("second")] },
+    ]);
+    expect(await contentOf(await failover.chat())).toBe("second");
+    expect(await contentOf(await failover.chat())).toBe("second");
+    expect(failover.providers[0]?.received).toHaveLength(1);
+  });
+
+  test("asks for a response without a coding, since its beginning is read", async () => {
+    const failover = await startFailover([
+      { name: "a", script: [ok("first")] },
+      { name: "b", priority: 1, script: [ok("second")] },
+    ]);
+    await failover.chat({ headers: { "accept-encoding": "gzip, br" } });
+    expect(failover.providers[0]?.received[0]?.headers["accept-encoding"]).toBe("identity");
   });
 
   test("also over several, in the order of their priorities", async () => {
@@ -126,6 +163,26 @@ describe("a request stays", () => {
     await expect(response.text()).rejects.toThrow();
     expect(failover.providers[1]?.received).toHaveLength(0);
     expect(failover.gateway.records[0]).toMatchObject({ provider: key("a"), reason: "UpstreamReset", failovers: [] });
+  });
+
+  test("with a stream that begins with an error for which its client is to blame", async () => {
+    const invalid = errorOf({ type: "invalid_request_error", message: "no such tool" });
+    const failover = await startFailover([
+      { name: "a", script: [opened(invalid, "finished")] },
+      { name: "b", priority: 1, script: [stream("second")] },
+    ]);
+    expect(await (await failover.chat({ stream: true })).text()).toBe(invalid);
+    expect(failover.providers[1]?.received).toHaveLength(0);
+  });
+
+  test("with a stream whose second event is an error", async () => {
+    const event = 'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n';
+    const failover = await startFailover([
+      { name: "a", script: [opened(event + overloaded, "finished")] },
+      { name: "b", priority: 1, script: [stream("second")] },
+    ]);
+    expect(await (await failover.chat({ stream: true })).text()).toBe(event + overloaded);
+    expect(failover.providers[1]?.received).toHaveLength(0);
   });
 
   test("with the response of the last provider", async () => {

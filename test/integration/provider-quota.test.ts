@@ -1,6 +1,7 @@
 /** A provider that is out of quota is left alone until its reset, for all clients, as far as one client may decide that. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
+  type Behavior,
   contentOf,
   type FailoverGateway,
   ok,
@@ -69,6 +70,92 @@ describe("the reset", () => {
     failover.gateway.clock.advance(1_100);
     expect(await chatAs(failover)).toBe("first");
     expect(await failover.charged()).toBe(3 * 42);
+  });
+
+  describe("of Gemini, in the body of a 429,", () => {
+    const retryInfo = { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "20s" };
+    const error = { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ "@type": "other" }, retryInfo] };
+    const native = JSON.stringify({ error });
+    const pieces =
+      (...parts: readonly string[]): Behavior =>
+      (_, response) => {
+        response.writeHead(429, { "content-type": "application/json; charset=UTF-8" });
+        const send = (place: number): void => {
+          if (place === parts.length - 1) response.end(parts[place]);
+          else response.write(parts[place], () => setImmediate(send, place + 1));
+        };
+        send(0);
+      };
+
+    test.each([
+      ["at once", [native]],
+      ["behind its head, in pieces", ["", native.slice(0, 40), native.slice(40)]],
+      ["as its API for clients of OpenAI sends it", [JSON.stringify([{ error }])]],
+    ])("is read %s", async (_, parts) => {
+      const failover = await startFailover([{ name: "a", script: [pieces(...parts), ok("first")] }, second]);
+      expect(await chatAs(failover)).toBe("second");
+      failover.gateway.clock.advance(19_999);
+      expect(await chatAs(failover)).toBe("second");
+      failover.gateway.clock.advance(1);
+      expect(await chatAs(failover)).toBe("first");
+      expect(await failover.charged()).toBe(3 * 42);
+    });
+
+    test("may be shorter than the time without a reset", async () => {
+      const soon = native.replace("20s", "3.5s");
+      const failover = await startFailover([{ name: "a", script: [pieces(soon), ok("first")] }, second]);
+      expect(await chatAs(failover)).toBe("second");
+      failover.gateway.clock.advance(3_500);
+      expect(await chatAs(failover)).toBe("first");
+    });
+
+    test("is waited for one second", async () => {
+      const open: Behavior = (_, response) => {
+        response.writeHead(429, { "content-type": "application/json" }).write("{");
+      };
+      const failover = await startFailover([{ name: "a", script: [open, ok("first")] }, second]);
+      const response = chatAs(failover);
+      await vi.waitFor(() => expect(countOf(failover)[0]).toBe(1));
+      await vi.waitFor(() => {
+        failover.gateway.clock.advance(100);
+        expect(countOf(failover)[1]).toBe(1);
+      });
+      expect(await response).toBe("second");
+    });
+
+    test.each([
+      [
+        "cut",
+        (request, response) => {
+          response.writeHead(429, { "content-type": "application/json", "content-length": "100" }).write("{");
+          setImmediate(() => request.socket.destroy());
+        },
+      ],
+      [
+        "longer than 64 KiB",
+        (_, response) => {
+          response
+            .writeHead(429, { "content-type": "application/json" })
+            .write(JSON.stringify({ error: "x".repeat(70_000) }));
+        },
+      ],
+    ] satisfies readonly (readonly [string, Behavior])[])(
+      "does not keep the request if the body is %s",
+      async (_, behavior) => {
+        const failover = await startFailover([{ name: "a", script: [behavior, ok("first")] }, second]);
+        expect(await chatAs(failover)).toBe("second");
+        failover.gateway.clock.advance(10_000);
+        expect(await chatAs(failover)).toBe("first");
+      },
+    );
+
+    test("reaches its client as it came if no provider is left, and is known for later requests", async () => {
+      const failover = await startFailover([{ name: "a", script: [pieces("", native)] }]);
+      const denied = await failover.chat();
+      expect([denied.status, await denied.text()]).toEqual([429, native]);
+      const next = await failover.chat();
+      expect([next.status, next.headers.get("retry-after")]).toEqual([503, "20"]);
+    });
   });
 
   test("of a success with a budget that is used up keeps the next request away", async () => {

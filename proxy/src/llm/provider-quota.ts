@@ -1,10 +1,12 @@
 /**
- * Reads from the head of a response whether its provider is out of quota, and until when: the status 429, `retry-after` (RFC 9110
+ * Reads from a response whether its provider is out of quota, and until when: the status 429, `retry-after` (RFC 9110
  * §10.2.3), and the budgets that remain. OpenAI, Azure, Groq, Mistral and most gateways: `x-ratelimit-remaining-NAME` and
- * `x-ratelimit-reset-NAME`, or both without a name. Anthropic: `anthropic-ratelimit-NAME-remaining` and `-reset`.
+ * `x-ratelimit-reset-NAME`, or both without a name. Anthropic: `anthropic-ratelimit-NAME-remaining` and `-reset`. Gemini has
+ * its reset in the body of a 429.
  */
+import { readRetryDelay } from "./provider-error.ts";
 
-/** The quota of a provider, as the head of a response shows it. */
+/** The quota of a provider, as a response shows it. */
 export interface QuotaReading {
   /** Whether the next request would get a 429. */
   readonly isUsedUp: boolean;
@@ -19,8 +21,9 @@ const plenty: QuotaReading = { isUsedUp: false, resetMs: undefined };
  *
  * @param headers flat, names in lower case.
  * @param nowMs wall time, since resets may be dates.
+ * @param body of a 429, as far as it has been read.
  */
-export function readQuota(status: number, headers: readonly string[], nowMs: number): QuotaReading {
+export function readQuota(status: number, headers: readonly string[], nowMs: number, body = ""): QuotaReading {
   const isDenied = status === 429;
   if (!isDenied && !headers.some((text, at) => at % 2 === 0 && isBudgetField(text))) return plenty;
   const budgets = budgetsOf(headers, nowMs);
@@ -29,7 +32,7 @@ export function readQuota(status: number, headers: readonly string[], nowMs: num
   const resetMs = resets.length === 0 ? undefined : Math.max(...resets);
   // A success with a budget that is used up, and without its reset, may be of a budget that is refilled all the time.
   if (!isDenied) return resetMs === undefined ? plenty : { isUsedUp: true, resetMs };
-  const retryMs = retryAfterMs(headers, nowMs);
+  const retryMs = retryAfterMs(headers, nowMs) ?? readRetryDelay(body);
   // All budgets have a rest: the request was too large for it, and a smaller one is not.
   if (budgets.length > 0 && used.length === 0 && retryMs === undefined) return plenty;
   return { isUsedUp: true, resetMs: retryMs ?? resetMs };

@@ -73,7 +73,7 @@ export const requestMetrics = {
   failovers: {
     name: "gateway_proxy_provider_failovers_total",
     type: "counter",
-    help: "Requests that moved from a provider to the next one of its Backend. `provider` is the one that was left, and `cause` why: `status 429` or another status, or the kind of the failure: `connect`, `reset`, `timeout`, `overloaded`, `forbidden`, `no ready endpoint`.",
+    help: "Requests that moved from a provider to the next one of its Backend. `provider` is the one that was left, and `cause` why: `status 429` or another status, or the kind of the failure: `connect`, `reset`, `timeout`, `overloaded`, `forbidden`, `no ready endpoint`; `error event` is an error as the first event of a stream.",
     labels: ["backend", "provider", "cause"],
   },
   mirroredRequests: {

@@ -3,6 +3,7 @@
  * events (HTML Standard §9.2.6), and messages of Amazon's binary streams. A comment is no event. A response of another
  * type, or with a content coding, begins with its first byte.
  */
+import { readErrorEvent, readErrorMessage, type StreamedError } from "../../llm/provider-error.ts";
 import { fieldOf } from "./fields.ts";
 
 type Form = "events" | "messages" | "bytes";
@@ -43,6 +44,12 @@ export class FirstEvent {
   push(chunk: Buffer): boolean {
     if (this.#form === "bytes") return chunk.length > 0;
     return this.#form === "messages" ? this.#readMessage(chunk) : chunk.some((byte) => this.#readByte(byte));
+  }
+
+  /** Returns the error that the first event reports; undefined for any other. @param stream all bytes of the body so far. */
+  errorIn(stream: Buffer): StreamedError | undefined {
+    if (this.#form === "bytes" || !this.#hasData) return undefined;
+    return this.#form === "messages" ? readErrorMessage(stream) : readErrorEvent(stream);
   }
 
   #readMessage(chunk: Buffer): boolean {

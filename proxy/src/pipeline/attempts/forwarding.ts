@@ -9,6 +9,7 @@ import type { HeaderEditor } from "../../filters/header-edits.ts";
 import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { Downstream } from "../../listen/downstream.ts";
+import type { StreamedError } from "../../llm/provider-error.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
 import { loggedHeaders } from "../../telemetry/request-log.ts";
 import type { RequestRecord } from "../../telemetry/request-record.ts";
@@ -217,7 +218,11 @@ export class Forwarding implements RelayOwner {
     return true;
   }
 
-  acceptsStatus(status: number, headers: readonly string[]): boolean {
+  readsErrorBody(status: number, headers: readonly string[]): boolean {
+    return this.#options.failover?.choice.saysResetInBody(status, headers) === true;
+  }
+
+  acceptsStatus(status: number, headers: readonly string[], body: string): boolean {
     const { trace, request, failover } = this.#options;
     trace?.emit(
       { ...this.#traceResult(), status, headers: redactHeaders(headers) },
@@ -225,7 +230,7 @@ export class Forwarding implements RelayOwner {
       this.#tracedMs,
     );
     this.#silenceTimer?.cancel();
-    failover?.choice.onHead(status, headers);
+    failover?.choice.onHead(status, headers, body);
     if (this.#state === "attempting" && this.#moveOnFrom(status)) return false;
     if (this.#state === "attempting" && this.#retries.retries(status)) {
       const decision = this.#retries.byPolicy();
@@ -257,10 +262,21 @@ export class Forwarding implements RelayOwner {
     this.#expectData();
   }
 
+  acceptsErrorEvent(error: StreamedError): boolean {
+    this.#options.failover?.choice.onError(error);
+    return !movesRequests(error.status) || !this.#canMoveOn(false);
+  }
+
+  onErrorEvent({ status }: StreamedError): void {
+    const message = `the stream begins with an error like status ${status}`;
+    this.#options.trace?.emit({ ...this.#traceResult(), error: message }, "error", this.#tracedMs);
+    this.#leave("error event");
+  }
+
   onBegun(): void {
-    const { request, failover, record } = this.#options;
+    const { request, failover } = this.#options;
     this.#silenceTimer?.cancel();
-    failover?.choice.onBegun(record.status);
+    failover?.choice.onBegun();
     request.body?.keepNoMore();
   }
 
@@ -274,7 +290,7 @@ export class Forwarding implements RelayOwner {
     deadline?.cancel();
     this.#timer?.cancel();
     this.#silenceTimer?.cancel();
-    failover?.choice.onBegun(switchingProtocols);
+    failover?.choice.onBegun();
   }
 
   onUpstreamFailure(failure: UpstreamFailure): void {
@@ -291,12 +307,16 @@ export class Forwarding implements RelayOwner {
 
   /** Moves the request to the next provider after a status. @returns false if it stays. */
   #moveOnFrom(status: number): boolean {
-    if (status !== 429 && status < 500) return false;
-    if (!this.#canMoveOn(false)) return false;
+    if (!movesRequests(status) || !this.#canMoveOn(false)) return false;
+    this.#leave(`status ${status}`);
+    return true;
+  }
+
+  /** Moves the request on from a provider that has responded. */
+  #leave(cause: string): void {
     this.#history.addRetriedStatus();
     this.#call?.abort();
-    this.#moveOn(`status ${status}`);
-    return true;
+    this.#moveOn(cause);
   }
 
   /** Continues a request of several providers after a failed attempt. @returns false if nothing of it can be used. */
@@ -546,7 +566,10 @@ export class Forwarding implements RelayOwner {
   }
 }
 
-const switchingProtocols = 101;
+/** Whether a provider with this status cannot respond now, while another one may. */
+function movesRequests(status: number): boolean {
+  return status === 429 || status >= 500;
+}
 
 function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {
   // The response has arrived completely; the rest depends on the client.

@@ -4,10 +4,12 @@
  * ones last. One that is out of quota is not chosen.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { readQuota } from "../../llm/provider-quota.ts";
+import type { StreamedError } from "../../llm/provider-error.ts";
+import { type QuotaReading, readQuota } from "../../llm/provider-quota.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { clientNumber } from "../../upstream/provider-states.ts";
 import type { CompiledProvider, ProvidersTarget } from "../compiled-rule.ts";
+import { fieldOf, isJson } from "./fields.ts";
 
 /** The list of a Backend, and the client of one request. */
 export interface ProviderChoiceOptions {
@@ -27,8 +29,8 @@ export class ProviderChoice {
   readonly #tried = new Set<CompiledProvider>();
   #current: CompiledProvider | undefined;
   #sentMs = 0;
-  /** The response of the current provider shows that its quota is used up. */
-  #isUsedUp = false;
+  /** The response of the current provider shows a failure, or that its quota is used up. */
+  #isDenied = false;
 
   constructor(options: ProviderChoiceOptions) {
     this.#options = options;
@@ -73,26 +75,48 @@ export class ProviderChoice {
   /** An attempt at the current provider begins. */
   onSend(): void {
     this.#sentMs = this.#options.clock.monotonicMs();
-    this.#isUsedUp = false;
+    this.#isDenied = false;
     this.#current?.state.onSend(this.#client, this.#sentMs);
   }
 
-  /** The current provider has responded. @param headers flat, names in lower case. */
-  onHead(status: number, headers: readonly string[]): void {
+  /** Whether a response may say only in its body when the quota of the current provider is reset. */
+  saysResetInBody(status: number, headers: readonly string[]): boolean {
+    if (status !== 429 || this.#current?.hasOwnQuota !== true || !isPlainJson(headers)) return false;
+    return readQuota(status, headers, this.#options.clock.nowMs()).resetMs === undefined;
+  }
+
+  /**
+   * The current provider has responded.
+   *
+   * @param headers flat, names in lower case.
+   * @param body where `saysResetInBody`, as far as it has arrived.
+   */
+  onHead(status: number, headers: readonly string[], body: string): void {
+    this.#note(status, () => readQuota(status, headers, this.#options.clock.nowMs(), body));
+  }
+
+  /** The current provider has begun a stream with an error. */
+  onError({ status, resetMs }: StreamedError): void {
+    this.#note(status, () => ({ isUsedUp: status === 429, resetMs }));
+  }
+
+  #note(status: number, quotaOf: () => QuotaReading): void {
     const { clock, random } = this.#options;
     const { state, hasOwnQuota = false } = this.#current ?? {};
     const nowMs = clock.monotonicMs();
     if (status >= 500) state?.onFailure(this.#client, nowMs, random());
+    this.#isDenied = status === 429 || status >= 500;
     // The quota of a key of the client is no quota of others.
     if (!hasOwnQuota) return;
-    const quota = readQuota(status, headers, clock.nowMs());
-    this.#isUsedUp = quota.isUsedUp;
-    if (quota.isUsedUp) state?.onOutOfQuota(this.#client, quota.resetMs, nowMs);
+    const quota = quotaOf();
+    if (!quota.isUsedUp) return;
+    this.#isDenied = true;
+    state?.onOutOfQuota(this.#client, quota.resetMs, nowMs);
   }
 
-  /** The response of the current provider has begun with success. @param status of its head. */
-  onBegun(status: number): void {
-    if (status === 429 || status >= 500 || this.#isUsedUp) return;
+  /** The response of the current provider has begun, which is a success unless it says otherwise. */
+  onBegun(): void {
+    if (this.#isDenied) return;
     this.#current?.state.onSuccess(this.#client, this.#sentMs, this.#options.clock.monotonicMs());
   }
 
@@ -147,4 +171,8 @@ function byWeight(
   }
   if (chosen !== undefined) rotation[chosen.place] = highest - total;
   return chosen;
+}
+
+function isPlainJson(headers: readonly string[]): boolean {
+  return isJson(headers) && (fieldOf(headers, "content-encoding") ?? "identity") === "identity";
 }

@@ -1,6 +1,7 @@
 /** Makes the request to the backend: the header section and the path after the filters of the rule and the reference. */
 import { removeCredentials } from "../../authentication/credentials.ts";
 import { forwardRequestHeaders } from "../../filters/forwarded.ts";
+import { replaceFields } from "../../filters/header-edits.ts";
 import { rewritePath } from "../../filters/url-rewrite.ts";
 import type { BackendTarget } from "../compiled-rule.ts";
 import type { OutgoingRequest } from "../provider-request.ts";
@@ -30,6 +31,8 @@ export function requestTo(request: StagedRequest, { filters, authority }: Backen
   request.reservation?.setBackendHeaders(headers);
   filters.editRequest?.(headers);
   headers.push("cdn-loop", request.loop);
+  // The beginning of a response decides whether the request moves to another provider, so it is read.
+  if (request.providers !== undefined) replaceFields(headers, ["accept-encoding", "identity"]);
   const path = filters.path === undefined ? head.path : rewritePath(filters.path, request.match, head.path);
   return { method: head.method, path, headers, body: request.takeBody(), upgrade };
 }
