@@ -215,6 +215,19 @@ export const endpointSchema = z.object({
 /** The state of an endpoint. */
 export type EndpointState = Immutable<z.output<typeof endpointSchema>>;
 
+const listedProvider = z.object({
+  backend: backendKey,
+  priority: count,
+  weight: count,
+  state: z
+    .enum(["Available", "OutOfQuota", "Failing"])
+    .describe("OutOfQuota gets no requests until its reset, Failing none while another provider is available."),
+  forMs: milliseconds.optional().describe("Remaining time of the state; absent if it is Available."),
+  consecutiveFailures: count.describe("Failures since the last success, of all workers together."),
+});
+/** A provider of a Backend with several. */
+export type ListedProvider = Immutable<z.output<typeof listedProvider>>;
+
 const backend = z.object({
   key: backendKey,
   type: z.enum(["Service", "Backend"]),
@@ -239,7 +252,21 @@ const backend = z.object({
         .describe("Which API key is sent: that of a Secret, or the client's own."),
     })
     .optional(),
-  endpoints: z.array(endpointSchema).describe("Ready endpoints; without any the response is 503."),
+  failover: z
+    .object({
+      firstByteTimeoutMs: milliseconds.optional(),
+      streamIdleTimeoutMs: milliseconds.optional(),
+      providers: z
+        .array(listedProvider)
+        .describe("In the order of the Backend; requests prefer lower priorities, and share by weight within one."),
+    })
+    .optional()
+    .describe("Present on a Backend with `ai.providers`."),
+  endpoints: z
+    .array(endpointSchema)
+    .describe(
+      "Ready endpoints; without any the response is 503. A Backend with providers has those of its providers, each with the name of its provider.",
+    ),
 });
 
 const workload = z.object({

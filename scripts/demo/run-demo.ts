@@ -29,6 +29,8 @@ export interface Started {
   readonly needed: readonly Program[];
   /** Programs that may end before the demo. */
   readonly optional: readonly Program[];
+  /** Shows something by itself when the demo is ready, before the instructions. @throws if it does not go as it should. */
+  readonly show?: () => Promise<void>;
   /** The commands to try, printed when the demo is ready: at most 24 lines, the height of a screen. */
   readonly instructions: string;
 }
@@ -62,11 +64,12 @@ export async function runDemo<PortName extends string>(demo: Demo<PortName>): Pr
   }
 }
 
-async function runUntilEnd({ proxies, needed, optional, instructions }: Started): Promise<void> {
+async function runUntilEnd({ proxies, needed, optional, show, instructions }: Started): Promise<void> {
   const ready = Promise.all(proxies.map((proxy) => proxy.logged('"msg":"ready"'))).then(() => "ready" as const);
   const late = delay(readyWithinMs, `not ready within ${readyWithinMs / 1_000} s` as const, { ref: false });
   const over = Promise.race([untilInterrupted(), ...[...proxies, ...needed].map(untilEnd)]);
-  const start = await Promise.race([ready, late, over]);
+  let start = await Promise.race([ready, late, over]);
+  if (start === "ready" && show !== undefined) start = await Promise.race([shown(show), over]);
   if (start === "ready") {
     console.log(instructions);
     for (const proxy of proxies) proxy.follow(proxies.length > 1 ? `${proxy.name} | ` : "");
@@ -80,6 +83,15 @@ async function runUntilEnd({ proxies, needed, optional, instructions }: Started)
   }
   for (const program of programs) program.showAll();
   fail(`The demo has ended: ${fault}.`);
+}
+
+async function shown(show: () => Promise<void>): Promise<string> {
+  try {
+    await show();
+    return "ready";
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 function usageOf({ script, summary, ports }: Demo<string>): string {

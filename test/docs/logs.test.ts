@@ -34,6 +34,7 @@ function fieldsLogged(): readonly string[] {
   const everything: Partial<RequestRecord> = {
     identity: "jwt alice",
     ...{ clientModel: "alias", requestModel: "m" },
+    ...{ provider: "Backend/default/b", failovers: [{ provider: "Backend/default/a", cause: "status 429" }] },
     ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },
     usage: {
       ...{ input: 1, output: 2, total: 3, cachedInputTokens: 1, cacheCreationTokens: 1, reasoningTokens: 1 },

@@ -215,7 +215,7 @@ function dumpOf(text: string): unknown {
         conflicts: { found: [], leftOut: 0, unexaminedHostnames: 0 },
         ...{ resources, statuses, problems: [], failures: [], servingSinceMs: 0, lastRejected: undefined },
       },
-      ...{ workers: [], workerDeaths: [], endpoints: [], keySets: [] },
+      ...{ workers: [], workerDeaths: [], endpoints: [], keySets: [], providers: new Map() },
     }),
   );
 }

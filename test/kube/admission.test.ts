@@ -136,6 +136,8 @@ const rejectedEntries: readonly (readonly [string, object])[] = [
   ["a burst beside bucket", { ...entry, burst: 1, bucket: "a" }],
   ["a share that is no truth value", { ...entry, shareAcrossReplicas: "yes" }],
 ];
+const several = (parts: object) => backend({ ai: parts });
+const provider = (name: string, parts: object = {}) => ({ backendRef: { name }, ...parts });
 
 const accepted: readonly (readonly [string, object])[] = [
   ...acceptedAuthentication,
@@ -186,6 +188,14 @@ const accepted: readonly (readonly [string, object])[] = [
   ["a static address", backend({ static: { host: "10.0.0.1", port: 80 } })],
   ["an IPv6 address", backend({ static: { host: "fd00::1", port: 65_535, tls: { hostname: "a.com" } } })],
   ["a provider", ai({ auth: { secretRef: { name: "s" } }, path: "/v1", host: "a.com", port: 1, tls: {} })],
+  ["several providers", several({ providers: [provider("a", { priority: 15, weight: 1_000_000 }), provider("b")] })],
+  ["one of several providers", several({ providers: [provider("a")] })],
+  ["16 providers", several({ providers: Array.from({ length: 16 }, (_, at) => provider(`a${at}`)) })],
+  [
+    "timeouts of failover",
+    several({ providers: [provider("a")], failover: { firstByteTimeout: "1ms", streamIdleTimeout: "60m" } }),
+  ],
+  ["no timeout of failover", several({ providers: [provider("a")], failover: {} })],
   ["the client's credentials", ai({ auth: { passthrough: {} } })],
   ["128 models", ai({ models: Array.from({ length: 128 }, (_, at) => ({ name: `m${at}`, as: "same" })) })],
 ];
@@ -294,6 +304,29 @@ const rejected: readonly (readonly [string, object])[] = [
   ...rejectedResponses.map(([name, fields]) => [name, policy({ local: [entry], ...fields })] as const),
   ["an empty Backend", backend({})],
   ["a Backend of two forms", backend({ static: { host: "a", port: 1 }, ai: { provider: { openai: {} } } })],
+  ["neither provider nor providers", several({ host: "a.com" })],
+  ["a provider and providers", ai({ providers: [provider("a")] })],
+  ["providers without one", several({ providers: [] })],
+  ["17 providers", several({ providers: Array.from({ length: 17 }, (_, at) => provider(`a${at}`)) })],
+  ["a provider twice", several({ providers: [provider("a"), provider("b"), provider("a")] })],
+  ["a provider in another namespace", several({ providers: [{ backendRef: { name: "a", namespace: "b" } }] })],
+  ["a provider without a name", several({ providers: [{ backendRef: {} }] })],
+  ["a provider without a reference", several({ providers: [{ priority: 1 }] })],
+  ["a priority below 0", several({ providers: [provider("a", { priority: -1 })] })],
+  ["a priority above 15", several({ providers: [provider("a", { priority: 16 })] })],
+  ["a weight of 0", several({ providers: [provider("a", { weight: 0 })] })],
+  ["a weight too large", several({ providers: [provider("a", { weight: 1_000_001 })] })],
+  ["a weight that is no integer", several({ providers: [provider("a", { weight: 1.5 })] })],
+  ["failover of one provider", ai({ failover: {} })],
+  ["a timeout of 0", several({ providers: [provider("a")], failover: { firstByteTimeout: "0s" } })],
+  ["a timeout above an hour", several({ providers: [provider("a")], failover: { streamIdleTimeout: "61m" } })],
+  ["a timeout in days", several({ providers: [provider("a")], failover: { firstByteTimeout: "1d" } })],
+  ...Object.entries({
+    ...{ host: "a.com", port: 443, path: "/v1", auth: { passthrough: {} }, upgrades: "Allow" },
+    ...{ deferredWork: "Allow", otherEndpoints: "Allow", usageChunk: "Merge", tls: {}, models: [{ name: "m" }] },
+  }).map(
+    ([field, value]) => [`${field} beside providers`, several({ providers: [provider("a")], [field]: value })] as const,
+  ),
   ["no provider", ai({ provider: {} })],
   ["two providers", ai({ provider: { openai: {}, anthropic: {} } })],
   ["an unknown provider", ai({ provider: { opnai: {} } })],

@@ -12,6 +12,7 @@ import { defaultAbandonedResponses } from "../../proxy/src/pipeline/attempts/aba
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/listen/client-connections.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
+import { createProviderMemory, ProviderStates } from "../../proxy/src/upstream/provider-states.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 
 type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimedWatches" | "onTraced">;
@@ -20,6 +21,7 @@ type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimed
 export function startWorkerPool(workers: number, clock: Clock, events: Partial<Events> = {}): WorkerPool {
   const counters = createCounters(1_024, 2);
   const bodies = createBodyMemory(workers);
+  const providers = createProviderMemory();
   const filter = { level: "off", modules: new Map() } as const;
   const pool = new WorkerPool({
     workers,
@@ -37,12 +39,14 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       expectsProxyHeader: false,
       upgradeProtocols: [],
       bodies,
+      providers,
       bodyMemoryBytes: defaultBodyMemoryBytes,
       logFilter: "off",
       accessLog: "off",
     },
     counters: new CounterTable(counters, workers + 1),
     bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),
+    providers: new ProviderStates(providers, workers + 1),
     clock,
     log: new Logs({ filter, clock, destination: { write: () => undefined } }).logger("proxy::workers"),
     onRestart: () => undefined,

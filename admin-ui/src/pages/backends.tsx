@@ -1,5 +1,7 @@
 /** Every backend that rules and policies name, with its endpoints; failing ones first. */
-import type { ConfigDump, DumpedBackend } from "@gatewayproxy/admin-api/config-dump";
+import type { ConfigDump, DumpedBackend, ListedProvider } from "@gatewayproxy/admin-api/config-dump";
+import { formatCount, formatMs } from "../format.ts";
+import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Endpoints, isFailing } from "../parts/endpoints.tsx";
 
@@ -32,12 +34,42 @@ export function BackendsPage({ dump }: { dump: ConfigDump }) {
           ) : (
             <>
               <p class="note">{describeBackend(backend)}</p>
+              <Providers backend={backend} />
               <BackendEndpoints backend={backend} />
             </>
           )}
         </section>
       ))}
     </>
+  );
+}
+
+const providerColumns: readonly Column<ListedProvider>[] = [
+  { head: "Provider", cell: ({ backend }) => backend.slice(backend.indexOf("/") + 1) },
+  { head: "Priority", isNumber: true, cell: ({ priority }) => formatCount(priority) },
+  { head: "Weight", isNumber: true, cell: ({ weight }) => formatCount(weight) },
+  { head: "State", cell: (provider) => <ProviderState provider={provider} /> },
+];
+
+function Providers({ backend: { key, failover } }: { backend: DumpedBackend }) {
+  if (failover === undefined) return null;
+  return (
+    <DataTable
+      caption={`Providers of ${key}`}
+      columns={providerColumns}
+      rows={failover.providers}
+      keyOf={({ backend }) => backend}
+      toneOf={({ state }) => (state === "Available" ? undefined : "bad")}
+    />
+  );
+}
+
+function ProviderState({ provider: { state, forMs } }: { provider: ListedProvider }) {
+  if (state === "Available" || forMs === undefined) return <>available</>;
+  return (
+    <span class="bad">
+      {state === "OutOfQuota" ? "out of quota" : "fails"}: no requests for {formatMs(forMs)}
+    </span>
   );
 }
 
@@ -59,15 +91,17 @@ function kindOf({ key, type }: DumpedBackend): string {
   return key.startsWith("address/") ? "Address" : type;
 }
 
-function isIll({ endpoints }: DumpedBackend): boolean {
-  return endpoints.length === 0 || endpoints.some(isFailing);
+function isIll({ endpoints, failover }: DumpedBackend): boolean {
+  const isParked = failover?.providers.some(({ state }) => state !== "Available") === true;
+  return endpoints.length === 0 || isParked || endpoints.some(isFailing);
 }
 
 function describeModel({ name, as }: { readonly name: string; readonly as: string }): string {
   return name === as ? name : `${name} as ${as}`;
 }
 
-function describeBackend({ protocol, serverName, ai }: DumpedBackend): string {
+function describeBackend({ protocol, serverName, ai, failover }: DumpedBackend): string {
+  if (failover !== undefined) return "LLM providers that replace each other: the lowest priority first, then by weight";
   const parts = [protocol === "https" ? "HTTPS" : "HTTP without TLS"];
   if (serverName !== undefined) parts.push(`certificate verified for ${serverName}`);
   if (ai !== undefined) {

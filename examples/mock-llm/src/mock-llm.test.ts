@@ -25,6 +25,37 @@ async function chat(headers: Readonly<Record<string, string>>, more: object = {}
   return (await response.json()) as { usage?: Record<string, unknown>; choices: { message: { content: string } }[] };
 }
 
+describe("a behavior", () => {
+  const set = (members: object) => fetch(`${mock.url}/mock/behavior`, { method: "PUT", body: JSON.stringify(members) });
+
+  test("holds for all requests without the header, until it is set again", async () => {
+    expect((await set({ status: 429, "retry-after": 20, remaining: 0 })).status).toBe(200);
+    const denied = await post("/v1/chat/completions", { messages: question });
+    expect([denied.status, denied.headers.get("retry-after")]).toEqual([429, "20"]);
+    expect(denied.headers.get("x-ratelimit-remaining-requests")).toBe("0");
+    expect(denied.headers.get("x-ratelimit-reset-requests")).toBe("20s");
+    expect((await post("/v1/chat/completions", { messages: question }, { "x-mock-status": "503" })).status).toBe(503);
+    await set({});
+    expect((await post("/v1/chat/completions", { messages: question })).status).toBe(200);
+  });
+
+  test("cuts a stream before its first event", async () => {
+    await set({ "abort-after": 0 });
+    const response = await post("/v1/chat/completions", { messages: question, stream: true }).catch(() => undefined);
+    await expect(response?.text() ?? Promise.reject(new Error("reset"))).rejects.toThrow();
+    await set({});
+  });
+
+  test.each([
+    [{ novelty: 1 }, "novelty is no behavior, accepted are prompt-tokens, "],
+    [{ status: 200 }, 'x-mock-status is \\"200\\", accepted is a whole number from 400 to 599'],
+  ])("of %j is rejected, and changes nothing", async (members, message) => {
+    const response = await set(members);
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining(message)]);
+    expect((await post("/v1/chat/completions", { messages: question })).status).toBe(200);
+  });
+});
+
 describe("the mock LLM, to OpenAI's own client", () => {
   const client = () => new OpenAI({ baseURL: `${mock.url}/v1`, apiKey: "none", maxRetries: 0, defaultHeaders: fast });
 

@@ -1,7 +1,7 @@
 /**
  * A server with the APIs of LLM providers, without a model: OpenAI chat completions, responses, embeddings and models,
  * Anthropic messages, Gemini, Amazon Bedrock, reranking of Cohere and Jina, and OpenAI's realtime API. Azure OpenAI has the paths of OpenAI with a
- * prefix. Headers of the request set the usage and the failures (`reply-options.ts`). For
+ * prefix. Headers of the request, or a behavior for all of them, set the usage and the failures (`reply-options.ts`). For
  * demonstrations and tests; it checks no credentials.
  */
 import {
@@ -24,7 +24,13 @@ import { serveRealtime } from "./openai-realtime.ts";
 import { responses } from "./openai-responses.ts";
 import { rerank } from "./rerank.ts";
 import { type Reply, send } from "./reply.ts";
-import { readReplyOptions, InvalidReplyOption, type ReplyOptions } from "./reply-options.ts";
+import {
+  type Behavior,
+  InvalidReplyOption,
+  readBehavior,
+  readReplyOptions,
+  type ReplyOptions,
+} from "./reply-options.ts";
 
 export interface MockLlmOptions {
   /** 0 selects a free port. */
@@ -48,6 +54,8 @@ export interface MockLlm {
   readonly url: string;
   /** The last thousand requests, the oldest first. */
   readonly requests: readonly SeenRequest[];
+  /** The `x-mock-*` headers of requests without their own, as `PUT /mock/behavior` sets them. */
+  behave(members: Readonly<Record<string, unknown>>): void;
   /** Stops listening and closes all connections. */
   close(): Promise<void>;
 }
@@ -57,9 +65,9 @@ const maxSeenRequests = 1_000;
 /** Starts to listen. @throws the error of `listen`, for example EADDRINUSE */
 export async function startMockLlm({ port, host }: MockLlmOptions): Promise<MockLlm> {
   const requests: SeenRequest[] = [];
-  let count = 0;
+  const state: State = { requests, behavior: {}, count: 0 };
   const server = createServer((request, response) => {
-    void respond(request, response, requests, ++count);
+    void respond(request, response, state);
   });
   // Switched connections are no longer the server's.
   const sockets = new Set<Duplex>();
@@ -77,6 +85,9 @@ export async function startMockLlm({ port, host }: MockLlmOptions): Promise<Mock
     port: actualPort,
     url: `http://${host.includes(":") ? `[${host}]` : host}:${actualPort}`,
     requests,
+    behave(members) {
+      state.behavior = readBehavior(members);
+    },
     async close() {
       const closed = once(server, "close");
       server.close();
@@ -109,17 +120,32 @@ const documentedPaths = [
   ...["converse", "converse-stream", "invoke", "invoke-with-response-stream"].map((name) => `/model/NAME/${name}`),
 ];
 
-async function respond(request: IncomingMessage, response: ServerResponse, seen: SeenRequest[], id: number) {
+/** The state of one server. */
+interface State {
+  readonly requests: SeenRequest[];
+  behavior: Behavior;
+  count: number;
+}
+
+/** `PUT` of a behavior, in JSON, applies to all later requests; `{}` ends it. */
+const behaviorPath = "/mock/behavior";
+
+async function respond(request: IncomingMessage, response: ServerResponse, state: State) {
   // Clients may disconnect at any time.
   response.on("error", () => response.destroy());
   const body = await readBody(request);
   if (body === undefined) return;
   const { method = "", url: path = "" } = request;
-  seen.push({ method, path, headers: request.headers, body });
-  if (seen.length > maxSeenRequests) seen.shift();
   try {
-    const options = readReplyOptions(request.headers);
-    await send(request, response, replyTo(method, path, body, options, id), options);
+    if (path === behaviorPath && method === "PUT") {
+      state.behavior = readBehavior(parseObject(body) ?? {});
+      await send(request, response, { kind: "json", status: 200, body: state.behavior }, defaultOptions);
+      return;
+    }
+    state.requests.push({ method, path, headers: request.headers, body });
+    if (state.requests.length > maxSeenRequests) state.requests.shift();
+    const options = readReplyOptions({ ...state.behavior, ...request.headers });
+    await send(request, response, replyTo(method, path, body, options, ++state.count), options);
   } catch (error) {
     if (!(error instanceof InvalidReplyOption)) throw error;
     await send(request, response, failure(path, 400, error.message), defaultOptions);

@@ -27,7 +27,35 @@ export interface ReplyOptions {
   readonly retryAfter: number | undefined;
   /** Pause before the head of the response. */
   readonly firstByteMs: number | undefined;
+  /** The requests that remain of a budget, in the fields of OpenAI; its reset is after `retryAfter` seconds. */
+  readonly remaining: number | undefined;
 }
+
+const prefix = "x-mock-";
+
+/** The headers that every request gets without its own: those of `PUT /mock/behavior`. */
+export type Behavior = Readonly<Record<string, string>>;
+
+/** Parses a behavior: the headers without `x-mock-`, as members of an object. @throws InvalidReplyOption */
+export function readBehavior(members: Readonly<Record<string, unknown>>): Behavior {
+  const headers = Object.fromEntries(
+    Object.entries(members).map(([name, value]) => [`${prefix}${name}`, String(value)] as const),
+  );
+  const unknown = Object.keys(headers).find((name) => !optionNames.has(name));
+  if (unknown !== undefined) {
+    const accepted = Array.from(optionNames, (name) => name.slice(prefix.length)).join(", ");
+    throw new InvalidReplyOption(`${unknown.slice(prefix.length)} is no behavior, accepted are ${accepted}`);
+  }
+  readReplyOptions(headers);
+  return headers;
+}
+
+const optionNames: ReadonlySet<string> = new Set(
+  [
+    ...["prompt-tokens", "completion-tokens", "total-tokens", "usage", "words", "delay-ms", "encoding", "abort-after"],
+    ...["status", "retry-after", "first-byte-ms", "remaining"],
+  ].map((name) => `${prefix}${name}`),
+);
 
 /** Parses the headers of a request. @throws InvalidReplyOption with the header and the accepted values */
 export function readReplyOptions(headers: IncomingHttpHeaders): ReplyOptions {
@@ -44,6 +72,7 @@ export function readReplyOptions(headers: IncomingHttpHeaders): ReplyOptions {
     status: number("status", 400, 599),
     retryAfter: number("retry-after", 0, 86_400),
     firstByteMs: number("first-byte-ms", 0, 60_000),
+    remaining: number("remaining", 0, 1e9),
   };
 }
 

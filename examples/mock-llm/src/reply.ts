@@ -42,6 +42,7 @@ export async function send(request: IncomingMessage, response: ServerResponse, r
   const encoding = acceptedEncoding(request, options.encoding);
   if (options.firstByteMs !== undefined) await delay(options.firstByteMs);
   response.writeHead(reply.kind === "json" ? reply.status : 200, {
+    ...budgetFields(options),
     ...(reply.kind === "json" && { "content-type": "application/json", ...reply.headers }),
     ...(reply.kind === "events" && {
       "content-type": reply.contentType ?? "text/event-stream; charset=utf-8",
@@ -49,6 +50,8 @@ export async function send(request: IncomingMessage, response: ServerResponse, r
     }),
     ...(encoding !== undefined && { "content-encoding": encoding }),
   });
+  // The head of a stream arrives before its first event.
+  if (reply.kind === "events") response.flushHeaders();
   const encoder = openEncoder(encoding);
   const pieces = reply.kind === "json" ? halves(JSON.stringify(reply.body)) : reply.events;
   // A whole response is cut off in its middle, a stream after the requested number of events.
@@ -59,6 +62,15 @@ export async function send(request: IncomingMessage, response: ServerResponse, r
   });
   if (abortAfter !== undefined) response.destroy();
   else response.end(await encoder.finish());
+}
+
+/** The budget of requests of the next responses, in the fields of OpenAI. */
+function budgetFields({ remaining, retryAfter = 1 }: ReplyOptions): Readonly<Record<string, string>> {
+  if (remaining === undefined) return {};
+  return {
+    "x-ratelimit-remaining-requests": String(remaining),
+    "x-ratelimit-reset-requests": `${retryAfter}s`,
+  };
 }
 
 async function sendPieces(

@@ -1,14 +1,16 @@
 /**
  * Backend (gatewayproxy.dev/v1alpha1): a target other than a Service. `static` is one address. `ai` is an LLM provider,
- * with defaults for address, path and credentials.
+ * with defaults for address, path and credentials, or a list of such Backends that replace each other.
  */
 import { isIP, SocketAddress } from "node:net";
 import * as z from "zod";
 import { namespacedMetadata, strictResource } from "./metadata.ts";
 import { proxyGroup } from "./names.ts";
 import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
+import { duration, durationMs, durationPattern } from "./duration.ts";
 import {
   type Immutable,
+  integer,
   leaf,
   list,
   objectName,
@@ -156,7 +158,83 @@ const models = list(offeredModel, { min: 1, max: maxModels })
     }),
   );
 
+/** Maximum number of providers of a Backend, so that a request has a bounded number of attempts. */
+export const maxProviders = 16;
+
+const providerEntry = strictObject({
+  backendRef: strictObject({ name: objectName.describe("Name of a Backend in the same namespace.") }).describe(
+    "A Backend with `ai.provider`: its address, credentials, model and settings apply to the requests that it gets.",
+  ),
+  priority: integer(0, 15)
+    .optional()
+    .describe(
+      "Providers with a lower number are tried first. Those with the same number share requests. Defaults to 0.",
+    ),
+  weight: integer(1, 1_000_000)
+    .optional()
+    .describe("Share of the requests among the available providers of the same priority. Defaults to 1."),
+});
+
+const providersAccepted = `accepted are 1 to ${maxProviders} providers, each Backend once`;
+
+const providerList = list(providerEntry, { min: 1, max: maxProviders })
+  .superRefine((entries, context) => {
+    entries.forEach(({ backendRef: { name } }, index) => {
+      if (entries.findIndex((other) => other.backendRef.name === name) === index) return;
+      const message = `found Backend ${name} a second time, ${providersAccepted}`;
+      context.addIssue({ code: "custom", path: [index, "backendRef", "name"], message });
+    });
+  })
+  .meta(
+    publishRules({
+      rule: "self.all(one, self.exists_one(other, other.backendRef.name == one.backendRef.name))",
+      message: providersAccepted,
+    }),
+  );
+
+const maxAttemptTimeoutMs = 3_600_000;
+
+const attemptTimeout = leaf<string>(
+  "a duration from 1ms to 1h, such as 10s",
+  (value) => {
+    const parsed = duration.safeParse(value);
+    if (!parsed.success) return false;
+    const ms = durationMs(parsed.data);
+    return ms >= 1 && ms <= maxAttemptTimeoutMs;
+  },
+  {
+    type: "string",
+    minLength: 1,
+    maxLength: 64,
+    pattern: durationPattern.source,
+    ...publishRules({
+      // The API server evaluates the rule even where the pattern does not match.
+      rule: `!self.matches('${durationPattern.source}') || (duration(self) >= duration('1ms') && duration(self) <= duration('1h'))`,
+      message: "accepted is a duration from 1ms to 1h",
+    }),
+  },
+);
+
+const failover = strictObject({
+  firstByteTimeout: attemptTimeout
+    .optional()
+    .describe(
+      "Maximum time from the start of an attempt to the head of its response. Then the request moves to the next provider. Without a next provider it continues to wait. Defaults to no timeout.",
+    ),
+  streamIdleTimeout: attemptTimeout
+    .optional()
+    .describe(
+      "Maximum time without data in a stream before its first event. Then the request moves to the next provider. Without a next provider it continues to wait. Defaults to no timeout.",
+    ),
+});
+
 const aiFields = strictObject({
+  providers: providerList
+    .optional()
+    .describe(
+      "Backends that replace each other: a request goes to an available one of the lowest priority, and moves to the next one if it fails before its response has begun. All must have the same API. Exactly one of provider and providers must be set; only `failover` may be set beside providers.",
+    ),
+  failover: failover.optional().describe("When a request moves to the next one of `providers`."),
   provider: exactlyOneOf(
     strictObject({
       openai: provider.optional().describe("OpenAI, or a server that implements its API."),
@@ -173,7 +251,9 @@ const aiFields = strictObject({
         ),
     }),
     providerNames,
-  ).describe("API dialect of the provider. Exactly one must be set."),
+  )
+    .optional()
+    .describe("API dialect of the provider. Exactly one must be set."),
   models: models
     .optional()
     .describe(
@@ -225,27 +305,56 @@ const aiFields = strictObject({
 const modelsAccepted = "accepted is either models, or the model of the provider, which replaces any other";
 const hostAccepted = `accepted is a host for ${providersWithHost.join(" and ")}, which have no public one`;
 
-const aiBackend = aiFields
-  .superRefine(({ provider: providers, host: found, models: offered }, context) => {
-    const provider = providersWithHost.find((name) => providers[name] !== undefined);
-    if (provider !== undefined && found === undefined) {
-      context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
+/** The fields that belong to a single provider. */
+const fieldsOfProvider = [
+  ...(["models", "host", "port", "path", "auth", "upgrades", "deferredWork", "otherEndpoints"] as const),
+  ...(["usageChunk", "tls"] as const),
+] as const;
+
+const besideProviders = "accepted beside providers is failover; other fields belong to the Backends of the providers";
+const failoverAccepted = "accepted is failover beside providers";
+
+const aiBackend = exactlyOneOf(aiFields, ["provider", "providers"])
+  .superRefine((spec: Readonly<Record<string, unknown>>, context) => {
+    const { provider: single, host: found, providers, failover: policy } = spec;
+    if (providers === undefined && policy !== undefined) {
+      context.addIssue({ code: "custom", path: ["failover"], message: `found no providers, ${failoverAccepted}` });
     }
-    const prescribing = providerNames.find((name) => providers[name]?.model !== undefined);
-    if (prescribing !== undefined && offered !== undefined) {
-      const found = `found provider.${prescribing}.model too`;
-      context.addIssue({ code: "custom", path: ["models"], message: `${found}, ${modelsAccepted}` });
+    for (const field of providers === undefined ? [] : fieldsOfProvider) {
+      if (spec[field] === undefined) continue;
+      context.addIssue({ code: "custom", path: [field], message: `found ${field}, ${besideProviders}` });
     }
+    if (typeof single !== "object" || single === null) return;
+    const prescribing = providerNames.find((name) => prescribesModel(single, name));
+    if (prescribing !== undefined && spec["models"] !== undefined) {
+      const message = `found provider.${prescribing}.model too, ${modelsAccepted}`;
+      context.addIssue({ code: "custom", path: ["models"], message });
+    }
+    if (found !== undefined) return;
+    const provider = providersWithHost.find(
+      (name) => (single as Readonly<Record<string, unknown>>)[name] !== undefined,
+    );
+    if (provider === undefined) return;
+    context.addIssue({ code: "custom", path: ["host"], message: `found none, ${hostAccepted}` });
   })
   .meta(
     publishRules(
       {
-        rule: `has(self.host) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
+        rule: "has(self.provider) != has(self.providers)",
+        message: "accepted is exactly one of provider and providers",
+      },
+      {
+        rule: `has(self.host) || !has(self.provider) || !(${providersWithHost.map((name) => `has(self.provider.${name})`).join(" || ")})`,
         message: hostAccepted,
       },
       {
-        rule: `!has(self.models) || !(${providerNames.map((name) => `(has(self.provider.${name}) && has(self.provider.${name}.model))`).join(" || ")})`,
+        rule: `!has(self.models) || !has(self.provider) || !(${providerNames.map((name) => `(has(self.provider.${name}) && has(self.provider.${name}.model))`).join(" || ")})`,
         message: modelsAccepted,
+      },
+      { rule: "has(self.providers) || !has(self.failover)", message: failoverAccepted },
+      {
+        rule: `!has(self.providers) || !(${fieldsOfProvider.map((name) => `has(self.${name})`).join(" || ")})`,
+        message: besideProviders,
       },
     ),
   );
@@ -271,7 +380,15 @@ export type StaticBackend = Immutable<z.output<typeof staticBackend>>;
 /** `tls` of a static or ai Backend. */
 export type BackendTls = Immutable<z.output<typeof tls>>;
 /** `spec.ai` */
-export type AiBackend = Immutable<z.output<typeof aiBackend>>;
+export type AiBackend = Immutable<z.output<typeof aiFields>>;
+/** `spec.ai.failover` */
+export type FailoverSpec = Immutable<z.output<typeof failover>>;
+
+/** Whether the settings of the provider set its `model`. Other settings have been checked, or have issues of their own. */
+function prescribesModel(providers: object, name: string): boolean {
+  const settings: unknown = (providers as Readonly<Record<string, unknown>>)[name];
+  return typeof settings === "object" && settings !== null && "model" in settings && settings.model !== undefined;
+}
 
 /** Adds an issue unless exactly one of the fields is set. */
 function exactlyOneOf<Shape extends z.core.$ZodLooseShape>(

@@ -70,6 +70,36 @@ describe("a Backend", () => {
       "spec.ai.host: found none, accepted is a host for azure and openaiCompatible, which have no public one",
     ],
     [
+      "neither a provider nor providers",
+      { ai: { host: "a.com" } },
+      "spec.ai: found neither, accepted is exactly one of provider and providers",
+    ],
+    [
+      "a provider twice",
+      { ai: { providers: [{ backendRef: { name: "a" } }, { backendRef: { name: "a" } }] } },
+      "spec.ai.providers[1].backendRef.name: found Backend a a second time, accepted are 1 to 16 providers, each Backend once",
+    ],
+    [
+      "an address beside providers",
+      { ai: { providers: [{ backendRef: { name: "a" } }], host: "a.com" } },
+      "spec.ai.host: found host, accepted beside providers is failover; other fields belong to the Backends of the providers",
+    ],
+    [
+      "models beside providers",
+      { ai: { providers: [{ backendRef: { name: "a" } }], models: [{ name: "m" }] } },
+      "spec.ai.models: found models, accepted beside providers is failover; other fields belong to the Backends of the providers",
+    ],
+    [
+      "failover of one provider",
+      { ai: { provider: { openai: {} }, failover: {} } },
+      "spec.ai.failover: found no providers, accepted is failover beside providers",
+    ],
+    [
+      "a timeout that is none",
+      { ai: { providers: [{ backendRef: { name: "a" } }], failover: { firstByteTimeout: "0s" } } },
+      'spec.ai.failover.firstByteTimeout: found "0s", accepted is a duration from 1ms to 1h, such as 10s',
+    ],
+    [
       "a region that is none",
       { ai: { provider: { bedrock: { region: "eu-west-1.evil.example" } } } },
       'spec.ai.provider.bedrock.region: found "eu-west-1.evil.example", accepted is an AWS region such as eu-west-1',

@@ -156,7 +156,13 @@ export type PolicyCondition = ConditionsOf<{
 
 /** Conditions of a Backend. */
 export type BackendCondition = ConditionsOf<{
-  Accepted: "Accepted" | "Invalid" | "InvalidSecretRef" | "ForbiddenAddress";
+  Accepted:
+    | "Accepted"
+    | "Invalid"
+    | "InvalidSecretRef"
+    | "ForbiddenAddress"
+    | "InvalidProvider"
+    | "IncompatibleProviders";
 }>;
 
 /** Status of a GatewayClass. */

@@ -35,6 +35,7 @@ import { proxyLogModules } from "./log-modules.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
+import type { ProviderStates } from "../upstream/provider-states.ts";
 import type { BackendKey, Snapshot } from "../ir/snapshot.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -45,6 +46,7 @@ export interface AdminParts {
   readonly clock: Clock;
   readonly pool: WorkerPool;
   readonly counters: CounterTable;
+  readonly providers: ProviderStates;
   /** Bytes of the counters' memory. */
   readonly counterBytes: number;
   readonly configuration: Configuration;
@@ -77,7 +79,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
   return [indexEndpoint(endpoints), ...endpoints];
 }
 
-function configDump({ settings, pool, configuration }: AdminParts, startedMs: number): AdminEndpoint {
+function configDump({ settings, pool, configuration, providers, clock }: AdminParts, startedMs: number): AdminEndpoint {
   const processFacts: ProcessFacts = {
     version: readVersion(new URL("../../package.json", import.meta.url)),
     startedMs,
@@ -99,6 +101,7 @@ function configDump({ settings, pool, configuration }: AdminParts, startedMs: nu
       workers: generations.map(({ worker, result }) => ({ worker, generation: result })),
       endpoints,
       keySets: keySets.flatMap(({ result }) => result),
+      providers: providers.figures(state.snapshot.backends, clock.monotonicMs()),
     };
   });
 }

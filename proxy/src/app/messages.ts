@@ -26,6 +26,8 @@ export interface WorkerStart {
   /** Created by `createBodyMemory`. */
   readonly bodies: SharedArrayBuffer;
   readonly bodyMemoryBytes: number;
+  /** Created by `createProviderMemory`. */
+  readonly providers: SharedArrayBuffer;
   readonly clientMemory: ClientMemory;
   readonly trustedHops: number;
   readonly ipv6PrefixLength: number;

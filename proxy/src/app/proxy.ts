@@ -24,6 +24,7 @@ import { metricTable } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policy/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../listen/request-head.ts";
+import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
@@ -70,6 +71,8 @@ export class Proxy {
   readonly #counters: CounterTable;
   readonly #counterBytes: number;
   readonly #bodies: BodyBudget;
+  readonly #providerMemory = createProviderMemory();
+  readonly #providers = new ProviderStates(this.#providerMemory, mainOwner);
   readonly #configuration: Configuration;
   #hasServed = false;
   /** Listening addresses of the servers for operators. */
@@ -93,9 +96,7 @@ export class Proxy {
       workers,
       heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
       start: {
-        counters,
-        bodies,
-        bodyMemoryBytes,
+        ...{ counters, bodies, bodyMemoryBytes, providers: this.#providerMemory },
         clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / workers),
         expectsProxyHeader: settings.proxyProtocol === "required",
         upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
@@ -111,6 +112,7 @@ export class Proxy {
       },
       counters: this.#counters,
       bodies: this.#bodies,
+      providers: this.#providers,
       clock,
       log: logs.logger("proxy::workers"),
       onRestart: (worker) => {
@@ -224,6 +226,7 @@ export class Proxy {
           clock,
           pool,
           counters,
+          providers: this.#providers,
           counterBytes,
           configuration,
           watches,
@@ -358,6 +361,8 @@ export class Proxy {
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
     this.#metrics.watchesFailing(this.#cluster?.failingWatches ?? 0);
+    const { backends } = this.#configuration.state().snapshot;
+    this.#metrics.providers(this.#providers.figures(backends, this.#options.clock.monotonicMs()));
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };

@@ -13,6 +13,7 @@ import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../pipeline/body/body-budget.ts";
+import type { ProviderStates } from "../upstream/provider-states.ts";
 import { type BindFailure, bindName } from "../data-plane/data-plane.ts";
 import { metricTable } from "../telemetry/metric-table.ts";
 import type {
@@ -38,6 +39,8 @@ export interface WorkerPoolOptions {
   readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
   /** The counters of local limits; the locks of a dead worker are released in them. */
   readonly counters: CounterTable;
+  /** The states of LLM providers; the lock of a dead worker is released in them. */
+  readonly providers: ProviderStates;
   /** The memory of request bodies; the bytes of a dead worker are released in it. */
   readonly bodies: BodyBudget;
   /** Schedules replacements of workers, and measures the application of snapshots. */
@@ -183,13 +186,15 @@ export class WorkerPool {
   }
 
   #start(number: number): void {
-    const { log, clock, counters, bodies, onRestart, onTraced, onBindFailure, unclaimedWatches } = this.#options;
+    const { log, clock, counters, bodies, providers, onRestart, onTraced, onBindFailure, unclaimedWatches } =
+      this.#options;
     const onDeath = (cause: unknown): void => {
       this.#workers.delete(number);
       this.#totals.retire(number);
       counters.releaseLocksOf(number);
       counters.releaseUnitsOf(number);
       bodies.releaseOf(number);
+      providers.releaseLocksOf(number);
       if (this.#isDraining) return;
       log.error({ worker: number, err: cause }, "worker died; it is replaced");
       this.#deaths.set(number, {

@@ -21,6 +21,7 @@ import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import { BodyBudget } from "../pipeline/body/body-budget.ts";
+import { ProviderStates } from "../upstream/provider-states.ts";
 import type { FaultPlace } from "../data-plane/faults.ts";
 import { DataPlane } from "../data-plane/data-plane.ts";
 import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
@@ -97,6 +98,7 @@ const dataPlane = new DataPlane({
   random: Math.random,
   createRequestId: randomUUID,
   counters: new CounterTable(start.counters, start.worker, systemClock),
+  providers: new ProviderStates(start.providers, start.worker),
   bodies: new BodyBudget(start.bodies, start.worker, start.bodyMemoryBytes),
   clientMemory: start.clientMemory,
   trustedHops: start.trustedHops,

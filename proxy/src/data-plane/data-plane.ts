@@ -60,6 +60,7 @@ import { routedModel } from "../pipeline/requested-model.ts";
 import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
 import { recordRejected } from "./rejected-request.ts";
+import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
 import { type RouteSelection, selectRoute } from "./select-route.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
@@ -143,6 +144,8 @@ export interface DataPlaneOptions
   readonly expectsProxyHeader: boolean;
   /** The memory for request bodies; absent: a budget of the default size for this worker only. */
   readonly bodies?: BodyBudget;
+  /** The health and quota of LLM providers, shared by all workers; absent: of this worker's own. */
+  readonly providers?: ProviderStates;
   /** Absent: the default. */
   readonly clientMemory?: ClientMemory;
   /** Protocols that a request may switch to; absent: the default. */
@@ -185,6 +188,7 @@ export class DataPlane {
   readonly tracer: Tracer;
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
+  readonly #providers: ProviderStates;
   readonly #globalLimiter: GlobalLimiter;
   readonly #authenticators: Authenticators;
   readonly #binds = new Map<string, OpenBind>();
@@ -203,6 +207,7 @@ export class DataPlane {
     this.#requestRules = options.requestRules ?? defaultRequestRules;
     this.#preparedMatches = new PreparedMatches(this.#requestRules.path);
     this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
+    this.#providers = options.providers ?? new ProviderStates(createProviderMemory(), options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
@@ -260,6 +265,7 @@ export class DataPlane {
       globalLimiter: this.#globalLimiter,
       authenticators: this.#authenticators,
       rotations: this.#rotations,
+      providers: this.#providers,
     };
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));

@@ -7,7 +7,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
-import type { Backend, Bind, Listener, RouteRule, Snapshot } from "./snapshot.ts";
+import type { Backend, Bind, Listener, ProviderRef, RouteRule, Snapshot } from "./snapshot.ts";
 
 /** A violated invariant, with its place. */
 export class SnapshotError extends Error {
@@ -24,6 +24,7 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
     assertBackend(key, backend);
     yield;
   }
+  for (const { key, failover } of Object.values(backends)) assertProviders(key, failover?.providers, backends);
   const keys = new Set(Object.keys(backends));
   // Rules and limits are shared by the listeners of a Gateway, and each is asserted once.
   const seen = new Set<object>();
@@ -126,6 +127,23 @@ function assertBackend(key: string, backend: Backend): void {
   }
   const authorities = backend.tls?.authorities;
   assert(authorities === undefined || authorities.length > 0, key, "validates servers without an authority");
+}
+
+function assertProviders(
+  key: string,
+  providers: readonly ProviderRef[] | undefined,
+  backends: Snapshot["backends"],
+): void {
+  if (providers === undefined) return;
+  assert(providers.length > 0, key, "has a list of providers that is empty");
+  for (const { backend, weight } of providers) {
+    assert(
+      backends[backend]?.ai !== undefined,
+      key,
+      `has provider ${backend}, which is no LLM provider of the snapshot`,
+    );
+    assert(Number.isSafeInteger(weight) && weight >= 1, key, `has provider ${backend} with weight ${weight}`);
+  }
 }
 
 function isPort(port: number): boolean {

@@ -1,6 +1,17 @@
-/** The state of one endpoint in one worker, for operators. Plain data, since it is sent between threads. */
+/** The states of endpoints and providers, for operators. Plain data, since that of an endpoint is sent between threads. */
 import type { Backend } from "./snapshot.ts";
 
+/** The state of a provider in all workers, for operators. */
+export interface ProviderFigures {
+  /** Time until the reset of its quota, in milliseconds; 0 if it is not out of quota. */
+  readonly outOfQuotaForMs: number;
+  /** Time for which it gets no requests since it fails, in milliseconds; 0 if it does not. */
+  readonly failingForMs: number;
+  /** The number of failures since the last success. */
+  readonly consecutiveFailures: number;
+}
+
+/** The state of one endpoint in one worker. */
 export interface EndpointState {
   readonly backend: Pick<Backend, "key" | "kind" | "namespace" | "name">;
   /** The name of the pod, or `backend` for an address in a Backend. */

@@ -185,8 +185,29 @@ export interface Backend {
   readonly protocol?: "h2";
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
-  /** Present on an `ai` Backend. */
+  /** Present on an `ai` Backend with one provider. */
   readonly ai?: AiBackend;
+  /** Present on an `ai` Backend with several providers, which has no endpoints of its own. */
+  readonly failover?: Failover;
+}
+
+/** The providers of a Backend that replace each other, and when a request moves to the next one. */
+export interface Failover {
+  /** In the order of the Backend, at least one; each is in the snapshot and has `ai`. */
+  readonly providers: readonly ProviderRef[];
+  /** Maximum time from the start of an attempt to the head of its response, in milliseconds; absent: unlimited. */
+  readonly firstByteTimeoutMs?: number;
+  /** Maximum time without data in a stream before its first event, in milliseconds; absent: unlimited. */
+  readonly streamIdleTimeoutMs?: number;
+}
+
+/** A provider of a Backend with several. */
+export interface ProviderRef {
+  readonly backend: BackendKey;
+  /** Lower numbers are tried first; 0 to 15. */
+  readonly priority: number;
+  /** The share among the available providers of the same priority; at least 1. */
+  readonly weight: number;
 }
 
 /** One address of a backend. */

@@ -12,6 +12,7 @@ import type {
   Backend,
   BackendKey,
   BackendRef,
+  Failover,
   ObjectName,
   RetryPolicy,
   Route,
@@ -23,8 +24,9 @@ import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { GlobalLimiter, GlobalLimitSet } from "../policy/ratelimit/global/global-limiter.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
 import type { ParameterNames } from "../routing/query-parameters.ts";
-import { compileWeighted, type Picker, type Rotations } from "../routing/weighted.ts";
+import { compileWeighted, type Picker, type Rotation, type Rotations } from "../routing/weighted.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
+import { providerIdentity, type ProviderState, type ProviderStates } from "../upstream/provider-states.ts";
 import type { MirrorTarget } from "./mirror.ts";
 import { compileModels, type RuleModels } from "./rule-models.ts";
 
@@ -74,10 +76,11 @@ export interface CompiledRule {
 
 /**
  * A backend reference of a rule, with its weight: `invalid` gets a 500, `redirect` responds itself, `backend` forwards
- * the request.
+ * the request, and of `providers` one of the list forwards it.
  */
 export type CompiledTarget =
   | { readonly kind: "invalid"; readonly weight: number }
+  | ({ readonly kind: "providers"; readonly weight: number } & ProvidersTarget)
   | ({ readonly kind: "redirect"; readonly weight: number } & RedirectTarget)
   | ({ readonly kind: "backend"; readonly weight: number } & BackendTarget);
 
@@ -100,6 +103,33 @@ export interface BackendTarget {
   readonly ai: AiBackend | undefined;
 }
 
+/** A Backend with several providers. */
+export interface ProvidersTarget {
+  /** The Backend with the list, which has no endpoints of its own. */
+  readonly backend: BackendHandle;
+  /** At least one. */
+  readonly providers: readonly CompiledProvider[];
+  /** The counters of the choice by weight, by `CompiledProvider.place`. */
+  readonly rotation: Rotation;
+  /** As `Failover.firstByteTimeoutMs`; 0 is unlimited. */
+  readonly firstByteTimeoutMs: number;
+  /** As `Failover.streamIdleTimeoutMs`; 0 is unlimited. */
+  readonly streamIdleTimeoutMs: number;
+}
+
+/** One provider of a list. */
+export interface CompiledProvider {
+  /** In the list, from 0. */
+  readonly place: number;
+  readonly priority: number;
+  readonly weight: number;
+  readonly target: BackendTarget;
+  /** What all workers know of it. */
+  readonly state: ProviderState;
+  /** Whether the gateway has its credentials, so that its quota is one of all clients. */
+  readonly hasOwnQuota: boolean;
+}
+
 /** The state that outlives a snapshot and that its rules refer to. */
 export interface RuleContext {
   /** The backends of the snapshot; a reference to any other key is `invalid`. */
@@ -112,6 +142,8 @@ export interface RuleContext {
   readonly globalLimiter: GlobalLimiter;
   /** The positions in weighted choices, by the key of the rule. */
   readonly rotations: Rotations;
+  /** The health and quota of providers, shared by all workers. */
+  readonly providers: ProviderStates;
 }
 
 /** Compiled limits by their list. The rules of a route mostly share one list. */
@@ -137,7 +169,7 @@ export function compileRule(
     key: rule.key,
     gateway,
     loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
-    mirrors: targets.some((target) => target.kind === "backend" && target.mirrors.length > 0),
+    mirrors: targets.some((target) => (backendTargetOf(target)?.mirrors.length ?? 0) > 0),
     authentication: context.authenticators.compile(rule.authentication),
     limits,
     globalLimits,
@@ -156,8 +188,14 @@ export function compileRule(
 }
 
 function providerOf(targets: readonly CompiledTarget[]): AiBackend["provider"] | undefined {
-  const [first] = targets.flatMap((target) => (target.kind === "backend" ? (target.ai ?? []) : []));
+  const [first] = targets.flatMap((target) => backendTargetOf(target)?.ai ?? []);
   return first?.provider;
+}
+
+/** The backend of a target; of a list of providers the first one, which has the same API and filters as the others. */
+function backendTargetOf(target: CompiledTarget): BackendTarget | undefined {
+  if (target.kind === "providers") return target.providers[0]?.target;
+  return target.kind === "backend" ? target : undefined;
 }
 
 /** Returns the setting of the policy with the nearest target: a rule, then a route, a listener, a Gateway. */
@@ -195,14 +233,38 @@ function compileTarget(context: RuleContext, rule: RouteRule, ref: BackendRef, p
   const filters = compileFilters([...rule.filters, ...ref.filters]);
   const redirect = redirectOf(filters);
   if (redirect !== undefined) return { kind: "redirect", weight, ...redirect };
+  const mirrors = compileMirrors(context, `${rule.key}/${place}`, filters.mirrors ?? []);
+  const targetOf = (handle: BackendHandle): BackendTarget => ({
+    ...{ backend: handle, filters, mirrors, authority: authorityOf(handle.backend), ai: handle.backend.ai },
+  });
+  const { failover } = backend.backend;
+  if (failover !== undefined) {
+    return { kind: "providers", weight, ...compileProviders(context, backend, failover, targetOf) };
+  }
+  return { kind: "backend", weight, ...targetOf(backend) };
+}
+
+function compileProviders(
+  { backends, rotations, providers: states }: RuleContext,
+  backend: BackendHandle,
+  { providers, firstByteTimeoutMs = 0, streamIdleTimeoutMs = 0 }: Failover,
+  targetOf: (handle: BackendHandle) => BackendTarget,
+): ProvidersTarget {
+  const weights = providers.map(({ weight }) => weight);
   return {
-    kind: "backend",
-    weight,
     backend,
-    filters,
-    mirrors: compileMirrors(context, `${rule.key}/${place}`, filters.mirrors ?? []),
-    authority: authorityOf(backend.backend),
-    ai: backend.backend.ai,
+    providers: providers.flatMap(({ backend: key, priority, weight }, place) => {
+      const handle = backends.get(key);
+      if (handle === undefined) return [];
+      const { ai } = handle.backend;
+      const hasOwnQuota = ai?.apiKey !== undefined || ai?.signature !== undefined;
+      const state = states.of(providerIdentity(handle.backend));
+      return [{ place, priority, weight, target: targetOf(handle), state, hasOwnQuota }];
+    }),
+    // One rotation for all rules, so that each of them gets its share of the same choices.
+    rotation: rotations.of(`${backend.backend.key} providers`, weights),
+    firstByteTimeoutMs,
+    streamIdleTimeoutMs,
   };
 }
 

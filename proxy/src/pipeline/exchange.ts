@@ -18,6 +18,7 @@ import type { Connection } from "../listen/connection.ts";
 import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import { memoryInProgress } from "../listen/request-memory.ts";
 import { clientApi } from "../llm/client-api.ts";
+import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
 import type { RequestHead as RoutableHead, RequestModel, RouteMatch } from "../routing/compile-routes.ts";
 import { passedOver } from "../routing/passed-over.ts";
@@ -26,6 +27,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
+import type { ProviderChoice } from "./attempts/provider-choice.ts";
 import type { RequestDeadline } from "./attempts/request-deadline.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
@@ -116,6 +118,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   match: Match = noMatch;
   isQueryAmbiguous = false;
   target: CompiledTarget | undefined;
+  providers: ProviderChoice | undefined;
   llm: LlmRequest | undefined;
   identities: Identities | undefined;
   reservation: RequestReservation | undefined;
@@ -312,13 +315,27 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   }
 
   takeBody(): RequestBody | undefined {
-    if (this.#body !== undefined) return this.#body;
+    this.#body ??= this.#newBody();
+    // Again for each reader: the model is read before the rule and the target are known.
+    if (this.#body !== undefined) this.#keepForAttempts(this.#body);
+    return this.#body;
+  }
+
+  #newBody(): RequestBody | undefined {
     const { body } = this.downstream.exchange;
     if (body === undefined) return undefined;
     const share = this.services.bodies.openShare(this.client);
-    this.#body = new RequestBody({ body, record: this.record, share, owner: this });
-    if (this.#rule?.retry !== undefined) this.#body.keepUpTo(largeBodyBytes);
-    return this.#body;
+    return new RequestBody({ body, record: this.record, share, owner: this });
+  }
+
+  #keepForAttempts(body: RequestBody): void {
+    const isRetried = this.#rule?.retry !== undefined;
+    if (isRetried) body.keepUpTo(largeBodyBytes);
+    const isMoved = (this.providers?.list.providers.length ?? 0) > 1;
+    if (this.providers === undefined || !(isRetried || isMoved)) return;
+    // Each provider gets the body as it came, edited for it.
+    body.keepUpTo(maxAiRequestBytes);
+    body.keepOriginal();
   }
 
   reply(reply: LocalReply): "responded" {

@@ -58,6 +58,16 @@ export const backendOverloaded: LocalReply = {
   body: "backend overloaded",
   refund: "Overload",
 };
+/** Every provider of the Backend is out of quota. @param resetMs until the first of them has its reset. */
+export function providersOutOfQuota(resetMs: number): LocalReply {
+  return {
+    status: 503,
+    reason: "ProvidersOutOfQuota",
+    body: "every provider is out of quota",
+    refund: "Overload",
+    retryAfter: Math.max(1, Math.ceil(resetMs / 1_000)),
+  };
+}
 /** The log has the reason; the client gets the same body as for an invalid backend. */
 const forbiddenAddress: LocalReply = { ...invalidBackend, reason: "ForbiddenAddress" };
 const unsendable: LocalReply = { status: 503, reason: "UpstreamConnectFailure", body: "no connection to the backend" };

@@ -41,6 +41,8 @@ export function newRecord(
     clientModel: undefined,
     requestModel: undefined,
     isListedModel: false,
+    provider: undefined,
+    failovers: [],
     endpoint: undefined,
     attempts: 0,
     status: 0,

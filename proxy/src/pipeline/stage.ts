@@ -12,6 +12,7 @@ import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
+import type { ProviderChoice } from "./attempts/provider-choice.ts";
 import type { RequestDeadline } from "./attempts/request-deadline.ts";
 import type { RequestBody } from "./body/request-body.ts";
 import type { BackendTarget, CompiledRule, CompiledTarget } from "./compiled-rule.ts";
@@ -76,6 +77,8 @@ export interface StagedRequest {
 
   /** The target that `pickTarget` has picked; undefined before it, and if the rule has no target to pick. */
   target: CompiledTarget | undefined;
+  /** The providers of the request; undefined where the picked reference has no list of them. */
+  providers: ProviderChoice | undefined;
   /** The values of the body that `requestModel` has read; undefined if no limit uses them. */
   llm: LlmRequest | undefined;
   /** The identities that `authenticate` has verified; undefined before it, and if no policy authenticates requests. */

@@ -89,6 +89,15 @@ describe("the access log", () => {
     expect(logged({ attempts: 1 })[0]).not.toContain("calls");
   });
 
+  test("has the provider that has responded, and why others have not", () => {
+    const failovers = [{ provider: "Backend/default/openai", cause: "status 429" }];
+    expect(fieldsOf({ provider: "Backend/default/azure", failovers })).toMatchObject({
+      provider: "Backend/default/azure",
+      failovers: ["Backend/default/openai: status 429"],
+    });
+    expect(logged({})[0]).not.toMatch(/provider|failovers/);
+  });
+
   test("leaves out the query, which may hold a key", () => {
     expect(logged({ path: "/v1/models?api_key=secret" })[0]).not.toContain("secret");
     expect(fieldsOf({ path: "/v1/models?api_key=secret" })["path"]).toBe("/v1/models");

@@ -91,6 +91,8 @@ function fieldsOf(time: string, record: RequestRecord) {
     identity: record.identity === undefined ? undefined : truncate(redactText(record.identity)),
     backend: record.backend,
     endpoint: record.endpoint,
+    provider: record.provider,
+    failovers: failoversOf(record),
     calls: record.attempts > 1 ? record.attempts : undefined,
     status: record.status,
     grpcStatus: record.grpcStatus,
@@ -120,6 +122,11 @@ function fieldsOf(time: string, record: RequestRecord) {
 /** Absent where the backend gets the same name. */
 function clientModelOf({ clientModel, requestModel }: RequestRecord): string | undefined {
   return clientModel === undefined || clientModel === requestModel ? undefined : truncate(redactText(clientModel));
+}
+
+/** `provider: cause`, as in `Backend/default/openai: status 429`; absent when the request has not moved. */
+function failoversOf({ failovers }: RequestRecord): string[] | undefined {
+  return failovers.length === 0 ? undefined : failovers.map(({ provider, cause }) => `${provider}: ${cause}`);
 }
 
 /** `policy#entry target`, as in `default/chat#0 HTTPRoute/default/chat`; absent when no entry decided so. */

@@ -70,6 +70,12 @@ export const requestMetrics = {
     help: "Attempts at a backend beyond the first of each request.",
     labels: ["backend"],
   },
+  failovers: {
+    name: "gateway_proxy_provider_failovers_total",
+    type: "counter",
+    help: "Requests that moved from a provider to the next one of its Backend. `provider` is the one that was left, and `cause` why: `status 429` or another status, or the kind of the failure: `connect`, `reset`, `timeout`, `overloaded`, `forbidden`, `no ready endpoint`; `error event` is an error as the first event of a stream.",
+    labels: ["backend", "provider", "cause"],
+  },
   mirroredRequests: {
     name: "gateway_proxy_mirrored_requests_total",
     type: "counter",
@@ -216,6 +222,18 @@ export const processMetrics = {
     type: "gauge",
     help: "Memory of `--max-body-memory` that request bodies use.",
     labels: [],
+  },
+  providerOutOfQuota: {
+    name: "gateway_proxy_provider_out_of_quota",
+    type: "gauge",
+    help: "Whether a provider of a Backend with several is out of quota, and gets no requests until its reset: 1 or 0.",
+    labels: ["provider"],
+  },
+  providerFailing: {
+    name: "gateway_proxy_provider_failing",
+    type: "gauge",
+    help: "Whether a provider of a Backend with several fails, and gets no requests while another one is available: 1 or 0.",
+    labels: ["provider"],
   },
   evictedCounters: {
     name: "gateway_proxy_limit_counters_evicted_total",

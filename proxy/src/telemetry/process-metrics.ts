@@ -1,10 +1,14 @@
 /** Metrics of the main thread: configurations and workers. */
 import { createFamilies, takeSnapshot, type MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
+import type { ProviderFigures } from "../ir/endpoint-state.ts";
+import type { BackendKey } from "../ir/snapshot.ts";
 import { processMetrics } from "./metric-table.ts";
 
 /** Counts in the main thread. */
 export class ProcessMetrics {
   readonly #families = createFamilies(processMetrics);
+  /** Those with series. */
+  #providers: ReadonlySet<BackendKey> = new Set();
 
   configServes(generation: number): void {
     this.#families.configGeneration.cell().value = generation;
@@ -45,6 +49,21 @@ export class ProcessMetrics {
   /** Watches of the Kubernetes API whose last request failed. */
   watchesFailing(count: number): void {
     this.#families.failingWatches.cell().value = count;
+  }
+
+  /** The states of the providers of Backends with several, by the keys of their Backends. */
+  providers(figures: ReadonlyMap<BackendKey, ProviderFigures>): void {
+    const { providerOutOfQuota, providerFailing } = this.#families;
+    for (const key of this.#providers) {
+      if (figures.has(key)) continue;
+      providerOutOfQuota.removeSeries("provider", key);
+      providerFailing.removeSeries("provider", key);
+    }
+    this.#providers = new Set(figures.keys());
+    for (const [key, { outOfQuotaForMs, failingForMs }] of figures) {
+      providerOutOfQuota.cell(key).value = outOfQuotaForMs > 0 ? 1 : 0;
+      providerFailing.cell(key).value = failingForMs > 0 ? 1 : 0;
+    }
   }
 
   snapshot(): MetricsSnapshot {

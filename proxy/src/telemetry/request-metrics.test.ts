@@ -42,6 +42,21 @@ describe("RequestMetrics", () => {
     );
   });
 
+  test("counts what a request does at several providers", async () => {
+    const [chat, openai, azure] = ["chat", "openai", "azure"].map((name) => `Backend/default/${name}`);
+    const failovers = [{ provider: openai ?? "", cause: "status 429" }];
+    const usage = { input: 1, output: 0, total: 1, estimated: false };
+    const metrics = afterEnding({ backend: chat, provider: azure, failovers, attempts: 2, usage });
+    expect(await samplesOf(metrics, "provider_failovers_total")).toEqual([
+      `provider_failovers_total{backend="${chat}",provider="${openai}",cause="status 429"} 1`,
+    ]);
+    expect(await samplesOf(metrics, "upstream_requests_total")).toEqual([
+      `upstream_requests_total{backend="${azure}",endpoint="10.0.0.1:8080",code="200"} 1`,
+    ]);
+    expect((await samplesOf(metrics, "llm_tokens_total"))[0]).toContain(`backend="${azure}"`);
+    expect(await samplesOf(metrics, "upstream_retries_total")).toEqual([]);
+  });
+
   test("counts retries, and the outcomes of mirrored copies", async () => {
     const metrics = afterEnding(
       { attempts: 3 },
@@ -216,4 +231,26 @@ test("the main thread counts configurations, counters and workers", async () => 
     "config_last_reload_success_timestamp_seconds 1700000000.5",
   ]);
   expect(await samplesOf(metrics, "worker")).toEqual(["workers 2", "worker_restarts_total 1"]);
+});
+
+test("ProcessMetrics shows the providers of the configuration, and no others", async () => {
+  const metrics = new ProcessMetrics();
+  const figures = { outOfQuotaForMs: 0, failingForMs: 0, consecutiveFailures: 0 };
+  metrics.providers(
+    new Map([
+      ["Backend/default/a", { ...figures, outOfQuotaForMs: 5 }],
+      ["Backend/default/b", { ...figures, failingForMs: 5 }],
+    ]),
+  );
+  expect(await samplesOf(metrics, "provider_")).toEqual([
+    'provider_out_of_quota{provider="Backend/default/a"} 1',
+    'provider_out_of_quota{provider="Backend/default/b"} 0',
+    'provider_failing{provider="Backend/default/a"} 0',
+    'provider_failing{provider="Backend/default/b"} 1',
+  ]);
+  metrics.providers(new Map([["Backend/default/b", figures]]));
+  expect(await samplesOf(metrics, "provider_")).toEqual([
+    'provider_out_of_quota{provider="Backend/default/b"} 0',
+    'provider_failing{provider="Backend/default/b"} 0',
+  ]);
 });

@@ -60,15 +60,18 @@ export class RequestMetrics {
     families.requests.cell(listener, route, backend, this.#methods.of(record.method), record.status, reason).value++;
     families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
     if (record.authentication !== undefined) families.authentications.cell(route, record.authentication).value++;
-    if (record.endpoint !== undefined) this.#countUpstream(backend, record.endpoint, record);
+    for (const { provider, cause } of record.failovers) families.failovers.cell(backend, provider, cause).value++;
+    // Of several providers, the one that has responded.
+    const { provider = backend } = record;
+    if (record.endpoint !== undefined) this.#countUpstream(provider, record.endpoint, record);
     for (const decision of record.decisions) this.#countDecision(decision);
     for (const decision of record.globalDecisions) this.#countGlobalDecision(decision);
     if (record.isListedModel) {
       const { clientModel = "", requestModel = "" } = record;
       families.modelRequests.cell(route, backend, clientModel, requestModel).value++;
     }
-    if (record.usage !== undefined) this.#countUsage(route, backend, record.usage, record.startMs);
-    if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, backend, record.usageUnread).value++;
+    if (record.usage !== undefined) this.#countUsage(route, provider, record.usage, record.startMs);
+    if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, provider, record.usageUnread).value++;
   }
 
   /** Counts the end of a mirrored copy of a request to `backend`. */
@@ -94,9 +97,11 @@ export class RequestMetrics {
     return takeSnapshot(this.#families);
   }
 
-  #countUpstream(backend: string, endpoint: string, { upstreamMs, status, reason, attempts }: RequestRecord): void {
+  #countUpstream(backend: string, endpoint: string, record: RequestRecord): void {
     const families = this.#families;
-    if (attempts > 1) families.upstreamRetries.cell(backend).value += attempts - 1;
+    const { upstreamMs, status, reason, attempts, failovers } = record;
+    const retries = attempts - 1 - failovers.length;
+    if (retries > 0) families.upstreamRetries.cell(backend).value += retries;
     families.upstreamRequests.cell(backend, endpoint, upstreamMs === undefined ? "none" : status).value++;
     if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000);
     if (reason === "UpstreamConnectFailure") families.upstreamConnectFailures.cell(backend, endpoint).value++;

@@ -35,6 +35,8 @@ export type FailureReason =
    * (503).
    */
   | "BackendOverloaded"
+  /** Every provider of the backend is out of quota until a reset (503). */
+  | "ProvidersOutOfQuota"
   /** Bodies of other requests use all memory that the settings allow (503). */
   | "BodyMemoryFull"
   /** The heads of requests use more memory than the settings allow, and this client uses more than its share (503). */
@@ -68,6 +70,14 @@ export type FailureReason =
   /** An internal error (500); logged with its stack. */
   | "Internal";
 
+/** An attempt after which a request has moved to another provider. */
+export interface Failover {
+  /** The key of the provider that got it. */
+  readonly provider: string;
+  /** `status 429`, or the kind of the failure. */
+  readonly cause: string;
+}
+
 /** The record of one request. */
 export interface RequestRecord {
   /** The client's id or a new one; also sent upstream as `x-request-id`. */
@@ -100,6 +110,10 @@ export interface RequestRecord {
   requestModel: string | undefined;
   /** Whether the backend lists the model, so that the names of the configuration are known to be few. */
   isListedModel: boolean;
+  /** The key of the provider that got the last attempt; undefined if the backend has no list of providers. */
+  provider: string | undefined;
+  /** Each attempt after which the request has moved to another provider. */
+  failovers: readonly Failover[];
   /** `host:port` of the last attempt. */
   endpoint: string | undefined;
   /** Attempts, including retries; 0 where there was none. */

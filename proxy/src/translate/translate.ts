@@ -7,13 +7,10 @@ import type { ResourceSet } from "../api/resource.ts";
 import type { ResourceProblem } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
-import { resolveBackend } from "./backend/backend-resource.ts";
 import { resolveTlsPolicies } from "./backend/backend-tls.ts";
-import { BackendReferences } from "./backend/backends.ts";
+import { BackendReferences, resolveBackends } from "./backend/backends.ts";
 import { openContext, type TranslateOptions } from "./context.ts";
-import { eachObject, itself } from "./each-object.ts";
 import { resolveGateways } from "./gateway/gateways.ts";
-import { sortByName } from "./index/object-names.ts";
 import { buildBinds, collectBackends } from "./listener/binds.ts";
 import { wantServices } from "./policy/global-limits.ts";
 import { attachPolicies } from "./policy/policies.ts";
@@ -46,9 +43,7 @@ export function* translateInSteps(resources: ResourceSet, options: TranslateOpti
   const context = openContext(resources, options);
   // Each kind is resolved with those before it: routes need listeners and backends, policies need all of them.
   const tlsPolicies = yield* resolveTlsPolicies(context);
-  const backends = yield* eachObject(sortByName(resources.Backend), itself, (backend) =>
-    resolveBackend(context, backend),
-  );
+  const backends = yield* resolveBackends(context);
   const references = new BackendReferences(context, tlsPolicies, backends);
   const gateways = yield* resolveGateways(context);
   // All references are counted before the first is resolved, so that namespaces share the budget of endpoints fairly.

@@ -7,7 +7,7 @@ const firstEjectionMs = 10_000;
 const longestEjectionMs = 300_000;
 
 /** Whether to eject an endpoint. One that fails again right after its return is ejected again. */
-export function deservesEjection({ consecutiveFailures }: EndpointFigures): boolean {
+export function deservesEjection({ consecutiveFailures }: Pick<EndpointFigures, "consecutiveFailures">): boolean {
   return consecutiveFailures >= failuresToEject;
 }
 

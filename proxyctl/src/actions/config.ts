@@ -10,7 +10,7 @@ import { withJsonEscapes, withoutControls } from "../output/controls.ts";
 import { type OutputFormat, renderData } from "../output/format.ts";
 import { type Styles, stylesFor } from "../output/style.ts";
 import { type Column, renderTable, wrapText } from "../output/table.ts";
-import { backendColumns, backendRows } from "../views/backends.ts";
+import { backendColumns, backendNotes, backendRows } from "../views/backends.ts";
 import { conflictLines } from "../views/conflicts.ts";
 import { gatewayColumns, gatewayNotes, gatewayRows } from "../views/gateways.ts";
 import { listenerColumns, listenerNotes, listenerRows } from "../views/listeners.ts";
@@ -56,7 +56,8 @@ const parts = {
   },
   backends: {
     data: ({ backends }) => backendRows(backends).map(({ state, ...row }) => ({ ...row, ...state })),
-    table: ({ backends }, layout) => tableOrNone("backends", backendColumns, backendRows(backends), layout),
+    table: ({ backends }, layout) =>
+      tableOrNone("backends", backendColumns, backendRows(backends), layout, backendNotes),
   },
   policies: {
     data: ({ policies }) => policies,

@@ -40,6 +40,13 @@ describe("doctor", () => {
     expect(exitCode).toBe(0);
   });
 
+  test("reports a provider that is out of quota", async () => {
+    const backends = sampleDump.backends.filter(({ name }) => name === "openai" || name === "several");
+    const admin = await startAdmin({ "GET /config_dump": { ...sampleDump, backends }, "GET /limits": noLimits });
+    const { stdout } = await proxyctl(["doctor", "--address", admin.address]);
+    expect(stdout).toMatch(/^warn +backends +2 providers without requests: Backend\/default\/openai is out of quota$/m);
+  });
+
   test("reports failed workers, services that fail before they are unavailable, and all counters", async () => {
     const workerDeaths = [
       { worker: 1, count: 1, lastAt: "2026-11-21T09:00:00.000Z", lastCause: "old" },

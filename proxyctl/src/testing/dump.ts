@@ -242,6 +242,30 @@ export const sampleDump: ConfigDump = configDumpSchema.parse({
       ],
     },
     {
+      key: "Backend/default/several",
+      type: "Backend",
+      namespace: "default",
+      name: "several",
+      protocol: "http",
+      failover: {
+        firstByteTimeoutMs: 10_000,
+        providers: [
+          {
+            ...{ backend: "Backend/default/openai", priority: 0, weight: 3 },
+            ...{ state: "OutOfQuota", forMs: 42_000, consecutiveFailures: 0 },
+          },
+          {
+            ...{ backend: "Backend/default/spare for default/web", priority: 1, weight: 1 },
+            ...{ state: "Failing", forMs: 8_000, consecutiveFailures: 5 },
+          },
+        ],
+      },
+      endpoints: [
+        endpoint({ type: "Backend", name: "several", endpoint: "openai", address: "api.openai.com:443", health: 0.7 }),
+        endpoint({ type: "Backend", name: "several", endpoint: "spare", address: "192.0.2.1:443", health: 0.1 }),
+      ],
+    },
+    {
       key: "Service/default/chat:80",
       type: "Service",
       namespace: "default",

@@ -1,5 +1,5 @@
 /** `proxyctl config backends`: one row per endpoint. */
-import type { DumpedBackend, EndpointState } from "@gatewayproxy/admin-api/config-dump";
+import type { DumpedBackend, EndpointState, ListedProvider } from "@gatewayproxy/admin-api/config-dump";
 import type { Column } from "../output/table.ts";
 
 /** An endpoint, or a backend without any. */
@@ -9,6 +9,8 @@ export interface BackendRow {
   readonly namespace: string;
   readonly endpoint: string;
   readonly state: EndpointState | undefined;
+  /** The provider of the endpoint, in the row of a Backend with several providers. */
+  readonly provider?: ListedProvider | undefined;
 }
 
 /** Stands for a missing value, as in kubectl. */
@@ -17,7 +19,7 @@ export const none = "<none>";
 /** Returns rows sorted by type, namespace, name and endpoint. An endpoint of several backends appears once. */
 export function backendRows(backends: readonly DumpedBackend[]): readonly BackendRow[] {
   const rows = new Map<string, BackendRow>();
-  for (const { key, type, name, namespace, endpoints } of backends) {
+  for (const { key, type, name, namespace, endpoints, failover } of backends) {
     const row = { type, name, namespace };
     if (endpoints.length === 0) rows.set(key, { ...row, endpoint: none, state: undefined });
     for (const state of endpoints) {
@@ -25,10 +27,24 @@ export function backendRows(backends: readonly DumpedBackend[]): readonly Backen
         ...row,
         endpoint: state.endpoint,
         state,
+        ...(failover && { provider: failover.providers.find((each) => nameOf(each) === state.endpoint) }),
       });
     }
   }
   return [...rows.values()].sort((a, b) => compare(orderOf(a), orderOf(b)));
+}
+
+/** The name of the Backend of a provider, whose key ends with it: `Backend/namespace/name`, with ` for …` behind it. */
+function nameOf({ backend }: ListedProvider): string | undefined {
+  return backend.split(/[/ ]/)[2];
+}
+
+/** Returns a line below the row of a provider that gets no requests now. */
+export function backendNotes({ provider }: BackendRow): readonly string[] {
+  if (provider?.forMs === undefined) return [];
+  const seconds = (provider.forMs / 1_000).toFixed(1);
+  if (provider.state === "OutOfQuota") return [`out of quota: gets no requests for another ${seconds}s`];
+  return [`fails: gets no requests for another ${seconds}s while another provider is available`];
 }
 
 function orderOf({ type, namespace, name, endpoint, state }: BackendRow): readonly string[] {
@@ -51,6 +67,12 @@ export const backendColumns: readonly Column<BackendRow>[] = [
   { head: "HEALTH", cell: ({ state }) => (state?.health ?? 0).toFixed(2) },
   { head: "REQUESTS", cell: ({ state }) => String(state?.requests ?? 0) },
   { head: "LATENCY", cell: ({ state }) => renderLatency(state?.latencyMs) },
+  {
+    head: "PRIORITY",
+    isWide: true,
+    cell: ({ provider }) => (provider === undefined ? none : String(provider.priority)),
+  },
+  { head: "WEIGHT", isWide: true, cell: ({ provider }) => (provider === undefined ? none : String(provider.weight)) },
   { head: "ADDRESS", isWide: true, cell: ({ state }) => state?.address ?? none },
   { head: "IN-FLIGHT", isWide: true, cell: ({ state }) => String(state?.inFlight ?? 0) },
   { head: "FAILED-IN-A-ROW", isWide: true, cell: ({ state }) => String(state?.consecutiveFailures ?? 0) },

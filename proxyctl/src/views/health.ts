@@ -195,6 +195,17 @@ function backends({ backends: all }: ConfigDump): Finding {
       advice: "check that their pods run and are ready; requests get 503",
     };
   }
+  const parked = all.flatMap(({ failover }) => failover?.providers.filter(({ state }) => state !== "Available") ?? []);
+  if (parked[0] !== undefined) {
+    const { backend, state } = parked[0];
+    const names = new Set(parked.map((each) => each.backend));
+    return {
+      level: "warn",
+      check,
+      found: `${pluralize(names.size, "provider")} without requests: ${backend} is ${state === "OutOfQuota" ? "out of quota" : "failing"}`,
+      advice: "other providers get the requests; see them all: proxyctl config backends -o wide",
+    };
+  }
   const affected = all
     .flatMap(({ endpoints }) => endpoints)
     .filter(({ health, failsHealthChecks }) => health < poorHealth || failsHealthChecks);

@@ -249,6 +249,67 @@ describeWith(["chromium"], "the page of the admin server", ({ chromium: executab
     await expect.poll(async () => (await send(), row.getByText(/^available/).count()), { timeout: 20_000 }).toBe(1);
   });
 
+  test("shows the providers of a Backend, and which of them are out of quota or fail", async () => {
+    const [first, second] = await Promise.all([0, 0].map((port) => startMockLlm({ port, host: "127.0.0.1" })));
+    if (first === undefined || second === undefined) throw new Error("a mock did not start");
+    for (const mock of [first, second]) onTestFinished(() => mock.close());
+    const provider = (name: string, port: number): string => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, auth: { secretRef: { name: llm-key } } } }
+`;
+    const port = await freePort();
+    const chat = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: chat, namespace: default }
+spec:
+  ai:
+    providers:
+      - { backendRef: { name: first }, weight: 3 }
+      - { backendRef: { name: second }, priority: 1 }
+---
+apiVersion: v1
+kind: Secret
+metadata: { name: llm-key, namespace: default }
+stringData: { apiKey: secret-of-the-provider }
+`;
+    const route = routeManifest("chat", [`{ backendRefs: [${backendRef("chat")}] }`]);
+    const parts = [gatewayManifest(port), chat, provider("first", first.port), provider("second", second.port), route];
+    const proxy = await startProxy({ "all.yaml": manifests(...parts) });
+    const send = async (): Promise<number> => {
+      const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "Why?" }] });
+      const headers = { "content-type": "application/json", "x-mock-delay-ms": "0" };
+      const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
+      await response.text();
+      return response.status;
+    };
+    expect(await send()).toBe(200);
+    const page = await open({ proxy }, "#backends");
+    const providers = page.getByRole("table", { name: "Providers of Backend/default/chat" });
+    const cells = async (name: string): Promise<readonly string[]> => {
+      const row = providers.getByRole("row", { name: `default/${name}` });
+      return (await row.getByRole("cell").allInnerTexts()).map((text) => text.trim());
+    };
+    await providers.waitFor();
+    expect([await cells("first"), await cells("second")]).toEqual([
+      ["0", "3", "available"],
+      ["1", "1", "available"],
+    ]);
+
+    first.behave({ status: 429, "retry-after": 50 });
+    second.behave({ status: 503 });
+    for (let sent = 0; sent < 5; sent++) expect(await send()).toBe(503);
+    await providers.getByText(/^out of quota: no requests for \d/).waitFor();
+    await providers.getByText(/^fails: no requests for \d/).waitFor();
+    expect([(await cells("first"))[2], (await cells("second"))[2]]).toEqual([
+      expect.stringMatching(/^out of quota: no requests for [1-5]?\d\.\d s$/),
+      expect.stringMatching(/^fails: no requests for 1?\d\.\d s$/),
+    ]);
+    expect(await page.content()).not.toContain("secret-of-the-provider");
+  });
+
   test("can be used by keyboard alone: the focus is visible and follows the reading order", async () => {
     const started = await start();
     const page = await open(started, "#trace");

@@ -3,8 +3,8 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
-import type { Backend, BackendKey, Snapshot } from "../../ir/snapshot.ts";
-import type { EndpointState as EndpointFigures } from "../../ir/endpoint-state.ts";
+import type { Backend, BackendKey, Failover, Snapshot } from "../../ir/snapshot.ts";
+import type { EndpointState as EndpointFigures, ProviderFigures } from "../../ir/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
 
 /**
@@ -14,11 +14,41 @@ import type { ConfigurationState } from "./input.ts";
 export function* dumpBackends(
   { backends }: Snapshot,
   figures: readonly EndpointFigures[],
+  providers: ReadonlyMap<BackendKey, ProviderFigures> = new Map(),
 ): Steps<readonly DumpedBackend[]> {
   const byBackend = yield* groupByBackend(figures);
-  return yield* mapInSteps(Object.values(backends), (backend) =>
-    dumpBackend(backend, byBackend.get(backend.key) ?? []),
-  );
+  const endpointsOf = (backend: Backend): readonly EndpointState[] =>
+    mergeEndpoints(backend, byBackend.get(backend.key) ?? []);
+  return yield* mapInSteps(Object.values(backends), (backend) => {
+    const { failover } = backend;
+    if (failover === undefined) return { ...dumpBackend(backend), endpoints: endpointsOf(backend) };
+    const listed = failover.providers.flatMap(({ backend: key }) => backends[key] ?? []);
+    const endpoints = listed.flatMap((provider) =>
+      endpointsOf(provider).map((endpoint) => ({ ...endpoint, name: backend.name, endpoint: provider.name })),
+    );
+    return { ...dumpBackend(backend), failover: dumpFailover(failover, providers), endpoints };
+  });
+}
+
+function dumpFailover(
+  { providers, ...timeouts }: Failover,
+  figures: ReadonlyMap<BackendKey, ProviderFigures>,
+): NonNullable<DumpedBackend["failover"]> {
+  return {
+    ...timeouts,
+    providers: providers.map(({ backend, priority, weight }) => ({
+      ...{ backend, priority, weight },
+      ...stateOf(figures.get(backend) ?? unknownProvider),
+    })),
+  };
+}
+
+const unknownProvider: ProviderFigures = { outOfQuotaForMs: 0, failingForMs: 0, consecutiveFailures: 0 };
+
+function stateOf({ outOfQuotaForMs, failingForMs, consecutiveFailures }: ProviderFigures) {
+  if (outOfQuotaForMs > 0) return { state: "OutOfQuota" as const, forMs: outOfQuotaForMs, consecutiveFailures };
+  if (failingForMs > 0) return { state: "Failing" as const, forMs: failingForMs, consecutiveFailures };
+  return { state: "Available" as const, consecutiveFailures };
 }
 
 /** A step for each thousand. */
@@ -35,7 +65,7 @@ function* groupByBackend(
   return groups;
 }
 
-function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): DumpedBackend {
+function dumpBackend(backend: Backend): Omit<DumpedBackend, "endpoints"> {
   const { key, kind: type, namespace, name, tls, ai } = backend;
   return {
     key,
@@ -53,7 +83,6 @@ function dumpBackend(backend: Backend, figures: readonly EndpointFigures[]): Dum
         credentials: ai.apiKey === undefined && ai.signature === undefined ? "passthrough" : "secret",
       },
     }),
-    endpoints: mergeEndpoints(backend, figures),
   };
 }
 

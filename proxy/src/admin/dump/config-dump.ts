@@ -10,7 +10,7 @@ import { dumpRoutes } from "./routes.ts";
 
 export function* renderConfigDump(input: DumpInput): Steps<ConfigDump> {
   const { configuration, endpoints, keySets } = input;
-  const backends = yield* dumpBackends(configuration.snapshot, endpoints);
+  const backends = yield* dumpBackends(configuration.snapshot, endpoints, input.providers);
   return {
     version: {
       name: "gateway-proxy",

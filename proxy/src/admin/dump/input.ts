@@ -3,9 +3,9 @@ import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Statuses } from "../../api/status.ts";
-import type { Snapshot } from "../../ir/snapshot.ts";
+import type { BackendKey, Snapshot } from "../../ir/snapshot.ts";
 import type { KeySetState } from "../../ir/key-set-state.ts";
-import type { EndpointState } from "../../ir/endpoint-state.ts";
+import type { EndpointState, ProviderFigures } from "../../ir/endpoint-state.ts";
 
 /** The state of all threads at one time. */
 export interface DumpInput {
@@ -26,6 +26,8 @@ export interface DumpInput {
   readonly endpoints: readonly EndpointState[];
   /** The key sets of every worker; a URL occurs once per worker. */
   readonly keySets: readonly KeySetState[];
+  /** The providers of Backends with several, by the keys of their Backends. */
+  readonly providers: ReadonlyMap<BackendKey, ProviderFigures>;
 }
 
 /** Facts that do not change while the process runs. */

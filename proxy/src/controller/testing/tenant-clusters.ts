@@ -153,7 +153,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
         spec: { targetRefs: [{ group: gatewayGroup, kind: target, name: of }], traffic: { rateLimit: { global } } },
       });
     });
-  const kind = fc.constantFrom("ai", "static", "plain");
+  const kind = fc.constantFrom("ai", "static", "plain", "providers");
   const backend = fc
     .record({ name, kind, secret: name, client: name, ca: name })
     .map(({ name: own, kind: of, secret, client, ca }) => {
@@ -161,7 +161,9 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
       const ai = { provider: { openai: {} }, auth: { secretRef: { name: `key-${secret}` } }, tls };
       // Its host name contains its owner, so that a test can find its owner in a configuration.
       const fixed = { host: `host.${namespace}.test`, port: 443, ...(of === "static" && { tls }) };
-      return object(proxyGroup, "Backend", namespace, own, { spec: of === "ai" ? { ai } : { static: fixed } });
+      const several = { providers: [...new Set([secret, client])].map((each) => ({ backendRef: { name: each } })) };
+      const spec = of === "providers" ? { ai: several } : of === "ai" ? { ai } : { static: fixed };
+      return object(proxyGroup, "Backend", namespace, own, { spec });
     });
   const tlsPolicy = fc.record({ name, service: name, ca: name }).map(({ name: own, service, ca }) =>
     object(gatewayGroup, "BackendTLSPolicy", namespace, own, {
@@ -215,7 +217,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
   const some = <T>(each: fc.Arbitrary<T>, maxLength: number) => fc.array(each, { maxLength });
   return fc
     .tuple(
-      ...[some(gatewayIn(namespace, openness), 2), some(set, 1), some(route, 2), some(policy, 2), some(backend, 2)],
+      ...[some(gatewayIn(namespace, openness), 2), some(set, 1), some(route, 2), some(policy, 2), some(backend, 3)],
       ...[some(tlsPolicy, 2), some(service, 2), some(held, 4), some(grant, openness.grants ? 2 : 0)],
     )
     .map((lists) => lists.flat());

@@ -107,7 +107,13 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
       if (!granted(from, kind, to)) return;
       const isTo = ({ metadata }: { metadata: { namespace: string; name: string } }) =>
         metadata.namespace === to.namespace && metadata.name === to.name;
-      for (const { spec } of to.kind === "Backend" ? resources.Backend.filter(isTo) : []) {
+      const backends = to.kind === "Backend" ? resources.Backend.filter(isTo) : [];
+      const providers = backends.flatMap(({ spec }) =>
+        (spec.ai?.providers ?? []).flatMap(({ backendRef: { name } }) =>
+          resources.Backend.filter(({ metadata }) => metadata.namespace === to.namespace && metadata.name === name),
+        ),
+      );
+      for (const { spec } of [...backends, ...providers]) {
         const named = [spec.ai?.tls, spec.static?.tls].flatMap((each) => [each?.clientCertificateRef, each?.caRef]);
         for (const each of [spec.ai?.auth?.secretRef, ...named]) {
           if (each) found.add(`Secret ${to.namespace}/${each.name}`);

@@ -9,6 +9,7 @@ export class AttemptHistory {
   /** An endpoint has not processed an attempt, which is repeated once more for that. */
   #wasUnprocessed = false;
   #hasTimedOut = false;
+  #moves = 0;
   /** Of the latest attempt that an endpoint got; `none` if a policy never refunds it. */
   #cause: RefundCause | "none" | undefined;
 
@@ -20,6 +21,11 @@ export class AttemptHistory {
   /** Attempts that count for the bound of a request without a retry policy. */
   get countedAttempts(): number {
     return this.#tried.length - (this.#wasUnprocessed ? 1 : 0);
+  }
+
+  /** Attempts without those of a request that has moved to another provider: the ones that a retry policy counts. */
+  get rounds(): number {
+    return this.#tried.length - this.#moves;
   }
 
   /** Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. */
@@ -46,7 +52,12 @@ export class AttemptHistory {
     this.#wasUnprocessed = true;
   }
 
-  /** The attempt got a response that is not forwarded, but retried. */
+  /** The next attempt continues this one at another provider. */
+  addMove(): void {
+    this.#moves++;
+  }
+
+  /** The attempt got a response that is not forwarded: it is retried, or another provider gets the request. */
   addRetriedStatus(): void {
     this.#cause = "BackendError";
   }

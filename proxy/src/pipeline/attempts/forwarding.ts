@@ -9,6 +9,7 @@ import type { HeaderEditor } from "../../filters/header-edits.ts";
 import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { Downstream } from "../../listen/downstream.ts";
+import type { StreamedError } from "../../llm/provider-error.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
 import { loggedHeaders } from "../../telemetry/request-log.ts";
 import type { RequestRecord } from "../../telemetry/request-record.ts";
@@ -17,17 +18,35 @@ import type { UpstreamCall } from "../../upstream/call.ts";
 import type { EndpointPool } from "../../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import type { BackendTarget } from "../compiled-rule.ts";
-import { backendOverloaded, type LocalReply, noReadyEndpoint, upstreamFailed } from "../local-replies.ts";
-import type { OutgoingRequest } from "../provider-request.ts";
+import {
+  backendOverloaded,
+  type LocalReply,
+  noReadyEndpoint,
+  providersOutOfQuota,
+  upstreamFailed,
+} from "../local-replies.ts";
+import type { OutgoingRequest, ProviderRequest } from "../provider-request.ts";
 import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import { severityOfStatus } from "../trace-messages.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
 import { AttemptHistory } from "./attempt-history.ts";
+import { isEventStream } from "./first-event.ts";
+import type { ProviderChoice } from "./provider-choice.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { ResponseUsage } from "./response-usage.ts";
 import { type RetryDecision, RetryRules } from "./retry-rules.ts";
+
+/** The further providers of a request. */
+export interface Failover {
+  readonly choice: ProviderChoice;
+  /** Prepares the request for another provider, as `prepareProviderRequest`. The body must be restorable. */
+  prepare(target: BackendTarget, done: (prepared: ProviderRequest) => void): void;
+}
+
+/** The request as its next attempt sends it. */
+type Outgoing = Pick<ForwardingOptions, "target" | "request" | "usageEdit">;
 
 /** One allowed request, its backend, and the timeouts and retries of the rule. */
 export interface ForwardingOptions {
@@ -55,6 +74,8 @@ export interface ForwardingOptions {
   readonly idleTimeoutMs: number | undefined;
   /** Gateway API `HTTPRouteRetry`; undefined repeats an attempt once, as `retry-rules.ts` describes. */
   readonly retry: RetryPolicy | undefined;
+  /** Undefined if the backend has no list of providers. `target` is the first one otherwise. */
+  readonly failover: Failover | undefined;
   /** The units that the request holds of its limits; undefined if it has no limits. */
   readonly reservation: RequestReservation | undefined;
   /** The response filters of the rule and its CORS headers; undefined if there are none. */
@@ -86,9 +107,16 @@ export class Forwarding implements RelayOwner {
   /**
    * - `attempting`: the latest attempt is in progress, or its response is being forwarded.
    * - `backingOff`: `#timer` begins the next attempt.
+   * - `preparing`: the request is prepared for the next provider, which then gets an attempt.
    * - `over`: no attempt follows. The client has a local reply, has left, or gets what has been forwarded.
    */
-  #state: "attempting" | "backingOff" | "over" = "attempting";
+  #state: "attempting" | "backingOff" | "preparing" | "over" = "attempting";
+  /** The request for the provider of the latest attempt. */
+  #outgoing: Outgoing;
+  /** Ends an attempt without a response, or without an event, while there is another provider. */
+  #silenceTimer: Timer | undefined;
+  /** The request has left an attempt that its provider may bill, although no response shows its cost. */
+  #mayHaveCost = false;
   /** The response of the latest attempt; undefined before the first one. */
   #relay: ResponseRelay | undefined;
   /** The latest attempt; undefined before the first one. */
@@ -99,10 +127,12 @@ export class Forwarding implements RelayOwner {
   #tracedMs = 0;
 
   constructor(options: ForwardingOptions) {
-    const { clock, random, retry: policy, target, request, deadline } = options;
-    const { retries: budget } = target.backend;
+    const { clock, random, retry: policy, target, request, usageEdit, deadline, failover } = options;
+    const { retries: budget } = failover?.choice.list.backend ?? target.backend;
     this.#options = options;
-    this.#retries = new RetryRules({ clock, random, policy, budget, request, history: this.#history, deadline });
+    this.#outgoing = { target, request, usageEdit };
+    const rules = { clock, random, policy, budget, request, deadline };
+    this.#retries = new RetryRules({ ...rules, history: this.#history, hasProviders: failover !== undefined });
   }
 
   /** Begins the first attempt. */
@@ -147,6 +177,7 @@ export class Forwarding implements RelayOwner {
     this.#state = "over";
     this.#options.deadline?.cancel();
     this.#timer?.cancel();
+    this.#silenceTimer?.cancel();
     this.#call?.abort();
   }
 
@@ -181,18 +212,26 @@ export class Forwarding implements RelayOwner {
     if (read === undefined) return false;
     this.#state = "over";
     this.#timer?.cancel();
+    this.#silenceTimer?.cancel();
     relay.abandon(read, done);
     call.resume();
     return true;
   }
 
-  acceptsStatus(status: number, headers: readonly string[]): boolean {
-    const { trace, request } = this.#options;
+  readsErrorBody(status: number, headers: readonly string[]): boolean {
+    return this.#options.failover?.choice.saysResetInBody(status, headers) === true;
+  }
+
+  acceptsStatus(status: number, headers: readonly string[], body: string): boolean {
+    const { trace, request, failover } = this.#options;
     trace?.emit(
       { ...this.#traceResult(), status, headers: redactHeaders(headers) },
       severityOfStatus(status),
       this.#tracedMs,
     );
+    this.#silenceTimer?.cancel();
+    failover?.choice.onHead(status, headers, body);
+    if (this.#state === "attempting" && this.#moveOnFrom(status)) return false;
     if (this.#state === "attempting" && this.#retries.retries(status)) {
       const decision = this.#retries.byPolicy();
       this.#logDecision(`status ${status}`, decision);
@@ -203,8 +242,42 @@ export class Forwarding implements RelayOwner {
         return false;
       }
     }
-    request.body?.keepNoMore();
+    // A response that is held may still be replaced.
+    if (failover === undefined) request.body?.keepNoMore();
     return true;
+  }
+
+  holdsResponse(headers: readonly string[]): boolean {
+    const { request, failover } = this.#options;
+    if (failover === undefined) return false;
+    if (!this.#canMoveOn(true) || request.method === "HEAD") {
+      this.onBegun();
+      return false;
+    }
+    if (isEventStream(headers)) this.#expectData();
+    return true;
+  }
+
+  onHeldData(): void {
+    this.#expectData();
+  }
+
+  acceptsErrorEvent(error: StreamedError): boolean {
+    this.#options.failover?.choice.onError(error);
+    return !movesRequests(error.status) || !this.#canMoveOn(false);
+  }
+
+  onErrorEvent({ status }: StreamedError): void {
+    const message = `the stream begins with an error like status ${status}`;
+    this.#options.trace?.emit({ ...this.#traceResult(), error: message }, "error", this.#tracedMs);
+    this.#leave("error event");
+  }
+
+  onBegun(): void {
+    const { request, failover } = this.#options;
+    this.#silenceTimer?.cancel();
+    failover?.choice.onBegun();
+    request.body?.keepNoMore();
   }
 
   onFault(error: unknown): void {
@@ -213,19 +286,128 @@ export class Forwarding implements RelayOwner {
 
   /** The timeouts of a rule apply to responses. A switched connection lasts as long as it is used. */
   onSwitched(): void {
-    this.#options.deadline?.cancel();
+    const { deadline, failover } = this.#options;
+    deadline?.cancel();
     this.#timer?.cancel();
+    this.#silenceTimer?.cancel();
+    failover?.choice.onBegun();
   }
 
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#state === "over") return;
     this.#options.trace?.emit({ ...this.#traceResult(), error: failure.message }, "error", this.#tracedMs);
     this.#history.addFailure(failure);
+    if (this.#continueAfter(failure)) return;
     const decision = this.#retries.afterFailure(failure);
     this.#logDecision(failure.kind, decision);
     if (decision.kind === "stop") this.#reply(upstreamFailed(failure));
     else if (decision.waitMs === 0) this.#attemptOnce();
     else this.#backOff(decision.waitMs);
+  }
+
+  /** Moves the request to the next provider after a status. @returns false if it stays. */
+  #moveOnFrom(status: number): boolean {
+    if (!movesRequests(status) || !this.#canMoveOn(false)) return false;
+    this.#leave(`status ${status}`);
+    return true;
+  }
+
+  /** Moves the request on from a provider that has responded. */
+  #leave(cause: string): void {
+    this.#history.addRetriedStatus();
+    this.#call?.abort();
+    this.#moveOn(cause);
+  }
+
+  /** Continues a request of several providers after a failed attempt. @returns false if nothing of it can be used. */
+  #continueAfter(failure: UpstreamFailure): boolean {
+    const { failover } = this.#options;
+    if (failover === undefined) return false;
+    failover.choice.onFailure(failure);
+    if (failure.kind === "aborted" || failure.kind === "unsendable") return false;
+    const mayHaveCost = failure.kind === "timeout" || failure.kind === "reset";
+    if (!this.#canMoveOn(mayHaveCost)) return false;
+    this.#mayHaveCost ||= mayHaveCost;
+    this.#moveOn(failure.kind);
+    return true;
+  }
+
+  /**
+   * Whether another provider can get the request. A client that makes attempts fail after they have cost something could
+   * otherwise multiply what its requests cost, so only one of these failures moves a request.
+   *
+   * @param mayHaveCost whether the provider may bill the attempt that is left.
+   */
+  #canMoveOn(mayHaveCost: boolean): boolean {
+    const { failover } = this.#options;
+    if (failover === undefined || this.#state !== "attempting" || (mayHaveCost && this.#mayHaveCost)) return false;
+    return this.#isBodyRestorable && failover.choice.hasNext;
+  }
+
+  get #isBodyRestorable(): boolean {
+    return this.#options.request.body?.isRestorable !== false;
+  }
+
+  /** @param cause of the failed attempt, for the log. */
+  #moveOn(cause: string): void {
+    const { record, trace } = this.#options;
+    this.#timer?.cancel();
+    this.#silenceTimer?.cancel();
+    const { key } = this.#outgoing.target.backend.backend;
+    record.failovers = [...record.failovers, { provider: key, cause }];
+    trace?.log?.upstream.debug({ provider: key, cause }, "request moves to the next provider");
+    this.#history.addMove();
+    this.#prepareNext();
+  }
+
+  /** Prepares the request for the next provider, and sends it. */
+  #prepareNext(): void {
+    const { failover, fault } = this.#options;
+    const next = failover?.choice.next();
+    if (failover === undefined || next === undefined) {
+      this.#reply(providersOutOfQuota(failover?.choice.resetMs ?? 0));
+      return;
+    }
+    const { target } = next;
+    this.#state = "preparing";
+    failover.prepare(target, (prepared) => {
+      if (this.#state !== "preparing") return;
+      try {
+        this.#sendPrepared(target, prepared);
+      } catch (error) {
+        fault(error);
+      }
+    });
+  }
+
+  #sendPrepared(target: BackendTarget, prepared: ProviderRequest): void {
+    if (prepared.kind === "ready") {
+      this.#outgoing = { target, request: prepared.request, usageEdit: prepared.usageEdit };
+      this.#attemptOnce();
+    } else if (this.#options.failover?.choice.hasNext === true && this.#isBodyRestorable) {
+      // The request cannot be sent to this provider, such as one that prescribes another model.
+      this.#prepareNext();
+    } else {
+      this.#reply(prepared.reply);
+    }
+  }
+
+  /** Waits for the next data of a stream before its first event. */
+  #expectData(): void {
+    const ms = this.#options.failover?.choice.list.streamIdleTimeoutMs ?? 0;
+    this.#silenceTimer?.cancel();
+    if (ms > 0) this.#limitSilence(ms, `no event, and no data for ${ms} ms`);
+  }
+
+  /** Moves the request to the next provider after a silence. Without one, the attempt goes on. */
+  #limitSilence(ms: number, message: string): void {
+    const relay = this.#relay;
+    this.#silenceTimer = this.#newTimer(ms, () => {
+      const call = this.#call;
+      if (call?.isOver !== false || relay !== this.#relay || !this.#canMoveOn(true)) return;
+      call.expire();
+      relay?.onFailure({ kind: "timeout", message }, call);
+    });
   }
 
   #backOff(waitMs: number): void {
@@ -235,34 +417,44 @@ export class Forwarding implements RelayOwner {
 
   #attemptAgain(): void {
     // More of the body may have come than is kept, during the backoff.
-    if (this.#retries.isBodyKept) this.#attemptOnce();
-    else this.#reply(upstreamFailed({ kind: "reset", message: "the request body is too long to be sent again" }));
+    const isRound = this.#options.failover !== undefined;
+    if (isRound ? this.#isBodyRestorable : this.#retries.isBodyKept) {
+      this.#options.failover?.choice.restart();
+      if (isRound) this.#prepareNext();
+      else this.#attemptOnce();
+    } else {
+      this.#reply(upstreamFailed({ kind: "reset", message: "the request body is too long to be sent again" }));
+    }
   }
 
   #attemptOnce(): void {
-    const { target, client, request, record, trace, idleTimeoutMs, attemptTimeoutMs } = this.#options;
+    const { client, record, trace, idleTimeoutMs, attemptTimeoutMs, failover } = this.#options;
+    const { target, request } = this.#outgoing;
+    this.#state = "attempting";
     const pool = target.backend.pick(this.#history.tried, client, request.upgrade !== undefined);
     if (pool === "none" || pool === "overloaded") {
       this.#logUnpicked(pool);
-      this.#reply(pool === "none" ? noReadyEndpoint : backendOverloaded);
+      if (this.#canMoveOn(false)) this.#moveOn(pool === "none" ? "no ready endpoint" : "overloaded");
+      else this.#reply(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
     }
     const isRepeated = this.#history.add(pool);
     record.attempts++;
     record.endpoint = pool.address;
+    if (failover !== undefined) record.provider = target.backend.backend.key;
     if (trace !== undefined) this.#traceAttempt(trace, pool);
-    this.#state = "attempting";
     this.#timer?.cancel();
     const relay = this.#newRelay();
     this.#relay = relay;
     this.#call = undefined;
+    failover?.choice.onSend();
     const { method, path, headers, body, upgrade } = request;
     const call = pool.send(
       {
         method,
         path,
         fields: headers,
-        body: body?.open(headers, this.#retries.isLast(pool.target.protocol)),
+        body: body?.open(headers, failover === undefined && this.#retries.isLast(pool.target.protocol)),
         upgrade,
         client,
         ...(idleTimeoutMs !== undefined && { idleTimeoutMs }),
@@ -273,7 +465,10 @@ export class Forwarding implements RelayOwner {
     // It may have failed within `send`, and the next attempt may have begun.
     if (this.#relay !== relay) return;
     this.#call = call;
-    if (attemptTimeoutMs > 0 && !call.isOver) this.#setTimer(attemptTimeoutMs, () => onAttemptTimeout(call, relay));
+    if (call.isOver) return;
+    if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => onAttemptTimeout(call, relay));
+    const firstByteMs = failover?.choice.list.firstByteTimeoutMs ?? 0;
+    if (firstByteMs > 0) this.#limitSilence(firstByteMs, `no response within ${firstByteMs} ms`);
   }
 
   #newRelay(): ResponseRelay {
@@ -286,16 +481,21 @@ export class Forwarding implements RelayOwner {
   }
 
   #newUsage(): ResponseUsage | undefined {
-    const { record, reservation, request, client, readsUsage: isCounted, usageEdit: edit } = this.#options;
+    const { record, reservation, client, readsUsage: isCounted } = this.#options;
+    const { request, usageEdit: edit } = this.#outgoing;
     if (!isCounted && edit === undefined) return undefined;
     return new ResponseUsage({ record, reservation, request, client, isCounted, edit });
   }
 
   /** Sets the one timer of the state. What fails then ends this request only. */
   #setTimer(ms: number, action: () => void): void {
-    const { clock, fault } = this.#options;
     this.#timer?.cancel();
-    this.#timer = clock.setTimer(ms, () => {
+    this.#timer = this.#newTimer(ms, action);
+  }
+
+  #newTimer(ms: number, action: () => void): Timer {
+    const { clock, fault } = this.#options;
+    return clock.setTimer(ms, () => {
       try {
         action();
       } catch (error) {
@@ -318,7 +518,8 @@ export class Forwarding implements RelayOwner {
   }
 
   #traceAttempt(trace: RequestTrace, { endpoint, address }: EndpointPool): void {
-    const { target, record, request, clock } = this.#options;
+    const { record, clock } = this.#options;
+    const { target, request } = this.#outgoing;
     const backend = target.backend.backend.key;
     const call = record.attempts;
     this.#tracedMs = clock.monotonicMs();
@@ -340,13 +541,15 @@ export class Forwarding implements RelayOwner {
   }
 
   #traceResult() {
-    const { target, record } = this.#options;
+    const { record } = this.#options;
+    const { target } = this.#outgoing;
     const backend = target.backend.backend.key;
     return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.attempts };
   }
 
   #logUnpicked(why: "none" | "overloaded"): void {
-    const { trace, target } = this.#options;
+    const { trace } = this.#options;
+    const { target } = this.#outgoing;
     if (trace?.log === undefined) return;
     const { leftOut } = target.backend.choice(this.#history.tried);
     const { inFlight, waiting } = target.backend.load;
@@ -361,6 +564,11 @@ export class Forwarding implements RelayOwner {
     if (decision.kind === "retry") log?.debug({ cause, waitMs: Math.round(decision.waitMs) }, "call retried");
     else if (decision.why !== undefined) log?.debug({ cause, why: decision.why }, "call not retried");
   }
+}
+
+/** Whether a provider with this status cannot respond now, while another one may. */
+function movesRequests(status: number): boolean {
+  return status === 429 || status >= 500;
 }
 
 function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {

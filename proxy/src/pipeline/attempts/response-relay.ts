@@ -8,6 +8,7 @@ import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../../filters/header-edits.ts";
 import type { Downstream } from "../../listen/downstream.ts";
+import type { StreamedError } from "../../llm/provider-error.ts";
 import type { Ending } from "../../llm/usage-reader.ts";
 import type { FailureReason, RequestRecord } from "../../telemetry/request-record.ts";
 import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
@@ -16,7 +17,8 @@ import { readGrpcStatus } from "../grpc-reply.ts";
 import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
-import { fieldOf, removeField } from "./fields.ts";
+import { fieldOf, isJson, removeField } from "./fields.ts";
+import { FirstEvent } from "./first-event.ts";
 import type { ResponseUsage } from "./response-usage.ts";
 import { joinTunnel } from "./tunnel.ts";
 
@@ -44,8 +46,27 @@ export interface RelayOptions {
 
 /** The owner of a request, which can still use another call. */
 export interface RelayOwner {
-  /** Whether to forward a response with this head. If not, the call has been aborted. */
-  acceptsStatus(status: number, headers: readonly string[]): boolean;
+  /** Whether the body of a response with this head is read before `acceptsStatus`. */
+  readsErrorBody(status: number, headers: readonly string[]): boolean;
+  /**
+   * Whether to forward a response with this head. If not, the call has been aborted.
+   *
+   * @param body where `readsErrorBody`: its beginning, as far as it has come; else empty.
+   */
+  acceptsStatus(status: number, headers: readonly string[], body: string): boolean;
+  /**
+   * Whether a response with this accepted head is held until its first event, or its first byte if it is no stream, so that
+   * another provider can respond if it fails before.
+   */
+  holdsResponse(headers: readonly string[]): boolean;
+  /** Data of a held response has arrived, and no event yet. */
+  onHeldData(): void;
+  /** Whether to forward a held stream whose first event is an error. If not, `onErrorEvent` follows. */
+  acceptsErrorEvent(error: StreamedError): boolean;
+  /** A held stream with an error as its first event is not forwarded. */
+  onErrorEvent(error: StreamedError): void;
+  /** A held response is forwarded from now on. */
+  onBegun(): void;
   /** The call failed before any part of its response was forwarded. */
   onUpstreamFailure(failure: UpstreamFailure): void;
   /** The backend has switched protocols, so there will be no response. */
@@ -55,9 +76,9 @@ export interface RelayOwner {
 }
 
 const nothing = Buffer.alloc(0);
-/** Maximum time in which the end of a stream waits for its usage, and a head for the end of its response. */
+/** Maximum time in which the end of a stream waits for its usage, and a head for the end of its response or its error. */
 const maxWaitMs = 1_000;
-/** Maximum bytes of a response whose head waits for its end. */
+/** Maximum bytes of a response whose head waits for its end, its error or its first event. */
 const maxAwaitedBytes = 64 * 1024;
 /** The highest that HTTP/2 can say by Node; HTTP/1.1 passes on what some sites make up. */
 const maxHttp2Status = 599;
@@ -80,6 +101,7 @@ export class ResponseRelay implements ResponseSink {
   /**
    * The state of the response towards the client.
    * - `awaitingHead`: no head has arrived. An accepted head moves it to `headHeld`, a switch of protocols to `ended`.
+   * - `errorHeld`: `#errorHead` is accepted or not when the body is complete, too long, or has taken too long.
    * - `headHeld`: the head waits for the end of the turn, or of the response. Then it is sent alone (`started`) or with
    *   the complete body (`ended`).
    * - `started`: the head was sent. The end, a failure or `cutOff` move it to `ended`.
@@ -88,8 +110,11 @@ export class ResponseRelay implements ResponseSink {
    *   or a local reply follows.
    * - `abandoned`: `abandon` moves it here when the client has left. The response is only read for its usage.
    */
-  #state: "awaitingHead" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
+  #state: "awaitingHead" | "errorHeld" | "headHeld" | "started" | "ended" | "dropped" | "abandoned" = "awaitingHead";
+  #errorHead: { readonly status: number; readonly headers: string[] } | undefined;
   #abandoned: AbandonedResponse | undefined;
+  /** The response is held until it has begun; undefined if it is not, or has. */
+  #awaited: FirstEvent | undefined;
   /** gRPC: a head with the status is the complete response. Its end follows, and must be in the frame of the head. */
   #isTrailersOnly = false;
 
@@ -103,7 +128,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { usage, reportsCharge, owner, downstream } = this.#options;
+    const { usage, owner, downstream } = this.#options;
     if (this.#state === "abandoned") {
       usage?.beginAbandoned(status, headers);
       return;
@@ -113,9 +138,36 @@ export class ResponseRelay implements ResponseSink {
       this.onFailure({ kind: "reset", message: `HTTP/2 has no status ${status}` }, call);
       return;
     }
-    if (!owner.acceptsStatus(status, headers)) {
+    if (owner.readsErrorBody(status, headers)) this.#holdError(status, headers, call);
+    else this.#decide(status, headers, call);
+  }
+
+  #holdError(status: number, headers: string[], call: UpstreamCall): void {
+    const { clock, owner } = this.#options;
+    this.#state = "errorHeld";
+    this.#errorHead = { status, headers };
+    this.#waitTimer = clock.setTimer(maxWaitMs, () => {
+      try {
+        this.#decideOnError(call);
+      } catch (error) {
+        owner.onFault(error);
+      }
+    });
+  }
+
+  /** Decides on an error whose body has been read. @returns false if the response is not forwarded. */
+  #decideOnError(call: UpstreamCall): boolean {
+    if (this.#state !== "errorHeld" || this.#errorHead === undefined) return true;
+    this.#waitTimer?.cancel();
+    this.#waitTimer = undefined;
+    return this.#decide(this.#errorHead.status, this.#errorHead.headers, call);
+  }
+
+  #decide(status: number, headers: string[], call: UpstreamCall): boolean {
+    const { usage, reportsCharge, owner } = this.#options;
+    if (!owner.acceptsStatus(status, headers, Buffer.concat(this.#gathered).toString())) {
       this.#state = "dropped";
-      return;
+      return false;
     }
     if (isWithoutContent(status)) removeField(headers, "content-length");
     // RFC 9110 §15.3.6; a 204 has no length (§8.6).
@@ -128,7 +180,9 @@ export class ResponseRelay implements ResponseSink {
     this.#isTrailersOnly = grpcStatus !== undefined;
     this.#options.record.grpcStatus = readGrpcStatus(grpcStatus);
     this.#awaitsEnd = reportsCharge && status < 400 && isJson(headers);
+    if (!this.#isTrailersOnly && owner.holdsResponse(headers)) this.#awaited = new FirstEvent(headers);
     if (!this.#isTrailersOnly) process.nextTick(release, this, call);
+    return true;
   }
 
   onUpgrade(headers: string[], connection: Duplex, call: UpstreamCall): void {
@@ -180,13 +234,47 @@ export class ResponseRelay implements ResponseSink {
       this.#abandoned?.countBytes(chunk.length);
       return;
     }
+    if (this.#state === "errorHeld") {
+      this.#gathered.push(chunk);
+      this.#gatheredBytes += chunk.length;
+      if (this.#gatheredBytes > maxAwaitedBytes) this.#decideOnError(call);
+      return;
+    }
     if (this.#state !== "headHeld" && this.#state !== "started") return;
     if (isWithoutContent(this.#options.record.status)) return;
     this.#gathered.push(chunk);
     this.#gatheredBytes += chunk.length;
+    if (this.#awaited !== undefined) {
+      this.#awaitBegin(this.#awaited, chunk, call);
+      return;
+    }
     const isScheduled = this.#state === "headHeld" && !this.#isTrailersOnly;
     if (!isScheduled && this.#gathered.length === 1) process.nextTick(release, this, call);
     if (this.#awaitsEnd && this.#gatheredBytes > maxAwaitedBytes) this.#awaitNoMore(call);
+  }
+
+  #awaitBegin(awaited: FirstEvent, chunk: Buffer, call: UpstreamCall): void {
+    if (!awaited.push(chunk) && this.#gatheredBytes <= maxAwaitedBytes) {
+      this.#options.owner.onHeldData();
+      return;
+    }
+    if (this.#begins(awaited)) process.nextTick(release, this, call);
+  }
+
+  /** Ends the wait for the first event. @returns false if it is an error, and the response is not forwarded for it. */
+  #begins(awaited: FirstEvent): boolean {
+    const { owner, record, usage } = this.#options;
+    this.#awaited = undefined;
+    const error = awaited.errorIn(Buffer.concat(this.#gathered));
+    if (error === undefined || owner.acceptsErrorEvent(error)) {
+      owner.onBegun();
+      return true;
+    }
+    this.#state = "dropped";
+    record.status = 0;
+    usage?.discard();
+    owner.onErrorEvent(error);
+    return false;
   }
 
   #awaitNoMore(call: UpstreamCall): void {
@@ -200,6 +288,12 @@ export class ResponseRelay implements ResponseSink {
       this.#endAbandoned("whole");
       return;
     }
+    if (!this.#decideOnError(call)) return;
+    if (this.#awaited?.isMissing === true) {
+      this.onFailure({ kind: "reset", message: "the stream ended before its first event" }, call);
+      return;
+    }
+    if (this.#awaited !== undefined && !this.#begins(this.#awaited)) return;
     if (trailers.length > 0) this.#options.record.grpcStatus ??= readGrpcStatus(fieldOf(trailers, "grpc-status"));
     const piece = this.#takeGathered();
     const rest = this.#options.usage?.end() ?? nothing;
@@ -214,8 +308,10 @@ export class ResponseRelay implements ResponseSink {
       this.#endAbandoned(usage?.isReading !== true && failure.kind !== "timeout" ? "whole" : "cutShort");
       return;
     }
+    if (!this.#decideOnError(call)) return;
     // Its head and a part of it have come, and would have been passed on.
-    if (this.#state === "headHeld" && this.#awaitsEnd && this.#waitTimer !== undefined) this.#start();
+    const isHeldForEnd = this.#awaitsEnd && this.#awaited === undefined && this.#waitTimer !== undefined;
+    if (this.#state === "headHeld" && isHeldForEnd) this.#start();
     if (this.#state !== "started") {
       this.#state = "dropped";
       record.status = 0;
@@ -301,6 +397,7 @@ export class ResponseRelay implements ResponseSink {
   /** Forwards the bytes of this turn, after the head if it is still held, unless the response is complete. */
   release(call: UpstreamCall): void {
     if (this.#state !== "headHeld" && this.#state !== "started") return;
+    if (this.#awaited !== undefined) return;
     try {
       if (this.#state === "headHeld" && this.#awaitsEnd) {
         this.#waitTimer ??= this.#options.clock.setTimer(maxWaitMs, () => this.#awaitNoMore(call));
@@ -388,11 +485,6 @@ export class ResponseRelay implements ResponseSink {
 /** A separate function, so that not every response creates one. */
 function release(relay: ResponseRelay, call: UpstreamCall): void {
   relay.release(call);
-}
-
-/** A whole JSON text, which no client can use before its end. */
-function isJson(headers: readonly string[]): boolean {
-  return /^\s*application\/(?:[\w.-]+\+)?json\b/i.test(fieldOf(headers, "content-type") ?? "");
 }
 
 /** RFC 9110 §15.3.5, §15.3.6: what a backend sends behind such a head is no content. */

@@ -34,6 +34,7 @@ function rulesAfter(attempts: number, { method = "GET", policy, isReplayable, ti
     budget: new RetryBudget(),
     request: { method, path: "/", headers: [], body, upgrade: undefined },
     history,
+    hasProviders: false,
     deadline: timeoutMs === undefined ? undefined : new RequestDeadline(clock, clock.monotonicMs() + timeoutMs, noop),
   });
   return { rules, history };

@@ -4,6 +4,9 @@
  * Without a retry policy: an attempt without a connection, one that the endpoint has not processed, and a safe one that was
  * reset before its response are repeated once, immediately (RFC 9110 §9.2.2). With `HTTPRouteRetry`, attempts of any method
  * that failed or got one of its codes are repeated after a backoff, within the retry budget of the backend.
+ *
+ * Of a Backend with several providers, the policy counts rounds: it decides when no provider is left, and the next round may
+ * use each of them again.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
@@ -29,6 +32,8 @@ export interface RetryRulesOptions {
   readonly budget: RetryBudget;
   readonly request: OutgoingRequest;
   readonly history: AttemptHistory;
+  /** Whether the backend has several providers: a failed attempt then moves to the next one, and is not repeated. */
+  readonly hasProviders: boolean;
   /** Undefined if the request has no timeout. */
   readonly deadline: RequestDeadline | undefined;
 }
@@ -62,7 +67,7 @@ export class RetryRules {
   /** Whether no other attempt can follow once the endpoint has the complete body. @param protocol as `ConnectionTarget.protocol`. */
   isLast(protocol: "h2" | undefined): boolean {
     const { policy, history, request } = this.#options;
-    if (policy !== undefined) return history.tried.length > policy.attempts;
+    if (policy !== undefined) return history.rounds > policy.attempts;
     // What HTTP/2 endpoints have not processed is sent again; a safe request whatever became of it.
     return protocol !== "h2" && !isSafe(request.method);
   }
@@ -84,7 +89,7 @@ export class RetryRules {
   byPolicy(): RetryDecision {
     const { policy, history, clock, random, budget, deadline } = this.#options;
     if (policy === undefined) return stop;
-    const attempts = history.tried.length;
+    const attempts = history.rounds;
     if (attempts > policy.attempts) return stopSince("retry.attempts is used up");
     if (!this.isBodyKept) return stopSince("the request body is not kept any more");
     const waitMs = backoffMs(policy.backoffMs, attempts, random());
@@ -99,8 +104,8 @@ export class RetryRules {
   }
 
   #isRepeatable({ kind }: UpstreamFailure): boolean {
-    const { history, request } = this.#options;
-    if (history.countedAttempts >= attemptsWithoutPolicy || !this.isBodyKept) return false;
+    const { history, request, hasProviders } = this.#options;
+    if (hasProviders || history.countedAttempts >= attemptsWithoutPolicy || !this.isBodyKept) return false;
     return kind === "connect" || kind === "unprocessed" || (kind === "reset" && isSafe(request.method));
   }
 }

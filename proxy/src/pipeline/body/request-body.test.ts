@@ -198,3 +198,32 @@ describe("replaceBy", () => {
     expect(body.isOutOfMemory).toBe(true);
   });
 });
+
+describe("restore", () => {
+  const edit = async (maxBytes: number) => {
+    const { client, body } = upload(maxBytes);
+    body.keepOriginal();
+    client.end("as it came");
+    await new Promise((resolve) => body.collect(resolve));
+    expect(body.replaceBy(Buffer.alloc(100_000, "x"))).toBe(true);
+    return body;
+  };
+
+  test("brings back the body as it came, as often as it is edited", async () => {
+    const body = await edit(1024 * 1024);
+    for (let edits = 0; edits < 2; edits++) {
+      expect(body.isRestorable).toBe(true);
+      body.restore();
+      expect(await sent(body.open([], false))).toBe("as it came");
+      expect(body.replaceBy(Buffer.from("edited"))).toBe(true);
+    }
+    body.release();
+    expect(body.isRestorable).toBe(false);
+  });
+
+  test("is not possible where there is memory for one of both only: the edited one is sent", async () => {
+    const body = await edit(128 * 1024);
+    expect(body.isRestorable).toBe(false);
+    expect(await sent(body.open([], false))).toBe("x".repeat(100_000));
+  });
+});

@@ -44,6 +44,11 @@ export class RequestBody implements BodyReceiver, AttemptSource {
   /** All bytes that have arrived; undefined after they have exceeded the bound, or after `release`. */
   #kept: ChunkBuffer | undefined = new ChunkBuffer();
   #limitBytes = smallBodyBytes;
+  /** Whether `replaceBy` keeps the body as it came. */
+  #keepsOriginal = false;
+  #isReplaced = false;
+  /** The body as it came, while an edited one is kept in its place. */
+  #original: ChunkBuffer | undefined;
   /**
    * The state of the client's stream.
    * - `unread`: no byte was requested yet. The first reader moves it to `flowing`.
@@ -103,17 +108,42 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     return this.#kept === undefined;
   }
 
+  /** Keeps the body as it comes beside an edited one, if there is memory for both, so that `restore` can bring it back. */
+  keepOriginal(): void {
+    this.#keepsOriginal = true;
+  }
+
   /** Replaces a complete body by `bytes`. @returns false if there is no memory for them. */
   replaceBy(bytes: Buffer): boolean {
+    if (this.#keepsOriginal && !this.#isReplaced) this.#original = this.#kept;
+    this.#isReplaced = true;
     this.#kept = new ChunkBuffer();
     this.#kept.push(bytes);
-    this.#isOutOfMemory = !this.#share.growTo(this.#kept.memoryBytes);
+    const bytesOfEdited = this.#kept.memoryBytes;
+    if (this.#original !== undefined && !this.#share.growTo(this.#original.memoryBytes + bytesOfEdited)) {
+      this.#original = undefined;
+    }
+    this.#isOutOfMemory = !this.#share.growTo(bytesOfEdited);
     return !this.#isOutOfMemory;
+  }
+
+  /** Whether `restore` can bring back the body as it came. */
+  get isRestorable(): boolean {
+    return this.isReplayable && (!this.#isReplaced || this.#original !== undefined);
+  }
+
+  /** Holds the body as it came again, in the place of an edited one. To be called only if `isRestorable`. */
+  restore(): void {
+    if (this.#original === undefined) return;
+    this.#kept = this.#original;
+    this.#original = undefined;
+    this.#isReplaced = false;
   }
 
   /** Releases the kept bytes and their memory. The body cannot be opened from its first byte after that. */
   release(): void {
     this.#kept = undefined;
+    this.#original = undefined;
     this.#share.close();
   }
 

@@ -1,10 +1,12 @@
 /** Forwards the request: the attempts at its backend, and the response to the client. Always the last stage. */
-import { Forwarding } from "../attempts/forwarding.ts";
+import { type Failover, Forwarding } from "../attempts/forwarding.ts";
 import type { BackendTarget, CompiledRule } from "../compiled-rule.ts";
-import { responseEditor } from "../response-editor.ts";
-import { isWebSocket, type OutgoingRequest } from "../provider-request.ts";
+import { isWebSocket, type OutgoingRequest, type ProviderRequest } from "../provider-request.ts";
 import { RealtimeSession } from "../realtime-session.ts";
+import { responseEditor } from "../response-editor.ts";
 import { outgoingOf, type Stage, type StagedRequest } from "../stage.ts";
+import { prepareForTarget } from "./prepare-body.ts";
+import { requestTo } from "./request-filters.ts";
 
 export const forward: Stage = {
   name: "forward",
@@ -23,6 +25,7 @@ export const forward: Stage = {
       deadline,
       attemptTimeoutMs: rule.timeouts?.backendRequestMs ?? 0,
       idleTimeoutMs: idleTimeoutOf(rule, target),
+      failover: failoverOf(request),
       retry: rule.retry,
       reservation,
       editResponse: responseEditor(rule, target.filters, downstream.head.rawHeaders),
@@ -46,6 +49,20 @@ function sessionOf(
   if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
   const { abandonedResponses } = services;
   return new RealtimeSession({ record, reservation, abandonedResponses, client });
+}
+
+/** Undefined if the backend has no list of providers. */
+function failoverOf(request: StagedRequest): Failover | undefined {
+  const { providers: choice } = request;
+  if (choice === undefined) return undefined;
+  return { choice, prepare: (target, done) => prepareNext(request, target, done) };
+}
+
+/** Prepares the request for another provider, from the body as it came. */
+function prepareNext(request: StagedRequest, target: BackendTarget, done: (prepared: ProviderRequest) => void): void {
+  request.takeBody()?.restore();
+  request.record.requestModel = target.ai?.model ?? request.record.clientModel;
+  prepareForTarget(request, { target, request: requestTo(request, target) }, done);
 }
 
 /** LLM responses may take many minutes until their first byte. Clients have shorter timeouts than this. */

@@ -7,6 +7,7 @@ import { bodyMemoryFull } from "../local-replies.ts";
 import { prepareProviderRequest, type ProviderRequest } from "../provider-request.ts";
 import { type OutgoingToBackend, outgoingOf, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
 
+/** Edits the body, or buffers it, or rejects the request. */
 export const prepareBody: Stage = {
   name: "prepare body",
   run(request) {
@@ -21,8 +22,23 @@ export const prepareBody: Stage = {
   },
 };
 
-function prepareForModel(request: StagedRequest, { target, request: outgoing }: OutgoingToBackend): StageResult {
-  const { ai } = target;
+function prepareForModel(request: StagedRequest, outgoing: OutgoingToBackend): StageResult {
+  return request.wait<ProviderRequest>({
+    start: (done) => prepareForTarget(request, outgoing, done),
+    proceed(prepared) {
+      if (prepared.kind === "rejected") return request.reply(prepared.reply);
+      request.outgoing = { target: outgoing.target, request: prepared.request, usageEdit: prepared.usageEdit };
+      return "continue";
+    },
+  });
+}
+
+/** Prepares a request for a model. @param done as for `prepareProviderRequest`. */
+export function prepareForTarget(
+  request: StagedRequest,
+  { target: { ai }, request: outgoing }: Pick<OutgoingToBackend, "target" | "request">,
+  done: (prepared: ProviderRequest) => void,
+): void {
   const { countsTokens, usageChunk = ai?.usageChunk ?? defaultUsageChunk } = request.rule;
   const { clock } = request.services;
   const backend = {
@@ -31,12 +47,5 @@ function prepareForModel(request: StagedRequest, { target, request: outgoing }: 
     onFault: (error: unknown) => request.fault(error),
   };
   outgoing.body?.countTokenIds();
-  return request.wait<ProviderRequest>({
-    start: (done) => prepareProviderRequest(backend, outgoing, done),
-    proceed(prepared) {
-      if (prepared.kind === "rejected") return request.reply(prepared.reply);
-      request.outgoing = { target, request: prepared.request, usageEdit: prepared.usageEdit };
-      return "continue";
-    },
-  });
+  prepareProviderRequest(backend, outgoing, done);
 }

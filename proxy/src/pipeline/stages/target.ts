@@ -1,12 +1,14 @@
 /** Picks the target of a request, and responds where it is not a backend. */
 import { clientApi } from "../../llm/client-api.ts";
-import { invalidBackend, modelNotFound, noReadyEndpoint } from "../local-replies.ts";
+import { ProviderChoice } from "../attempts/provider-choice.ts";
+import type { CompiledTarget } from "../compiled-rule.ts";
+import { invalidBackend, modelNotFound, noReadyEndpoint, providersOutOfQuota } from "../local-replies.ts";
 import type { Stage, StagedRequest } from "../stage.ts";
 import { redirectTo } from "./redirect.ts";
 
 /**
- * Picks by the model if targets list theirs, and by weight (Gateway API `BackendRef.weight`). Responds with 404 if no target offers
- * the model.
+ * Picks by the model if targets list theirs, and by weight (Gateway API `BackendRef.weight`), and of a Backend with several
+ * providers the first one to try. Responds with 404 if no target offers the model.
  */
 export const pickTarget: Stage = {
   name: "pick target",
@@ -14,15 +16,17 @@ export const pickTarget: Stage = {
     const { rule, llm, record } = request;
     const clientModel = llm?.requestModel;
     if (llm !== undefined) record.clientModel = clientModel;
-    const target = rule.models === undefined ? rule.pick() : rule.models.pick(clientModel);
-    if (rule.models !== undefined && target === undefined) return request.reply(modelNotFound(apiOf(request)));
+    const picked = rule.models === undefined ? rule.pick() : rule.models.pick(clientModel);
+    if (rule.models !== undefined && picked === undefined) return request.reply(modelNotFound(apiOf(request)));
+    const target = picked?.kind === "providers" ? pickProvider(request, picked) : picked;
     request.target = target;
     const ai = target?.kind === "backend" ? target.ai : undefined;
     // The model that the Backend prescribes, or the name of its provider for it, takes the place of the client's.
-    const requestModel = ai?.model ?? clientModel;
-    if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel };
-    record.requestModel = requestModel;
+    record.requestModel = ai?.model ?? clientModel;
     record.isListedModel = ai?.models !== undefined && ai.model !== undefined;
+    // Of several providers it is that of the first in the list, so that a limit by model counts a request alike, whichever responds.
+    const counted = picked?.kind === "providers" ? picked.providers[0]?.target.ai : ai;
+    if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel };
     return "continue";
   },
 };
@@ -31,14 +35,27 @@ function apiOf({ rule, downstream: { head } }: StagedRequest): ReturnType<typeof
   return clientApi(head.path, head.rawHeaders, rule.models?.provider);
 }
 
-/** Responds if the target is invalid, redirects, or has no endpoint. */
+function pickProvider(
+  request: StagedRequest,
+  list: Extract<CompiledTarget, { readonly kind: "providers" }>,
+): CompiledTarget {
+  const { clock, random } = request.services;
+  const client = request.record.identity ?? request.client;
+  request.providers = new ProviderChoice({ clock, random, list, client });
+  const first = request.providers.next();
+  return first === undefined ? list : { kind: "backend", weight: list.weight, ...first.target };
+}
+
+/** Responds if the target is invalid, redirects, has no endpoint, or all of its providers are out of quota. */
 export const requireBackend: Stage = {
   name: "require backend",
   run(request) {
-    const { target, record } = request;
+    const { target, record, providers } = request;
     if (target === undefined || target.kind === "invalid") return request.reply(invalidBackend);
     if (target.kind === "redirect") return redirectTo(request, target);
-    record.backend = target.backend.backend.key;
-    return target.backend.pools.length === 0 ? request.reply(noReadyEndpoint) : "continue";
+    record.backend = providers?.list.backend.backend.key ?? target.backend.backend.key;
+    if (target.kind === "providers") return request.reply(providersOutOfQuota(providers?.resetMs ?? 0));
+    const hasEndpoint = target.backend.pools.length > 0 || providers?.hasNext === true;
+    return hasEndpoint ? "continue" : request.reply(noReadyEndpoint);
   },
 };

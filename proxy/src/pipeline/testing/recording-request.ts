@@ -81,6 +81,7 @@ export class RecordingRequest implements StagedRequest {
 
   isQueryAmbiguous = false;
   target: StagedRequest["target"];
+  providers: StagedRequest["providers"];
   llm: StagedRequest["llm"];
   identities: StagedRequest["identities"];
   reservation: StagedRequest["reservation"];

@@ -380,7 +380,7 @@ test("a rejected version leaves the previous one in force, and is reported", asy
   await publishedTimes(1);
   await send("backends", event("MODIFIED", llm("key", "x".repeat(300))));
   const { resources, kept, rejected } = await publishedTimes(2);
-  expect(resources.Backend[0]?.spec.ai?.provider.openai?.model).toBe("good");
+  expect(resources.Backend[0]?.spec.ai?.provider?.openai?.model).toBe("good");
   expect(kept).toEqual(["Backend default/llm"]);
   expect(rejected).toMatchObject([{ inForce: "lastValidVersion", object: { kind: "Backend" } }]);
 });

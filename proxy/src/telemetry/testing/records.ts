@@ -24,6 +24,8 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     clientModel: undefined,
     requestModel: undefined,
     isListedModel: false,
+    provider: undefined,
+    failovers: [],
     endpoint: "10.0.0.1:8080",
     attempts: 1,
     status: 200,

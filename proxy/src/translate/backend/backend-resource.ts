@@ -35,15 +35,17 @@ const providers: readonly AiBackend["provider"][] = [
 export interface BackendState {
   readonly resource: BackendResource;
   readonly resolution: Resolution<Backend, "ForbiddenAddress" | "BackendNotFound">;
+  /** The Backends of its providers; empty for a Backend without a list of them. */
+  readonly providers: readonly Backend[];
   readonly findings: readonly FindingOf<"Backend">[];
 }
 
-/** Resolves a Backend: whether the proxy may connect to its address, and its Secrets. */
+/** Resolves a Backend without a list of providers: whether the proxy may connect to its address, and its Secrets. */
 export function resolveBackend(context: TranslationContext, resource: BackendResource): BackendState {
   const forbidden = findForbidden(resource, context.addressDenial);
   if (forbidden !== undefined) {
     const { reason, message } = forbidden;
-    return { resource, resolution: { kind: "unresolved", reason, message }, findings: [forbidden] };
+    return { resource, resolution: { kind: "unresolved", reason, message }, providers: [], findings: [forbidden] };
   }
   const missing: Finding<"InvalidSecretRef">[] = [];
   const malformed: Finding<"InvalidSecretRef">[] = [];
@@ -65,10 +67,17 @@ export function resolveBackend(context: TranslationContext, resource: BackendRes
   });
   const [first] = missing;
   const findings = [...missing, ...malformed];
-  if (first === undefined) return { resource, resolution: { kind: "resolved", value: backend }, findings };
+  if (first === undefined) {
+    return { resource, resolution: { kind: "resolved", value: backend }, providers: [], findings };
+  }
   const message = `Backend ${nameKey(resource)} is invalid: ${first.message}`;
   const { code } = first;
-  return { resource, resolution: { kind: "unresolved", reason: "BackendNotFound", message, code }, findings };
+  return {
+    resource,
+    resolution: { kind: "unresolved", reason: "BackendNotFound", message, code },
+    providers: [],
+    findings,
+  };
 }
 
 /** Returns the finding for a Backend with a forbidden IP address or localhost, which need no resolution. */
@@ -98,7 +107,7 @@ interface SecretReaders {
 /** Must not be called if a Secret could not be read. */
 function backendOf(resource: BackendResource, read: SecretReaders): Backend {
   const { spec } = resource;
-  if (spec.ai !== undefined) return aiBackend(resource, spec.ai, read);
+  if (spec.ai?.provider !== undefined) return aiBackend(resource, { ...spec.ai, provider: spec.ai.provider }, read);
   // The parser accepts exactly one of them, which the type does not express.
   return spec.static === undefined
     ? { ...identity(resource), endpoints: [] }
@@ -113,7 +122,10 @@ function staticBackend(resource: BackendResource, { host, port, tls }: StaticBac
   };
 }
 
-function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders): Backend {
+/** `spec.ai` of a Backend with one provider. */
+type ProviderSpec = AiSpec & { readonly provider: NonNullable<AiSpec["provider"]> };
+
+function aiBackend(resource: BackendResource, spec: ProviderSpec, read: SecretReaders): Backend {
   const provider = providers.find((name) => spec.provider[name] !== undefined) ?? "openai";
   const port = spec.port ?? httpsPort;
   // A key must not be sent without TLS by mistake: that requires another port and an explicit host.
@@ -142,13 +154,13 @@ function aiBackend(resource: BackendResource, spec: AiSpec, read: SecretReaders)
 }
 
 /** The parser accepts no provider without a public host and without `host`. */
-function publicHost(provider: AiBackend["provider"], { provider: { bedrock } }: AiSpec): string {
+function publicHost(provider: AiBackend["provider"], { provider: { bedrock } }: ProviderSpec): string {
   if (bedrock === undefined) return providerHosts[provider] ?? "";
   // The regions of China have a domain of their own (AWS General Reference, "Amazon Bedrock endpoints and quotas").
   return `bedrock-runtime.${bedrock.region}.amazonaws.com${bedrock.region.startsWith("cn-") ? ".cn" : ""}`;
 }
 
-function azureSettings(azure: AiSpec["provider"]["azure"]): Pick<AiBackend, "apiVersion" | "sendsBearer"> {
+function azureSettings(azure: ProviderSpec["provider"]["azure"]): Pick<AiBackend, "apiVersion" | "sendsBearer"> {
   return {
     ...(azure?.apiVersion !== undefined && { apiVersion: azure.apiVersion }),
     ...(azure?.authentication === "Bearer" && { sendsBearer: true }),
@@ -157,7 +169,7 @@ function azureSettings(azure: AiSpec["provider"]["azure"]): Pick<AiBackend, "api
 
 /** Without a Secret, the credentials of the client are forwarded. */
 function credentialsOf(
-  { auth, provider: { bedrock } }: AiSpec,
+  { auth, provider: { bedrock } }: ProviderSpec,
   read: SecretReaders,
 ): Pick<AiBackend, "apiKey" | "signature"> {
   if (auth?.secretRef === undefined) return {};
@@ -172,7 +184,8 @@ function credentialsOf(
   return { signature: { region: bedrock.region, credentials: found.keys } };
 }
 
-function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {
+/** Returns the fields of a Backend that identify it in the snapshot. */
+export function identity({ metadata: { namespace, name } }: BackendResource): Omit<Backend, "endpoints"> {
   return { key: `Backend/${namespace}/${name}`, kind: "Backend", namespace, name };
 }
 

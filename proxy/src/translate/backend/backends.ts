@@ -6,13 +6,16 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { TranslationContext } from "../context.ts";
-import { attributing } from "../each-object.ts";
-import { nameKey } from "../index/object-names.ts";
+import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { Backend } from "../../ir/snapshot.ts";
+import { attributing, eachObject, itself } from "../each-object.ts";
+import { nameKey, sortByName } from "../index/object-names.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
-import type { BackendState } from "./backend-resource.ts";
+import { type BackendState, resolveBackend } from "./backend-resource.ts";
 import type { ResolvedTlsPolicies } from "./backend-tls.ts";
 import { resolutionForGrpc } from "./grpc-backend.ts";
+import { hasProviders, resolveProviders } from "./provider-list.ts";
 import {
   appProtocolOf,
   type BackendResolution,
@@ -23,6 +26,19 @@ import {
   type ServiceContext,
   wantedOf,
 } from "./service-backend.ts";
+
+/** Resolves all Backends, sorted by name. Those with a list of providers need the others. */
+export function* resolveBackends(context: TranslationContext): Steps<readonly BackendState[]> {
+  const { Backend: resources } = context.index.resources;
+  const single = resources.filter((resource) => !hasProviders(resource));
+  const resolved = yield* eachObject(single, itself, (resource) => resolveBackend(context, resource));
+  const states = new Map(resolved.map((state) => [nameKey(state.resource), state]));
+  const lists = yield* eachObject(resources.filter(hasProviders), itself, (resource) =>
+    resolveProviders(context, resource, states),
+  );
+  for (const state of lists) states.set(nameKey(state.resource), state);
+  return sortByName(resources).flatMap((resource) => states.get(nameKey(resource)) ?? []);
+}
 
 /** The references of a translation to backends, which share a budget of endpoints. */
 export class BackendReferences {
@@ -67,6 +83,12 @@ export class BackendReferences {
     if (!this.#context.index.isPermitted(referrerOf(from), to)) return notPermitted(to);
     const resolution = this.#resolvePermitted(from, namespace, ref);
     return from.kind === "GRPCRoute" ? resolutionForGrpc(resolution, this.#appProtocolOf(namespace, ref)) : resolution;
+  }
+
+  /** Returns backends with the providers of each, which the snapshot contains, too. */
+  withProviders(backends: readonly Backend[]): readonly Backend[] {
+    const lists = backends.filter(({ failover }) => failover !== undefined);
+    return [...backends, ...lists.flatMap((list) => this.#backends.get(objectKey(list))?.providers ?? [])];
   }
 
   #appProtocolOf(namespace: string, { kind, name, port }: BackendReference): string | undefined {

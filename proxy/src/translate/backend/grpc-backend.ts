@@ -19,7 +19,7 @@ const otherProtocols: readonly string[] = ["kubernetes.io/ws", "kubernetes.io/ws
 export function resolutionForGrpc(resolution: BackendResolution, appProtocol: string | undefined): BackendResolution {
   if (resolution.kind === "unusable" || resolution.kind === "unresolved") return resolution;
   const { value } = resolution;
-  if (value.ai !== undefined) {
+  if (value.ai !== undefined || value.failover !== undefined) {
     const message = `Backend ${value.namespace}/${value.name} is an LLM provider, which takes no gRPC calls`;
     return { kind: "unresolved", reason: "InvalidKind", message };
   }

@@ -38,17 +38,36 @@ export interface Caller {
   readonly clientCertificate: ClientCertificate | undefined;
 }
 
-/** Returns a backend with the client certificate of a Gateway, unless it has its own. */
-export function backendFor({ gateway, clientCertificate }: Caller, backend: Backend): Backend {
-  const { key, tls } = backend;
-  if (clientCertificate === undefined || tls === undefined || tls.clientCertificate !== undefined) return backend;
-  return { ...backend, key: `${key} for ${nameKey(gateway)}`, tls: { ...tls, clientCertificate } };
+/**
+ * Returns a backend with the client certificate of a Gateway, unless it has its own.
+ *
+ * @param beside the backends of the same rule, with those of its providers.
+ */
+export function backendFor(caller: Caller, backend: Backend, beside: Iterable<Backend>): Backend {
+  const { gateway, clientCertificate } = caller;
+  const { key, tls, failover } = backend;
+  if (clientCertificate === undefined) return backend;
+  const ownKey = `${key} for ${nameKey(gateway)}`;
+  if (failover !== undefined) {
+    const keyOf = keysFor(caller, beside);
+    const providers = failover.providers.map((each) => ({ ...each, backend: keyOf(each.backend) }));
+    return { ...backend, key: ownKey, failover: { ...failover, providers } };
+  }
+  if (tls === undefined || tls.clientCertificate !== undefined) return backend;
+  return { ...backend, key: ownKey, tls: { ...tls, clientCertificate } };
+}
+
+/** Returns the keys of backends at a Gateway, by their keys. */
+function keysFor(caller: Caller, backends: Iterable<Backend>): (key: BackendKey) => BackendKey {
+  const single = [...backends].filter(({ failover }) => failover === undefined);
+  const keys = new Map(single.map((backend) => [backend.key, backendFor(caller, backend, []).key]));
+  return (key) => keys.get(key) ?? key;
 }
 
 /** Returns a rule with references to these backends. */
 export function ruleFor(caller: Caller, rule: RuleWithoutLimits, backends: readonly Backend[]): RuleWithoutLimits {
   if (caller.clientCertificate === undefined) return rule;
-  const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend).key]));
+  const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend, backends).key]));
   const keyOf = (key: BackendKey): BackendKey => keys.get(key) ?? key;
   const filtersFor = (filters: readonly Filter[]): readonly Filter[] =>
     filters.map((filter) => (filter.kind === "RequestMirror" ? { ...filter, backend: keyOf(filter.backend) } : filter));

@@ -249,3 +249,34 @@ test("replicas are counted where more Services have the label than a call takes 
   const copies = Array.from({ length: many }, () => own).flat();
   expect(readyReplicas({ ...others, Service: copies }, gateway)).toBe(2);
 });
+
+test("a list of providers leads to its Backends and their Secrets in its namespace, and to no others", () => {
+  const backend = (name: string, namespace: string, ai: string) => `
+---
+{kind: Backend, apiVersion: gatewayproxy.dev/v1alpha1, metadata: {name: ${name}, namespace: ${namespace}}, spec: {ai: ${ai}}}`;
+  const single = (key: string) => `{provider: {openai: {}}, auth: {secretRef: {name: ${key}}}}`;
+  const list = (...names: readonly string[]) =>
+    `{providers: [${names.map((name) => `{backendRef: {name: ${name}}}`).join(", ")}]}`;
+  const cluster = [
+    text.replace(
+      "spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}",
+      `spec: {ai: ${list("a", "nested")}}`,
+    ),
+    backend("a", "apps", single("key-a")),
+    backend("b", "apps", single("key-b")),
+    backend("a", "elsewhere", single("key-elsewhere")),
+    backend("nested", "apps", list("b")),
+  ].join("");
+  const parsed = parseManifests([{ path: "x.yaml", text: cluster }]);
+  expect(parsed.problems).toEqual([]);
+  const scope = gatewayScope(parsed.resources, gateway);
+  expect(scope.Backend.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`)).toEqual([
+    "apps/llm",
+    "apps/a",
+    "apps/nested",
+  ]);
+  const secrets = runToEnd(namedObjects(scope)).filter(
+    ({ kind, namespace }) => kind === "Secret" && namespace === "apps",
+  );
+  expect(secrets.map(({ name }) => name)).toEqual(["key-a"]);
+});

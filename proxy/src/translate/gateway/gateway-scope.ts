@@ -5,6 +5,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
+import type { Backend } from "../../api/backend.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ParentRef } from "../../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
@@ -131,7 +132,7 @@ function* scopeIn(
     GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
     ProxyPolicy: policies,
     BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
-    Backend: [...used.backends].flatMap((backend) => backends.get(backend) ?? []),
+    Backend: withProviders(used.backends, backends),
     Service: [...used.services].flatMap((service) => services.get(service) ?? []),
     EndpointSlice: valuesOf(slices, used.services),
   };
@@ -141,6 +142,18 @@ function* scopeIn(
 interface Uses {
   readonly services: readonly string[];
   readonly backends: readonly string[];
+}
+
+/** Returns Backends by `namespace/name`, with the Backends of their lists of providers, each once. */
+function withProviders(names: ReadonlySet<string>, known: ReadonlyMap<string, Backend>): readonly Backend[] {
+  const all = new Set(names);
+  for (const name of names) {
+    const backend = known.get(name);
+    for (const { backendRef } of backend?.spec.ai?.providers ?? []) {
+      all.add(objectKey({ namespace: backend?.metadata.namespace ?? "", name: backendRef.name }));
+    }
+  }
+  return [...all].flatMap((name) => known.get(name) ?? []);
 }
 
 function usesOfReferences(references: readonly Reference[], isPermitted: IsPermitted): Uses {

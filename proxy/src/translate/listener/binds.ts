@@ -51,7 +51,9 @@ export function* collectBackends(
     const attachments = parents.flatMap((parent) => parent.attachments);
     const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
     const named = new Map(rules.flatMap((rule) => rule.backends.map((backend) => [backend.key, backend])));
-    for (const caller of callers) for (const backend of named.values()) add(backendFor(caller, backend));
+    for (const caller of callers) {
+      for (const backend of named.values()) add(backendFor(caller, backend, named.values()));
+    }
   });
   return Object.fromEntries([...byKey].sort(([a], [b]) => compareText(a, b)));
 }

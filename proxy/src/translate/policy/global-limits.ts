@@ -89,6 +89,13 @@ function resolveService(
   // The parser accepts exactly one of them.
   if (backendRef === undefined) return { kind: "unresolved", message: "has no service" };
   const resolution = references.resolve(policy, backendRef);
+  if (resolution.kind === "resolved" && resolution.value.failover !== undefined) {
+    const { namespace, name } = resolution.value;
+    return {
+      kind: "unresolved",
+      message: `Backend ${namespace}/${name} has LLM providers, which are no rate limit service`,
+    };
+  }
   if (resolution.kind === "resolved" || resolution.kind === "unresolved") return resolution;
   return { kind: "unresolved", message: resolution.message };
 }

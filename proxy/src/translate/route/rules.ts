@@ -25,7 +25,7 @@ export type RuleWithoutLimits = Omit<RouteRule, "limits">;
 /** A rule that is translated as far as it is valid. */
 export interface RuleState {
   readonly rule: RuleWithoutLimits;
-  /** The existing backends of the rule, including those of mirrors. */
+  /** The existing backends of the rule, including those of mirrors and of lists of providers. */
   readonly backends: readonly Backend[];
   readonly findings: readonly FindingOf<"Rule">[];
 }
@@ -64,7 +64,7 @@ export function translateRule(
       ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
       ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
     },
-    backends: isValid ? parts.flatMap(({ backends }) => backends) : [],
+    backends: isValid ? references.withProviders(parts.flatMap(({ backends }) => backends)) : [],
     findings,
   };
 }

@@ -52,7 +52,12 @@ const table = {
     Unsupported: named,
   },
   ProxyPolicy: { Invalid: "Accepted" },
-  Backend: { ForbiddenAddress: "Accepted", InvalidSecretRef: "Accepted" },
+  Backend: {
+    ForbiddenAddress: "Accepted",
+    InvalidSecretRef: "Accepted",
+    InvalidProvider: "Accepted",
+    IncompatibleProviders: "Accepted",
+  },
 } as const;
 
 type Kind = keyof typeof table;

@@ -16,8 +16,9 @@ export function resolveMirror(
   resolve: (ref: BackendReference) => BackendResolution,
 ): BackendResolution {
   const resolution = resolve(mirror.backendRef);
-  if (resolution.kind !== "resolved" || resolution.value.ai === undefined) return resolution;
-  const { namespace, name } = resolution.value;
+  if (resolution.kind !== "resolved") return resolution;
+  const { namespace, name, ai, failover } = resolution.value;
+  if (ai === undefined && failover === undefined) return resolution;
   const message = `Backend ${namespace}/${name} is an LLM provider, which takes no mirrored requests`;
   return { kind: "unresolved", reason: "InvalidKind", message };
 }
