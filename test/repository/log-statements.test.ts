@@ -83,6 +83,7 @@ const locations = {
     ["proxy/src/upstream/health-checks.ts"],
     ["proxy/src/upstream/host-resolver.ts"],
   ],
+  "proxy::state": [["proxy/src/app/saved-counters.ts"]],
   "proxy::workers": [["proxy/src/app/worker-pool.ts"]],
   "proxy::server": [
     [requestLogFile, "lines.server"],

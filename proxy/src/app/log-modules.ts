@@ -8,6 +8,7 @@ export const proxyLogModules = {
     "rate limit services that become unavailable, return, or send invalid responses; at debug: each decision of a limit",
   "proxy::upstream":
     "at debug: the endpoint of each attempt, retries, ejected endpoints and their return, health checks, DNS",
+  "proxy::state": "counters that outlive the process (`--state-dir`): restored, put aside, or not saved",
   "proxy::workers": "worker threads that end",
   "proxy::server":
     "internal errors of the proxy, and connections that are closed to save memory; at debug: each client connection, and its TLS",

@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
+import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
@@ -31,6 +32,7 @@ import { Configuration, type Served, type Validity, type SourcedResources, type 
 import { openKubernetes, type OpenedKubernetes } from "./kubernetes.ts";
 import { workerHeapMib } from "./memory-plan.ts";
 import { openPageServer, type Page } from "./page-server.ts";
+import { SavedCounters } from "./saved-counters.ts";
 import type { ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -62,14 +64,16 @@ const mainOwner = 1_000_000;
 export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);
-  readonly #metrics = new ProcessMetrics();
   /** In Kubernetes mode, once it is open. */
   #cluster: OpenedKubernetes | undefined;
+  readonly #metrics: ProcessMetrics;
   readonly #process = watchProcess();
   readonly #pool: WorkerPool;
   readonly #watches = new TraceWatches();
   readonly #counters: CounterTable;
-  readonly #counterBytes: number;
+  readonly #counterMemory: SharedArrayBuffer;
+  /** Undefined if counters end with the process. */
+  readonly #saved: SavedCounters | undefined;
   readonly #bodies: BodyBudget;
   readonly #providerMemory = createProviderMemory();
   readonly #providers = new ProviderStates(this.#providerMemory, mainOwner);
@@ -82,13 +86,13 @@ export class Proxy {
   /** Shutdown steps of everything that was started, run in reverse order. */
   readonly #shutdownSteps: ShutdownStep[] = [];
 
-  private constructor(options: ProxyOptions) {
+  private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
     const { settings, logs, clock } = options;
-    const counters = createCounters(settings.maxCounters, settings.workers);
-    this.#options = options;
-    this.#counters = new CounterTable(counters, mainOwner, clock);
-    this.#counterBytes = counters.byteLength;
     const { workers } = settings;
+    const counters = createCounters(settings.maxCounters, workers, saved?.seed);
+    [this.#options, this.#metrics, this.#saved] = [options, metrics, saved];
+    this.#counters = new CounterTable(counters, mainOwner, clock);
+    this.#counterMemory = counters;
     const bodies = createBodyMemory(workers);
     const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
@@ -147,12 +151,22 @@ export class Proxy {
    * Fails if an address is in use. After a failure, all parts are stopped.
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
-    const proxy = new Proxy(options);
+    const metrics = new ProcessMetrics();
+    const saved = await openSavedCounters(options, metrics);
+    if (saved?.ok === false) return saved;
+    const proxy = new Proxy(options, metrics, saved?.value);
+    proxy.#saveAtEnd();
     const failures = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
     const problems = failures.length > 0 ? [...failures, ...(await proxy.#validateSource())] : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.#shutDown([]);
     return { ok: false, problems };
+  }
+
+  /** After the workers have counted their last requests. Until then, counters are saved as before. */
+  #saveAtEnd(): void {
+    const saved = this.#saved;
+    if (saved !== undefined) this.#shutdownSteps.unshift({ name: "save counters", run: () => saved.close() });
   }
 
   /**
@@ -213,7 +227,7 @@ export class Proxy {
     const adminHostOfAddress = adminAddress === "off" || "path" in adminAddress ? "" : adminAddress.host;
     if (adminAddress === "off") return Promise.resolve([]);
     const [pool, counters, configuration] = [this.#pool, this.#counters, this.#configuration];
-    const [counterBytes, watches] = [this.#counterBytes, this.#watches];
+    const [counterBytes, watches] = [this.#counterMemory.byteLength, this.#watches];
     const log = logs.logger("proxy::admin");
     return this.#openServer("--admin-address", "the admin server", async () => {
       const server = await openAdminServer({
@@ -269,6 +283,7 @@ export class Proxy {
   async #serve(): Promise<readonly Problem[]> {
     const rules = addressRules(this.#options.settings, this.#operatorAddresses);
     this.#addresses = new AddressGuard(rules);
+    await this.#saved?.start(this.#counterMemory, mainOwner);
     this.#pool.open(rules);
     return await this.#openSource();
   }
@@ -367,6 +382,23 @@ export class Proxy {
     const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
+}
+
+/** Opens the directory of the counters; undefined if there is none. */
+async function openSavedCounters(
+  { settings, clock, logs }: ProxyOptions,
+  metrics: ProcessMetrics,
+): Promise<Result<SavedCounters> | undefined> {
+  if (settings.stateDir === undefined) return undefined;
+  return await SavedCounters.open({
+    directory: settings.stateDir,
+    clock,
+    boot: readBoot(),
+    random: Math.random,
+    log: logs.logger("proxy::state"),
+    onSaved: (bytes) => metrics.countersSaved(clock.nowMs(), bytes),
+    onFailure: () => metrics.saveFailed(),
+  });
 }
 
 /** Returns the rules for parsing requests. */

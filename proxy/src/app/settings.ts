@@ -334,6 +334,13 @@ export const proxySettings = {
     default: String(defaultCounters),
     help: "Maximum number of limit counters, 128 bytes each; beyond it the least recently used key starts again with a full budget.",
   },
+  stateDir: {
+    kind: optional(text("DIR", "the path of a directory")),
+    flag: "state-dir",
+    env: "STATE_DIR",
+    defaultText: "none",
+    help: "The directory in which counters of windows longer than a minute are kept, so that a restart continues them: nothing is lost by SIGTERM, and at most the last second by SIGKILL. It is created if it does not exist. Each process needs its own.",
+  },
   accessLog: {
     kind: oneOf(...accessLogModes),
     flag: "access-log",

@@ -179,10 +179,15 @@ export class WorkerPool {
     for (const worker of this.#workers.values()) worker.leave();
   }
 
-  /** Resolves when every worker has finished its requests in progress. Aborting `signal` ends the workers at once. */
+  /** Resolves when every worker has finished its requests in progress and ended. Aborting `signal` ends the workers at once. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
-    await Promise.all(Array.from(this.#workers.values(), (worker) => worker.drain(signal)));
+    await Promise.all(
+      Array.from(this.#workers, async ([number, worker]) => {
+        await worker.drain(signal);
+        this.#options.counters.releaseLocksOf(number);
+      }),
+    );
   }
 
   #start(number: number): void {

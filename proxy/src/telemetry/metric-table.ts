@@ -247,6 +247,24 @@ export const processMetrics = {
     help: "Counters of limits that an operator has reset by `POST /limits/reset`.",
     labels: [],
   },
+  stateSaved: {
+    name: "gateway_proxy_state_last_save_timestamp_seconds",
+    type: "gauge",
+    help: "Time at which all counters were last in the file of `--state-dir`, in seconds since the Unix epoch.",
+    labels: [],
+  },
+  stateBytes: {
+    name: "gateway_proxy_state_bytes",
+    type: "gauge",
+    help: "Size of that file.",
+    labels: [],
+  },
+  stateFailures: {
+    name: "gateway_proxy_state_save_failures_total",
+    type: "counter",
+    help: "Attempts to save counters in `--state-dir` that failed. They are repeated.",
+    labels: [],
+  },
   workers: {
     name: "gateway_proxy_workers",
     type: "gauge",

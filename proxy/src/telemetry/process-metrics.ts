@@ -41,6 +41,17 @@ export class ProcessMetrics {
     this.#families.resetCounters.cell().value += count;
   }
 
+  /** All counters are in a file of this size. `nowMs` is wall time. */
+  countersSaved(nowMs: number, bytes: number): void {
+    this.#families.stateSaved.cell().value = nowMs / 1_000;
+    this.#families.stateBytes.cell().value = bytes;
+  }
+
+  /** Counters could not be written. */
+  saveFailed(): void {
+    this.#families.stateFailures.cell().value++;
+  }
+
   /** Memory of request bodies in all workers, in bytes. */
   bodyMemory(bytes: number): void {
     this.#families.heldBodyBytes.cell().value = bytes;

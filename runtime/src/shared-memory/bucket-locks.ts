@@ -35,6 +35,14 @@ export class BucketLocks {
     if (Atomics.compareExchange(this.#words, index, 0, this.#owner) !== 0) this.#wait(index);
   }
 
+  /**
+   * Takes the lock unless another thread holds it for longer than a section takes. Returns whether it is held. For a thread
+   * that must not block: one that releases the locks of dead threads would wait for itself.
+   */
+  tryLock(index: number): boolean {
+    return Atomics.compareExchange(this.#words, index, 0, this.#owner) === 0 || this.#spin(index);
+  }
+
   /** Releases the lock, which the caller holds. */
   unlock(index: number): void {
     if (Atomics.exchange(this.#words, index, 0) < 0) Atomics.notify(this.#words, index, 1);
@@ -58,13 +66,18 @@ export class BucketLocks {
   }
 
   #wait(index: number): void {
+    if (!this.#spin(index)) this.#sleep(index);
+  }
+
+  /** Tries a few times. Returns whether the lock is held. */
+  #spin(index: number): boolean {
     for (let spin = 0; spin < spins; spin++) {
       Atomics.pause();
       if (Atomics.load(this.#words, index) === 0 && Atomics.compareExchange(this.#words, index, 0, this.#owner) === 0) {
-        return;
+        return true;
       }
     }
-    this.#sleep(index);
+    return false;
   }
 
   /** Marks the word as "a thread sleeps" from here on, since this thread cannot know whether others sleep too. */

@@ -2,10 +2,10 @@
  * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator and
  * without a directory: a counter is found by its fingerprint alone.
  *
- *     header | one lock per bucket | buckets of 16 slots | a row per slot, if the table has rows
+ *     header | one lock per bucket | buckets of 16 slots | a row per slot | a mark per slot
  *
- * The table decides what a slot contains. The fingerprint is 128 bits of a SHA-256 digest, and 32 more bits select the
- * bucket. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
+ * Rows and marks exist if the table asks for them. It decides what a slot contains. The fingerprint is 128 bits of a
+ * SHA-256 digest. Its last 32 bits select the bucket, so that a slot can be moved to another memory. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
  * reach another client's counter nor select a bucket.
  */
 import { randomBytes } from "node:crypto";
@@ -29,6 +29,7 @@ const bucketsWord = 1;
 const rowWordsWord = 2;
 const resetsWord = 3;
 const slotBytesWord = 4;
+const marksWord = 5;
 const seedWord = 8;
 
 /** The sizes of a table. */
@@ -37,26 +38,40 @@ export interface CounterShape {
   readonly slotBytes?: number;
   /** 32-bit words of each slot's row, for tables in which some counters need more than a slot; 0 by default. */
   readonly rowWords?: number;
+  /** Whether each slot has a mark; false by default. */
+  readonly hasMarks?: boolean;
+}
+
+/** Returns a new secret for `createCounterMemory`. */
+export function createSeed(): Uint8Array {
+  return randomBytes(seedBytes);
 }
 
 /**
- * Creates empty memory with its own secret for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. The
+ * Creates empty memory for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. The
  * operating system provides only the pages in use.
  *
+ * @param seed The secret of the memory, 32 bytes; its own by default. The same counters have the same fingerprints with it.
  * @throws `RangeError` for any other number.
  */
-export function createCounterMemory(counters: number, shape: CounterShape = {}): SharedArrayBuffer {
-  const { slotBytes: bytesOfSlot = slotBytes, rowWords = 0 } = shape;
+export function createCounterMemory(
+  counters: number,
+  shape: CounterShape = {},
+  seed: Uint8Array = createSeed(),
+): SharedArrayBuffer {
+  const { slotBytes: bytesOfSlot = slotBytes, rowWords = 0, hasMarks = false } = shape;
   if (!Number.isInteger(counters) || counters < 1 || counters > 2 ** 24) {
     throw new RangeError(`a counter table of ${counters} counters must have 1 to 16777216`);
   }
   const buckets = Math.ceil(counters / ways);
   const slots = headerBytes + align(buckets * 4);
-  const memory = new SharedArrayBuffer(slots + buckets * ways * (bytesOfSlot + rowWords * 4));
+  const bytesWithSlot = bytesOfSlot + rowWords * 4 + (hasMarks ? 1 : 0);
+  const memory = new SharedArrayBuffer(slots + buckets * ways * bytesWithSlot);
   const header = new Int32Array(memory);
   header.set([buckets, rowWords], bucketsWord);
   header[slotBytesWord] = bytesOfSlot;
-  new Uint8Array(memory, seedWord * 4, seedBytes).set(randomBytes(seedBytes));
+  header[marksWord] = hasMarks ? 1 : 0;
+  new Uint8Array(memory, seedWord * 4, seedBytes).set(seed);
   return memory;
 }
 
@@ -74,6 +89,10 @@ export class CounterMemory {
   readonly rows: Uint32Array;
   /** Words of a row; 0 if slots have none. */
   readonly rowWords: number;
+  /**
+   * A byte per slot, in which whoever changes a slot sets 1 under the bucket's lock; undefined if slots have none.
+   */
+  readonly marks: Uint8Array | undefined;
   readonly #header: Int32Array;
 
   /**
@@ -90,7 +109,9 @@ export class CounterMemory {
     this.numbers = new Float64Array(memory, slots, bytes / 8);
     this.words = new Int32Array(memory, slots, bytes / 4);
     this.text = Buffer.from(memory, slots, bytes);
-    this.rows = new Uint32Array(memory, slots + bytes);
+    const rowWords = this.capacity * this.rowWords;
+    this.rows = new Uint32Array(memory, slots + bytes, rowWords);
+    this.marks = this.#header[marksWord] === 1 ? new Uint8Array(memory, slots + bytes + rowWords * 4) : undefined;
     this.seed = Buffer.from(memory, seedWord * 4, seedBytes).toString("latin1");
   }
 
@@ -122,7 +143,12 @@ export class CounterMemory {
 
 /** Returns the index of a digest's bucket, 0 to `buckets` - 1. */
 export function bucketOf(digest: string, buckets: number): number {
-  return (wordOf(digest, 16) >>> 0) % buckets;
+  return bucketOfFingerprint(wordOf(digest, 12), buckets);
+}
+
+/** Returns the index of the bucket of a fingerprint, 0 to `buckets` - 1. `last` is its fourth word. */
+export function bucketOfFingerprint(last: number, buckets: number): number {
+  return (last >>> 0) % buckets;
 }
 
 /** Returns four bytes of a latin1 digest as a signed 32-bit number. The first four such words are the fingerprint. */

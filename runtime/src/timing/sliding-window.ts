@@ -14,6 +14,15 @@ export function subWindowAt(nowMs: number, windowMs: number): number {
   return Math.floor((nowMs * subWindows) / windowMs);
 }
 
+/**
+ * Returns the place of a sub-window in a ring of `countedSubWindows`. Sub-windows before time 0 have negative numbers: a
+ * window may have begun before the machine, whose start is time 0.
+ */
+export function placeOf(subWindow: number): number {
+  const place = subWindow % countedSubWindows;
+  return place < 0 ? place + countedSubWindows : place;
+}
+
 /** Returns the time in milliseconds at which a sub-window begins; may be a fraction. */
 export function subWindowStartMs(subWindow: number, windowMs: number): number {
   return (subWindow * windowMs) / subWindows;

@@ -9,8 +9,11 @@ import type { Reservation } from "./decision.ts";
 import type { ShownLimit } from "./shown-limit.ts";
 import { count, hasBudget, type LimitState, refund, release, settle, type Windows } from "./window.ts";
 
-/** The window start of a shadow entry that did not count the request. Monotonic times are never negative. */
-export const notCounted = -1;
+/**
+ * The window start of a shadow entry that did not count the request. A window of a counter that was read from a file may have
+ * begun before the machine, so its start may be negative.
+ */
+export const notCounted = Number.NEGATIVE_INFINITY;
 
 /** The states of counters for the headers of a response. */
 export interface ShownStates {

@@ -1,13 +1,6 @@
 /**
- * All counters of a replica in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout), in which every
- * worker thread finds a counter by its fingerprint alone.
- *
- *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
- *            8  startMs       f64     48  entry        2 × i32
- *           16  refill        f64     56  window in s  u32
- *           24  lastUsedMs    f64     60  state, kind of windows from bit 4, length of the text from bit 8, epoch from
- *                                           bit 16, i32
- *     row    61 × u32: units by sub-window of a sliding window; units by owner for requests in progress
+ * All counters of a replica in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout, counter-slot.ts for that
+ * of a slot), in which every worker thread finds a counter by its fingerprint alone.
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
  * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
@@ -27,6 +20,25 @@ import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
 import {
+  calendar,
+  concurrent,
+  empty,
+  epochMask,
+  epochShift,
+  fixed,
+  keyed,
+  kinds,
+  kindShift,
+  offsets,
+  shared,
+  sliding,
+  stateMask,
+  textBytes,
+  textMask,
+  textShift,
+  unknownText,
+} from "./counter-slot.ts";
+import {
   msToReset,
   settleFixed,
   settleSliding,
@@ -44,41 +56,13 @@ export const defaultCounters = 131_072;
  * Creates the memory of a table for `counters` counters, 1 to 16,777,216. Throws `RangeError` for any other number.
  *
  * @param workers The threads that decide requests; their numbers begin at 1.
+ * @param seed As for `createCounterMemory`, for counters that are saved (`SavedSlots`); absent: none is.
  */
-export function createCounters(counters: number, workers: number): SharedArrayBuffer {
+export function createCounters(counters: number, workers: number, seed?: Uint8Array): SharedArrayBuffer {
   // Whole cache lines of 64 bytes.
-  return createCounterMemory(counters, { rowWords: Math.ceil(Math.max(countedSubWindows, workers) / 16) * 16 });
+  const rowWords = Math.ceil(Math.max(countedSubWindows, workers) / 16) * 16;
+  return createCounterMemory(counters, { rowWords, hasMarks: seed !== undefined }, seed);
 }
-
-/** Bytes of the key's value that a slot stores. */
-const textBytes = 64;
-
-/** Offsets in a slot, in units of the array's elements. */
-const offsets = {
-  number: { used: 0, startMs: 1, refill: 2, lastUsedMs: 3 },
-  word: { fingerprint: 8, entry: 12, windowSeconds: 14, state: 15 },
-  byte: { text: 64 },
-} as const;
-
-const stateMask = 0xf;
-const empty = 0;
-/** The counter of an entry without key, or of its requests without a value: at most one per entry. */
-const shared = 1;
-const keyed = 2;
-
-/** The kinds of windows in a slot. */
-const kindShift = 4;
-const [fixed, sliding, calendar, concurrent] = [0, 1, 2, 3];
-const kinds: Readonly<Record<Windows["kind"], number>> = {
-  Fixed: fixed,
-  Sliding: sliding,
-  Calendar: calendar,
-  Concurrent: concurrent,
-};
-const textShift = 8;
-const textMask = 0xff;
-const epochShift = 16;
-const epochMask = 0xffff;
 
 /** Slots that a reset examines between two pauses: a fraction of a millisecond. */
 const slotsOfStep = 65_536;
@@ -87,7 +71,10 @@ const slotsOfStep = 65_536;
 export interface LiveCounter {
   /** As `CounterTable.labelOf` gives it. */
   readonly entry: string;
-  /** Up to 64 bytes of the key's value; undefined for the shared counter of an entry. */
+  /**
+   * Up to 64 bytes of the key's value; undefined for the shared counter of an entry. `unknown` and a fingerprint while the
+   * value is not known: the counter was read from a file, and no request has had the value since.
+   */
   readonly key: string | undefined;
   /** At the requested time. */
   readonly used: number;
@@ -108,6 +95,8 @@ export class CounterTable {
   readonly #text: Buffer;
   readonly #rows: Uint32Array;
   readonly #rowWords: number;
+  /** Undefined if counters are not saved. */
+  readonly #marks: Uint8Array | undefined;
   readonly #owner: number;
   /** Relates the monotonic times of the counters to the calendar. */
   readonly clock: WallClock;
@@ -129,6 +118,7 @@ export class CounterTable {
     this.clock = clock;
     this.#rows = this.#memory.rows;
     this.#rowWords = this.#memory.rowWords;
+    this.#marks = this.#memory.marks;
     this.#owner = owner;
     this.#numbers = this.#memory.numbers;
     this.#words = this.#memory.words;
@@ -236,13 +226,21 @@ export class CounterTable {
         words[fingerprint] === id.a &&
         words[fingerprint + 1] === id.b &&
         words[fingerprint + 2] === id.c &&
-        words[fingerprint + 3] === id.d &&
-        words[base + offsets.word.state] !== empty
+        words[fingerprint + 3] === id.d
       ) {
+        const state = words[base + offsets.word.state] ?? empty;
+        if (state === empty) continue;
+        if (((state >> textShift) & textMask) === unknownText) this.#writeText(slot, id, state);
         return slot;
       }
     }
     return -1;
+  }
+
+  /** Adds the text of the key to a counter that was read from a file. */
+  #writeText(slot: number, { key = "" }: CounterId, state: number): void {
+    const length = this.#text.write(key, slot * slotBytes + offsets.byte.text, textBytes);
+    this.#words[slot * slotWords + offsets.word.state] = (state & ~(textMask << textShift)) | (length << textShift);
   }
 
   /**
@@ -279,6 +277,7 @@ export class CounterTable {
     this.#numbers[base + offsets.number.startMs] = window.startMs;
     this.#numbers[base + offsets.number.used] = window.used;
     this.#numbers[base + offsets.number.lastUsedMs] = nowMs;
+    if (this.#marks !== undefined) this.#marks[slot] = 1;
     if (kind === "Fixed" || kind === "Concurrent") return;
     if (kind === "Calendar") {
       this.#words[slot * slotWords + offsets.word.windowSeconds] = window.lengthMs / 1_000;
@@ -379,6 +378,7 @@ export class CounterTable {
   #reset(slot: number, nowMs: number): boolean {
     if (this.#kindOf(slot) === concurrent) return false;
     const hadUnits = this.#settledWindow(slot, nowMs).used > 0;
+    if (this.#marks !== undefined) this.#marks[slot] = 1;
     this.#numbers[slot * slotNumbers + offsets.number.used] = 0;
     let epoch = this.#memory.countReset() & epochMask;
     // One reset may pass all epochs.
@@ -405,6 +405,10 @@ export class CounterTable {
   #textOf(slot: number): string | undefined {
     if (this.#stateOf(slot) !== keyed) return undefined;
     const length = ((this.#words[slot * slotWords + offsets.word.state] ?? 0) >> textShift) & textMask;
+    if (length === unknownText) {
+      const fingerprint = this.#words[slot * slotWords + offsets.word.fingerprint] ?? 0;
+      return `unknown ${(fingerprint >>> 0).toString(16).padStart(8, "0")}`;
+    }
     const text = slot * slotBytes + offsets.byte.text;
     return this.#text.toString("utf8", text, text + length);
   }

@@ -18,7 +18,13 @@
  */
 import { CalendarWindows } from "@gatewayproxy/runtime/calendar";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { countedSubWindows, subWindowAt, subWindows, subWindowStartMs } from "@gatewayproxy/runtime/sliding-window";
+import {
+  countedSubWindows,
+  placeOf,
+  subWindowAt,
+  subWindows,
+  subWindowStartMs,
+} from "@gatewayproxy/runtime/sliding-window";
 import { type LocalLimit, unitMs } from "../../ir/limit.ts";
 
 /** The constants of a counter. */
@@ -55,7 +61,7 @@ export interface Window {
   lengthMs: number;
   /** Changes when an operator resets the counter, so that no unit counted before is refunded after it. 0..65535. */
   epoch: number;
-  /** Units by sub-window, for Sliding; sub-window n is at n % `countedSubWindows`. Otherwise of any content. */
+  /** Units by sub-window, for Sliding; sub-window n is at `placeOf(n)`. Otherwise of any content. */
   readonly subWindowUnits: Uint32Array;
 }
 
@@ -163,7 +169,7 @@ export function settleSliding(window: Window, windowMs: number, nowMs: number): 
   const current = subWindowAt(nowMs, windowMs);
   // The sub-windows from after the newest one until the current one take the places of those that are over.
   for (let subWindow = newest + 1; subWindow <= current && subWindow <= newest + countedSubWindows; subWindow++) {
-    const place = subWindow % countedSubWindows;
+    const place = placeOf(subWindow);
     window.used -= window.subWindowUnits[place] ?? 0;
     window.subWindowUnits[place] = 0;
   }
@@ -212,7 +218,7 @@ function countSliding(window: Window, windowMs: number, units: number, nowMs: nu
   const current = subWindowAt(nowMs, windowMs);
   const subWindow = window.used === 0 ? current : Math.max(subWindowFrom(window.startMs, windowMs), current);
   if (window.used === 0) window.subWindowUnits.fill(0);
-  const place = subWindow % countedSubWindows;
+  const place = placeOf(subWindow);
   const before = window.subWindowUnits[place] ?? 0;
   const after = Math.min(maxSubWindowUnits, before + units);
   window.subWindowUnits[place] = after;
@@ -240,7 +246,7 @@ export function refund(window: Window, windows: Windows, units: number, startMs:
 function refundSliding(window: Window, windowMs: number, units: number, startMs: number): boolean {
   const subWindow = subWindowFrom(startMs, windowMs);
   if (subWindowFrom(window.startMs, windowMs) - subWindow >= countedSubWindows) return false;
-  const place = subWindow % countedSubWindows;
+  const place = placeOf(subWindow);
   const before = window.subWindowUnits[place] ?? 0;
   const refunded = Math.min(before, units);
   window.subWindowUnits[place] = before - refunded;
@@ -285,7 +291,7 @@ function msToRestored(window: Window, windowMs: number, nowMs: number, missing: 
   let restored = 0;
   let last = newest;
   for (let subWindow = newest - subWindows; subWindow <= newest && restored < missing; subWindow++) {
-    const units = subWindow < 0 ? 0 : (window.subWindowUnits[subWindow % countedSubWindows] ?? 0);
+    const units = window.subWindowUnits[placeOf(subWindow)] ?? 0;
     restored += units;
     if (units > 0) last = subWindow;
   }
