@@ -71,7 +71,11 @@ const proxy = {
     packages: [],
   },
   // Validates manifests and replays requests against limits without a running proxy, for proxyctl.
-  offline: { layers: ["api", "ir", "admin", "cel", "policy", "regex", "routing", "translate"], packages: [], core: [] },
+  offline: {
+    layers: ["api", "ir", "admin", "cel", "llm", "policy", "regex", "routing", "translate"],
+    packages: [],
+    core: [],
+  },
 };
 
 /** The limiter does not import stores and transports, and transports do not import stores. */

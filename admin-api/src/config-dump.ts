@@ -246,6 +246,19 @@ const backend = z.object({
         .array(z.object({ name: z.string(), as: z.string().describe("The name that the provider gets.") }))
         .optional()
         .describe("The models that clients may request; absent: any."),
+      prices: z
+        .record(
+          z.string(),
+          z.object({
+            input: count,
+            cachedInput: count.optional(),
+            cacheCreation: count.optional(),
+            output: count,
+          }),
+        )
+        .optional()
+        .describe("Prices of a million tokens by model, in millionths of the currency; absent: there are none."),
+      currency: z.string().optional().describe("Currency of the prices; absent: it has no name."),
       pathPrefix: z.string().optional(),
       credentials: z
         .enum(["secret", "passthrough"])
@@ -298,6 +311,10 @@ const localEntry = z.object({
   when: z.string().optional().describe("CEL condition; the entry applies unless it is false."),
   amountFrom: z.string().optional().describe("CEL expression of the amount, in place of `amount`."),
   cost: z.string().optional().describe("CEL expression of the units that a request or its response costs."),
+  unpriced: z
+    .enum(["Refuse", "Allow"])
+    .optional()
+    .describe("Whether requests for models without a price are allowed; absent unless spend is counted."),
   mode: z.enum(["Enforce", "Shadow"]),
 });
 

@@ -2,6 +2,7 @@
  * Describes trace events as text for lists: what happened, and its main facts. Without the schemas, so that a browser need
  * not load them.
  */
+import { amountText, moneyText } from "./amounts.ts";
 import type { TraceMessage } from "./trace-event.ts";
 
 /** The text of a trace event. */
@@ -97,7 +98,7 @@ function policyWords({
   const counted =
     before === undefined || limit === undefined
       ? ""
-      : `, ${counts ?? "units"} ${before} → ${after ?? before} of ${limit}`;
+      : `, ${counts ?? "units"} ${amountText(before, counts)} → ${amountText(after ?? before, counts)} of ${amountText(limit, counts)}`;
   const decider = by === undefined || by === "none" ? "" : `, by ${by}`;
   const left = notApplied.map((descriptor) => `, without ${notAppliedWords(descriptor)}`).join("");
   // The key comes last: on a narrow screen it is the first text to be cut.
@@ -122,6 +123,8 @@ function usageWords({
   cachedInputTokens = 0,
   cacheCreationTokens = 0,
   reasoningTokens = 0,
+  cost,
+  currency,
   model,
   estimated,
   uncounted,
@@ -134,7 +137,8 @@ function usageWords({
   ];
   const parts = [`${inputTokens ?? "?"} in, ${outputTokens ?? "?"} out`, ...details].join(", ");
   const sum = `${totalTokens ?? "?"} tokens (${parts})`;
-  return `${sum}${estimated === true ? ", estimated" : ""}${model === undefined ? "" : `, ${model}`}`;
+  const price = cost === undefined ? "" : ` for ${moneyText(cost)}${currency === undefined ? "" : ` ${currency}`}`;
+  return `${sum}${price}${estimated === true ? ", estimated" : ""}${model === undefined ? "" : `, ${model}`}`;
 }
 
 function finishedWords({ status, reason, responseBytes }: Message<"requestFinished">): string {

@@ -11,8 +11,10 @@ export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks",
 
 /** What a local limit counts. */
 export const localCounts = z
-  .enum(["requests", "tokens", "concurrent"])
-  .describe("`concurrent`: the requests in progress, which have no window.");
+  .enum(["requests", "tokens", "concurrent", "spend"])
+  .describe(
+    "`concurrent`: the requests in progress, which have no window. `spend`: the cost of responses, whose units are millionths of the currency.",
+  );
 
 /** How the windows of a limit follow one another. */
 export const limitWindow = {
@@ -50,7 +52,7 @@ const counter = z.object({
   mode: z.enum(["Enforce", "Shadow"]),
   key: redactedText.optional().describe("Value of the entry's `key`; absent if the entry has only one counter."),
   limit: count.describe(
-    "Units per window: requests and burst, or tokens. Where an expression gives the amount of each request, the number that applies without it.",
+    "Units per window: requests and burst, tokens, or spend. Where an expression gives the amount of each request, the number that applies without it.",
   ),
   burst: count.default(0).describe("The part of `limit` that the end of a window does not restore."),
   used: count.describe("Units counted, less refunds; above `limit` if a charge exceeded it."),

@@ -95,7 +95,7 @@ const policy = z.object({
   before: count.optional().describe("Units counted before this request."),
   cost: count
     .optional()
-    .describe("Units that it cost; 0 if another entry denied it, and for tokens, which are charged later."),
+    .describe("Units that it cost; 0 if another entry denied it, and for tokens and spend, which are charged later."),
   after: count.optional(),
   by: z
     .enum(["service", "cache", "fallback", "learned", "failureMode", "none"])
@@ -134,6 +134,10 @@ const llmUsage = z.object({
   cachedInputTokens: count.optional().describe("Part of the input that was read from a cache of the provider."),
   cacheCreationTokens: count.optional().describe("Part of the input that was written to a cache of the provider."),
   reasoningTokens: count.optional().describe("Part of the output that is reasoning."),
+  cost: count
+    .optional()
+    .describe("What the tokens cost, in millionths of the currency; absent if the Backend has no price for the model."),
+  currency: z.string().optional().describe("Currency of the cost; absent if the Backend does not name it."),
   model: z.string().optional(),
   estimated: z
     .boolean()

@@ -54,7 +54,7 @@ const keywords = [
 ];
 
 function convert(schema: JsonSchema, dialect: Dialect): JsonSchema {
-  const strange = Object.keys(schema).filter((key) => schema[key] !== undefined && !keywords.includes(key));
+  const strange = Object.keys(schema).filter((key) => schema[key] !== undefined && !isKnown(key));
   if (strange.length > 0) throw new Error(`no conversion for the schema keywords ${strange.join(", ")}`);
   const hasType = schema["type"] !== undefined || schema["x-kubernetes-int-or-string"] === true;
   if (!hasType) throw new Error(`a field has no type: ${JSON.stringify(schema)}`);
@@ -66,6 +66,11 @@ function convert(schema: JsonSchema, dialect: Dialect): JsonSchema {
   // Absent would mean the same; said, because tools ask for it.
   const listType = isList && dialect === "crd" ? [["x-kubernetes-list-type", "atomic"] as const] : [];
   return Object.fromEntries([...entries, ...listType]);
+}
+
+/** The names of a map are text in both dialects, which `propertyNames` says again. */
+function isKnown(keyword: string): boolean {
+  return keyword === "propertyNames" || keywords.includes(keyword);
 }
 
 function convertKeyword(key: string, value: unknown, dialect: Dialect): readonly (readonly [string, unknown])[] {

@@ -38,7 +38,7 @@ function fieldsLogged(): readonly string[] {
     ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },
     usage: {
       ...{ input: 1, output: 2, total: 3, cachedInputTokens: 1, cacheCreationTokens: 1, reasoningTokens: 1 },
-      ...{ model: "m", estimated: true },
+      ...{ cost: 1, currency: "USD", model: "m", estimated: true },
     },
     decisions: [
       { limit: limitOf({}), outcome: "denied" },

@@ -33,6 +33,9 @@ const backend = (spec: object) => ({
 });
 const ai = (parts: object) => backend({ ai: { provider: { openai: {} }, ...parts } });
 
+const pricesOf = (count: number): object =>
+  Object.fromEntries(Array.from({ length: count }, (_, at) => [`model-${at}`, { input: "1", output: "1" }]));
+
 const authenticating = (authentication: object) => ({
   ...policy({}),
   spec: { targetRefs: [target], traffic: { authentication } },
@@ -151,6 +154,17 @@ const accepted: readonly (readonly [string, object])[] = [
   ["the largest amounts", local({ requests: 2_147_483_647, burst: 2_147_483_647, unit: "Hours" })],
   ["a sliding window", local({ ...entry, window: "Sliding" })],
   ["requests in progress", local({ concurrent: 4, key: "source.address", limit: "8" })],
+  ["spend", local({ spend: "25.00", unit: "Months", window: "Calendar", unpriced: "Allow", cost: "llm.cost" })],
+  ["the largest spend", local({ spend: "999999999.999999", unit: "Hours" })],
+  ["the smallest spend", local({ spend: "0.000001", unit: "Hours", unpriced: "Refuse" })],
+  ["the largest spend of a sliding window", local({ spend: "4294.967295", unit: "Hours", window: "Sliding" })],
+  ["spend in fallback", globally({ fallback: [{ spend: "1", unit: "Hours", unpriced: "Allow" }] })],
+  ["prices", ai({ prices: { a: { input: "0.25", cachedInput: "0.025", cacheCreation: "1", output: "2.00" } } })],
+  [
+    "the largest and the smallest price",
+    ai({ prices: { a: { input: "999999.999999", output: "0" } }, currency: "USD" }),
+  ],
+  ["128 prices", ai({ prices: pricesOf(128) })],
   ["days of UTC", local({ requests: 1, unit: "Days", window: "Calendar" })],
   ["months of a time zone", local({ tokens: 1, unit: "Months", window: "Calendar", timeZone: "Europe/Berlin" })],
   ["a time zone by an old name", local({ tokens: 1, unit: "Weeks", window: "Calendar", timeZone: "US/Eastern" })],
@@ -224,6 +238,29 @@ const rejected: readonly (readonly [string, object])[] = [
   ["a burst of tokens", local({ tokens: 5, unit: "Hours", burst: 1 })],
   ["no unit", local({ requests: 1 })],
   ["another unit", local({ requests: 1, unit: "Years" })],
+  ["spend that is a number", local({ spend: 25, unit: "Hours" })],
+  ["spend of 0", local({ spend: "0.00", unit: "Hours" })],
+  ["negative spend", local({ spend: "-1", unit: "Hours" })],
+  ["spend with 7 digits after the point", local({ spend: "0.0000001", unit: "Hours" })],
+  ["spend with an exponent", local({ spend: "1e3", unit: "Hours" })],
+  ["spend too large", local({ spend: "1000000000", unit: "Hours" })],
+  ["spend too large for a sliding window", local({ spend: "4294.967296", unit: "Hours", window: "Sliding" })],
+  ["spend without a unit", local({ spend: "1" })],
+  ["spend with a burst", local({ spend: "1", unit: "Hours", burst: 1 })],
+  ["spend, and requests", local({ ...entry, spend: "1" })],
+  ["unpriced without spend", local({ ...entry, unpriced: "Allow" })],
+  ["another unpriced", local({ spend: "1", unit: "Hours", unpriced: "Deny" })],
+  ["no prices", ai({ prices: {} })],
+  ["129 prices", ai({ prices: pricesOf(129) })],
+  ["a price of a model without a name", ai({ prices: { "": { input: "1", output: "1" } } })],
+  ["a price of a model whose name is too long", ai({ prices: { ["a".repeat(257)]: { input: "1", output: "1" } } })],
+  ["a price without output", ai({ prices: { a: { input: "1" } } })],
+  ["a price that is a number", ai({ prices: { a: { input: 1, output: "1" } } })],
+  ["a price that is negative", ai({ prices: { a: { input: "-1", output: "1" } } })],
+  ["a price with 7 digits after the point", ai({ prices: { a: { input: "0.0000001", output: "1" } } })],
+  ["a price too large", ai({ prices: { a: { input: "1000000", output: "1" } } })],
+  ["an unknown field of a price", ai({ prices: { a: { input: "1", output: "1", reasoning: "1" } } })],
+  ["a currency in lower case", ai({ currency: "usd" })],
   ["0 requests in progress", local({ concurrent: 0 })],
   ["requests, and requests in progress", local({ ...entry, concurrent: 1 })],
   ["a unit of requests in progress", local({ concurrent: 1, unit: "Seconds" })],

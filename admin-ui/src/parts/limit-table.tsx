@@ -1,4 +1,5 @@
 /** A table of limits with their usage: those with an open counter, and those without. */
+import { moneyText } from "@gatewayproxy/admin-api/amounts";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import type { LimitCounter } from "@gatewayproxy/admin-api/limits";
 import type { Denial } from "@gatewayproxy/admin-api/traffic";
@@ -132,7 +133,7 @@ function Used({ row: { counter, limit } }: { row: LimitRow }) {
     <div class="used">
       <Gauge share={used / capacity} tone={counter === undefined ? "good" : (rowTone(counter) ?? "good")} />{" "}
       <span class="whole">
-        {formatCount(used)} of {describeUnits(capacity, counts)}
+        {counts === "spend" ? moneyText(used) : formatCount(used)} of {describeUnits(capacity, counts)}
       </span>
     </div>
   );

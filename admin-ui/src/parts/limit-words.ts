@@ -1,4 +1,5 @@
 /** Describes limits as text, in requests or tokens. */
+import { moneyText } from "@gatewayproxy/admin-api/amounts";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
 import { counted, formatCount } from "../format.ts";
 
@@ -66,9 +67,11 @@ const nouns: Readonly<Record<LocalEntry["counts"], string>> = {
   requests: "request",
   tokens: "token",
   concurrent: "concurrent request",
+  spend: "spend",
 };
 
-/** Describes an amount: `1 request`, `1,000 tokens`. */
+/** Describes an amount: `1 request`, `1,000 tokens`, `25.00 of spend`. */
 export function describeUnits(units: number, counts: LocalEntry["counts"]): string {
+  if (counts === "spend") return `${moneyText(units)} of spend`;
   return counted(units, nouns[counts]);
 }

@@ -8,6 +8,7 @@ import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.t
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import { describeNotApplied } from "../policy/ratelimit/global/not-applied.ts";
 import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
+import { isChargedLater } from "../ir/limit.ts";
 import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { describeWindow } from "./limit-window.ts";
@@ -111,7 +112,7 @@ function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): rea
       `an editor of ProxyPolicy ${limit.policy} can raise spec.traffic.rateLimit.local[${limit.entry}], or set its mode to Shadow`,
     ];
   }
-  const restoresAll = limit.counts === "tokens" || limit.amountFrom !== undefined || limit.bucket !== undefined;
+  const restoresAll = isChargedLater(limit.counts) || limit.amountFrom !== undefined || limit.bucket !== undefined;
   const restored = restoresAll ? "the whole budget" : `${limit.amount} requests`;
   const field = `spec.traffic.rateLimit.local[${limit.entry}]`;
   return [

@@ -98,11 +98,15 @@ function readDenial(rows: readonly Row[]): Denial {
     policy,
     target,
     ...(entry !== undefined && entryOf(entry)),
-    ...(counts !== undefined && { counts: counts === "tokens" || counts === "concurrent" ? counts : "requests" }),
+    ...(counts !== undefined && { counts: countsOf(counts) }),
     denied: byDecision.get("denied") ?? 0,
     shadowDenied: byDecision.get("shadow_denied") ?? 0,
     notApplied: byDecision.get("not_applied") ?? 0,
   };
+}
+
+function countsOf(label: string): Denial["counts"] {
+  return label === "tokens" || label === "concurrent" || label === "spend" ? label : "requests";
 }
 
 /** The label of an entry is its name, or its index if it has none. A name begins with a letter. */

@@ -228,6 +228,48 @@ const failover = strictObject({
     ),
 });
 
+const price = text('a price of at most 6 digits before and after the point, as text such as "0.25"', {
+  max: 13,
+  pattern: /^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$/,
+});
+
+const modelPrice = strictObject({
+  input: price.describe("Price of a million input tokens."),
+  cachedInput: price
+    .optional()
+    .describe("Price of a million input tokens that were read from a cache of the provider. Defaults to `input`."),
+  cacheCreation: price
+    .optional()
+    .describe("Price of a million input tokens that were written to a cache of the provider. Defaults to `input`."),
+  output: price.describe("Price of a million output tokens, reasoning included."),
+});
+
+/** The most models with a price of one Backend. */
+const maxPrices = 128;
+
+const pricesAccepted = `accepted are 1 to ${maxPrices} models, with names of 1 to 256 characters`;
+
+const prices = z
+  .record(z.string(), modelPrice)
+  .superRefine((priced, context) => {
+    const names = Object.keys(priced);
+    const tooLong = names.find((name) => !modelName.safeParse(name).success);
+    if (names.length === 0 || names.length > maxPrices) {
+      context.addIssue({ code: "custom", message: `found ${names.length} models, ${pricesAccepted}` });
+    } else if (tooLong !== undefined) {
+      const message = `found a name of ${tooLong.length} characters, ${pricesAccepted}`;
+      context.addIssue({ code: "custom", path: [tooLong], message });
+    }
+  })
+  .meta({
+    minProperties: 1,
+    maxProperties: maxPrices,
+    ...publishRules({
+      rule: "self.all(name, size(name) >= 1 && size(name) <= 256)",
+      message: pricesAccepted,
+    }),
+  });
+
 const aiFields = strictObject({
   providers: providerList
     .optional()
@@ -295,6 +337,17 @@ const aiFields = strictObject({
     .describe(
       `${usageChunkMeaning} A ProxyPolicy on the route that sets this field takes precedence. Defaults to Merge.`,
     ),
+  prices: prices
+    .optional()
+    .describe(
+      "Prices by model, for limits by spend, for `llm.cost` of expressions, and for the cost in the access log and metrics. A model has the price of its name for the provider, or else of the name that the client used. Prices are decimal numbers as text.",
+    ),
+  currency: text("a currency code of three upper case letters such as USD (ISO 4217)", {
+    max: 3,
+    pattern: /^[A-Z]{3}$/,
+  })
+    .optional()
+    .describe("Currency of the prices, which the access log and metrics show. Amounts are not converted."),
   tls: tls
     .optional()
     .describe(
@@ -308,7 +361,7 @@ const hostAccepted = `accepted is a host for ${providersWithHost.join(" and ")},
 /** The fields that belong to a single provider. */
 const fieldsOfProvider = [
   ...(["models", "host", "port", "path", "auth", "upgrades", "deferredWork", "otherEndpoints"] as const),
-  ...(["usageChunk", "tls"] as const),
+  ...(["usageChunk", "prices", "currency", "tls"] as const),
 ] as const;
 
 const besideProviders = "accepted beside providers is failover; other fields belong to the Backends of the providers";
@@ -379,6 +432,8 @@ export type Backend = Immutable<z.output<typeof backendSchema>>;
 export type StaticBackend = Immutable<z.output<typeof staticBackend>>;
 /** `tls` of a static or ai Backend. */
 export type BackendTls = Immutable<z.output<typeof tls>>;
+/** An item of `spec.ai.prices`. */
+export type ModelPrice = Immutable<z.output<typeof modelPrice>>;
 /** `spec.ai` */
 export type AiBackend = Immutable<z.output<typeof aiFields>>;
 /** `spec.ai.failover` */

@@ -47,11 +47,15 @@ describe("a local entry", () => {
 
   const integer = (min: number) => `an integer from ${min} to 2147483647`;
   test.each([
-    ["neither amount", { unit: "Minutes" }, ": found none, accepted is exactly one of requests, tokens and concurrent"],
+    [
+      "neither amount",
+      { unit: "Minutes" },
+      ": found none, accepted is exactly one of requests, tokens, spend and concurrent",
+    ],
     [
       "both amounts",
       { ...entry, tokens: 5 },
-      ": found requests and tokens, accepted is exactly one of requests, tokens and concurrent",
+      ": found requests and tokens, accepted is exactly one of requests, tokens, spend and concurrent",
     ],
     ["no unit", { requests: 1 }, `.unit: missing, required is one of ${units}`],
     [
@@ -83,7 +87,7 @@ describe("a local entry", () => {
     [
       "requests, and requests in progress",
       { ...entry, concurrent: 1 },
-      ": found requests and concurrent, accepted is exactly one of requests, tokens and concurrent",
+      ": found requests and concurrent, accepted is exactly one of requests, tokens, spend and concurrent",
     ],
     [
       "a burst of requests in progress",
@@ -125,7 +129,7 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",
@@ -330,12 +334,12 @@ describe("a global limit", () => {
     [
       "a fallback with a mode",
       { fallback: [{ ...entry, mode: "Shadow" }] },
-      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, concurrent, unit, every, window, timeZone, burst',
+      '.fallback[0].mode: unknown field "mode", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst',
     ],
     [
       "a fallback with neither amount",
       { fallback: [{ unit: "Hours" }] },
-      ".fallback[0]: found none, accepted is exactly one of requests, tokens and concurrent",
+      ".fallback[0]: found none, accepted is exactly one of requests, tokens, spend and concurrent",
     ],
   ])("must not have %s", (_, parts, fault) => {
     const errors = errorsOf(policy({ global: { ...global, ...parts } }));

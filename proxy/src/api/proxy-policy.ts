@@ -3,6 +3,7 @@
  * rejects the same objects as the CRD.
  */
 import { calendarUnits, isTimeZone } from "@gatewayproxy/runtime/calendar";
+import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
@@ -78,6 +79,26 @@ const timeZone = leaf<string>(
   },
 );
 
+const spendPattern = /^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$/;
+/** As `maxSpend` of sliding windows. */
+const maxSlidingSpend = "4294.967295";
+
+const spend = leaf<string>(
+  'an amount above 0 of at most 9 digits before and 6 after the point, as text such as "25.00"',
+  (value) => typeof value === "string" && spendPattern.test(value) && microUnitsOf(value) > 0,
+  {
+    type: "string",
+    minLength: 1,
+    maxLength: 16,
+    pattern: spendPattern.source,
+    ...publishRules({
+      // The API server evaluates the rule even where the pattern does not match.
+      rule: `!self.matches('${spendPattern.source}') || double(self) > 0.0`,
+      message: "accepted is an amount above 0",
+    }),
+  },
+);
+
 /** The fields of an entry of `local` and of `global.fallback`. */
 const entryFields = {
   name: entryName
@@ -85,22 +106,35 @@ const entryFields = {
     .describe("Name of the entry in logs, metrics and decisions, unique in its list. Defaults to its index."),
   requests: integer(1, maxInt32)
     .optional()
-    .describe("Requests that are allowed in each window. Exactly one of requests, tokens and concurrent must be set."),
+    .describe(
+      "Requests that are allowed in each window. Exactly one of requests, tokens, spend and concurrent must be set.",
+    ),
   tokens: integer(1, maxInt32)
     .optional()
     .describe(
-      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests, tokens and concurrent must be set.",
+      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests, tokens, spend and concurrent must be set.",
+    ),
+  spend: spend
+    .optional()
+    .describe(
+      "Money that responses may cost in each window, by the `prices` of the Backends: a decimal number as text, in their currency. At most 999999999.999999, and 4294.967295 with window Sliding. Requests are allowed while any of it remains, and each is charged when its response reports its usage. Exactly one of requests, tokens, spend and concurrent must be set.",
+    ),
+  unpriced: z
+    .enum(["Refuse", "Allow"])
+    .optional()
+    .describe(
+      "Whether requests for models without a price are allowed; they cost nothing. Refuse rejects them with 403. Accepted together with spend only. Defaults to Refuse.",
     ),
   concurrent: integer(1, maxInt32)
     .optional()
     .describe(
-      "Requests that may be in progress at once, each from its start to the last byte of its response. They have no window, so unit, every, window, timeZone, burst and cost are not accepted. Exactly one of requests, tokens and concurrent must be set.",
+      "Requests that may be in progress at once, each from its start to the last byte of its response. They have no window, so unit, every, window, timeZone, burst and cost are not accepted. Exactly one of requests, tokens, spend and concurrent must be set.",
     ),
   unit: z
     .enum(units)
     .optional()
     .describe(
-      "Unit of the length of the window, required with requests and tokens. Without Calendar a day lasts 24 hours and a week 7 days, and Months are not accepted.",
+      "Unit of the length of the window, required with requests, tokens and spend. Without Calendar a day lasts 24 hours and a week 7 days, and Months are not accepted.",
     ),
   every: integer(1, 1_000)
     .optional()
@@ -134,18 +168,18 @@ const entryFields = {
   limit: celExpression({ phase: "body", result: "number" })
     .optional()
     .describe(
-      "CEL expression over the request for the amount of a window, in place of the number in requests or tokens. The number applies where the expression has no value or a negative one. Fractions are rounded down, and 0 allows nothing. Not accepted together with burst.",
+      "CEL expression over the request for the amount of a window, in place of the number in requests, tokens or spend. The number applies where the expression has no value or a negative one. Fractions are rounded down, and 0 allows nothing. Not accepted together with burst.",
     ),
   // For tokens the expression may use the response; for requests it is evaluated before there is one.
   cost: text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength })
     .optional()
     .describe(
-      "CEL expression for the units that a request costs: over the request if requests are counted, over the request and its response if tokens are counted. Fractions are rounded up. Without a value or with a negative one, the cost is 1 request, or all tokens.",
+      "CEL expression for the units that a request costs: over the request if requests are counted, over the request and its response if tokens or spend are counted. Spend is in millionths of the currency, as `llm.cost`. Fractions are rounded up. Without a value or with a negative one, the cost is 1 request, all tokens, or `llm.cost`.",
     ),
   bucket: entryName
     .optional()
     .describe(
-      "Name of a counter that all entries of this name in the namespace share, of any policy and target. Their unit, every, and whether they count requests or tokens must be the same. A request counts once in it. Not accepted together with burst.",
+      "Name of a counter that all entries of this name in the namespace share, of any policy and target. Their unit, every, and whether they count requests, tokens or spend must be the same. A request counts once in it. Not accepted together with burst.",
     ),
   shareAcrossReplicas: z
     .boolean()
@@ -157,10 +191,10 @@ const entryFields = {
 
 const entryRules = publishRules(
   {
-    rule: "[has(self.requests), has(self.tokens), has(self.concurrent)].exists_one(isSet, isSet)",
-    message: "accepted is exactly one of requests, tokens and concurrent",
+    rule: "[has(self.requests), has(self.tokens), has(self.spend), has(self.concurrent)].exists_one(isSet, isSet)",
+    message: "accepted is exactly one of requests, tokens, spend and concurrent",
   },
-  { rule: "has(self.unit) != has(self.concurrent)", message: "unit is required with requests and tokens only" },
+  { rule: "has(self.unit) != has(self.concurrent)", message: "unit is required with all but concurrent" },
   {
     rule: "!has(self.concurrent) || !(has(self.every) || has(self.window) || has(self.timeZone) || has(self.cost))",
     message: "every, window, timeZone and cost are not accepted together with concurrent",
@@ -178,6 +212,11 @@ const entryRules = publishRules(
     rule: "has(self.window) && self.window == 'Calendar' ? has(self.unit) && self.unit in ['Days', 'Weeks', 'Months'] : !has(self.unit) || self.unit != 'Months'",
     message: "accepted are Days, Weeks and Months with window Calendar, and all but Months without it",
   },
+  { rule: "!has(self.unpriced) || has(self.spend)", message: "unpriced is accepted together with spend only" },
+  {
+    rule: `!has(self.spend) || !has(self.window) || self.window != 'Sliding' || !self.spend.matches('${spendPattern.source}') || double(self.spend) <= ${maxSlidingSpend}`,
+    message: `accepted is at most ${maxSlidingSpend} with window Sliding`,
+  },
   {
     rule: "!has(self.timeZone) || has(self.window) && self.window == 'Calendar'",
     message: "timeZone is accepted with window Calendar only",
@@ -188,6 +227,8 @@ interface EntryFields {
   readonly requests?: number | undefined;
   readonly tokens?: number | undefined;
   readonly concurrent?: number | undefined;
+  readonly spend?: string | undefined;
+  readonly unpriced?: string | undefined;
   readonly every?: number | undefined;
   readonly burst?: number | undefined;
   readonly limit?: string | undefined;
@@ -202,15 +243,20 @@ function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
   const report = (message: string, ...path: readonly string[]): void => {
     context.addIssue({ code: "custom", path: [...path], message });
   };
-  const { requests, tokens, concurrent, burst, limit, bucket, cost } = entry;
-  const amounts = Object.entries({ requests, tokens, concurrent }).filter(([, value]) => value !== undefined);
+  const { requests, tokens, concurrent, spend: money, burst, limit, bucket, cost } = entry;
+  const amounts = Object.entries({ requests, tokens, spend: money, concurrent }).filter(
+    ([, value]) => value !== undefined,
+  );
   if (amounts.length !== 1) {
     const found = amounts.length === 0 ? "none" : amounts.map(([name]) => name).join(" and ");
-    report(`found ${found}, accepted is exactly one of requests, tokens and concurrent`);
+    report(`found ${found}, accepted is exactly one of requests, tokens, spend and concurrent`);
     return;
   }
   if (requests === undefined && burst !== undefined) {
     report("burst is accepted together with requests only", "burst");
+  }
+  if (entry.unpriced !== undefined && money === undefined) {
+    report("unpriced is accepted together with spend only", "unpriced");
   }
   if (burst !== undefined && (limit ?? bucket) !== undefined) {
     report("burst is not accepted together with limit or bucket", "burst");
@@ -218,7 +264,7 @@ function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
   if (concurrent === undefined) checkWindow(entry, report);
   else checkConcurrent(entry, report);
   if (cost === undefined || concurrent !== undefined) return;
-  const phase = tokens === undefined ? "body" : "response";
+  const phase = (tokens ?? money) === undefined ? "body" : "response";
   for (const message of checkExpression(cost, { phase, result: "number" }).errors) report(message, "cost");
 }
 
@@ -230,7 +276,13 @@ function checkConcurrent({ unit, every, window, timeZone: zone, cost }: EntryFie
   }
 }
 
-function checkWindow({ unit, window = "Fixed", timeZone: zone, burst }: EntryFields, report: Report): void {
+function checkWindow(
+  { unit, window = "Fixed", timeZone: zone, burst, spend: money }: EntryFields,
+  report: Report,
+): void {
+  if (money !== undefined && window === "Sliding" && microUnitsOf(money) > microUnitsOf(maxSlidingSpend)) {
+    report(`found ${money}, accepted is at most ${maxSlidingSpend} with window Sliding`, "spend");
+  }
   if (unit === undefined) {
     report(`missing, required is one of ${units.map((each) => JSON.stringify(each)).join(", ")}`, "unit");
     return;
@@ -258,6 +310,17 @@ const localEntry = strictObject({
   .meta(entryRules);
 
 const fallbackEntry = strictObject(entryFields).superRefine(checkEntry).meta(entryRules);
+
+/** Returns what an entry counts. The parser accepts exactly one of the fields. */
+export function countsOf({
+  tokens,
+  concurrent,
+  spend: money,
+}: Pick<EntryFields, "tokens" | "concurrent" | "spend">): "requests" | "tokens" | "concurrent" | "spend" {
+  if (tokens !== undefined) return "tokens";
+  if (money !== undefined) return "spend";
+  return concurrent === undefined ? "requests" : "concurrent";
+}
 
 /** Returns the schema of a list of entries in which no name occurs twice. */
 function entryList<Entry extends z.ZodType<{ readonly name?: string | undefined }>>(entry: Entry) {

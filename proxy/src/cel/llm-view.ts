@@ -19,4 +19,8 @@ export interface LlmView {
   readonly cacheCreationTokens?: number | undefined;
   /** The part of the output that is reasoning. */
   readonly reasoningTokens?: number | undefined;
+  /** What the response cost, in micro-units of the currency. */
+  readonly cost?: number | undefined;
+  /** Whether the backend has a price for the model; absent if the request may cost nothing. No expression reads it. */
+  readonly isPriced?: boolean | undefined;
 }

@@ -65,6 +65,7 @@ export const variables: readonly Variable[] = [
   part("cachedInputTokens", (view) => view.cachedInputTokens),
   part("cacheCreationTokens", (view) => view.cacheCreationTokens),
   part("reasoningTokens", (view) => view.reasoningTokens),
+  llm("cost", CelScalar.INT, "response", ({ cost }) => integer(cost)),
 ];
 
 function text(name: string, read: (view: RequestView) => string): Variable {

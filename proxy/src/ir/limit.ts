@@ -18,11 +18,13 @@ export interface LocalLimit extends LimitResponses {
   readonly name?: string;
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
-  /** `concurrent`: the requests in progress. Their number has no window. */
-  readonly counts: "requests" | "tokens" | "concurrent";
+  /** `concurrent`: the requests in progress. Their number has no window. `spend`: the cost of responses in micro-units. */
+  readonly counts: "requests" | "tokens" | "concurrent" | "spend";
+  /** Only for `spend`: requests for models without a price are allowed, and cost nothing. Absent: they are denied. */
+  readonly allowsUnpriced?: true;
   /** The amount per window, or at once for `concurrent`; at least 1. */
   readonly amount: number;
-  /** Allowed in addition to `amount`; full at the start, and 0 for tokens. */
+  /** Allowed in addition to `amount`; full at the start, and 0 for tokens and spend. */
   readonly burst: number;
   /** The end of a window restores the whole counter, since requests with other amounts may be counted in it. */
   readonly restoresAll?: true;
@@ -64,6 +66,19 @@ export interface LocalLimit extends LimitResponses {
   readonly refundOn?: readonly RefundCause[];
   /** `usageChunk` of its policy; absent: another policy or the Backend decides. */
   readonly usageChunk?: UsageChunk;
+}
+
+/**
+ * Returns the largest amount of spend in micro-units: 15 digits, the most that an integer of a structured field has (RFC 9651
+ * §3.3.1), and a ninth of what a counter adds up exactly. The parts of sliding windows are counted by 32 bits.
+ */
+export function maxSpend(window: "Fixed" | LimitWindow["kind"] = "Fixed"): number {
+  return window === "Sliding" ? 2 ** 32 - 1 : 999_999_999_999_999;
+}
+
+/** Whether responses are charged by what they cost, and requests count nothing themselves. */
+export function isChargedLater(counts: LocalLimit["counts"]): boolean {
+  return counts === "tokens" || counts === "spend";
 }
 
 /** A failure for which a policy may refund a request (ProxyPolicy `spec.traffic.rateLimit.refundOn`). */

@@ -272,6 +272,20 @@ export interface AiBackend {
   readonly allowsOtherEndpoints?: true;
   /** `usageChunk` where no policy has one; absent: `defaultUsageChunk`. */
   readonly usageChunk?: UsageChunk;
+  /** Prices by model: the name that the provider gets, or that of a client. Absent: no model has a price. */
+  readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** The currency of the prices, for logs and metrics; absent: it has no name. */
+  readonly currency?: string;
+}
+
+/** The price of a model: micro-units of the currency for a million tokens, whole numbers of at least 0. */
+export interface ModelPrice {
+  readonly input: number;
+  /** Of input that was read from a cache of the provider; absent: `input`. */
+  readonly cachedInput?: number;
+  /** Of input that was written to a cache of the provider; absent: `input`. */
+  readonly cacheCreation?: number;
+  readonly output: number;
 }
 
 /** A model that clients may request of an `ai` Backend. */

@@ -15,6 +15,10 @@ export interface TokenUsage {
   readonly reasoningTokens?: number;
   /** The model that the response reports. */
   readonly model?: string;
+  /** What the tokens cost, in micro-units of the currency; absent if the Backend has no price for the model. */
+  readonly cost?: number;
+  /** The currency of the cost; absent if the Backend does not name it. */
+  readonly currency?: string;
   /** True where the upstream did not report every figure, and one is an estimate of bytes ÷ 4. */
   readonly estimated: boolean;
 }

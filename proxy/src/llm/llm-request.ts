@@ -9,6 +9,8 @@ export interface LlmRequest {
   readonly clientModel?: string | undefined;
   /** Whether the request is for a stream; undefined without a JSON body. */
   readonly streaming?: boolean | undefined;
+  /** Whether the picked backend has a price for the model; absent before it is picked, and if the request may cost nothing. */
+  readonly isPriced?: boolean | undefined;
 }
 
 /** The members that are read from a body. */

@@ -19,6 +19,7 @@ import type { GlobalDecision, GlobalLimit } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { RouteRule } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
+import { type PricedBackend, withCost } from "../llm/price.ts";
 import { CounterTable, createCounters, defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import {
   type GlobalLimitsDecision,
@@ -31,6 +32,7 @@ import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.
 import { BudgetExceeded } from "../regex/work-budget.ts";
 import { compileRoutes, type RequestHead, type RouteIndex, type RouteMatch } from "../routing/compile-routes.ts";
 import { normalizePath } from "../routing/normalize-path.ts";
+import { pricingOf } from "../translate/backend/backend-resource.ts";
 import { translate } from "../translate/translate.ts";
 import { type ServedBy, placeholders } from "./placeholders.ts";
 import { identitiesOf, type LoggedIdentity } from "./replay-identity.ts";
@@ -42,6 +44,8 @@ export interface ReplayRequest extends ServedBy {
   readonly view: Omit<RequestView, "route" | "gateway" | "identities" | "work">;
   /** Absent without an identity. */
   readonly identity?: LoggedIdentity | undefined;
+  /** Key of the backend that responded, whose prices apply; absent if it is not known. */
+  readonly backend?: string;
 }
 
 /** The decision on a replayed request. */
@@ -104,6 +108,8 @@ export class LimitReplay {
   readonly problems: readonly Problem[];
   readonly #byKey: ReadonlyMap<string, CompiledLimits>;
   readonly #indexes: readonly RouteIndex<CompiledLimits>[];
+  /** By the key of the Backend, also of those that no rule refers to. */
+  readonly #pricing: ReadonlyMap<string, PricedBackend>;
   readonly #secrets: ReadonlyMap<string, Secret>;
   readonly #clock = new ReplayClock();
 
@@ -122,6 +128,11 @@ export class LimitReplay {
 
   private constructor(parsed: ParsedManifests, placeholderPaths: ReadonlySet<string>, services: ReplayServices) {
     const { binds, problems } = translate(parsed.resources);
+    this.#pricing = new Map(
+      parsed.resources.Backend.flatMap(({ metadata, spec: { ai } }) =>
+        ai === undefined ? [] : [[`Backend/${objectKey(metadata)}`, pricingOf(ai)] as const],
+      ),
+    );
     this.#secrets = new Map(parsed.resources.Secret.map((secret) => [objectKey(secret.metadata), secret]));
     const counters = new CounterTable(createCounters(defaultCounters, 1), 1, this.#clock);
     const every = globalLimitsOf({ binds }).toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -183,6 +194,15 @@ export class LimitReplay {
         if (global?.kind === "allowed") global.reservation.charge(usage, endMs);
       },
     };
+  }
+
+  /**
+   * Returns the usage of a response with its cost by the prices of the manifests. Without a price there, it keeps its own cost.
+   */
+  priced({ backend = "", view: { llm } }: ReplayRequest, usage: TokenUsage): TokenUsage {
+    const pricing = this.#pricing.get(backend);
+    const { requestModel, clientModel } = llm ?? {};
+    return withCost(usage, requestModel === undefined ? pricing : { ...pricing, model: requestModel }, clientModel);
   }
 
   /** Returns the identities of a request by their owner; undefined if no rule matches. */

@@ -50,6 +50,10 @@ export interface CompiledRule {
   readonly globalLimits: GlobalLimitSet | undefined;
   /** Whether a limit counts the tokens of responses. */
   readonly countsTokens: boolean;
+  /** Whether a backend of the rule has prices, for which the model of a request must be known. */
+  readonly hasPrices: boolean;
+  /** Whether a limit denies requests for models without a price. */
+  readonly requiresPrice: boolean;
   /** How its policies treat the usage event of streams; the policy with the nearest target decides. */
   readonly usageChunk: UsageChunk | undefined;
   /** Whether the rule denies all requests, because one of its policies is invalid. */
@@ -174,6 +178,8 @@ export function compileRule(
     limits,
     globalLimits,
     countsTokens: limits.countsTokens || globalLimits?.countsTokens === true,
+    hasPrices: targets.flatMap(backendsOf).some(({ ai }) => ai?.prices !== undefined),
+    requiresPrice: limits.requiresPrice || globalLimits?.requiresPrice === true,
     usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,
     cors: filters.cors,
@@ -190,6 +196,12 @@ export function compileRule(
 function providerOf(targets: readonly CompiledTarget[]): AiBackend["provider"] | undefined {
   const [first] = targets.flatMap((target) => backendTargetOf(target)?.ai ?? []);
   return first?.provider;
+}
+
+/** Returns the backends that may get a request of a target. */
+export function backendsOf(target: CompiledTarget): readonly BackendTarget[] {
+  if (target.kind === "providers") return target.providers.map((provider) => provider.target);
+  return target.kind === "backend" ? [target] : [];
 }
 
 /** The backend of a target; of a list of providers the first one, which has the same API and filters as the others. */

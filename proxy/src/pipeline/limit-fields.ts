@@ -3,7 +3,8 @@
  * limit service, as a whole.
  *
  * `Ietf` is draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` and `RateLimit` are lists of strings with
- * parameters (RFC 9651 §3.1). Tokens have the quota unit "tokens", which the registry of the draft does not contain.
+ * parameters (RFC 9651 §3.1). Tokens have the quota unit "tokens", and spend "micro-units", which the registry of the draft
+ * does not contain.
  * Items have no partition key, since the key of a counter may identify a user or be a credential.
  */
 import { dropFields } from "../filters/header-edits.ts";
@@ -62,6 +63,7 @@ const quotaUnits: Readonly<Record<ShownLimit["counts"], string>> = {
   requests: "",
   tokens: ';qu="tokens"',
   concurrent: ';qu="concurrent-requests"',
+  spend: ';qu="micro-units"',
 };
 
 /** Returns `"per-user";q=1000;qu="tokens";w=60`. */

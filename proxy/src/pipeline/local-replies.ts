@@ -160,6 +160,12 @@ export const costTooCostly: LocalReply = {
   reason: "BadRequest",
   body: "the cost or the limit of the request takes too much work to compute",
 };
+/** A limit counts what responses cost, and the Backend has no price for the model. */
+export const modelUnpriced: LocalReply = {
+  status: 403,
+  reason: "ModelUnpriced",
+  body: "a limit counts what responses cost, and the backend has no price for the model of the request; other models may have one",
+};
 /** Descriptors of a global limit have values of the request that exceed the size of a call. */
 export const limitValueTooLong: LocalReply = {
   status: 431,

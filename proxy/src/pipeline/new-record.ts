@@ -53,6 +53,7 @@ export function newRecord(
     responseBytes: 0,
     upstreamMs: undefined,
     usage: undefined,
+    isUnpriced: false,
     usageUnread: undefined,
     decisions: noDecisions,
     globalDecisions: noGlobalDecisions,

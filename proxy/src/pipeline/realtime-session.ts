@@ -8,7 +8,9 @@
  */
 import type { Duplex } from "node:stream";
 import type { SwitchedStream } from "@gatewayproxy/http/ports";
+import type { AiBackend } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
+import { withCost } from "../llm/price.ts";
 import { RealtimeInput, RealtimeUsage } from "../llm/realtime-usage.ts";
 import {
   closeFrame,
@@ -26,6 +28,8 @@ import type { RequestReservation } from "./request-reservation.ts";
 export interface RealtimeSessionOptions {
   /** Gets the bytes, and the sum of the usage of all responses. */
   readonly record: RequestRecord;
+  /** The provider, whose prices apply. */
+  readonly ai: AiBackend;
   /** Is charged for each response. */
   readonly reservation: RequestReservation;
   /** Reads a response whose client has left. */
@@ -190,8 +194,10 @@ export class RealtimeSession {
     return bytes;
   }
 
-  #charge(usage: TokenUsage): void {
-    const { record, reservation } = this.#options;
+  #charge(reported: TokenUsage): void {
+    const { record, reservation, ai } = this.#options;
+    const usage = withCost(reported, ai, record.clientModel);
+    record.isUnpriced ||= ai.prices !== undefined && usage.cost === undefined;
     record.usage = record.usage === undefined ? usage : sumOf(record.usage, usage);
     reservation.charge(usage);
     if (this.#state === "open") reservation.recheck((hasLeft) => hasLeft || this.#exhaust());
@@ -229,7 +235,7 @@ export class RealtimeSession {
   }
 }
 
-const summands = ["input", "output", "cachedInputTokens", "cacheCreationTokens", "reasoningTokens"] as const;
+const summands = ["input", "output", "cachedInputTokens", "cacheCreationTokens", "reasoningTokens", "cost"] as const;
 
 /** The model is that of the last response. */
 function sumOf(one: TokenUsage, other: TokenUsage): TokenUsage {

@@ -28,7 +28,8 @@ export interface Pipeline {
 /** Lists the stages of a rule. A stage that the rule does not need is left out, so that requests do not pay for it. */
 export function pipelineOf(rule: CompiledRule): Pipeline {
   const limitsReadModel = rule.limits.needsBody;
-  const readsModel = limitsReadModel || rule.globalLimits?.needsBody === true || rule.models !== undefined;
+  const readsModel =
+    limitsReadModel || rule.globalLimits?.needsBody === true || rule.models !== undefined || rule.hasPrices;
   const picksByModel = readsModel && rule.redirect === undefined;
   const stages = [
     // Before all stages that read the query.

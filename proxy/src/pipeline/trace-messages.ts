@@ -3,7 +3,7 @@ import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import type { Authenticator, AuthenticationResult } from "../authentication/authenticator.ts";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import { describeNotApplied } from "../policy/ratelimit/global/not-applied.ts";
-import type { LimitDecision } from "../ir/limit.ts";
+import { isChargedLater, type LimitDecision } from "../ir/limit.ts";
 import type { Match } from "../ir/match.ts";
 import type { Listener } from "../ir/snapshot.ts";
 import type { EntryFigures } from "../policy/ratelimit/local-limiter.ts";
@@ -109,12 +109,12 @@ export function authenticationResult({ policies }: Authenticator, result: Authen
 /**
  * Returns the message with the decision of one local limit.
  *
- * @param isCounted whether all local entries have allowed the request, so that those that do not count tokens have
- * counted it.
+ * @param isCounted whether all local entries have allowed the request, so that those that count neither tokens nor spend
+ * have counted it.
  */
 export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
   const { limit, key, capacity, used, units, outcome } = figures;
-  const cost = isCounted && outcome === "allowed" && limit.counts !== "tokens" ? units : 0;
+  const cost = isCounted && outcome === "allowed" && !isChargedLater(limit.counts) ? units : 0;
   const { policy, target, mode, entry, name, counts, when } = limit;
   return {
     type: "policy",

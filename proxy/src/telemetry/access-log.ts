@@ -8,6 +8,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
+import { unitsOfMoney } from "@gatewayproxy/runtime/money";
 import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
@@ -107,6 +108,8 @@ function fieldsOf(time: string, record: RequestRecord) {
     cachedInputTokens: usage?.cachedInputTokens,
     cacheCreationTokens: usage?.cacheCreationTokens,
     reasoningTokens: usage?.reasoningTokens,
+    cost: usage?.cost === undefined ? undefined : unitsOfMoney(usage.cost),
+    currency: usage?.currency,
     clientModel: clientModelOf(record),
     requestModel: record.requestModel === undefined ? undefined : truncate(redactText(record.requestModel)),
     model: usage?.model === undefined ? undefined : truncate(redactText(usage.model)),

@@ -97,7 +97,7 @@ export const requestMetrics = {
   limitDecisions: {
     name: "gateway_proxy_limit_decisions_total",
     type: "counter",
-    help: "Decisions of each entry of each policy: `allowed`, `denied`, `shadow_denied` (over the limit in mode Shadow), or `not_applied` (its `when` is false). `entry` is the name of the entry, or its index. `counts` is `requests` or `tokens`.",
+    help: "Decisions of each entry of each policy: `allowed`, `denied`, `shadow_denied` (over the limit in mode Shadow), or `not_applied` (its `when` is false). `entry` is the name of the entry, or its index. `counts` is `requests`, `tokens`, `spend` or `concurrent`.",
     labels: ["policy", "entry", "target", "counts", "decision"],
   },
   globalLimitDecisions: {
@@ -123,6 +123,18 @@ export const requestMetrics = {
     type: "counter",
     help: "Parts of `gateway_proxy_llm_tokens_total` that providers report. `detail` is `cached_input` (input read from a cache of the provider), `cache_creation` (input written to one), or `reasoning` (a part of the output). The other labels are the same.",
     labels: ["route", "backend", "model", "detail"],
+  },
+  cost: {
+    name: "gateway_proxy_llm_cost_micro_units_total",
+    type: "counter",
+    help: "What LLM responses cost by the prices of their Backends, in millionths of the currency. `currency` is empty if the Backend does not name it. `model` is as for `gateway_proxy_llm_tokens_total`.",
+    labels: ["route", "backend", "model", "currency"],
+  },
+  unpricedUsage: {
+    name: "gateway_proxy_llm_usage_unpriced_total",
+    type: "counter",
+    help: "LLM responses of Backends with prices that have none for the model, so that they cost nothing.",
+    labels: ["route", "backend"],
   },
   estimatedUsage: {
     name: "gateway_proxy_llm_usage_estimated_total",

@@ -29,6 +29,7 @@ export class RequestMetrics {
   readonly #models = new ModelLabel(maxModels, (model) => {
     this.#families.tokens.removeSeries("model", model);
     this.#families.tokenDetails.removeSeries("model", model);
+    this.#families.cost.removeSeries("model", model);
   });
   /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
@@ -71,6 +72,7 @@ export class RequestMetrics {
       families.modelRequests.cell(route, backend, clientModel, requestModel).value++;
     }
     if (record.usage !== undefined) this.#countUsage(route, provider, record.usage, record.startMs);
+    if (record.isUnpriced) families.unpricedUsage.cell(route, provider).value++;
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, provider, record.usageUnread).value++;
   }
 
@@ -128,13 +130,14 @@ export class RequestMetrics {
   }
 
   #countUsage(route: string, backend: string, usage: TokenUsage, nowMs: number): void {
-    const { input = 0, output = 0, total, model = "", estimated } = usage;
+    const { input = 0, output = 0, total, model = "", estimated, cost, currency = "" } = usage;
     const { tokens, estimatedUsage } = this.#families;
     const name = this.#models.of(model, nowMs);
     const other = total - input - output;
     if (input > 0) tokens.cell(route, backend, name, "input").value += input;
     if (output > 0) tokens.cell(route, backend, name, "output").value += output;
     if (other > 0) tokens.cell(route, backend, name, "other").value += other;
+    if (cost !== undefined) this.#families.cost.cell(route, backend, name, currency).value += cost;
     if (estimated) estimatedUsage.cell(route, backend).value++;
     this.#countDetail(route, backend, name, "cached_input", usage.cachedInputTokens);
     this.#countDetail(route, backend, name, "cache_creation", usage.cacheCreationTokens);

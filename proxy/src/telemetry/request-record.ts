@@ -14,6 +14,8 @@ export type FailureReason =
   | "RouteNotFound"
   /** No rule, or no backend of the rule, offers the model of the request (404). */
   | "ModelNotFound"
+  /** A limit counts what responses cost, and the Backend has no price for the model of the request (403). */
+  | "ModelUnpriced"
   /** Matching the regular expressions of the routes against its path or fields would take too long (400). */
   | "MatchTooCostly"
   /** The TLS connection was made for another listener (421). */
@@ -133,6 +135,8 @@ export interface RequestRecord {
   /** From the start of the attempt to the head of its response; undefined without a response. */
   upstreamMs: number | undefined;
   usage: TokenUsage | undefined;
+  /** Whether the backend has prices, and none for the model of a response. */
+  isUnpriced: boolean;
   /** The reason for which a response that was read for its usage added nothing to a token limit. */
   usageUnread: UncountedReason | undefined;
   /** One per evaluated entry; empty where none applies. Shared by the requests of a rule, so never mutated. */

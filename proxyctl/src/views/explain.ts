@@ -1,4 +1,5 @@
 /** Explains a denial for `proxyctl limits explain`. */
+import { amountText } from "@gatewayproxy/admin-api/amounts";
 import type { Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
 import { notAppliedWords } from "@gatewayproxy/admin-api/describe-message";
 import { withoutControls } from "../output/controls.ts";
@@ -36,7 +37,7 @@ function counterFacts(counter: Counter): readonly (readonly [string, string | un
   return [
     [
       "counter",
-      `${used} of ${limit} ${counts === "concurrent" ? "requests in progress" : `${counts} used`}, before this request`,
+      `${amountText(used, counts)} of ${amountText(limit, counts)} ${counts === "concurrent" ? "requests in progress" : `${counts} used`}, before this request`,
     ],
     ["key", key === undefined ? undefined : describeKey(key)],
     [

@@ -1,4 +1,5 @@
 /** Describes limits for tables and summaries. */
+import { amountText } from "@gatewayproxy/admin-api/amounts";
 import type { DumpedPolicy, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
 
 type LocalEntry = DumpedPolicy["local"][number];
@@ -8,7 +9,7 @@ type Authentication = NonNullable<DumpedPolicy["authentication"]>;
 /** Describes `10 requests/minute + 5 burst per request.headers["x-key"] (shadow)`. */
 export function describeLocal(entry: LocalEntry): string {
   const { counts, amount, burst, key, when, amountFrom, cost, bucket, shareAcrossReplicas, mode } = entry;
-  const base = `${amount} ${amount === 1 ? counts.replace(/s$/, "") : counts}${perWindow(entry)}`;
+  const base = `${amountText(amount, counts)} ${amount === 1 ? counts.replace(/s$/, "") : counts}${perWindow(entry)}`;
   const parts = [
     base,
     burst > 0 ? `+ ${burst} burst` : undefined,

@@ -1,4 +1,5 @@
 /** The view of `proxyctl limits top`: counters whose window is open, and the rate limit services. */
+import { amountText } from "@gatewayproxy/admin-api/amounts";
 import type { LimitCounter, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { RedactedText } from "@gatewayproxy/admin-api/shape";
 import type { Styles } from "../output/style.ts";
@@ -29,9 +30,9 @@ const counterColumns: readonly Column<CounterRow>[] = [
   { head: "TARGET", whenNarrow: "leftOut", cell: ({ counter }) => counter.target },
   { head: "KEY", whenNarrow: "squeeze", cell: ({ counter }) => describeKey(counter.key) },
   { head: "COUNTS", whenNarrow: "cut", cell: ({ counter }) => describeCounted(counter) },
-  { head: "LIMIT", align: "right", cell: ({ counter }) => String(counter.limit) },
-  { head: "USED", align: "right", cell: ({ counter }) => String(counter.used) },
-  { head: "REMAINING", align: "right", cell: ({ counter }) => String(counter.remaining) },
+  { head: "LIMIT", align: "right", cell: ({ counter }) => amountText(counter.limit, counter.counts) },
+  { head: "USED", align: "right", cell: ({ counter }) => amountText(counter.used, counter.counts) },
+  { head: "REMAINING", align: "right", cell: ({ counter }) => amountText(counter.remaining, counter.counts) },
   { head: "RESET", align: "right", cell: ({ counter }) => `${counter.resetSeconds}s` },
 ];
 

@@ -79,6 +79,8 @@ function dumpBackend(backend: Backend): Omit<DumpedBackend, "endpoints"> {
         provider: ai.provider,
         ...(ai.model !== undefined && { model: ai.model }),
         ...(ai.models !== undefined && { models: ai.models.map(({ name, as }) => ({ name, as })) }),
+        ...(ai.prices !== undefined && { prices: ai.prices }),
+        ...(ai.currency !== undefined && { currency: ai.currency }),
         ...(ai.pathPrefix !== undefined && { pathPrefix: ai.pathPrefix }),
         credentials: ai.apiKey === undefined && ai.signature === undefined ? "passthrough" : "secret",
       },

@@ -1,9 +1,10 @@
 /** Dumps policies as declared, their targets, and their global limits as enforced. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { redactNamed } from "@gatewayproxy/runtime/redaction";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
-import type { ProxyPolicy } from "../../api/proxy-policy.ts";
+import { countsOf, type ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { AncestorStatus } from "../../api/status.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
@@ -63,11 +64,12 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
   return (policy?.spec.traffic.rateLimit.local ?? []).map(
-    ({ requests, tokens, concurrent, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
+    ({ requests, tokens, concurrent, spend, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
       dumpEntry({
         ...entry,
-        counts: tokens !== undefined ? "tokens" : concurrent !== undefined ? "concurrent" : "requests",
-        amount: tokens ?? requests ?? concurrent ?? 0,
+        ...(spend !== undefined && { unpriced: entry.unpriced ?? "Refuse" }),
+        counts: countsOf({ tokens, concurrent, spend }),
+        amount: tokens ?? requests ?? concurrent ?? (spend === undefined ? 0 : microUnitsOf(spend)),
         burst,
         unitCount: every,
         amountFrom: limit,
@@ -85,12 +87,20 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
     failureMode,
     mode,
     descriptors,
-    fallback: fallback.map((entry) => dumpEntry({ ...entry, windows: describeWindow(entry.window) })),
+    fallback: fallback.map((entry) =>
+      dumpEntry({
+        ...entry,
+        ...(entry.counts === "spend" && { unpriced: entry.allowsUnpriced === true ? "Allow" : "Refuse" }),
+        windows: describeWindow(entry.window),
+      }),
+    ),
   };
 }
 
 /** The fields of an entry that are dumped, present or undefined. */
 type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
+  readonly unpriced?: "Refuse" | "Allow" | undefined;
+} & {
   readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost" | "bucket"]?: string | undefined;
 } & {
   readonly unit?: LocalLimit["unit"] | undefined;
@@ -102,8 +112,9 @@ type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
+  const { unpriced } = limit;
   const { shareAcrossReplicas = limit.replicas !== undefined, windows } = limit;
-  const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket }).filter(
+  const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket, unpriced }).filter(
     ([, value]) => value !== undefined,
   );
   return { counts, amount, burst, every, ...windows, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };

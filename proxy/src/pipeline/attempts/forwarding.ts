@@ -482,9 +482,9 @@ export class Forwarding implements RelayOwner {
 
   #newUsage(): ResponseUsage | undefined {
     const { record, reservation, client, readsUsage: isCounted } = this.#options;
-    const { request, usageEdit: edit } = this.#outgoing;
+    const { request, target, usageEdit: edit } = this.#outgoing;
     if (!isCounted && edit === undefined) return undefined;
-    return new ResponseUsage({ record, reservation, request, client, isCounted, edit });
+    return new ResponseUsage({ record, reservation, request, ai: target.ai, client, isCounted, edit });
   }
 
   /** Sets the one timer of the state. What fails then ends this request only. */

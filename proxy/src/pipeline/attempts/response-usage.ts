@@ -2,8 +2,10 @@
  * The usage of a response to one attempt: reads it from the bytes that pass, takes an event that the client did not ask for out
  * of a stream, and charges the limits once, whatever becomes of the attempt.
  */
+import type { AiBackend } from "../../ir/snapshot.ts";
 import type { UsageOutcome } from "../../ir/usage.ts";
 import { generatesNothing, type ProviderTarget } from "../../llm/charging.ts";
+import { withCost } from "../../llm/price.ts";
 import { type UsageEdit, UsageEventFilter } from "../../llm/usage-event-filter.ts";
 import { usageOfFields } from "../../llm/usage-fields.ts";
 import {
@@ -30,6 +32,8 @@ export interface ResponseUsageOptions {
   readonly client: string;
   /** Whether tokens are counted, for a limit or for the metrics. Otherwise the stream is only edited. */
   readonly isCounted: boolean;
+  /** The provider that responds, whose prices apply; undefined for any other backend. */
+  readonly ai: AiBackend | undefined;
   /** What becomes of the usage event of a stream; undefined if the client gets it. */
   readonly edit: UsageEdit | undefined;
 }
@@ -164,11 +168,12 @@ export class ResponseUsage {
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, reservation } = this.#options;
+    const { record, reservation, ai } = this.#options;
     this.#state = "settled";
     if (outcome?.kind === "counted") {
-      record.usage = outcome.usage;
-      reservation?.charge(outcome.usage);
+      record.usage = withCost(outcome.usage, ai, record.clientModel);
+      record.isUnpriced = ai?.prices !== undefined && record.usage.cost === undefined;
+      reservation?.charge(record.usage);
     } else if (outcome !== undefined) {
       record.usageUnread = outcome.reason;
     }

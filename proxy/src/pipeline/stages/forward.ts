@@ -48,7 +48,7 @@ function sessionOf(
 ): RealtimeSession | undefined {
   if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
   const { abandonedResponses } = services;
-  return new RealtimeSession({ record, reservation, abandonedResponses, client });
+  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client });
 }
 
 /** Undefined if the backend has no list of providers. */

@@ -7,7 +7,7 @@ import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
 import type { ShownLimit } from "../../policy/ratelimit/shown-limit.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
-import { costTooCostly, limitUnavailable, limitValueTooLong } from "../local-replies.ts";
+import { costTooCostly, limitUnavailable, limitValueTooLong, modelUnpriced } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
 import { limitView, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
 import { globalPolicy, severityOf } from "../trace-messages.ts";
@@ -60,6 +60,7 @@ function replyUnavailable(request: StagedRequest, cause: UnavailableCause): Stag
   if (cause === "costTooCostly") return request.reply(costTooCostly);
   if (cause === "valueTooLong") return request.reply(limitValueTooLong);
   request.reservation?.refund();
+  if (cause === "unpriced") return request.reply(modelUnpriced);
   request.services.denied(request.record, cause);
   return request.reply(limitUnavailable);
 }

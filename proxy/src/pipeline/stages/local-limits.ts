@@ -1,7 +1,7 @@
 /** Checks the local limits of the rule: counts the request in all of their counters, or denies it and counts in none. */
 import type { LocalDecision } from "../../policy/ratelimit/local-limiter.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
-import { costTooCostly } from "../local-replies.ts";
+import { costTooCostly, modelUnpriced } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
 import { limitView, type Stage } from "../stage.ts";
 import { localPolicy, severityOf } from "../trace-messages.ts";
@@ -16,7 +16,9 @@ export const localLimits: Stage = {
     record.decisions = decision.report.decisions;
     if (trace !== undefined) traceLocal(trace, decision);
     if (decision.kind === "denied") return deny(request, decision.by, nowMs);
-    if (decision.kind === "unavailable") return request.reply(costTooCostly);
+    if (decision.kind === "unavailable") {
+      return request.reply(decision.cause === "unpriced" ? modelUnpriced : costTooCostly);
+    }
     request.reservation = new RequestReservation(services.clock, decision);
     return "continue";
   },

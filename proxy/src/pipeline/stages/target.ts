@@ -1,7 +1,10 @@
 /** Picks the target of a request, and responds where it is not a backend. */
+import { rewritePath } from "../../filters/url-rewrite.ts";
+import { generatesNothing } from "../../llm/charging.ts";
 import { clientApi } from "../../llm/client-api.ts";
+import { priceOf } from "../../llm/price.ts";
 import { ProviderChoice } from "../attempts/provider-choice.ts";
-import type { CompiledTarget } from "../compiled-rule.ts";
+import { backendsOf, type BackendTarget, type CompiledTarget } from "../compiled-rule.ts";
 import { invalidBackend, modelNotFound, noReadyEndpoint, providersOutOfQuota } from "../local-replies.ts";
 import type { Stage, StagedRequest } from "../stage.ts";
 import { redirectTo } from "./redirect.ts";
@@ -26,13 +29,33 @@ export const pickTarget: Stage = {
     record.isListedModel = ai?.models !== undefined && ai.model !== undefined;
     // Of several providers it is that of the first in the list, so that a limit by model counts a request alike, whichever responds.
     const counted = picked?.kind === "providers" ? picked.providers[0]?.target.ai : ai;
-    if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel };
+    const isPriced = rule.requiresPrice ? isPricedAt(request, picked) : undefined;
+    if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel, isPriced };
     return "continue";
   },
 };
 
 function apiOf({ rule, downstream: { head } }: StagedRequest): ReturnType<typeof clientApi> {
   return clientApi(head.path, head.rawHeaders, rule.models?.provider);
+}
+
+/**
+ * Whether the backend has a price for the model; undefined for a request that generates nothing, and for one that no backend
+ * gets. All of several providers must have one, since a request may move to any of them.
+ */
+function isPricedAt(request: StagedRequest, picked: CompiledTarget | undefined): boolean | undefined {
+  const targets = picked === undefined ? [] : backendsOf(picked);
+  if (!targets.some(({ filters }) => mayGenerate(request, filters.path))) return undefined;
+  const model = request.llm?.requestModel;
+  return targets.every(({ ai }) => priceOf(ai, model) !== undefined);
+}
+
+/** @param rewrite of the path that the backend gets. */
+function mayGenerate(request: StagedRequest, rewrite: BackendTarget["filters"]["path"]): boolean {
+  const { head, upgrade } = request.downstream;
+  if (upgrade !== undefined) return true;
+  const path = rewrite === undefined ? head.path : rewritePath(rewrite, request.match, head.path);
+  return request.takeBody() !== undefined && !generatesNothing(path);
 }
 
 function pickProvider(

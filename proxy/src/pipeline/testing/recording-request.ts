@@ -31,6 +31,8 @@ export function ruleOf(shape: Partial<CompiledRule> = {}): CompiledRule {
     authentication: undefined,
     globalLimits: undefined,
     countsTokens: false,
+    hasPrices: false,
+    requiresPrice: false,
     usageChunk: undefined,
     isClosed: false,
     cors: undefined,

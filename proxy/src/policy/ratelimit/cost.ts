@@ -5,7 +5,7 @@
 import type { Expression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import { RequestWork } from "../../cel/request-work.ts";
-import type { LocalLimit } from "../../ir/limit.ts";
+import { isChargedLater, type LocalLimit } from "../../ir/limit.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
 
 /**
@@ -37,7 +37,7 @@ export function isCostTooCostly(
   target: string,
 ): boolean {
   if (cost === undefined) return false;
-  const sample = counts === "tokens" ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
+  const sample = isChargedLater(counts) ? { ...view, llm: { ...view.llm, ...anyUsage } } : view;
   return cost.exceedsBudget(sample, view.work?.allowanceOf(target));
 }
 
@@ -49,6 +49,7 @@ const anyUsage = {
   cachedInputTokens: 1,
   cacheCreationTokens: 1,
   reasoningTokens: 1,
+  cost: 1,
   responseModel: "x".repeat(256),
 };
 
@@ -57,8 +58,8 @@ const anyUsage = {
  * expressions was checked before the request was forwarded, and no others are evaluated after the response.
  */
 export function viewWithUsage(view: RequestView, usage: TokenUsage): RequestView {
-  const { input, output, total, model, cachedInputTokens, cacheCreationTokens, reasoningTokens } = usage;
+  const { input, output, total, model, cachedInputTokens, cacheCreationTokens, reasoningTokens, cost } = usage;
   const ofResponse = { inputTokens: input, outputTokens: output, totalTokens: total, responseModel: model };
-  const llm = { ...view.llm, ...ofResponse, cachedInputTokens, cacheCreationTokens, reasoningTokens };
+  const llm = { ...view.llm, ...ofResponse, cachedInputTokens, cacheCreationTokens, reasoningTokens, cost };
   return { ...view, llm, work: new RequestWork() };
 }

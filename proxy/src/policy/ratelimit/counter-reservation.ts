@@ -52,8 +52,8 @@ export class CounterReservation implements Reservation {
   }
 
   /**
-   * Adds the cost of the response to the entries that count tokens. A total that is no whole number of at least 1 is
-   * ignored, so that a backend's report cannot corrupt a budget.
+   * Adds the cost of the response to the entries that count tokens or spend. A total that is no whole number of at least 1
+   * is ignored, so that a backend's report cannot corrupt a budget.
    */
   charge(usage: TokenUsage, nowMs: number): void {
     if (!isCount(usage.total)) return;
@@ -61,7 +61,7 @@ export class CounterReservation implements Reservation {
     for (let at = 0; at < this.#startsMs.length; at++) {
       const entry = this.#applied.entries[at];
       const cost = view === undefined ? undefined : unitsOf(entry?.cost, view, entry?.limit.target ?? "");
-      this.#charge(at, cost ?? usage.total, nowMs);
+      this.#charge(at, cost ?? (entry?.limit.counts === "spend" ? (usage.cost ?? 0) : usage.total), nowMs);
     }
   }
 
@@ -134,7 +134,7 @@ export class CounterReservation implements Reservation {
     };
   }
 
-  /** Whether every enforced entry of tokens has some left, as for a new request. */
+  /** Whether every enforced entry of tokens or spend has some left, as for a new request. */
   hasTokensLeft(nowMs: number): boolean {
     let hasLeft = true;
     for (let at = 0; at < this.#startsMs.length; at++) {

@@ -44,6 +44,8 @@ export type UnavailableCause =
   | ServiceUnavailable
   /** The request has longer values than a call of the service may have. */
   | "valueTooLong"
+  /** The backend has no price for the model of the request, and an entry counts what responses cost. */
+  | "unpriced"
   /** The cost or the limit of the request takes too much work to compute. */
   | "costTooCostly";
 

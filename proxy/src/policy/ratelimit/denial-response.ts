@@ -1,5 +1,6 @@
 /** The facts of the response to a request that a limit denies: by a local counter, or by a rate limit service. */
 import type { LimitResponses } from "../../ir/limit-response.ts";
+import { isChargedLater } from "../../ir/limit.ts";
 import type { GlobalDenial, LocalDenial, NamedLimits } from "./denial.ts";
 import { denialHeaders, type ServiceDenial } from "./global/service-headers.ts";
 import { limitHeaders } from "./headers.ts";
@@ -13,7 +14,7 @@ export interface DenialResponse {
   readonly rawHeaders: readonly string[];
   /** The text of the gateway, or the body of the service. */
   readonly body: Buffer | string;
-  /** What the denying limit counts; "requests" for requests in progress. */
+  /** What the denying limit counts; "requests" for requests in progress, "tokens" for spend. */
   readonly counts: "requests" | "tokens";
   /** Undefined if the response names no limit. */
   readonly named: NamedLimits | undefined;
@@ -41,7 +42,7 @@ function localResponse({ limit, state, retryAfterSeconds, named }: LocalDenial):
     responses: limit,
     rawHeaders,
     body: defaultDenialText,
-    counts: limit.counts === "tokens" ? "tokens" : "requests",
+    counts: isChargedLater(limit.counts) ? "tokens" : "requests",
     named,
   };
 }

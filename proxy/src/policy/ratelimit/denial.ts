@@ -56,4 +56,6 @@ export interface ServiceUnavailable extends DescribedRequest {
   readonly kind: "unavailable";
   readonly limit: GlobalLimit;
   readonly by: "failureMode";
+  /** The fallback denies the request, since the backend has no price for its model. */
+  readonly isUnpriced?: true;
 }

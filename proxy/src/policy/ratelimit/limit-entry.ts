@@ -1,8 +1,9 @@
 /** An entry of a policy in the form that decides requests. It holds no state: counters are in the counter table. */
+import { microUnitsNear } from "@gatewayproxy/runtime/money";
 import { type Expression, parseExpression, type Use } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import type { Allowance } from "../../cel/request-work.ts";
-import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
+import { isChargedLater, type LimitDecision, type LocalLimit, maxSpend } from "../../ir/limit.ts";
 import { isNamed, type LimitList, listsLimits, nameOf, sendsFamily } from "./shown-limit.ts";
 import { isCostTooCostly, unitsOf } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
@@ -28,9 +29,9 @@ export class LimitEntry {
   readonly isListed: boolean;
   /** Its name in responses, if no other entry of the rule has it; empty if no response names it. */
   readonly name: string;
-  /** False if the response is charged: tokens are counted. */
+  /** False if the response is charged: tokens or spend are counted. */
   readonly countsRequests: boolean;
-  /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens. */
+  /** The units that must remain for a request to be allowed: those that it counts, or 1 for tokens and spend. */
   readonly units: number;
   readonly allowed: LimitDecision;
   readonly denied: LimitDecision;
@@ -41,7 +42,7 @@ export class LimitEntry {
     this.limit = limit;
     this.id = id;
     this.budget = budgetOf(limit, table.clock);
-    this.countsRequests = limit.counts !== "tokens";
+    this.countsRequests = !isChargedLater(limit.counts);
     this.key = compileField("key", limit.key, { phase: "body", result: "text" });
     this.when = compileField("when", limit.when, { phase: "body", result: "condition" });
     this.amount = compileField("limit", limit.amountFrom, { phase: "body", result: "number" });
@@ -67,8 +68,9 @@ export class LimitEntry {
     return this.expressions.length === 0;
   }
 
-  /** Whether an expression reads the body of the request, before or after the response. */
+  /** Whether the entry depends on the body of the request: an expression reads it, or the price is that of its model. */
   get needsBody(): boolean {
+    if (this.limit.counts === "spend") return true;
     return this.expressions.some(({ phase, readsBody }) => phase === "body" || readsBody);
   }
 
@@ -82,6 +84,11 @@ export class LimitEntry {
     return this.isEnforced && isCostTooCostly(this.cost, this.limit.counts, view, this.limit.target);
   }
 
+  /** Whether the entry denies requests for models without a price. */
+  get requiresPrice(): boolean {
+    return this.isEnforced && this.limit.counts === "spend" && this.limit.allowsUnpriced !== true;
+  }
+
   counterOf(view: RequestView, table: CounterTable): CounterId {
     const key = this.key?.evaluate(view, this.#allowanceOf(view));
     return key === undefined ? this.shared : table.counterId(this.id, key);
@@ -89,12 +96,12 @@ export class LimitEntry {
 
   /** The budget of the counter of a request. */
   budgetOf(view: RequestView): Budget {
-    const amount = amountOf(this.amount?.evaluate(view, this.#allowanceOf(view)));
+    const amount = amountOf(this.amount?.evaluate(view, this.#allowanceOf(view)), this.limit);
     if (amount === undefined) return this.budget;
     return { capacity: shareOf(amount, this.limit.replicas), windows: this.budget.windows };
   }
 
-  /** The units that a request counts; for tokens those that must remain for it. */
+  /** The units that a request counts; for tokens and spend those that must remain for it. */
   unitsOf(view: RequestView): number {
     return this.countsRequests ? (unitsOf(this.cost, view, this.limit.target) ?? this.units) : this.units;
   }
@@ -112,10 +119,14 @@ function shareOf(amount: number, replicas = 1): number {
 /** The largest amount of an entry, as in its fields. */
 const maxAmount = 2 ** 31 - 1;
 
-/** Returns a whole number from 0 to `maxAmount`, fractions rounded down; undefined for a negative number or no number. */
-function amountOf(value: string | undefined): number | undefined {
-  const amount = value === undefined || value === "" ? Number.NaN : Math.floor(Number(value));
-  return amount >= 0 ? Math.min(amount, maxAmount) : undefined;
+/**
+ * Returns a whole number of units from 0 to the largest that the fields of the entry accept; undefined for a negative number
+ * or no number. Fractions are rounded down. Spend is given in the currency, and rounded to micro-units.
+ */
+function amountOf(value: string | undefined, { counts, window }: LocalLimit): number | undefined {
+  const given = value === undefined || value === "" ? Number.NaN : Number(value);
+  const amount = counts === "spend" ? microUnitsNear(given) : Math.floor(given);
+  return amount >= 0 ? Math.min(amount, counts === "spend" ? maxSpend(window?.kind) : maxAmount) : undefined;
 }
 
 function compileField(field: string, source: string | undefined, use: Use): Expression | undefined {

@@ -113,7 +113,9 @@ export class LimitSet {
   readonly #listedNames: EntryNames | undefined;
   /** Whether reservations need the request to compute the cost of its response. */
   readonly #keepsView: boolean;
-  /** An expression reads the body of the request. */
+  /** Entries that deny requests for models without a price. */
+  readonly #requiringPrice: readonly LimitEntry[];
+  /** An entry depends on the body of the request. */
   readonly needsBody: boolean;
   /** Whether responses must be parsed for their token usage. */
   readonly countsTokens: boolean;
@@ -129,6 +131,7 @@ export class LimitSet {
       ? fixedEntries(entries, this.#sharesCounters, this.#listedNames)
       : undefined;
     this.#keepsView = entries.some(({ cost, countsRequests }) => cost !== undefined && !countsRequests);
+    this.#requiringPrice = entries.filter((entry) => entry.requiresPrice);
     this.needsBody = entries.some((entry) => entry.needsBody);
     this.countsTokens = entries.some((entry) => !entry.countsRequests);
   }
@@ -136,6 +139,11 @@ export class LimitSet {
   /** True if there is no entry; `decide` then allows everything. */
   get isEmpty(): boolean {
     return this.#entries.length === 0;
+  }
+
+  /** Whether an entry denies requests for models without a price. */
+  get requiresPrice(): boolean {
+    return this.#requiringPrice.length > 0;
   }
 
   /** All limits, in the order of the decisions. */
@@ -160,6 +168,10 @@ export class LimitSet {
    * @param withFigures Whether the report has the figures of the counters.
    */
   decide(view: RequestView, nowMs: number, withFigures = false): LocalDecision {
+    if (this.requiresPrice && view.llm?.isPriced === false) {
+      const unpriced = this.#requiringPrice.find((entry) => entry.appliesTo(view));
+      if (unpriced !== undefined) return withoutPrice(unpriced);
+    }
     const applied = this.#fixed ?? this.#apply(view);
     if (applied instanceof LimitEntry) return tooCostly(applied);
     const states = borrowStates(applied.entries.length);
@@ -414,6 +426,12 @@ function copyCounted(previous: readonly number[], states: readonly CounterState[
     const before = previous[at] ?? -1;
     if (before !== -1) copy(at, before);
   }
+}
+
+/** A request that has no cost is counted in no entry. */
+function withoutPrice({ limit, denied }: LimitEntry): LocalDecision {
+  const report = { decisions: [denied], state: undefined, listed: undefined, figures: undefined };
+  return { kind: "unavailable", policy: limit.policy, cause: "unpriced", report };
 }
 
 /** No entry has decided yet, and none decides without this one. */

@@ -25,7 +25,7 @@ import {
   subWindows,
   subWindowStartMs,
 } from "@gatewayproxy/runtime/sliding-window";
-import { type LocalLimit, unitMs } from "../../ir/limit.ts";
+import { isChargedLater, type LocalLimit, unitMs } from "../../ir/limit.ts";
 
 /** The constants of a counter. */
 export interface Budget {
@@ -107,7 +107,7 @@ export class CalendarTime {
 }
 
 /**
- * Returns the budget of an entry. A window's end restores a token budget completely, however far the last charge
+ * Returns the budget of an entry. A window's end restores a budget of tokens or spend completely, however far the last charge
  * exceeded it.
  */
 export function budgetOf(limit: LocalLimit, clock: WallClock): Budget {
@@ -132,7 +132,7 @@ function windowsOf(limit: LocalLimit, clock: WallClock): Windows {
   return {
     kind: "Fixed",
     windowMs,
-    refill: limit.counts === "tokens" || sharesWindow || hadOtherShares ? Infinity : limit.amount,
+    refill: isChargedLater(limit.counts) || sharesWindow || hadOtherShares ? Infinity : limit.amount,
   };
 }
 

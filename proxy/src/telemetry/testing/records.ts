@@ -36,6 +36,7 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     responseBytes: 5,
     upstreamMs: 10,
     usage: undefined,
+    isUnpriced: false,
     usageUnread: undefined,
     decisions: [],
     globalDecisions: [],

@@ -1,14 +1,16 @@
 /** Translates Backend resources: an address, and for an LLM provider its defaults and credentials. */
+import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import type {
   AiBackend as AiSpec,
   Backend as BackendResource,
   BackendTls as TlsSpec,
+  ModelPrice as PriceSpec,
   StaticBackend,
 } from "../../api/backend.ts";
 import type { FieldPath } from "../../api/issue.ts";
 import type { Secret } from "../../api/secret.ts";
-import type { AiBackend, Backend, ClientCertificate, UpstreamTls } from "../../ir/snapshot.ts";
+import type { AiBackend, Backend, ClientCertificate, ModelPrice, UpstreamTls } from "../../ir/snapshot.ts";
 import type { AddressDenial, TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
 import { readSecret, type Resolution } from "../reference/resolution.ts";
@@ -143,6 +145,7 @@ function aiBackend(resource: BackendResource, spec: ProviderSpec, read: SecretRe
     ...(spec.deferredWork === "Allow" && { allowsDeferredWork: true }),
     ...(spec.otherEndpoints === "Allow" && { allowsOtherEndpoints: true }),
     ...(spec.usageChunk !== undefined && { usageChunk: spec.usageChunk }),
+    ...pricingOf(spec),
   };
   const endpoints = [endpoint(spec.host ?? publicHost(provider, spec), port)];
   return {
@@ -158,6 +161,27 @@ function publicHost(provider: AiBackend["provider"], { provider: { bedrock } }: 
   if (bedrock === undefined) return providerHosts[provider] ?? "";
   // The regions of China have a domain of their own (AWS General Reference, "Amazon Bedrock endpoints and quotas").
   return `bedrock-runtime.${bedrock.region}.amazonaws.com${bedrock.region.startsWith("cn-") ? ".cn" : ""}`;
+}
+
+/** Returns the prices of a Backend in the form of the snapshot. */
+export function pricingOf({ prices, currency }: AiSpec): Pick<AiBackend, "prices" | "currency"> {
+  return {
+    ...(prices !== undefined && { prices: pricesOf(prices) }),
+    ...(currency !== undefined && { currency }),
+  };
+}
+
+function pricesOf(prices: NonNullable<AiSpec["prices"]>): Readonly<Record<string, ModelPrice>> {
+  return Object.fromEntries(Object.entries(prices).map(([model, price]) => [model, priceOf(price)]));
+}
+
+function priceOf({ input, cachedInput, cacheCreation, output }: PriceSpec): ModelPrice {
+  return {
+    input: microUnitsOf(input),
+    ...(cachedInput !== undefined && { cachedInput: microUnitsOf(cachedInput) }),
+    ...(cacheCreation !== undefined && { cacheCreation: microUnitsOf(cacheCreation) }),
+    output: microUnitsOf(output),
+  };
 }
 
 function azureSettings(azure: ProviderSpec["provider"]["azure"]): Pick<AiBackend, "apiVersion" | "sendsBearer"> {

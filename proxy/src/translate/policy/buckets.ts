@@ -4,7 +4,7 @@
  * limits.
  */
 import type { FieldPath } from "../../api/issue.ts";
-import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
+import { countsOf, type FallbackEntry, type LocalEntry, type ProxyPolicy } from "../../api/proxy-policy.ts";
 import { nameKey } from "../index/object-names.ts";
 import type { Finding, Found } from "../status/finding.ts";
 
@@ -68,11 +68,11 @@ function findingOf(error: string, path: FieldPath): Finding<"Invalid"> {
 }
 
 /** Returns the properties that all entries of a bucket must share: `tokens in windows of 2 Hours`. */
-function countedIn({ tokens, unit, every = 1, window, timeZone = "UTC" }: Entry): string {
+function countedIn({ unit, every = 1, window, timeZone = "UTC", ...entry }: Entry): string {
   if (unit === undefined) return "requests in progress";
   const kind = window === "Sliding" ? "sliding " : "";
   const calendar = window === "Calendar" ? ` of the calendar in ${timeZone}` : "";
-  return `${tokens === undefined ? "requests" : "tokens"} in ${kind}windows of ${every} ${unit}${calendar}`;
+  return `${countsOf(entry)} in ${kind}windows of ${every} ${unit}${calendar}`;
 }
 
 /** Returns the identity of the counter of a bucket. */

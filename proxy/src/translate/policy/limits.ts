@@ -3,8 +3,9 @@
  * share it.
  */
 import { hash } from "node:crypto";
-import type { FallbackEntry, LocalEntry, ProxyPolicy } from "../../api/proxy-policy.ts";
+import { countsOf, type FallbackEntry, type LocalEntry, type ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { LimitWindow, LocalLimit } from "../../ir/limit.ts";
+import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { bucketCounter } from "./buckets.ts";
 import { responsesOf } from "./limit-responses.ts";
 import { nameKey } from "../index/object-names.ts";
@@ -80,17 +81,28 @@ export function sharedBy(
 /** The counted units of an entry, and the requests to which it applies. */
 export type Amounts = Pick<
   LocalLimit,
-  "counts" | "amount" | "burst" | "unit" | "unitCount" | "window" | "key" | "when" | "amountFrom" | "cost"
+  | "counts"
+  | "allowsUnpriced"
+  | "amount"
+  | "burst"
+  | "unit"
+  | "unitCount"
+  | "window"
+  | "key"
+  | "when"
+  | "amountFrom"
+  | "cost"
 >;
 
 /** Returns the amounts of an entry as in the manifest. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
-  const { requests, tokens, concurrent, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
+  const { requests, tokens, concurrent, spend, unpriced, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
   const window = windowOf(entry.window, entry.timeZone);
   return {
-    counts: tokens !== undefined ? "tokens" : concurrent !== undefined ? "concurrent" : "requests",
+    counts: countsOf(entry),
+    ...(unpriced === "Allow" && { allowsUnpriced: true }),
     // The parser accepts exactly one of them.
-    amount: requests ?? tokens ?? concurrent ?? 1,
+    amount: requests ?? tokens ?? concurrent ?? (spend === undefined ? 1 : microUnitsOf(spend)),
     burst,
     ...(unit === undefined ? {} : { unit }),
     ...(every === 1 ? {} : { unitCount: every }),

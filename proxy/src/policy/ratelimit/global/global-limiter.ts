@@ -206,6 +206,11 @@ export class GlobalLimitSet {
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
 
+  /** As `LimitSet.requiresPrice`, of the fallbacks. */
+  get requiresPrice(): boolean {
+    return this.#gates.some((gate) => gate.requiresPrice);
+  }
+
   /** The expressions of all limits. */
   get expressions(): readonly Expression[] {
     return this.#gates.flatMap((gate) => gate.expressions);
@@ -268,7 +273,12 @@ export class GlobalLimitSet {
     reservation.refund(nowMs);
     return denied.kind === "global"
       ? { kind: "denied", by: denied, report: { decisions, listed: reservation.view?.listed } }
-      : { kind: "unavailable", policy: denied.limit.policy, cause: denied, report };
+      : {
+          kind: "unavailable",
+          policy: denied.limit.policy,
+          cause: denied.isUnpriced === true ? "unpriced" : denied,
+          report,
+        };
   }
 }
 

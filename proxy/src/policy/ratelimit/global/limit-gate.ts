@@ -81,6 +81,11 @@ export class LimitGate {
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
 
+  /** As `LimitSet.requiresPrice`, of its fallback. */
+  get requiresPrice(): boolean {
+    return this.#fallback.requiresPrice;
+  }
+
   /** The expressions of its descriptors and of its fallback. */
   get expressions(): readonly Expression[] {
     return [...this.#descriptors.flatMap(({ expressions }) => expressions), ...this.#fallback.expressions];
@@ -318,7 +323,12 @@ export class LimitGate {
   #resultOf(by: GlobalDecider, decision: LocalDecision, described: DescribedRequest): GateResult {
     if (decision.kind === "denied") return { kind: "global", limit: this.limit, by, ...described, cause: decision.by };
     if (decision.kind === "unavailable") {
-      return { kind: "unavailable", limit: this.limit, by: "failureMode", ...described };
+      const isUnpriced = decision.cause === "unpriced";
+      return {
+        ...{ kind: "unavailable", limit: this.limit, by: "failureMode" },
+        ...described,
+        ...(isUnpriced && { isUnpriced }),
+      };
     }
     const { report, reservation } = decision;
     const shown = viewOfState(report.state, report.listed);
