@@ -33,6 +33,8 @@ export interface TestOptions {
   readonly duration: number;
   /** `--tokens`: the tokens of each synthetic request, a whole number. */
   readonly tokens?: number;
+  /** `--cost`: what each synthetic response costs, in micro-units. */
+  readonly cost?: number;
   /** `--url` of each synthetic request; `http://localhost/` by default. */
   readonly url: URL;
   /** `--method` of each synthetic request; `POST` by default. */
@@ -65,7 +67,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
   const outcome = replayRequests(replay.value, requests);
   for (const note of notesOn(outcome, requests, replay.value)) io.stderr.write(`note: ${note}\n`);
   if (options.output === "table") {
-    io.stdout.write(`${renderTable(replayColumns, outcome.entries)}\n${describeReplay(outcome)}\n`);
+    io.stdout.write(`${renderTable(replayColumns(outcome), outcome.entries)}\n${describeReplay(outcome)}\n`);
   } else {
     io.stdout.write(renderData(options.output, replayData(outcome)));
   }
@@ -73,7 +75,7 @@ export async function testLimits(options: TestOptions, io: Io): Promise<void> {
 }
 
 async function requestsOf(options: TestOptions, io: Io): Promise<readonly ReplayedRequest[]> {
-  const { log, rate, url, method, header, tokens, claims } = options;
+  const { log, rate, url, method, header, tokens, cost, claims } = options;
   if (rate !== undefined) {
     const rawHeaders = header.flatMap(parseHeader);
     const identity = syntheticIdentity(options.identity, claims);
@@ -81,6 +83,7 @@ async function requestsOf(options: TestOptions, io: Io): Promise<readonly Replay
       perSecond: rate,
       durationMs: options.duration,
       tokens,
+      cost,
       url,
       method,
       rawHeaders,

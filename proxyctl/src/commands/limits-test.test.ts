@@ -180,6 +180,59 @@ descriptors:
   - { key: model, rate_limit: { unit: hour, requests_per_unit: 1000 } }
 `;
 
+describe("limits test of spend", () => {
+  const budget = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: budget }
+spec:
+  targetRefs:
+    - { group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }
+  traffic:
+    rateLimit:
+      local:
+        - { name: month, spend: "2.50", unit: Months, window: Calendar }
+`;
+  const backend = `---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm }
+spec:
+  ai:
+    provider: { openai: {} }
+    currency: EUR
+    prices: { m: { input: "1", output: "2" } }
+`;
+  const spent = (second: number, fields: object = {}) =>
+    logLine(second, {
+      ...{ backend: "Backend/default/llm", requestModel: "m", currency: "USD", cost: 1 },
+      ...{ inputTokens: 100_000, outputTokens: 100_000, totalTokens: 200_000 },
+      ...fields,
+    });
+  const log = [spent(0), spent(1), spent(2), spent(3), spent(4, { cost: undefined, requestModel: "unknown" })];
+
+  test("counts the costs of the log, and prints what it would have cost", async () => {
+    const { stdout } = await limitsTest(budget, log);
+    expect(stdout).toContain("2.50 spend/calendar month in UTC");
+    expect(stdout).toContain("at a cost of 3.00 USD (4.00 USD without limits)");
+    expect(JSON.parse((await limitsTest(budget, log, "-o", "json")).stdout)).toMatchObject({
+      ...{ allowed: 3, denied: 2, cost: 3, costWithoutLimits: 4, currency: "USD" },
+      entries: [{ name: "month", allowed: 3, denied: 2, cost: 3 }],
+    });
+  });
+
+  test("counts by the prices of the manifests, and denies a model without a price", async () => {
+    const { stdout } = await limitsTest(budget + backend, log.toReversed());
+    expect(stdout).toContain("4 allowed, 1 denied, at a cost of 1.20 EUR (1.20 EUR without limits)");
+  });
+
+  test("a generated load has a cost without tokens", async () => {
+    const { stdout } = await limitsTest(budget, [], "--rate", "1/s", "--cost", "0.5", "--duration", "10s");
+    expect(stdout).toContain("10 requests in 9.0s: 5 allowed, 5 denied, at a cost of 2.50 (5.00 without limits)");
+    expect((await limitsTest(budget, [], "--rate", "1/s", "--cost", "1e3")).exitCode).toBe(64);
+  });
+});
+
 describe("limits test of global limits", () => {
   /** Runs with the service's limits in a file of the same folder. */
   async function globalTest(manifests: string, config: string | undefined, log: readonly string[], ...args: string[]) {

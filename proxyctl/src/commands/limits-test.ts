@@ -1,4 +1,5 @@
 /** `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests. */
+import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { duration } from "@gatewayproxy/runtime/setting-kinds";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { TestOptions } from "../actions/limits-test.ts";
@@ -32,6 +33,7 @@ export function addLimitsTestCommand(limits: Command, io: Io): void {
       new Option("--duration <time>", "duration of the synthetic load").argParser(parseDuration).default(60_000, "60s"),
     )
     .option("--tokens <n>", "tokens of each synthetic request", parseTokens)
+    .option("--cost <amount>", "cost of the response to each synthetic request, such as 0.002", parseCost)
     .addOption(
       new Option("--url <url>", "URL of each synthetic request")
         .argParser(parseUrl)
@@ -71,6 +73,11 @@ function parseTokens(text: string): number {
   const tokens = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(tokens)) return tokens;
   throw new InvalidArgumentError("It must be a whole number.");
+}
+
+function parseCost(text: string): number {
+  if (/^\d{1,9}(\.\d{1,6})?$/.test(text)) return microUnitsOf(text);
+  throw new InvalidArgumentError("It must be a decimal number with at most 6 digits after the point.");
 }
 
 function parseUrl(text: string): URL {

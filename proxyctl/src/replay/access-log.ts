@@ -1,4 +1,5 @@
 /** Parses the proxy's access log into requests to replay: one JSON object per line. Other lines are skipped. */
+import { microUnitsNear } from "@gatewayproxy/runtime/money";
 import type { TokenUsage } from "@gatewayproxy/proxy/usage";
 import * as z from "zod";
 import { identityOf, jsonOf } from "./identity.ts";
@@ -26,6 +27,9 @@ const lineSchema = z.object({
   cachedInputTokens: z.int().min(0).optional(),
   cacheCreationTokens: z.int().min(0).optional(),
   reasoningTokens: z.int().min(0).optional(),
+  cost: z.number().min(0).max(1e9).optional(),
+  currency: z.string().optional(),
+  backend: z.string().optional(),
   model: z.string().optional(),
   reason: z.string().optional(),
   identity: z.string().optional(),
@@ -75,6 +79,9 @@ function parseLine(line: string): ReplayedRequest | "skipped" | "unauthenticated
     cachedInputTokens,
     cacheCreationTokens,
     reasoningTokens,
+    cost,
+    currency,
+    backend,
     // Without these the log has the model of the response, which nearly always is the requested one.
     requestModel = model,
     clientModel = requestModel,
@@ -90,11 +97,12 @@ function parseLine(line: string): ReplayedRequest | "skipped" | "unauthenticated
     endMs,
     listener,
     rule,
+    ...(backend !== undefined && { backend }),
     wasDenied: status === 429,
     identity: identityOf(identity, { jwt, apiKey }),
     usage: usageOf(
       { total: totalTokens, input: inputTokens, output: outputTokens },
-      { cachedInputTokens, cacheCreationTokens, reasoningTokens, model },
+      { cachedInputTokens, cacheCreationTokens, reasoningTokens, model, currency, cost: cost && microUnitsNear(cost) },
     ),
     view: {
       ...request,
@@ -111,7 +119,7 @@ function usageOf(
   details: Optional<Omit<TokenUsage, "total" | "input" | "output" | "estimated">>,
 ): TokenUsage | undefined {
   if (total === undefined) return undefined;
-  const { cachedInputTokens, cacheCreationTokens, reasoningTokens, model } = details;
+  const { cachedInputTokens, cacheCreationTokens, reasoningTokens, model, cost, currency } = details;
   return {
     total,
     ...(input !== undefined && { input }),
@@ -120,6 +128,8 @@ function usageOf(
     ...(cacheCreationTokens !== undefined && { cacheCreationTokens }),
     ...(reasoningTokens !== undefined && { reasoningTokens }),
     ...(model !== undefined && { model }),
+    ...(cost !== undefined && { cost }),
+    ...(currency !== undefined && { currency }),
     estimated: false,
   };
 }

@@ -27,11 +27,15 @@ export type ReplayedLimit =
 export interface EntryOutcome {
   readonly entry: ReplayedLimit;
   readonly countsTokens: boolean;
+  /** Whether it counts what responses cost. */
+  readonly countsSpend: boolean;
   allowed: number;
   /** Requests denied by this entry; in shadow mode, that would have been. */
   denied: number;
   /** Tokens charged by responses of allowed requests. */
   tokens: number;
+  /** What these responses cost, in micro-units. */
+  cost: number;
   /** Wall time of the first denial. */
   firstDeniedMs: number | undefined;
 }
@@ -43,6 +47,12 @@ export interface ReplayOutcome {
   readonly denied: number;
   /** Requests that match no rule; neither allowed nor denied. */
   readonly unmatched: number;
+  /** What the responses of allowed requests cost, in micro-units; undefined if no response has a cost. */
+  readonly cost: number | undefined;
+  /** What all responses cost, also those of requests that the limits deny. */
+  readonly costWithoutLimits: number | undefined;
+  /** The currency of the first cost; undefined if it has no name. */
+  readonly currency: string | undefined;
   /** The time from the start of the first request to the end of the last. */
   readonly spanMs: number;
   /** Denied requests whose usage was estimated as the average of the others. */
@@ -58,14 +68,15 @@ interface PendingCharge {
 }
 
 /** Replays requests that are sorted by their start. */
-export function replayRequests(replay: LimitReplay, requests: readonly ReplayedRequest[]): ReplayOutcome {
+export function replayRequests(replay: LimitReplay, recorded: readonly ReplayedRequest[]): ReplayOutcome {
+  const requests = recorded.map((request) => priced(replay, request));
   const entries = new Map<string, EntryOutcome>([
     ...replay.limits.map((limit) => [limit.counter, localOutcome(limit)] as const),
     ...replay.globalLimits.map((limit) => [limit.id, globalOutcome(limit)] as const),
   ]);
-  const meanTokens = meanOf(requests);
+  const mean = meanUsage(requests);
   const pending = new PendingCharges();
-  const sums = { allowed: 0, denied: 0, unmatched: 0, estimated: 0 };
+  const sums = { allowed: 0, denied: 0, unmatched: 0, estimated: 0, cost: 0 };
   for (const request of requests) {
     pending.runUntil(request.startMs);
     const replayed = replay.decide(request, request.startMs);
@@ -81,29 +92,55 @@ export function replayRequests(replay: LimitReplay, requests: readonly ReplayedR
       continue;
     }
     sums.allowed += 1;
-    const isEstimated = request.usage === undefined && request.wasDenied && meanTokens > 0;
+    const isEstimated = request.usage === undefined && request.wasDenied && mean.total > 0;
     if (isEstimated) sums.estimated += 1;
-    const usage = isEstimated ? { total: meanTokens, estimated: true } : request.usage;
+    const usage = isEstimated ? mean : request.usage;
     if (usage === undefined || usage.total === 0) continue;
     pending.add(request.endMs, () => {
       charge(usage, request.endMs);
-      for (const { entry } of outcomes) if (entry.countsTokens) entry.tokens += usage.total;
+      sums.cost += usage.cost ?? 0;
+      for (const { entry } of outcomes) {
+        if (entry.countsTokens) entry.tokens += usage.total;
+        if (entry.countsSpend) entry.cost += usage.cost ?? 0;
+      }
     });
   }
   pending.runUntil(Infinity);
-  return { requests: requests.length, ...sums, spanMs: spanOf(requests), entries: [...entries.values()] };
+  const costs = requests.flatMap(({ usage }) => (usage?.cost === undefined ? [] : { ...usage, cost: usage.cost }));
+  const hasCosts = costs.length > 0;
+  return {
+    ...{ requests: requests.length, ...sums, spanMs: spanOf(requests), entries: [...entries.values()] },
+    cost: hasCosts ? sums.cost : undefined,
+    costWithoutLimits: hasCosts ? sumOf(costs.map(({ cost }) => cost)) : undefined,
+    currency: costs[0]?.currency,
+  };
+}
+
+/** Returns the request with the cost of its response, and whether its model has a price. */
+function priced(replay: LimitReplay, request: ReplayedRequest): ReplayedRequest {
+  if (request.usage === undefined) return request;
+  const usage = replay.priced(request, request.usage);
+  if (request.backend === undefined) return { ...request, usage };
+  const llm = { ...request.view.llm, isPriced: usage.cost !== undefined };
+  return { ...request, usage, view: { ...request.view, llm } };
 }
 
 function localOutcome(limit: LocalLimit): EntryOutcome {
-  return { ...noOutcome, entry: { kind: "local", limit }, countsTokens: limit.counts === "tokens" };
+  const { counts } = limit;
+  return {
+    ...noOutcome,
+    entry: { kind: "local", limit },
+    countsTokens: counts === "tokens",
+    countsSpend: counts === "spend",
+  };
 }
 
 function globalOutcome(limit: GlobalLimit): EntryOutcome {
   const countsTokens = limit.descriptors.some(({ counts }) => counts === "tokens");
-  return { ...noOutcome, entry: { kind: "global", limit }, countsTokens };
+  return { ...noOutcome, entry: { kind: "global", limit }, countsTokens, countsSpend: false };
 }
 
-const noOutcome = { allowed: 0, denied: 0, tokens: 0, firstDeniedMs: undefined };
+const noOutcome = { allowed: 0, denied: 0, tokens: 0, cost: 0, firstDeniedMs: undefined };
 
 /** Returns the decision of each entry that applies to a request. */
 function outcomesOf({ decisions, globalDecisions }: Replayed, entries: ReadonlyMap<string, EntryOutcome>) {
@@ -127,10 +164,20 @@ function tally(entry: EntryOutcome, outcome: string, isAllowed: boolean, atMs: n
   }
 }
 
-/** Returns the average number of tokens of the requests with known usage, as a whole number. */
-function meanOf(requests: readonly ReplayedRequest[]): number {
-  const known = requests.flatMap(({ usage }) => usage?.total ?? []);
-  return known.length === 0 ? 0 : Math.round(known.reduce((sum, tokens) => sum + tokens, 0) / known.length);
+/** Returns the average tokens and cost of the requests with known usage, as whole numbers. */
+function meanUsage(requests: readonly ReplayedRequest[]): TokenUsage {
+  const known = requests.flatMap(({ usage }) => usage ?? []);
+  const costs = known.flatMap(({ cost }) => cost ?? []);
+  const total = meanOf(known.map((usage) => usage.total));
+  return { total, ...(costs.length > 0 && { cost: meanOf(costs) }), estimated: true };
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.length === 0 ? 0 : Math.round(sumOf(values) / values.length);
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
 }
 
 function spanOf(requests: readonly ReplayedRequest[]): number {

@@ -7,7 +7,10 @@ export interface SyntheticLoad {
   /** Requests per second; fractions are allowed. */
   readonly perSecond: number;
   readonly durationMs: number;
+  /** Of each response; undefined: none, or 1 where a response has a cost. */
   readonly tokens: number | undefined;
+  /** In micro-units. */
+  readonly cost: number | undefined;
   readonly url: URL;
   readonly method: string;
   /** Names and values in turn. */
@@ -17,7 +20,16 @@ export interface SyntheticLoad {
 
 /** Returns requests of which the first starts at time 0; each ends at once. */
 export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest[] {
-  const { perSecond, durationMs, tokens, url, method, rawHeaders, identity } = load;
+  const {
+    perSecond,
+    durationMs,
+    cost,
+    tokens = cost === undefined ? undefined : 1,
+    url,
+    method,
+    rawHeaders,
+    identity,
+  } = load;
   const total = Math.ceil((perSecond * durationMs) / 1_000);
   const view = {
     method,
@@ -29,7 +41,8 @@ export function syntheticRequests(load: SyntheticLoad): readonly ReplayedRequest
   };
   return Array.from({ length: total }, (_, at) => {
     const startMs = (at * 1_000) / perSecond;
-    const usage = tokens === undefined ? undefined : { total: tokens, estimated: false };
+    const usage =
+      tokens === undefined ? undefined : { total: tokens, ...(cost !== undefined && { cost }), estimated: false };
     return { startMs, endMs: startMs, usage, wasDenied: false, view, identity };
   });
 }

@@ -1,33 +1,53 @@
 /** The output of `proxyctl limits test`: a line per entry, and the sums. */
+import { moneyText } from "@gatewayproxy/admin-api/amounts";
+import { unitsOfMoney } from "@gatewayproxy/runtime/money";
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/limit";
+import { withoutControls } from "../output/controls.ts";
 import type { Column } from "../output/table.ts";
 import type { EntryOutcome, ReplayedLimit, ReplayOutcome } from "../replay/replay.ts";
 import { none } from "./backends.ts";
 import { describeLocal } from "./limit-words.ts";
 
-/** The columns of `proxyctl limits test`. */
-export const replayColumns: readonly Column<EntryOutcome>[] = [
+/** The columns of `proxyctl limits test`; that of costs only where an entry counts them. */
+export function replayColumns({ entries }: ReplayOutcome): readonly Column<EntryOutcome>[] {
+  return entries.some(({ countsSpend }) => countsSpend) ? columns : columns.filter(({ head }) => head !== costHead);
+}
+
+const costHead = "COST";
+
+const columns: readonly Column<EntryOutcome>[] = [
   { head: "POLICY", cell: ({ entry }) => `${entry.limit.policy}#${entryName(entry)}` },
   { head: "TARGET", cell: ({ entry }) => entry.limit.target },
   { head: "LIMIT", cell: ({ entry }) => describeLimit(entry) },
   { head: "ALLOWED", cell: ({ allowed }) => String(allowed) },
   { head: "DENIED", cell: ({ denied }) => String(denied) },
   { head: "TOKENS", cell: ({ countsTokens, tokens }) => (countsTokens ? String(tokens) : none) },
+  { head: costHead, cell: ({ countsSpend, cost }) => (countsSpend ? moneyText(cost) : none) },
   { head: "FIRST-DENIED", cell: ({ firstDeniedMs }) => formatTime(firstDeniedMs) },
 ];
 
-/** Describes `100 requests in 60.0s: 15 allowed, 85 denied`. */
-export function describeReplay({ requests, allowed, denied, unmatched, spanMs }: ReplayOutcome): string {
+/** Describes `100 requests in 60.0s: 15 allowed, 85 denied, at a cost of 1.50 USD (10.00 USD without limits)`. */
+export function describeReplay(outcome: ReplayOutcome): string {
+  const { requests, allowed, denied, unmatched, spanMs } = outcome;
   const elsewhere = unmatched === 0 ? "" : `, ${unmatched} that match no rule`;
-  return `${requests} requests in ${(spanMs / 1_000).toFixed(1)}s: ${allowed} allowed, ${denied} denied${elsewhere}`;
+  return `${requests} requests in ${(spanMs / 1_000).toFixed(1)}s: ${allowed} allowed, ${denied} denied${elsewhere}${describeCost(outcome)}`;
+}
+
+function describeCost({ cost, costWithoutLimits = 0, currency }: ReplayOutcome): string {
+  if (cost === undefined) return "";
+  const money = (microUnits: number): string =>
+    `${moneyText(microUnits)}${currency === undefined ? "" : ` ${withoutControls(currency)}`}`;
+  return `, at a cost of ${money(cost)} (${money(costWithoutLimits)} without limits)`;
 }
 
 /** Returns the data of `-o json`. */
-export function replayData({ entries, ...sums }: ReplayOutcome): object {
+export function replayData({ entries, cost: total, costWithoutLimits, ...sums }: ReplayOutcome): object {
   return {
     ...sums,
-    entries: entries.map(({ entry, allowed, denied, tokens, firstDeniedMs }) => ({
+    cost: total === undefined ? undefined : unitsOfMoney(total),
+    costWithoutLimits: costWithoutLimits === undefined ? undefined : unitsOfMoney(costWithoutLimits),
+    entries: entries.map(({ entry, allowed, denied, tokens, countsSpend, cost, firstDeniedMs }) => ({
       policy: entry.limit.policy,
       entry: entryIndex(entry),
       name: entry.kind === "local" ? entry.limit.name : undefined,
@@ -37,6 +57,7 @@ export function replayData({ entries, ...sums }: ReplayOutcome): object {
       allowed,
       denied,
       tokens,
+      cost: countsSpend ? unitsOfMoney(cost) : undefined,
       firstDenied: firstDeniedMs === undefined ? undefined : formatTime(firstDeniedMs),
     })),
   };
