@@ -6,6 +6,7 @@ import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body
 import { startBackend } from "../support/backend.ts";
 import { backendManifest } from "../support/gateway.ts";
 import {
+  type Behavior,
   contentOf,
   type FailoverGateway,
   ok,
@@ -291,6 +292,40 @@ describe("a limit of requests", () => {
 });
 
 describe("a client that leaves", () => {
+  const waiting: readonly (readonly [string, Behavior])[] = [
+    [
+      "while the body of a 429 arrives",
+      (_, response) => void response.writeHead(429, { "content-type": "application/json" }).write("{"),
+    ],
+    ["while a stream is held before its first event", opened(": wait\n\n", "open")],
+    ["before the response of a provider", silent],
+  ];
+
+  test.each(waiting)("%s moves to no other provider", async (_, first) => {
+    const failover = await startFailover(
+      [
+        { name: "a", script: [first] },
+        { name: "b", priority: 1, script: [ok("second")] },
+      ],
+      { failover: "{ firstByteTimeout: 1m, streamIdleTimeout: 1m }" },
+    );
+    const abort = new AbortController();
+    const response = fetch(`${failover.gateway.url()}/v1/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({ model: "m", messages }),
+      signal: abort.signal,
+    }).catch(() => undefined);
+    await vi.waitFor(() => expect(failover.providers[0]?.received).toHaveLength(1));
+    const ended = failover.gateway.nextRecord();
+    abort.abort();
+    await response;
+    expect(await advanceUntil(failover, ended)).toMatchObject({ reason: "ClientDisconnect", attempts: 1 });
+    failover.gateway.clock.advance(120_000);
+    failover.providers[0]?.behave(status(503));
+    expect(await contentOf(await failover.chat({ headers: { "x-later": "yes" } }))).toBe("second");
+    expect(failover.providers[1]?.received.map(({ headers }) => headers["x-later"])).toEqual(["yes"]);
+  });
+
   test("while the next provider works is charged once", async () => {
     const failover = await startFailover([
       { name: "a", script: [status(429)] },

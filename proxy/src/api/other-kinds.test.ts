@@ -80,6 +80,11 @@ describe("a Backend", () => {
       "spec.ai.providers[1].backendRef.name: found Backend a a second time, accepted are 1 to 16 providers, each Backend once",
     ],
     [
+      "a provider in another namespace",
+      { ai: { providers: [{ backendRef: { name: "a", namespace: "b" } }] } },
+      'spec.ai.providers[0].backendRef.namespace: unknown field "namespace", accepted is name',
+    ],
+    [
       "an address beside providers",
       { ai: { providers: [{ backendRef: { name: "a" } }], host: "a.com" } },
       "spec.ai.host: found host, accepted beside providers is failover; other fields belong to the Backends of the providers",

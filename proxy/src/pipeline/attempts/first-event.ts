@@ -61,9 +61,24 @@ export class FirstEvent {
     return this.#hasData;
   }
 
+  /** Whether the byte belongs to a byte order mark at the start. A part of one begins a line that is no data. */
+  #isOfMark(byte: number): boolean {
+    if (this.#bytes >= byteOrderMark.length) return false;
+    if (byte === byteOrderMark[this.#bytes]) {
+      this.#bytes++;
+      return true;
+    }
+    if (this.#bytes > 0) {
+      this.#lineBytes = this.#bytes;
+      this.#matched = -1;
+    }
+    this.#bytes = byteOrderMark.length;
+    return false;
+  }
+
   /** @returns whether the byte ends an event with data. */
   #readByte(byte: number): boolean {
-    if (this.#bytes < byteOrderMark.length && byte === byteOrderMark[this.#bytes++]) return false;
+    if (this.#isOfMark(byte)) return false;
     const isSecondOfBreak = this.#wasReturn && byte === lineFeed;
     this.#wasReturn = byte === carriageReturn;
     if (isSecondOfBreak) return false;

@@ -139,7 +139,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     if (owner.readsErrorBody(status, headers)) this.#holdError(status, headers, call);
-    else this.#decide(status, headers, call);
+    else this.#decide(status, headers, "", call);
   }
 
   #holdError(status: number, headers: string[], call: UpstreamCall): void {
@@ -155,17 +155,19 @@ export class ResponseRelay implements ResponseSink {
     });
   }
 
-  /** Decides on an error whose body has been read. @returns false if the response is not forwarded. */
+  /** Decides on an error whose body has been read, if there is one. @returns as `#decide`. */
   #decideOnError(call: UpstreamCall): boolean {
     if (this.#state !== "errorHeld" || this.#errorHead === undefined) return true;
     this.#waitTimer?.cancel();
     this.#waitTimer = undefined;
-    return this.#decide(this.#errorHead.status, this.#errorHead.headers, call);
+    const { status, headers } = this.#errorHead;
+    return this.#decide(status, headers, Buffer.concat(this.#gathered).toString(), call);
   }
 
-  #decide(status: number, headers: string[], call: UpstreamCall): boolean {
+  /** @param errorBody as `RelayOwner.acceptsStatus`. @returns false if the response is not forwarded. */
+  #decide(status: number, headers: string[], errorBody: string, call: UpstreamCall): boolean {
     const { usage, reportsCharge, owner } = this.#options;
-    if (!owner.acceptsStatus(status, headers, Buffer.concat(this.#gathered).toString())) {
+    if (!owner.acceptsStatus(status, headers, errorBody)) {
       this.#state = "dropped";
       return false;
     }
