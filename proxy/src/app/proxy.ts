@@ -396,7 +396,7 @@ async function openSavedCounters(
     boot: readBoot(),
     random: Math.random,
     log: logs.logger("proxy::state"),
-    onSaved: (bytes) => metrics.countersSaved(clock.nowMs(), bytes),
+    onSaved: (untilMs, bytes) => metrics.countersSaved(untilMs, bytes),
     onFailure: () => metrics.saveFailed(),
   });
 }

@@ -32,8 +32,10 @@ export interface SavedCountersOptions {
   readonly random: () => number;
   /** Receives what was found in the directory, and the first of several failures in a row. */
   readonly log: Logger;
-  /** Called when all counters are in the file, with its size in bytes. */
-  readonly onSaved: (bytes: number) => void;
+  /**
+   * Called when the file has all that was counted up to a time, in milliseconds since 1970, with its size in bytes.
+   */
+  readonly onSaved: (untilMs: number, bytes: number) => void;
   /** Called when counters could not be written. */
   readonly onFailure: () => void;
 }
@@ -67,7 +69,7 @@ export class SavedCounters {
   #isFailing = false;
   #isSaving = false;
   #lastSave: Promise<void> = Promise.resolve();
-  #lastRewrite: Promise<void> | undefined;
+  #rewriting: Promise<void> | undefined;
   #lastSync: Promise<void> | undefined;
 
   private constructor(options: SavedCountersOptions, lock: DirectoryLock, found: CounterFile | undefined) {
@@ -117,7 +119,7 @@ export class SavedCounters {
       log.info({ counters: restored, ...(leftOut > 0 && { leftOut }), durationMs }, "saved counters restored");
       await this.#continue(this.#found);
     }
-    if (this.#file === undefined) await this.#rewrite();
+    if (this.#file === undefined) await this.#startRewrite();
     this.#timer = clock.every(periodMs, () => void this.save());
   }
 
@@ -160,24 +162,37 @@ export class SavedCounters {
     await this.#lastSave;
     this.#retryAtMs = -Infinity;
     await this.save();
-    await this.#lastRewrite;
+    await this.#rewriting;
     await this.#sync();
     await this.#file?.close();
   }
 
   async #save(): Promise<void> {
     if (this.#file !== undefined) await this.#saveChanged();
-    else if (this.#options.clock.monotonicMs() >= this.#retryAtMs) await this.#rewrite();
+    else await this.#startRewrite();
   }
 
   async #saveChanged(): Promise<void> {
-    for (const records of this.#slots?.changed() ?? []) await this.#append(counterBlock(this.#now(), records));
+    const { clock, onSaved } = this.#options;
+    const startMs = clock.nowMs();
+    const hasAll = await this.#appendChanged();
     const bytes = this.#file?.bytes;
     // A failure has ended the use of the file.
     if (bytes === undefined) return;
-    this.#options.onSaved(bytes);
+    if (hasAll) onSaved(startMs, bytes);
     this.#startSync();
-    if (bytes > Math.max(minGrownBytes, this.#newBytes * maxGrowth)) this.#startRewrite();
+    if (bytes > Math.max(minGrownBytes, this.#newBytes * maxGrowth)) void this.#startRewrite();
+  }
+
+  /** Returns whether all that have changed are in the file, if there still is one. */
+  async #appendChanged(): Promise<boolean> {
+    if (this.#slots === undefined) return true;
+    const changed = this.#slots.changed();
+    for (;;) {
+      const { done, value } = changed.next();
+      if (done === true) return value;
+      await this.#append(counterBlock(this.#now(), value));
+    }
   }
 
   /** Appends to the file, and to the one that is to take its place. Never rejects. */
@@ -198,15 +213,20 @@ export class SavedCounters {
     await file?.close().catch(() => undefined);
   }
 
-  #startRewrite(): void {
-    if (this.#next !== undefined || this.#options.clock.monotonicMs() < this.#retryAtMs) return;
-    this.#lastRewrite = this.#rewrite();
+  /** One at a time, and not too soon after a failure. */
+  async #startRewrite(): Promise<void> {
+    if (this.#options.clock.monotonicMs() < this.#retryAtMs) return;
+    this.#rewriting ??= this.#rewrite().finally(() => {
+      this.#rewriting = undefined;
+    });
+    await this.#rewriting;
   }
 
   /** Writes all counters into a new file, which then takes the place of the other. Never rejects. */
   async #rewrite(): Promise<void> {
-    const { log } = this.#options;
+    const { log, clock } = this.#options;
     const path = newPath(this.#path);
+    const startMs = clock.nowMs();
     try {
       const next = await createCounterFile(path, this.seed);
       this.#next = next;
@@ -221,7 +241,7 @@ export class SavedCounters {
       this.#next = undefined;
       this.#newBytes = next.bytes;
       log.debug({ bytes: next.bytes }, "counters written to a new file");
-      this.#succeeded();
+      this.#succeeded(startMs);
       await previous?.close();
     } catch (error) {
       this.#failed(error);
@@ -248,12 +268,12 @@ export class SavedCounters {
     }
   }
 
-  #succeeded(): void {
+  #succeeded(startMs: number): void {
     const { log, onSaved } = this.#options;
     if (this.#isFailing) log.info({ directory: this.#options.directory }, "counters are saved again");
     this.#isFailing = false;
     this.#backoff.reset();
-    onSaved(this.#newBytes);
+    onSaved(startMs, this.#newBytes);
   }
 
   #failed(error: unknown): void {

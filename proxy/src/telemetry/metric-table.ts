@@ -262,7 +262,7 @@ export const processMetrics = {
   stateSaved: {
     name: "gateway_proxy_state_last_save_timestamp_seconds",
     type: "gauge",
-    help: "Time at which all counters were last in the file of `--state-dir`, in seconds since the Unix epoch.",
+    help: "Time up to which the file of `--state-dir` has everything that was counted, in seconds since the Unix epoch.",
     labels: [],
   },
   stateBytes: {

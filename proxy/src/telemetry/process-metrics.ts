@@ -41,9 +41,9 @@ export class ProcessMetrics {
     this.#families.resetCounters.cell().value += count;
   }
 
-  /** All counters are in a file of this size. `nowMs` is wall time. */
-  countersSaved(nowMs: number, bytes: number): void {
-    this.#families.stateSaved.cell().value = nowMs / 1_000;
+  /** All that was counted up to `untilMs`, wall time, is in a file of this size. */
+  countersSaved(untilMs: number, bytes: number): void {
+    this.#families.stateSaved.cell().value = untilMs / 1_000;
     this.#families.stateBytes.cell().value = bytes;
   }
 

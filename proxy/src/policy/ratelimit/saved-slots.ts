@@ -92,17 +92,23 @@ export class SavedSlots {
 
   /**
    * Copies the counters that have changed since the last call, in pieces. Those in a bucket that another thread holds are
-   * left to the next call.
+   * left to the next call. Returns whether there are none of those.
    */
-  *changed(): Generator<Uint8Array> {
+  *changed(): Generator<Uint8Array, boolean> {
     const writer = new RecordWriter();
+    let hasAll = true;
     for (let bucket = 0; bucket < this.#memory.buckets; bucket++) {
-      if (!this.#isMarked(bucket) || !this.#memory.locks.tryLock(bucket)) continue;
+      if (!this.#isMarked(bucket)) continue;
+      if (!this.#memory.locks.tryLock(bucket)) {
+        hasAll = false;
+        continue;
+      }
       this.#copyBucket(bucket, writer, (slot) => this.#marks[slot] === 1);
       this.#memory.locks.unlock(bucket);
       if (writer.isFull) yield writer.take();
     }
     if (!writer.isEmpty) yield writer.take();
+    return hasAll;
   }
 
   /** Copies all counters, in pieces. Yields undefined for a pause, also while another thread holds a bucket. */

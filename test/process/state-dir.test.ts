@@ -1,0 +1,79 @@
+/** `--state-dir`: counters that outlive the process, however it ends. */
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { freePort } from "../support/free-port.ts";
+import { gatewayManifest } from "../support/gateway.ts";
+import { savedUntilMs, startLife, startLoad, stateDirectory, usedUnits } from "../support/mortal-proxy.ts";
+import { spawnProxy } from "../support/proxy-process.ts";
+
+test("SIGTERM under load loses nothing", async () => {
+  const directory = await stateDirectory();
+  const first = await startLife(directory);
+  const load = startLoad(first);
+  await expect.poll(() => load.answered(), { timeout: 30_000 }).toBeGreaterThan(500);
+  first.proxy.kill("SIGTERM");
+  expect(await first.proxy.exited).toBe(0);
+  await load.ended;
+  const used = await usedUnits(await startLife(directory));
+  for (const [at, { sent, answered }] of load.counts(Infinity).entries()) {
+    expect(used[at]).toBeGreaterThanOrEqual(answered);
+    expect(used[at]).toBeLessThanOrEqual(sent);
+  }
+}, 120_000);
+
+test("SIGKILL at any moment under load loses nothing that was saved", async () => {
+  const directory = await stateDirectory();
+  let life = await startLife(directory);
+  let before = await usedUnits(life);
+  for (let kill = 0; kill < 3; kill++) {
+    const load = startLoad(life);
+    const target = 200 + Math.random() * 800;
+    let savedMs = await savedUntilMs(life);
+    for (const firstMs = savedMs; load.answered() < target || savedMs === firstMs; ) savedMs = await savedUntilMs(life);
+    life.proxy.kill("SIGKILL");
+    await life.proxy.exited;
+    await load.ended;
+    life = await startLife(directory);
+    const used = await usedUnits(life);
+    for (const [at, { sent, answered }] of load.counts(savedMs).entries()) {
+      // The requests of `usedUnits` are counted, too, and may be lost as any other.
+      expect(used[at]).toBeGreaterThanOrEqual((before[at] ?? 0) + answered);
+      expect(used[at]).toBeLessThanOrEqual((before[at] ?? 0) + 1 + sent);
+    }
+    before = used;
+  }
+}, 240_000);
+
+describe("a directory that cannot be used", () => {
+  const files = async () => ({ "all.yaml": gatewayManifest(await freePort()) });
+
+  test("by a second process is named, and the second does not start", async () => {
+    const directory = await stateDirectory();
+    await startLife(directory);
+    const second = await spawnProxy(await files(), ["--state-dir", directory]);
+    expect(await second.exited).toBe(1);
+    expect(second.stderr()).toContain(`--state-dir: another process uses "${directory}"; each needs its own`);
+  }, 60_000);
+
+  test("since it is a file is named", async () => {
+    const path = join(await stateDirectory(), "file");
+    await writeFile(path, "");
+    const proxy = await spawnProxy(await files(), ["--state-dir", path]);
+    expect(await proxy.exited).toBe(1);
+    expect(proxy.stderr()).toContain(`--state-dir: cannot keep counters in "${path}"`);
+  }, 60_000);
+
+  test.skipIf(process.getuid?.() === 0)(
+    "since it is not permitted is named",
+    async () => {
+      const directory = join(await stateDirectory(), "closed");
+      await mkdir(directory);
+      await chmod(directory, 0o500);
+      const proxy = await spawnProxy(await files(), ["--state-dir", directory]);
+      expect(await proxy.exited).toBe(1);
+      expect(proxy.stderr()).toMatch(/--state-dir: cannot keep counters in ".*EACCES/);
+    },
+    60_000,
+  );
+});
