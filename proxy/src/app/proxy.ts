@@ -5,6 +5,7 @@
 import { fileURLToPath } from "node:url";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
@@ -62,6 +63,7 @@ export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);
   readonly #metrics = new ProcessMetrics();
+  readonly #series: SeriesBound;
   /** In Kubernetes mode, once it is open. */
   #cluster: OpenedKubernetes | undefined;
   readonly #process = watchProcess();
@@ -83,6 +85,7 @@ export class Proxy {
     const { settings, logs, clock } = options;
     const counters = createCounters(settings.maxCounters, settings.workers);
     this.#options = options;
+    this.#series = new SeriesBound(settings.maxMetricSeries);
     this.#counters = new CounterTable(counters, mainOwner, clock);
     this.#counterBytes = counters.byteLength;
     const { workers } = settings;
@@ -359,7 +362,7 @@ export class Proxy {
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
     this.#metrics.watchesFailing(this.#cluster?.failingWatches ?? 0);
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
-    const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
+    const body = (await renderMetrics(metricTable, snapshots, this.#series)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
 }

@@ -334,6 +334,13 @@ export const proxySettings = {
     default: String(defaultCounters),
     help: "Maximum number of limit counters, 128 bytes each; beyond it the least recently used key starts again with a full budget.",
   },
+  maxMetricSeries: {
+    kind: integer(100, 1_000_000),
+    flag: "max-metric-series",
+    env: "MAX_METRIC_SERIES",
+    default: "5000",
+    help: "Maximum number of label sets of each metric in /metrics, a 25th of it for histograms. Further ones are added up with the label value `other`.",
+  },
   accessLog: {
     kind: oneOf(...accessLogModes),
     flag: "access-log",
