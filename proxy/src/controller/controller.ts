@@ -22,13 +22,14 @@ import {
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
-import { noCredentials } from "../translate/tls/credentials.ts";
+import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { DefinitionWatch, supportedVersion } from "./definitions.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { noProvisionErrors, type ProvisionErrors, Provisioner } from "./provision/provisioner.ts";
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
+import { rememberedCredentials } from "./remembered-credentials.ts";
 import { currentObjects } from "./current-objects.ts";
 
 /** Collaborators and settings of a `Controller`. */
@@ -91,7 +92,8 @@ export class Controller {
   readonly #election: LeaderElection;
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
-  #credentials = noCredentials;
+  /** The last valid credentials; undefined before the first plan. */
+  #credentials: ValidCredentials | undefined;
   /** The errors of the last provisioning. */
   #errors: ProvisionErrors = noProvisionErrors;
   #loggedProblems: ReadonlySet<string> = new Set();
@@ -222,7 +224,8 @@ export class Controller {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
-    const plan = await runInSlices(planFor(configuration, this.#options.defaults, this.#credentials));
+    const before = this.#credentials ?? rememberedCredentials(resources);
+    const plan = await runInSlices(planFor(configuration, this.#options.defaults, before));
     // Computed also while another replica leads, because a new leader needs the last valid credentials.
     this.#credentials = plan.credentials;
     this.#logCulprits(plan.culprits);
