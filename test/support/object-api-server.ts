@@ -20,6 +20,8 @@ export interface ObjectApiServer {
   remove(collection: string, object: KubeObject): void;
   /** Ends the watches of this collection, and from then on responds with 500 to requests for it. */
   fail(collection: string): void;
+  /** Does not respond to writes of this collection from now on. */
+  hold(collection: string): void;
   /** The current object, with the status that was written. */
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
 }
@@ -57,6 +59,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
+  const held = new Set<string>();
   /** The remaining objects of paged lists, by the continue token. */
   const pages = new Map<string, readonly KubeObject[]>();
   let version = 1;
@@ -156,6 +159,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
       return;
     }
+    if (target !== undefined && request.method !== "GET" && held.has(target.collection)) return;
     if (target !== undefined && url.searchParams.get("watch") === "1") {
       watch(target, url, response);
       return;
@@ -205,6 +209,7 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
+    hold: (collection) => void held.add(collection),
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
   };
 }

@@ -14,6 +14,7 @@ import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../transla
 import { namedObjects } from "../translate/reference/references.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import type { ResourceSet } from "../api/resource.ts";
+import { concernsGateway } from "./gateway-concerns.ts";
 import type { SourcedResources } from "./configuration.ts";
 
 /** The cluster, the served Gateway, and the receiver of its resources. */
@@ -80,7 +81,8 @@ function* selectResources(gateway: GatewayName | undefined, resources: ResourceS
     const selected = gateway === undefined ? included : yield* gatewayScopeInSteps(included, gateway);
     // The proxy of one Gateway may not list Secrets, and reads from the statuses which ones are selected.
     if (gateway !== undefined) {
-      return { resources: selected, named: yield* namedObjects(selected, { readsStatus: true }) };
+      const named = yield* namedObjects(selected, { readsStatus: true });
+      return { resources: selected, named, concerns: concernsGateway(gateway, selected) };
     }
     return { resources: selected, named: yield* namedObjects(selected), selections: secretSelections(selected) };
   });

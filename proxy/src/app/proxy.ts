@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
@@ -64,6 +65,7 @@ const mainOwner = 1_000_000;
 export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);
+  readonly #series: SeriesBound;
   /** In Kubernetes mode, once it is open. */
   #cluster: OpenedKubernetes | undefined;
   readonly #metrics: ProcessMetrics;
@@ -88,6 +90,7 @@ export class Proxy {
 
   private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
     const { settings, logs, clock } = options;
+    this.#series = new SeriesBound(settings.maxMetricSeries);
     const { workers } = settings;
     const counters = createCounters(settings.maxCounters, workers, saved?.seed);
     [this.#options, this.#metrics, this.#saved] = [options, metrics, saved];
@@ -379,7 +382,7 @@ export class Proxy {
     const { backends } = this.#configuration.state().snapshot;
     this.#metrics.providers(this.#providers.figures(backends, this.#options.clock.monotonicMs()));
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
-    const body = (await renderMetrics(metricTable, snapshots)) + (await this.#process.render());
+    const body = (await renderMetrics(metricTable, snapshots, this.#series)) + (await this.#process.render());
     return { status: 200, contentType: expositionContentType, body };
   }
 }

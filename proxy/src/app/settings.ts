@@ -341,6 +341,13 @@ export const proxySettings = {
     defaultText: "none",
     help: "The directory in which counters of windows longer than a minute are kept, so that a restart continues them: nothing is lost by SIGTERM, and at most the last second by SIGKILL. It is created if it does not exist. Each process needs its own.",
   },
+  maxMetricSeries: {
+    kind: integer(100, 1_000_000),
+    flag: "max-metric-series",
+    env: "MAX_METRIC_SERIES",
+    default: "5000",
+    help: "Maximum number of label sets of each metric in /metrics, a 25th of it for histograms. Further ones are added up with the label value `other`.",
+  },
   accessLog: {
     kind: oneOf(...accessLogModes),
     flag: "access-log",

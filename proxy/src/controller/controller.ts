@@ -22,13 +22,14 @@ import {
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
-import { noCredentials } from "../translate/tls/credentials.ts";
+import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { DefinitionWatch, supportedVersion } from "./definitions.ts";
 import { LeaderElection } from "./lease.ts";
-import { clusterStatuses, controllerObjects, planFor } from "./plan.ts";
-import { Provisioner } from "./provision/provisioner.ts";
+import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
+import { noProvisionErrors, type ProvisionErrors, Provisioner } from "./provision/provisioner.ts";
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
+import { rememberedCredentials } from "./remembered-credentials.ts";
 import { currentObjects } from "./current-objects.ts";
 
 /** Collaborators and settings of a `Controller`. */
@@ -71,6 +72,9 @@ const leaseSilenceMs = 4_000;
 const quietMs = 50;
 const maxMs = 250;
 
+/** Statuses wait for the objects of Gateways for this time. Afterwards they are written with what is known. */
+const provisionMs = 250;
+
 /** The minimum delay before a failed write is retried. */
 const retryMs = 2_000;
 
@@ -88,7 +92,10 @@ export class Controller {
   readonly #election: LeaderElection;
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
-  #credentials = noCredentials;
+  /** The last valid credentials; undefined before the first plan. */
+  #credentials: ValidCredentials | undefined;
+  /** The errors of the last provisioning. */
+  #errors: ProvisionErrors = noProvisionErrors;
   #loggedProblems: ReadonlySet<string> = new Set();
   readonly #loggedCulprits = new Set<string>();
   readonly #backoff: Backoff;
@@ -207,7 +214,8 @@ export class Controller {
   async #reconcile(): Promise<void> {
     if (this.#configuration === undefined || !this.#provisioner.isListed || !this.#definitions.isRead) return;
     this.#options.onSynced();
-    const { resources, rejected, forbiddenKinds } = this.#configuration;
+    const configuration = this.#configuration;
+    const { resources, forbiddenKinds } = configuration;
     const log = this.#options.logs.logger("controller::reconcile");
     const startMs = this.#options.clock.monotonicMs();
     this.#hasNewGrants = false;
@@ -216,7 +224,8 @@ export class Controller {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
-    const plan = await runInSlices(planFor(this.#configuration, this.#options.defaults, this.#credentials));
+    const before = this.#credentials ?? rememberedCredentials(resources);
+    const plan = await runInSlices(planFor(configuration, this.#options.defaults, before));
     // Computed also while another replica leads, because a new leader needs the last valid credentials.
     this.#credentials = plan.credentials;
     this.#logCulprits(plan.culprits);
@@ -226,18 +235,12 @@ export class Controller {
     }
     log.debug({ gateways: resources.Gateway.length, desired: plan.provision.desired.length }, "pass began");
     const areFinalizersSet = await this.#finalizer.reconcile(resources);
-    const errors = await this.#provisioner.reconcile(plan.provision);
-    const statuses = await runInSlices(
-      clusterStatuses(plan, {
-        resources,
-        errors,
-        areServicesKnown: this.#provisioner.isKnown("Service"),
-        listError: this.#provisioner.listError,
-        supportedVersion: supportedVersion(this.#definitions.current),
-        serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
-      }),
-    );
-    const isWritten = await this.#writer.write(statuses, currentObjects(resources, rejected));
+    const provisioned = this.#provisioner.reconcile(plan.provision);
+    const isQuick = await isSettledWithin(provisioned, this.#options.clock, provisionMs);
+    if (!isQuick) await this.#writeStatuses(plan, configuration, this.#errors);
+    const errors = await provisioned;
+    this.#errors = errors;
+    const isWritten = await this.#writeStatuses(plan, configuration, errors);
     this.#retry?.cancel();
     const durationMs = Math.round(this.#options.clock.monotonicMs() - startMs);
     log.debug(
@@ -250,6 +253,25 @@ export class Controller {
     else this.#backoff.reset();
   }
 
+  /** Writes all statuses that differ. Resolves with false if one was not written. */
+  async #writeStatuses(
+    plan: Plan,
+    { resources, rejected }: KubernetesConfiguration,
+    errors: ProvisionErrors,
+  ): Promise<boolean> {
+    const statuses = await runInSlices(
+      clusterStatuses(plan, {
+        resources,
+        errors,
+        areServicesKnown: this.#provisioner.isKnown("Service"),
+        listError: this.#provisioner.listError,
+        supportedVersion: supportedVersion(this.#definitions.current),
+        serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
+      }),
+    );
+    return await this.#writer.write(statuses, currentObjects(resources, rejected));
+  }
+
   /** Schedules another pass, after 2 s at first and up to 10 s after repeated failures. */
   #retryLater(): void {
     const waitMs = Math.max(retryMs, this.#backoff.next());
@@ -260,4 +282,14 @@ export class Controller {
 /** Whether two lists have the same items in the same order. Unchanged objects of the cluster are identical values. */
 function isSameList(a: readonly object[], b: readonly object[]): boolean {
   return a.length === b.length && a.every((item, index) => item === b[index]);
+}
+
+/** Whether a promise settles before the time is over. */
+async function isSettledWithin(promise: Promise<unknown>, clock: Clock, ms: number): Promise<boolean> {
+  let timer: Timer | undefined;
+  const isOver = new Promise<false>((resolve) => {
+    timer = clock.setTimer(ms, () => resolve(false));
+  });
+  const isSettled = promise.then(() => true);
+  return await Promise.race([isSettled, isOver]).finally(() => timer?.cancel());
 }

@@ -368,6 +368,7 @@ export function* clusterStatuses(
     proxyPolicies,
     listenerSets: areServicesKnown ? listenerSets : [],
     orphans: orphansOf(resources, gateways),
+    foreign: foreignObjects(resources, gateways),
   };
 }
 
@@ -392,6 +393,19 @@ function orphansOf(
   return {
     Gateway: Gateway.filter((gateway) => ownershipOf(gateway) === "unknown").map(({ metadata }) => metadata),
     ListenerSet: ListenerSet.filter((set) => !gateways.has(parentOf(set))).map(({ metadata }) => metadata),
+  };
+}
+
+/** Returns Gateways whose class names another controller, and their ListenerSets. */
+function foreignObjects(
+  { GatewayClass, Gateway, ListenerSet }: ResourceSet,
+  gateways: Plan["gateways"],
+): ClusterStatuses["foreign"] {
+  const ownershipOf = gatewayOwnership(GatewayClass);
+  const isForeign = (gateway: Gateway | undefined) => gateway !== undefined && ownershipOf(gateway) === "foreign";
+  return {
+    Gateway: Gateway.filter(isForeign).map(({ metadata }) => metadata),
+    ListenerSet: ListenerSet.filter((set) => isForeign(gateways.get(parentOf(set)))).map(({ metadata }) => metadata),
   };
 }
 

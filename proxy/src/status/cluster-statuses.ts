@@ -30,4 +30,12 @@ export interface ClusterStatuses extends Omit<Statuses, "gatewayClasses" | "gate
     /** ListenerSets of a Gateway that does not exist. */
     readonly ListenerSet: readonly NamespacedName[];
   };
+  /**
+   * Objects of another controller. Their status is removed if this controller has written it before, because the other
+   * controller may never write one.
+   */
+  readonly foreign: {
+    readonly Gateway: readonly NamespacedName[];
+    readonly ListenerSet: readonly NamespacedName[];
+  };
 }

@@ -57,6 +57,7 @@ class StatusServer {
 const none: ClusterStatuses = {
   ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], grpcRoutes: [], backendTlsPolicies: [] },
   ...{ proxyPolicies: [], backends: [], orphans: { Gateway: [], ListenerSet: [] } },
+  foreign: { Gateway: [], ListenerSet: [] },
 };
 const nothing: CurrentObjects = {
   ...{
@@ -352,5 +353,31 @@ describe("fields that the definition of a kind does not declare", () => {
     ]);
     expect(await writer.write(statuses, current)).toBe(true);
     expect(server.writes).toHaveLength(2);
+  });
+});
+
+describe("a Gateway whose class names another controller", () => {
+  const metadata = { namespace: "infra", name: "web", uid: "1" };
+  const foreign: ClusterStatuses = { ...none, foreign: { ...none.foreign, Gateway: [metadata] } };
+
+  test("loses the status that this controller has written or found to be right, once", async () => {
+    const server = new StatusServer();
+    server.put(gatewayPath, {});
+    await writerTo(server).writer.write({ ...none, gateways: [gateway] }, { ...nothing, Gateway: [{ metadata }] });
+    const current = { ...nothing, Gateway: [{ metadata, status: server.objects.get(gatewayPath)?.["status"] }] };
+    const { writer } = writerTo(server);
+    await writer.write({ ...none, gateways: [gateway] }, current);
+    expect(server.writes).toHaveLength(1);
+    for (let pass = 0; pass < 3; pass++) expect(await writer.write(foreign, current)).toBe(true);
+    expect(server.writes.slice(1)).toEqual([
+      { path: `${gatewayPath}/status`, body: expect.objectContaining({ status: {} }) as unknown },
+    ]);
+  });
+
+  test("keeps a status that this controller has never written", async () => {
+    const server = new StatusServer();
+    server.put(gatewayPath, { conditions: [] });
+    expect(await writerTo(server).writer.write(foreign, { ...nothing, Gateway: [{ metadata }] })).toBe(true);
+    expect(server.writes).toEqual([]);
   });
 });

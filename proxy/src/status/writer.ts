@@ -86,6 +86,8 @@ export class StatusWriter {
   readonly #written: WrittenStatuses;
   /** Uids of orphans whose conditions of this controller are removed, by key. */
   readonly #withdrawn = new Map<string, string | undefined>();
+  /** Objects whose status this process has compared as its own, by key. */
+  readonly #owned = new Set<string>();
   /** Objects whose last write failed. The log reports the first failure only. */
   readonly #failing = new Set<string>();
 
@@ -120,11 +122,13 @@ export class StatusWriter {
   }
 
   #comparisons(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
-    const { backendTlsPolicies, proxyPolicies, orphans } = statuses;
+    const { backendTlsPolicies, proxyPolicies, orphans, foreign } = statuses;
     return [
       ...this.#ownTasks(statuses, current),
       ...this.#withdrawals("Gateway", orphans.Gateway, current.Gateway),
       ...this.#withdrawals("ListenerSet", orphans.ListenerSet, current.ListenerSet),
+      ...this.#withdrawals("Gateway", this.#released("Gateway", foreign.Gateway), current.Gateway),
+      ...this.#withdrawals("ListenerSet", this.#released("ListenerSet", foreign.ListenerSet), current.ListenerSet),
       ...this.#sharedTasks("HTTPRoute", routeParents, current.HTTPRoute, routeEntries(statuses.httpRoutes)),
       ...this.#sharedTasks("GRPCRoute", routeParents, current.GRPCRoute, routeEntries(statuses.grpcRoutes)),
       ...this.#sharedTasks(
@@ -173,6 +177,7 @@ export class StatusWriter {
     const key = renderKey(kind, object.namespace, object.name);
     if (resource === undefined) return [];
     this.#withdrawn.delete(key);
+    this.#owned.add(key);
     return this.#contained(key, () => {
       const desired = desiredOwnStatus(
         this.#declared(kind, status),
@@ -220,6 +225,11 @@ export class StatusWriter {
     const path = `${resourcePath(types[kind], namespace, name)}/status`;
     const body = { apiVersion, kind, metadata, status };
     return (await this.#options.api.apply(path, body, { fieldManager: controllerName }))["status"];
+  }
+
+  /** Returns the objects of another controller that were this controller's while this process runs. */
+  #released(kind: "Gateway" | "ListenerSet", objects: readonly ObjectName[]): readonly ObjectName[] {
+    return objects.filter(({ namespace, name }) => this.#owned.has(renderKey(kind, namespace, name)));
   }
 
   /**
@@ -304,7 +314,7 @@ export class StatusWriter {
       ),
     );
     this.#written.retain(keys);
-    for (const known of [this.#failing, this.#withdrawn]) {
+    for (const known of [this.#failing, this.#withdrawn, this.#owned]) {
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
     }
   }

@@ -19,6 +19,8 @@ export const requestMetrics = {
     type: "histogram",
     help: "From the complete head of a request to the last byte of its response.",
     labels: ["listener", "route"],
+    // By route it would be most of the lines of a scrape. The admin server shows durations by route.
+    summedLabels: ["route"],
     buckets: durationBuckets,
   },
   activeRequests: {

@@ -1,4 +1,5 @@
 import { renderMetrics } from "@gatewayproxy/runtime/exposition";
+import { SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { describe, expect, test } from "vitest";
 import { metricTable } from "./metric-table.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
@@ -25,6 +26,17 @@ function afterEnding(...records: readonly Parameters<typeof recordOf>[0][]): Req
   return metrics;
 }
 
+test("a scrape of 10,000 routes with a backend each has at most 2 MB", async () => {
+  const records = Array.from({ length: 10_000 }, (_, n) => {
+    const name = `tenant-${n % 50}/application-${n}`;
+    return { route: name, backend: `Service/${name}:8080`, endpoint: `10.0.${n >> 8}.${n & 255}:8080` };
+  });
+  const text = await renderMetrics(metricTable, [afterEnding(...records).snapshot()], new SeriesBound(5_000));
+  expect(text.length).toBeLessThan(2_000_000);
+  expect(text.match(/^gateway_proxy_http_requests_total\{/gm)).toHaveLength(5_001);
+  expect(text).toContain('gateway_proxy_http_request_duration_seconds_count{listener="default/gateway/http"} 10000');
+}, 60_000);
+
 describe("RequestMetrics", () => {
   test("counts requests by route, backend and outcome", async () => {
     const metrics = afterEnding(
@@ -38,7 +50,7 @@ describe("RequestMetrics", () => {
       `http_requests_total{${where},backend="",method="GET",code="429",reason="RateLimited"} 1`,
     ]);
     expect(await samplesOf(metrics, "http_request_duration")).toContain(
-      `http_request_duration_seconds_count{${where}} 3`,
+      'http_request_duration_seconds_count{listener="default/gateway/http"} 3',
     );
   });
 
@@ -216,6 +228,7 @@ test("the main thread counts configurations, counters and workers", async () => 
   metrics.configServes(3);
   metrics.configAccepted(1_700_000_000_500);
   metrics.configRejected();
+  metrics.watchesFailing(4);
   metrics.workersServing(2);
   metrics.workerRestarted();
   metrics.countersEvicted(7);
@@ -229,6 +242,7 @@ test("the main thread counts configurations, counters and workers", async () => 
     "config_generation 3",
     "config_rejected_total 1",
     "config_last_reload_success_timestamp_seconds 1700000000.5",
+    "config_watches_failing 4",
   ]);
   expect(await samplesOf(metrics, "worker")).toEqual(["workers 2", "worker_restarts_total 1"]);
 });

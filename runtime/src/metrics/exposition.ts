@@ -1,7 +1,14 @@
 /** Renders metrics in the Prometheus text format, with the metrics of the process itself. */
 import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
 import { renderMarkdownTable } from "../text/markdown-table.ts";
-import { mergeMetrics, type MetricDeclaration, type MetricsSnapshot, type MetricTable } from "./metrics.ts";
+import {
+  mergeMetrics,
+  type MetricDeclaration,
+  type MetricsSnapshot,
+  type MetricTable,
+  type SeriesBound,
+  type SeriesSnapshot,
+} from "./metrics.ts";
 
 /** The `content-type` of the Prometheus text format. */
 export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -37,13 +44,23 @@ export function renderFamilies(families: readonly ExpositionFamily[]): Promise<s
   return AggregatorRegistry.aggregate([metrics]).metrics();
 }
 
-/** Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out. */
-export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSnapshot[]): Promise<string> {
+/**
+ * Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out.
+ *
+ * @param bound bounds the series of each metric; one for all scrapes. Default: unbounded.
+ */
+export function renderMetrics(
+  table: MetricTable,
+  snapshots: readonly MetricsSnapshot[],
+  bound?: SeriesBound,
+): Promise<string> {
   const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
   const families = Object.values(table).map((declaration): ExpositionFamily => {
-    const series = merged.get(declaration.name)?.series ?? [];
+    const exposed = exposedSeries(declaration, merged.get(declaration.name)?.series ?? []);
+    const names = exposedLabels(declaration);
+    const series = bound === undefined ? exposed : bound.bounded(declaration, exposed);
     const samples = series.flatMap(({ labels, data }): ExpositionSample[] => {
-      const named = Object.fromEntries(declaration.labels.map((name, at) => [name, labels[at] ?? ""]));
+      const named = Object.fromEntries(names.map((name, at) => [name, labels[at] ?? ""]));
       return declaration.type === "histogram"
         ? histogramValues(declaration, named, data)
         : [{ metricName: declaration.name, value: data[0] ?? 0, labels: named }];
@@ -51,6 +68,19 @@ export function renderMetrics(table: MetricTable, snapshots: readonly MetricsSna
     return { name: declaration.name, help: declaration.help, type: declaration.type, samples };
   });
   return renderFamilies(families);
+}
+
+function exposedLabels({ labels, summedLabels = [] }: MetricDeclaration): readonly string[] {
+  return labels.filter((label) => !summedLabels.includes(label));
+}
+
+/** Adds up the series over labels that are not exposed. */
+function exposedSeries(declaration: MetricDeclaration, series: readonly SeriesSnapshot[]): readonly SeriesSnapshot[] {
+  const { name, labels: declared, summedLabels = [] } = declaration;
+  if (summedLabels.length === 0) return series;
+  const isExposed = (_: string, at: number) => !summedLabels.includes(declared[at] ?? "");
+  const reduced = series.map(({ labels, data }) => ({ labels: labels.filter(isExposed), data }));
+  return mergeMetrics([[{ name, series: reduced }]])[0]?.series ?? [];
 }
 
 /** Makes the counts cumulative, as the format requires: each bucket counts all values up to its bound. */
@@ -70,7 +100,9 @@ function histogramValues(
 
 /** Renders a Markdown table with one row per metric, in the order of declaration. */
 export function renderMetricTable(table: MetricTable): string {
-  const rows = Object.values(table).map(({ name, type, labels, help }) => {
+  const rows = Object.values(table).map((declaration) => {
+    const { name, type, help } = declaration;
+    const labels = exposedLabels(declaration);
     const labelList = labels.length === 0 ? "–" : labels.map((label) => `\`${label}\``).join(", ");
     return [`\`${name}\``, type, labelList, help];
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createFamilies, mergeMetrics, takeSnapshot } from "./metrics.ts";
+import { createFamilies, mergeMetrics, SeriesBound, takeSnapshot } from "./metrics.ts";
 import { renderMetrics, renderMetricTable, watchProcess } from "./exposition.ts";
 
 const table = {
@@ -119,6 +119,54 @@ describe("renderMetrics", () => {
       ].join("\n"),
     );
   });
+});
+
+describe("a bound of series", () => {
+  const rendered = async (families: ReturnType<typeof createFamilies<typeof table>>, bound: SeriesBound) =>
+    (await renderMetrics(table, [takeSnapshot(families)], bound))
+      .split("\n")
+      .filter((line) => line.startsWith("test_re"));
+
+  test("adds up label sets beyond it, and each label set keeps its series", async () => {
+    const families = createFamilies(table);
+    const bound = new SeriesBound(2);
+    families.requests.cell("a", 200).value = 1;
+    expect(await rendered(families, bound)).toEqual(['test_requests_total{route="a",code="200"} 1']);
+    const fresh = createFamilies(table);
+    for (const [at, route] of ["d", "c", "b", "a"].entries()) fresh.requests.cell(route, 200).value = 10 ** at;
+    expect(await rendered(fresh, bound)).toEqual([
+      'test_requests_total{route="d",code="200"} 1',
+      'test_requests_total{route="other",code="other"} 110',
+      'test_requests_total{route="a",code="200"} 1000',
+    ]);
+    fresh.requests.removeSeries("route", "d");
+    expect(await rendered(fresh, bound)).toEqual([
+      'test_requests_total{route="c",code="200"} 10',
+      'test_requests_total{route="other",code="other"} 100',
+      'test_requests_total{route="a",code="200"} 1000',
+    ]);
+  });
+
+  test("is a 25th for histograms", async () => {
+    const families = createFamilies(table);
+    for (let n = 0; n < 9; n++) families.duration.cell(`r${n}`).observe(0.5);
+    const text = await renderMetrics(table, [takeSnapshot(families)], new SeriesBound(100));
+    expect(text.match(/^test_duration_seconds_count.*/gm)).toEqual([
+      ...[0, 1, 2, 3].map((n) => `test_duration_seconds_count{route="r${n}"} 1`),
+      'test_duration_seconds_count{route="other"} 5',
+    ]);
+  });
+});
+
+test("series are added up over labels that are not exposed", async () => {
+  const summed = { duration: { ...table.duration, labels: ["listener", "route"], summedLabels: ["route"] } } as const;
+  const families = createFamilies(summed);
+  families.duration.cell("l", "a").observe(0.5);
+  families.duration.cell("l", "b").observe(0.5);
+  expect(await renderMetrics(summed, [takeSnapshot(families)])).toContain(
+    'test_duration_seconds_count{listener="l"} 2',
+  );
+  expect(renderMetricTable(summed)).not.toContain("route");
 });
 
 test("the process reports its processor time and memory", async () => {

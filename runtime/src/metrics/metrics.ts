@@ -10,6 +10,8 @@ export interface MetricDeclaration {
   /** One sentence with a full stop. */
   readonly help: string;
   readonly labels: readonly string[];
+  /** Labels that the exposition does not have: their series are added up. Default: none. */
+  readonly summedLabels?: readonly string[];
   /** Upper bounds of a histogram's buckets, ascending; the last one, +Inf, is implied. */
   readonly buckets?: readonly number[];
 }
@@ -192,4 +194,34 @@ export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnap
     }
   }
   return Array.from(families, ([name, series]) => ({ name, series: [...series.values()] }));
+}
+
+/**
+ * Bounds the series of each metric, so that a scrape stays short whatever the number of label sets. The first label sets
+ * get series of their own, and keep them while they exist. The others are added up in a series whose labels are all
+ * `other`, so no counter falls.
+ */
+export class SeriesBound {
+  readonly #maxSeries: number;
+  readonly #admitted = new Map<string, Set<string>>();
+
+  /** @param maxSeries of each counter and gauge. A histogram gets a 25th of them, because each has many lines. */
+  constructor(maxSeries: number) {
+    this.#maxSeries = maxSeries;
+  }
+
+  /** Returns the bounded series of a metric. */
+  bounded({ name, type }: MetricDeclaration, series: readonly SeriesSnapshot[]): readonly SeriesSnapshot[] {
+    const max = type === "histogram" ? Math.ceil(this.#maxSeries / 25) : this.#maxSeries;
+    const keyed = series.map((each) => ({ each, key: JSON.stringify(each.labels) }));
+    const before = this.#admitted.get(name) ?? new Set<string>();
+    const admitted = new Set(keyed.filter(({ key }) => before.has(key)).map(({ key }) => key));
+    for (const { key } of keyed) if (admitted.size < max) admitted.add(key);
+    this.#admitted.set(name, admitted);
+    if (admitted.size === series.length) return series;
+    const labelled = keyed.map(({ each, key }) =>
+      admitted.has(key) ? each : { labels: each.labels.map(() => other), data: each.data },
+    );
+    return mergeMetrics([[{ name, series: labelled }]])[0]?.series ?? [];
+  }
 }

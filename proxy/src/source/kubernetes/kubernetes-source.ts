@@ -21,7 +21,7 @@ import {
   resourceSet,
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
-import { fieldsOf, textOf } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, textOf } from "../../kube/object.ts";
 import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
@@ -69,6 +69,8 @@ export interface Selection {
   readonly selections?: readonly SecretSelection[];
   /** Objects that could not be processed; absent: none. */
   readonly rejected?: readonly RejectedResource[];
+  /** Whether a problem of an object, which may be invalid, concerns this process; absent: each does. */
+  readonly concerns?: (object: KubeObject) => boolean;
 }
 
 /** The Secrets of a namespace with these labels. */
@@ -181,6 +183,7 @@ class Source implements KubernetesSource {
       named,
       selections = [],
       rejected = [],
+      concerns = () => true,
     } = await runInSlices(this.#options.select(resourceSet(resourcesOf(cachedNow))));
     if (this.#hasEnded()) return;
     this.#watchNamed(named, selections);
@@ -194,7 +197,10 @@ class Source implements KubernetesSource {
     const rejectedBySelection = rejected.map(
       (each): CachedResource => ({ resource: undefined, rejected: each, unknownFields: [] }),
     );
-    const cached = [...cachedNow, ...cachedNamed, ...rejectedBySelection];
+    const concerning = cachedNow.filter(
+      (each) => isSound(each) || concerns(each.rejected?.object ?? { ...each.resource }),
+    );
+    const cached = [...concerning, ...cachedNamed, ...rejectedBySelection];
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
       problems: [...this.#watchProblems(), ...cached.flatMap(resourceProblems)],
@@ -291,6 +297,11 @@ class Source implements KubernetesSource {
     const named = Array.from(this.#named, ([key, { watch }]) => watchProblems(key, watch, false));
     return [...whole, ...named].flat();
   }
+}
+
+/** Whether an object has no problem to report. Few objects have one. */
+function isSound({ rejected, unknownFields }: CachedResource): boolean {
+  return rejected === undefined && unknownFields.length === 0;
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {

@@ -49,7 +49,19 @@ export interface ValidCredentials {
 }
 
 /** By object, its last valid version with its credentials. */
-type ValidVersions<Version, T> = ReadonlyMap<ResourceKey, { readonly version: Version; readonly value: T }>;
+type ValidVersions<Version, T> = ReadonlyMap<ResourceKey, ValidVersion<Version, T>>;
+
+interface ValidVersion<Version, T> {
+  readonly version: Version;
+  readonly value: T;
+  /** The name of a value that only its status remembers, for messages; absent: the value is known and has a name. */
+  readonly name?: string;
+}
+
+/** The beginning of the name of previous content in messages. */
+export const previousPhrase = "its previous ";
+/** Follows the name of previous content in messages. */
+export const previousContentPhrase = " stays in force where it is known";
 
 /** The value at the start. */
 export const noCredentials: ValidCredentials = {
@@ -109,7 +121,7 @@ function withPrevious<Version extends ConfigMap | Secret, T>(
   before: ValidVersions<Version, T>,
   nameOf: (previous: T) => string,
 ): { readonly read: (object: Version) => CredentialResult<T>; readonly valid: ValidVersions<Version, T> } {
-  const valid = new Map<ResourceKey, { readonly version: Version; readonly value: T }>();
+  const valid = new Map<ResourceKey, ValidVersion<Version, T>>();
   const read = (object: Version): CredentialResult<T> => {
     const key = resourceKey(object);
     const last = valid.get(key) ?? before.get(key);
@@ -126,7 +138,7 @@ function withPrevious<Version extends ConfigMap | Secret, T>(
     // The last version of another object with the same name must not be used.
     if (last === undefined || last.version.metadata.uid !== object.metadata.uid) return now;
     valid.set(key, last);
-    const error = `${now.error}; ${nameOf(last.value)} stays in force where it is known`;
+    const error = `${now.error}; ${last.name ?? nameOf(last.value)}${previousContentPhrase}`;
     return { kind: "previous", value: last.value, error };
   };
   return { read, valid };
@@ -135,9 +147,9 @@ function withPrevious<Version extends ConfigMap | Secret, T>(
 function certificateName({ chain }: ClientCertificate): string {
   const expiry = expiryOf(new X509Certificate(chain));
   const until = expiry === undefined ? "" : `, valid until ${expiry.toISOString().replace(".000Z", "Z")},`;
-  return `its previous certificate${until}`;
+  return `${previousPhrase}certificate${until}`;
 }
 
 function genericName(): string {
-  return "its previous content";
+  return `${previousPhrase}content`;
 }

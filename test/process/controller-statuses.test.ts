@@ -1,0 +1,36 @@
+/** Statuses do not depend on how long the objects of Gateways take. */
+import { expect, onTestFinished, test } from "vitest";
+import { fieldsOf, type KubeObject, objectsOf } from "../../proxy/src/kube/object.ts";
+import { collectionPaths } from "../../proxy/src/source/kubernetes/watched-kinds.ts";
+import { startController } from "../kube/support/controller-process.ts";
+import { startObjectApiServer } from "../support/object-api-server.ts";
+
+const apiVersion = "gateway.networking.k8s.io/v1";
+const namespaced = (name: string) => ({ namespace: "infra", name });
+
+test("statuses are written while the API server does not respond to writes of Deployments", async () => {
+  const api = await startObjectApiServer();
+  api.hold("/apis/apps/v1/deployments");
+  const objects: readonly KubeObject[] = [
+    {
+      ...{ apiVersion, kind: "GatewayClass", metadata: { name: "gateway-proxy" } },
+      spec: { controllerName: "gatewayproxy.dev/controller" },
+    },
+    {
+      ...{ apiVersion, kind: "Gateway", metadata: namespaced("web") },
+      spec: { gatewayClassName: "gateway-proxy", listeners: [{ name: "http", port: 80, protocol: "HTTP" }] },
+    },
+    { apiVersion, kind: "HTTPRoute", metadata: namespaced("chat"), spec: { parentRefs: [{ name: "web" }] } },
+  ];
+  for (const object of objects) api.put(collectionPaths(object["kind"] as never)[0], object);
+  const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "infra" });
+  onTestFinished(() => controller.stop("SIGKILL"));
+  const conditionsOf = (status: unknown) =>
+    objectsOf(fieldsOf(status)["conditions"]).map(({ type, status: value }) => `${String(type)} ${String(value)}`);
+  const route = () => api.get(collectionPaths("HTTPRoute")[0], "infra", "chat")?.["status"];
+  const gateway = () => api.get(collectionPaths("Gateway")[0], "infra", "web")?.["status"];
+  await expect
+    .poll(() => conditionsOf(objectsOf(fieldsOf(route())["parents"])[0]), { timeout: 20_000 })
+    .toContain("Accepted True");
+  expect(conditionsOf(gateway())).toEqual(expect.arrayContaining(["Accepted True", "Programmed False"]));
+});
