@@ -171,7 +171,7 @@ function row(...cells: readonly (number | string)[]): string {
 
 function instructions({ gateway, primary, spare, admin, stats }: Ports): string {
   const port = primary === usualPorts.primary ? "" : `PORT=${primary} `;
-  return `The first provider is away, and the gateway uses the second one. In another terminal:
+  return `The gateway is ready. The first provider is away, and the gateway uses the second one. In another terminal:
 
   curl -i http://${host}:${gateway}/v1/chat/completions -H 'content-type: application/json' \\
     -d '{"model":"any","messages":[{"role":"user","content":"What is a rate limit?"}]}'

@@ -8,7 +8,8 @@ import { join } from "node:path";
 const repository = join(import.meta.dirname, "../../..");
 
 /** Commands that run until they are stopped; alone on their line. */
-const lasting = /^(?:npm ci && )?npm run (?:--silent )?(?:demo|demo:global|mock-llm|proxy|ratelimit-service)(?![:\w-])/;
+const lasting =
+  /^(?:npm ci && )?npm run (?:--silent )?(?:demo|demo:failover|demo:global|mock-llm|proxy|ratelimit-service)(?![:\w-])/;
 
 /** The line that each of them prints when it serves. */
 const ready = /\bready\b|\blistens on\b/;
