@@ -1,0 +1,39 @@
+/** Opens the traces of one thread. Without settings nothing is loaded. */
+import { Propagation } from "./propagation.ts";
+import { type Sample, samplerOf } from "./sampling.ts";
+import type { SpanSink } from "./span.ts";
+import type { ExportObserver } from "./span-exporter.ts";
+import type { TracingSettings } from "./tracing-settings.ts";
+
+/** The traces of one thread. */
+export interface Tracing {
+  readonly propagation: Propagation;
+  readonly sample: Sample;
+  readonly sink: SpanSink;
+  /** The values of OTEL_SEMCONV_STABILITY_OPT_IN. */
+  readonly semconvOptIn: readonly string[];
+}
+
+/** A program that exports spans. */
+export interface TracedProgram {
+  readonly name: string;
+  readonly version: string;
+  /** Whether the sampling decision of callers is ignored. */
+  readonly ignoresCallers?: boolean;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly observer: ExportObserver;
+}
+
+/** Loads the exporter, and opens it. */
+export async function openTracing(settings: TracingSettings, program: TracedProgram): Promise<Tracing> {
+  const { openSpanExporter, ratioOfTraceIds } = await import("./span-exporter.ts");
+  const { ignoresCallers = false, random, observer, name, version } = program;
+  const { sampler, propagators, semconvOptIn } = settings;
+  return {
+    propagation: new Propagation(propagators),
+    sample: samplerOf(sampler, ignoresCallers, ratioOfTraceIds(sampler.ratio), random),
+    sink: await openSpanExporter(settings, { name, version }, observer),
+    semconvOptIn,
+  };
+}
