@@ -25,8 +25,15 @@ export class CallHeads {
    * Returns the header block of a call.
    *
    * @param timeoutMs Whole milliseconds, sent to the service as `grpc-timeout`; at least 1.
+   * @param fields of this call only: names in lower case and values, in turn.
    */
-  blockOf(path: string, timeoutMs: number): Buffer {
+  blockOf(path: string, timeoutMs: number, fields?: readonly string[]): Buffer {
+    const block = this.#commonBlockOf(path, timeoutMs);
+    // No field refers to another one by a dynamic table, so that blocks can be joined.
+    return fields === undefined ? block : Buffer.concat([block, encodeHeaderBlock(fields)]);
+  }
+
+  #commonBlockOf(path: string, timeoutMs: number): Buffer {
     const known = this.#heads.get(path);
     if (known?.timeoutMs === timeoutMs) return known.block;
     const block = encodeHeaderBlock([

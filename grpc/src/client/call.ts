@@ -13,6 +13,8 @@ import { type CallFailure, type CallOutcome, callFailure } from "./unary-client.
 export interface PendingCall {
   readonly path: string;
   readonly message: Buffer;
+  /** Metadata of this call: names in lower case and values, in turn. */
+  readonly fields?: readonly string[];
   /** The deadline in the time of `Clock.monotonicMs`. */
   readonly deadlineMs: number;
   readonly onDone: (outcome: CallOutcome) => void;
@@ -60,9 +62,9 @@ export class Call extends ClientStream<ResponseFields> {
   }
 
   opened(host: ClientHost): void {
-    const { path, message, deadlineMs } = this.#pending;
+    const { path, message, fields, deadlineMs } = this.#pending;
     const remainingMs = Math.ceil(deadlineMs - this.#clock.monotonicMs());
-    host.writer.headers(this.id, this.#heads.blockOf(path, remainingMs), false);
+    host.writer.headers(this.id, this.#heads.blockOf(path, remainingMs, fields), false);
     this.writeData(host, frameMessage(message), true);
   }
 

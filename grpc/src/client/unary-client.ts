@@ -23,8 +23,15 @@ export interface UnaryClient<Tls> {
    *
    * @param path `/package.Service/Method`
    * @param message A protobuf message without gRPC framing.
+   * @param fields Metadata of this call: names in lower case and values, in turn.
    */
-  call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void;
+  call(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+    done: (outcome: CallOutcome) => void,
+    fields?: readonly string[],
+  ): void;
   /** Closes every connection; calls in progress fail. */
   close(): void;
 }

@@ -32,7 +32,13 @@ export class UnaryGrpcClient<Tls> implements UnaryClient<Tls> {
     this.#connections = [...kept.values()];
   }
 
-  call(path: string, message: Buffer, timeoutMs: number, done: (outcome: CallOutcome) => void): void {
+  call(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+    done: (outcome: CallOutcome) => void,
+    fields?: readonly string[],
+  ): void {
     const first = this.#pick();
     if (first === undefined) {
       done(callFailure("unavailable", this.#connections[0]?.connectionError ?? "the service has no endpoint"));
@@ -41,6 +47,7 @@ export class UnaryGrpcClient<Tls> implements UnaryClient<Tls> {
     const call: PendingCall = {
       path,
       message,
+      ...(fields !== undefined && { fields }),
       deadlineMs: this.#options.clock.monotonicMs() + timeoutMs,
       onDone: done,
       onUnprocessed: (failure) => {
